@@ -1,0 +1,47 @@
+# Everything runs inside .venv. `make setup` makes it, and every other target calls that first.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint format bench run clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv and install gpusquad with its development tools
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "gpusquad needs Python 3.11 or newer. Name one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Could not make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+test: setup ## Run every test (JOBS=1 for one process)
+	$(BIN)/pytest -n $(JOBS)
+
+lint: setup ## Check style, types and import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: setup ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Print the scoreboard: each claim beside its bar and baseline
+	$(BIN)/python -m bench run --all
+
+run: setup ## Simulate the sample trace under three modes and write out/report.html
+	@mkdir -p out
+	$(BIN)/gpusquad simulate examples/sample.jsonl --cluster 2x4 --compare fifo,fair,jct --report out/report.html
+
+clean: ## Remove .venv, caches and outputs
+	rm -rf $(VENV) out dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
