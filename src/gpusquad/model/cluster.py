@@ -1,0 +1,76 @@
+"""What there is to run on: nodes with cards, and times at which they are not to be used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpusquad.model.errors import Invalid
+
+GIB = 2**30
+_GRID = re.compile(r"(\d+)x(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU."""
+
+    id: str
+    model: str = "generic"
+    memory_bytes: int = 80 * GIB
+    sms: int = 132
+    domain: int = 0
+    """NVLink domain inside the node: cards of one domain talk fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine."""
+
+    id: str
+    cards: tuple[Card, ...] = ()
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    rack: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Maintenance: nodes that must be empty from ``start_us`` to ``end_us`` (None: until told otherwise)."""
+
+    id: str
+    nodes: tuple[str, ...]
+    start_us: int
+    end_us: int | None = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """All nodes, in a fixed order."""
+
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        for kind, ids in (("nodes", [n.id for n in self.nodes]), ("cards", [c.id for n in self.nodes for c in n.cards])):
+            if len(set(ids)) != len(ids):
+                seen: set[str] = set()
+                twice = next(i for i in ids if i in seen or seen.add(i))
+                raise Invalid(kind, f"id {twice!r} is used twice")
+
+    @property
+    def gpus(self) -> int:
+        return sum(len(node.cards) for node in self.nodes)
+
+
+def grid(text: str) -> Cluster:
+    """``NODESxGPUS``: equal nodes with ample CPU and memory, for example ``312x8``."""
+    match = _GRID.fullmatch(text)
+    if match is None or int(match[1]) < 1:
+        raise Invalid("cluster", f"cannot read {text!r}", "write NODESxGPUS, for example 4x8, or name a file")
+    nodes, gpus = int(match[1]), int(match[2])
+    if nodes > 1_000_000 or nodes * max(gpus, 1) > 10_000_000:
+        raise Invalid("cluster", f"{text!r} is more than ten million cards")
+    return Cluster(tuple(
+        Node(f"n{n}", tuple(Card(f"n{n}/{c}") for c in range(gpus)), 1000 * max(16 * gpus, 16), max(gpus, 1) * 256 * GIB)
+        for n in range(nodes)
+    ))  # fmt: skip

@@ -1,0 +1,17 @@
+"""The one error that bad input raises: it names the field, what is wrong and the cure."""
+
+from __future__ import annotations
+
+
+class Invalid(ValueError):
+    """A value from outside that cannot be used."""
+
+    def __init__(self, field: str, problem: str, cure: str = "") -> None:
+        self.field = field
+        self.problem = problem
+        self.cure = cure
+        super().__init__(f"{field}: {problem}" + (f" ({cure})" if cure else ""))
+
+    def under(self, prefix: str) -> Invalid:
+        """The same error seen from the object that holds the field."""
+        return Invalid(f"{prefix}.{self.field}", self.problem, self.cure)

@@ -1,0 +1,201 @@
+"""Reads plain dictionaries from outside, one checked field at a time. Every error names the full path of the field."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S, number, parse_bytes, parse_milli, parse_us, whole
+
+MOST_TEXT = 256
+MOST_NUMBER = 2**53
+"""Above it a float no longer holds every whole number."""
+MOST_US = 2**51 - 1
+"""71 years: below it, seconds as a float still give back every microsecond."""
+MOST_CORES = 1_000_000
+CPU_MILLI = 1000
+
+
+class Fields:
+    """The fields of one object, and where it stands in the whole."""
+
+    def __init__(self, data: object, where: str, known: Collection[str]) -> None:
+        self.where = where
+        if not isinstance(data, dict):
+            raise Invalid(where or "data", f"expected fields with names, got {_short(data)}")
+        for name, value in data.items():
+            if name not in known:
+                raise Invalid(self.at(str(name)[:MOST_TEXT]), "is not a known field", _cure(name, known))
+            _check_size(value, self.at(name))
+        self._data = data
+
+    def at(self, name: str) -> str:
+        """The full path of a field."""
+        return f"{self.where}.{name}" if self.where else name
+
+    def __contains__(self, name: str) -> bool:
+        return self._data.get(name) is not None
+
+    def raw(self, name: str) -> object:
+        return self._data.get(name)
+
+    def text(self, name: str, default: str = "", *, required: bool = False) -> str:
+        if name not in self:
+            if required:
+                raise Invalid(self.at(name), "is missing")
+            return default
+        return checked_text(self.raw(name), self.at(name), may_be_empty=not required)
+
+    def choice(self, name: str, default: str, choices: Collection[str]) -> str:
+        value = self.text(name, default)
+        if value not in choices:
+            raise Invalid(self.at(name), f"{value!r} is none of {', '.join(choices)}", _meant(value, choices))
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.raw(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise Invalid(self.at(name), f"expected true or false, got {_short(value)}")
+        return value
+
+    def whole(self, name: str, default: int, *, low: int = 0, high: int, cure: str = "") -> int:
+        if name not in self:
+            return default
+        try:
+            return whole(self.raw(name), self.at(name), low=low, high=high)
+        except Invalid as error:
+            raise Invalid(error.field, error.problem, error.cure or cure) from None
+
+    def optional_whole(self, name: str, *, low: int = 0, high: int) -> int | None:
+        return self.whole(name, 0, low=low, high=high) if name in self else None
+
+    def optional_us(self, name: str) -> int | None:
+        """A time, in seconds or with a unit, as microseconds."""
+        if name not in self:
+            return None
+        value = parse_us(self.raw(name), self.at(name))
+        if value > MOST_US:
+            raise Invalid(self.at(name), f"{_short(self.raw(name))} is more than {MOST_US // US_PER_S} seconds")
+        return value
+
+    def us(self, name: str, default: int = 0) -> int:
+        value = self.optional_us(name)
+        return default if value is None else value
+
+    def bytes(self, name: str, default: int = 0) -> int:
+        return parse_bytes(self.raw(name), self.at(name)) if name in self else default
+
+    def milli(self, name: str) -> int:
+        """A share of one card in thousandths; 0 stays 0."""
+        value = self.raw(name)
+        if value is None or (value == 0 and not isinstance(value, bool)):
+            return 0
+        return parse_milli(value, self.at(name))
+
+    def cpu_milli(self, name: str, default: int = 0) -> int:
+        """Cores (``0.5``) or thousandths of one (``500m``)."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        milli = _cores(value, self.at(name))
+        result = round(milli)
+        if result < 1 and milli > 0:
+            raise Invalid(self.at(name), f"{_short(value)} is less than a thousandth of a core", "write 500m or 0.5")
+        return result
+
+    def ratio(self, name: str, default: float | None = None) -> float | None:
+        """From 0 to 1, or a percentage."""
+        value = self.raw(name)
+        if value is None:
+            return default
+        if isinstance(value, str) and value.strip().endswith("%"):
+            value = _plain(value.strip()[:-1], self.at(name), "0.25 or 25%") / 100
+        return number(value, self.at(name), high=1.0)
+
+    def positive(self, name: str) -> float | None:
+        if name not in self:
+            return None
+        value = number(self.raw(name), self.at(name))
+        if value == 0:
+            raise Invalid(self.at(name), "is zero", "leave it out if there is no goal")
+        return value
+
+    def rows(self, name: str, most: int) -> list[object]:
+        """A list that holds something, and not too much."""
+        value = self.raw(name)
+        if not isinstance(value, (list, tuple)):
+            raise Invalid(self.at(name), f"expected a list, got {_short(value)}")
+        if not value:
+            raise Invalid(self.at(name), "is empty", "give at least one, or leave the field out")
+        if len(value) > most:
+            raise Invalid(self.at(name), f"has {len(value)} entries, more than {most}")
+        return list(value)
+
+    def version(self) -> None:
+        """The format's version, where a file gives one."""
+        if "version" in self and self.whole("version", 1, high=2**31) != 1:
+            raise Invalid(self.at("version"), f"{self.raw('version')} is not known", "write version: 1")
+
+
+def checked_text(value: object, field: str, *, may_be_empty: bool = False) -> str:
+    """A short text that can be printed on one line."""
+    if not isinstance(value, str):
+        raise Invalid(field, f"expected text, got {_short(value)}", "put it in quotes")
+    if not value and not may_be_empty:
+        raise Invalid(field, "is empty")
+    if len(value) > MOST_TEXT:
+        raise Invalid(field, f"has {len(value)} characters", f"keep it to {MOST_TEXT}")
+    if not value.isprintable():
+        raise Invalid(field, f"{_short(value)} holds characters that cannot be printed")
+    return value
+
+
+def seconds(us: int) -> int | float:
+    """Microseconds as seconds, whole where they are."""
+    return us // US_PER_S if us % US_PER_S == 0 else us / US_PER_S
+
+
+def cores(milli: int) -> int | float:
+    return milli // CPU_MILLI if milli % CPU_MILLI == 0 else milli / CPU_MILLI
+
+
+def _check_size(value: object, field: str) -> None:
+    """Refuse early what would make later steps slow or their messages long."""
+    if isinstance(value, str) and len(value) > MOST_TEXT:
+        raise Invalid(field, f"has {len(value)} characters", f"keep it to {MOST_TEXT}")
+    if isinstance(value, int) and abs(value) > MOST_NUMBER:
+        raise Invalid(field, f"is beyond {MOST_NUMBER}")
+
+
+def _cores(value: object, field: str) -> float:
+    if isinstance(value, str):
+        text = value.strip()
+        if text.endswith("m"):
+            return number(_plain(text[:-1], field, "500m or 0.5"), field, high=MOST_CORES * CPU_MILLI)
+        value = _plain(text, field, "500m or 0.5")
+    return number(value, field, high=MOST_CORES) * CPU_MILLI
+
+
+def _plain(text: str, field: str, example: str) -> float:
+    try:
+        return float(text.replace("_", "?"))  # Python reads 1_000, no unit of ours does
+    except ValueError:
+        raise Invalid(field, f"cannot read {_short(text)}", f"write for example {example}") from None
+
+
+def _cure(name: object, known: Collection[str]) -> str:
+    return _meant(str(name), known) or f"known here: {', '.join(known)}"
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    # Only the start is compared: the search is quadratic and the name comes from outside.
+    close = get_close_matches(name[:64].lower(), known, 1)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,205 @@
+"""Jobs: gangs of tasks with what each task asks for, and what is known of their run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import WHOLE_MILLI
+
+ProfileSource = Literal["declared", "measured", "predicted"]
+URGENT = "urgent"
+PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of one card. ``sm_milli`` 0 means no part of the SMs is held: best effort."""
+
+    memory_bytes: int = 0
+    sm_milli: int = 0
+
+    def __post_init__(self) -> None:
+        if self.memory_bytes < 0:
+            raise Invalid("share.memory", f"{self.memory_bytes} is negative")
+        if not 0 <= self.sm_milli <= WHOLE_MILLI:
+            raise Invalid("share.sm", f"{self.sm_milli} thousandths is not a share of one GPU", "use 0 to 1")
+        if self.memory_bytes == 0 and self.sm_milli == 0:
+            raise Invalid("share", "asks for nothing", "give memory, sm or both")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one task asks for. Equal requests are one *shape*: the core decides them together."""
+
+    gpus: int = 0
+    share: Share | None = None
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu_models: tuple[str, ...] = ()
+    """Any of these models will do; empty: any model."""
+    min_card_memory_bytes: int = 0
+    """For whole GPUs: the least memory a card must have."""
+    card: str | None = None
+    """A card named by the user."""
+
+    def __post_init__(self) -> None:
+        for name in ("gpus", "cpu_milli", "memory_bytes", "min_card_memory_bytes"):
+            if getattr(self, name) < 0:
+                raise Invalid(name, f"{getattr(self, name)} is negative")
+        if self.share is not None and self.gpus:
+            raise Invalid("share", "a task asks for whole GPUs or for a share of one, not both")
+        if self.card is not None and self.share is None and self.gpus != 1:
+            raise Invalid("card", "a named card goes with gpus: 1 or a share")
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.gpus, self.share, self.cpu_milli, self.memory_bytes, self.gpu_models,
+                     self.min_card_memory_bytes, self.card))  # fmt: skip
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def cards(self) -> int:
+        """How many cards a task touches."""
+        return self.gpus if self.share is None else 1
+
+    @property
+    def gpu_milli(self) -> int:
+        """GPU demand in thousandths of a card. A share of memory alone counts as no SM demand."""
+        return self.gpus * WHOLE_MILLI if self.share is None else self.share.sm_milli
+
+    @cached_property
+    def counts_decide(self) -> bool:
+        """One idle card of any kind is all a task needs, so a gang fits if that many cards are idle."""
+        return self == Request(gpus=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """``count`` equal tasks of a gang. An elastic role may start with fewer or more."""
+
+    name: str
+    count: int
+    request: Request
+    min_count: int | None = None
+    max_count: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise Invalid("count", f"{self.count} is less than one task")
+        low, high = self.bounds
+        if not 1 <= low <= self.count <= high:
+            raise Invalid("count", f"{self.count} is outside {low} to {high}", "keep min <= count <= max")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the most tasks it may run with."""
+        low = self.count if self.min_count is None else self.min_count
+        high = self.count if self.max_count is None else self.max_count
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the job is expected to use of a card: soft, apart from what it asks for."""
+
+    utilisation_ratio: float = 1.0
+    memory_bytes: int = 0
+    bandwidth_ratio: float = 0.0
+    source: ProfileSource = "declared"
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """A goal: a deadline for a batch job; latency, throughput, availability for a service."""
+
+    deadline_us: int | None = None
+    latency_us: int | None = None
+    throughput_per_s: float | None = None
+    availability_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a preemption costs: the work since the last checkpoint and the restart."""
+
+    every_us: int | None = None
+    """None: no checkpoint, all work is lost."""
+    restart_us: int = 0
+    preemptible: bool = True
+
+
+@dataclass(frozen=True)
+class Job:
+    """A gang: all of its tasks start together or none does."""
+
+    id: str
+    roles: tuple[Role, ...]
+    submitted_us: int = 0
+    name: str = ""
+    tenant: str = "default"
+    user: str = ""
+    queue: str = ""
+    priority: str = "normal"
+    lane: str = ""
+    """Set by the lane rules when empty."""
+    app: str = ""
+    """Application label or image: what *standalone* means by like with like."""
+    estimate_us: int | None = None
+    limit_us: int | None = None
+    slo: Slo | None = None
+    profile: Profile | None = None
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise Invalid("id", "is empty")
+        if not self.roles:
+            raise Invalid("roles", "a job needs at least one role")
+        if self.priority not in PRIORITY_CLASSES:
+            raise Invalid("priority", f"{self.priority!r} is none of {', '.join(PRIORITY_CLASSES)}")
+        for name in ("submitted_us", "estimate_us", "limit_us"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise Invalid(name, f"{value} is negative")
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Request, int], ...]:
+        """Tasks by shape: roles that ask for the same are decided together."""
+        counts: dict[Request, int] = {}
+        for role in self.roles:
+            counts[role.request] = counts.get(role.request, 0) + role.count
+        return tuple(counts.items())
+
+    @cached_property
+    def tasks(self) -> int:
+        return sum(role.count for role in self.roles)
+
+    @cached_property
+    def gpus(self) -> int:
+        """Cards touched by the whole gang: whole GPUs plus one for each shared task."""
+        return sum(count * request.cards for request, count in self.groups)
+
+    @cached_property
+    def gpu_milli(self) -> int:
+        return sum(count * request.gpu_milli for request, count in self.groups)
+
+    @cached_property
+    def cpu_milli(self) -> int:
+        return sum(count * request.cpu_milli for request, count in self.groups)
+
+    @cached_property
+    def memory_bytes(self) -> int:
+        return sum(count * request.memory_bytes for request, count in self.groups)
+
+    @property
+    def priority_level(self) -> int:
+        return PRIORITY_CLASSES[self.priority]
+
+    @property
+    def is_elastic(self) -> bool:
+        return any(role.min_count is not None or role.max_count is not None for role in self.roles)

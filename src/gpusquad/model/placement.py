@@ -1,0 +1,53 @@
+"""Where a gang runs: one entry a task, by index into the cluster's nodes and cards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The tasks of one shape. ``cards`` has one row a task (no column for CPU-only tasks)."""
+
+    request_index: int
+    nodes: Ints
+    cards: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """A whole gang placed. Parts follow ``Job.groups``."""
+
+    parts: tuple[Part, ...]
+    note: str = ""
+    """What the policy could not do as asked, in words."""
+
+    def all_cards(self) -> list[int]:
+        return [int(c) for part in self.parts for c in part.cards.ravel()]
+
+    def all_nodes(self) -> list[int]:
+        """The node of every task."""
+        return [int(n) for part in self.parts for n in part.nodes]
+
+    def same_as(self, other: Placement) -> bool:
+        return self.as_lists() == other.as_lists()
+
+    def as_lists(self) -> list[dict[str, object]]:
+        """Plain data, for dumps and for comparing."""
+        return [
+            {"group": p.request_index, "nodes": p.nodes.tolist(), "cards": p.cards.tolist()} for p in self.parts
+        ]
+
+    @staticmethod
+    def from_lists(rows: list[dict], note: str = "") -> Placement:
+        parts = []
+        for row in rows:
+            nodes = np.asarray(row["nodes"], dtype=np.int64)
+            cards = np.asarray(row["cards"], dtype=np.int64).reshape(len(nodes), -1)
+            parts.append(Part(int(row["group"]), nodes, cards))
+        return Placement(tuple(parts), note)

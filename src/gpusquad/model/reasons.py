@@ -1,0 +1,42 @@
+"""Why something is not done: a code for machines, numbers, a sentence and a cure for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Every refusal the scheduler knows."""
+
+    NEVER_FITS = "never_fits"
+    TENANT_LIMIT = "tenant_limit"
+    LANE_LIMIT = "lane_limit"
+    NO_CARDS = "no_cards"
+    NO_BLOCK = "no_block"
+    NO_SHARE = "no_share"
+    NO_CPU = "no_cpu"
+    NO_MEMORY = "no_memory"
+    NO_MODEL = "no_model"
+    CARD_TAKEN = "card_taken"
+    GANG = "gang"
+    PLACE = "place"
+    RESERVED = "reserved"
+    WINDOW = "window"
+    BEHIND = "behind"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One blocker."""
+
+    code: Code
+    message: str
+    cure: str = ""
+    numbers: dict[str, float] = field(default_factory=dict)
+    who: tuple[str, ...] = ()
+    """Jobs or nodes the reason is about."""
+
+    def __str__(self) -> str:
+        return self.message + (f"; {self.cure}" if self.cure else "")

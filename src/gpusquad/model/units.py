@@ -1,0 +1,102 @@
+"""Units at the edge: text and floats come in, whole bytes, microseconds and thousandths go out.
+
+The core counts in integers so that sums of shares and of times are exact.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gpusquad.model.errors import Invalid
+
+US_PER_S = 1_000_000
+WHOLE_MILLI = 1000
+"""One whole card in thousandths."""
+
+_BYTES = {
+    "": 1, "b": 1,
+    "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9, "t": 10**12, "tb": 10**12,
+    "ki": 2**10, "kib": 2**10, "mi": 2**20, "mib": 2**20, "gi": 2**30, "gib": 2**30, "ti": 2**40, "tib": 2**40,
+}  # fmt: skip
+_SECONDS = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)\s*")
+_LARGEST = 2**53  # above this a float no longer holds every whole number
+
+
+def number(value: object, field: str, *, low: float | None = 0.0, high: float = _LARGEST) -> float:
+    """A finite number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Invalid(field, f"expected a number, got {value!r}")
+    if not math.isfinite(value):
+        raise Invalid(field, f"{value!r} is not a finite number")
+    if low is not None and value < low:
+        raise Invalid(field, f"{value!r} is below {low:g}")
+    if value > high:
+        raise Invalid(field, f"{value!r} is above {high:g}")
+    return float(value)
+
+
+def whole(value: object, field: str, *, low: int = 0, high: int = _LARGEST) -> int:
+    """A whole number within bounds."""
+    result = number(value, field, low=low, high=high)
+    if result != int(result):
+        raise Invalid(field, f"{value!r} is not a whole number")
+    return int(result)
+
+
+def _scaled(value: object, field: str, units: dict[str, float], example: str) -> float:
+    if not isinstance(value, str):
+        return number(value, field)
+    match = _NUMBER_AND_UNIT.fullmatch(value)
+    if match is None:
+        raise Invalid(field, f"cannot read {value!r}", f"write for example {example}")
+    unit = match[2].lower()
+    if unit not in units:
+        raise Invalid(field, f"{match[2]!r} is not a unit", f"write for example {example}")
+    return number(float(match[1]), field) * units[unit]
+
+
+def parse_bytes(value: object, field: str) -> int:
+    """``12GB``, ``80GiB`` or a plain number of bytes."""
+    return whole(round(number(_scaled(value, field, dict(_BYTES), "12GB or 80GiB"), field)), field)
+
+
+def parse_us(value: object, field: str) -> int:
+    """``90s``, ``2h`` or a plain number of seconds, as whole microseconds."""
+    return whole(round(_scaled(value, field, _SECONDS, "90s or 2h") * US_PER_S), field, high=_LARGEST)
+
+
+def parse_milli(value: object, field: str) -> int:
+    """A ratio (``0.25`` or ``25%``) of one card, as whole thousandths in 1..1000."""
+    ratio = _scaled(value, field, {"": 1.0, "%": 0.01}, "0.25 or 25%")
+    if ratio > 1.0:
+        raise Invalid(field, f"{value!r} is more than one GPU", "ask for whole GPUs with gpus: N")
+    milli = round(ratio * WHOLE_MILLI)
+    if milli < 1:
+        raise Invalid(field, f"{value!r} is less than a thousandth of a GPU")
+    return milli
+
+
+def show_bytes(value: int) -> str:
+    """A short human text: ``12.0 GB``."""
+    amount = float(value)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(amount) < 1000 or unit == "TB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError("unreachable")
+
+
+def show_us(value: int) -> str:
+    """A short human text: ``2h05m``."""
+    seconds = value / US_PER_S
+    if abs(seconds) < 60:
+        return f"{seconds:.3g}s"
+    minutes = round(seconds / 60)
+    if abs(minutes) < 60:
+        return f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h{minutes:02d}m"
+    return f"{hours // 24}d{hours % 24:02d}h"

@@ -1,0 +1,157 @@
+"""What a policy may see. Policies are written against these; the core implements them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.reasons import Code
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A placement that could not be made: one code and a number."""
+
+    code: Code
+    number: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The tasks of one shape within a gang."""
+
+    index: int
+    request: Request
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Predicted run time: a middle and a high quantile, and where it comes from."""
+
+    mid_us: int
+    high_us: int
+    source: str = "estimate"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantView:
+    """A tenant as the orders see it."""
+
+    name: str
+    weight: float
+    dominant_ratio: float
+    """Largest share of any resource held now."""
+    decayed_gpu_s: float
+    """GPU seconds used, fading with the half life."""
+
+
+class View(Protocol):
+    """What an order sees of the world."""
+
+    @property
+    def now_us(self) -> int: ...
+    def forecast(self, job: Job) -> Forecast: ...
+    def remaining_us(self, job: Job) -> int:
+        """Predicted run time still ahead (middle quantile), what was done and kept taken off."""
+        ...
+
+    def served_gpu_s(self, job: Job) -> float:
+        """GPU seconds the job has had so far."""
+        ...
+
+    def tenant(self, name: str) -> TenantView: ...
+    def waiting(self) -> Sequence[Job]:
+        """Pending jobs by request time."""
+        ...
+
+
+class FixedView(Protocol):
+    """The cluster's unchanging arrays. Cards of a node stand together, nodes in cluster order."""
+
+    node_ids: list[str]
+    card_ids: list[str]
+    models: list[str]
+    node_cards: Ints
+    node_first: Ints
+    node_rack: Ints
+    node_cpu: Ints
+    node_memory: Ints
+    card_node: Ints
+    card_memory: Ints
+    card_model: Ints
+    card_domain: Ints
+
+    def eligible_cards(self, request: Request) -> NDArray[np.bool_] | None: ...
+
+
+class SpaceView(Protocol):
+    """Free capacity, as arrays. Read only for policies."""
+
+    fixed: FixedView
+    card_ok: NDArray[np.bool_]
+    card_idle: NDArray[np.bool_]
+    card_memory_free: Ints
+    card_sm_free: Ints
+    card_slots_free: Ints
+    card_load: NDArray[np.float64]
+    """Summed profiled utilisation of who shares the card."""
+    node_up: NDArray[np.bool_]
+    node_idle: Ints
+    node_cpu_free: Ints
+    node_memory_free: Ints
+    sharers: dict[int, tuple[Job, ...]]
+    """Who shares a card."""
+
+    def room(self, request: Request) -> Ints: ...
+    def total_room(self, request: Request) -> int: ...
+    def card_room(self, request: Request) -> Ints: ...
+    def idle_cards_of(self, node: int, request: Request) -> Ints: ...
+
+
+class Trial(Protocol):
+    """A placement in the making: what is put shows in ``space`` at once, and can be undone without a trace."""
+
+    space: SpaceView
+    job: Job
+    groups: tuple[Group, ...]
+    """Largest GPU-memory demand first."""
+    demand: Sequence[tuple[Request, float]]
+    """What tasks usually ask for here, with weights: fragmentation is measured against it."""
+
+    def put(self, group: Group, nodes: Ints, cards: Ints) -> None:
+        """Place tasks: ``cards`` has one row a task."""
+        ...
+
+    def fill(self, group: Group, nodes: Ints, per_node: int | None = None) -> bool:
+        """Place all tasks of a group on these nodes in this order, each as full as it goes (or ``per_node`` a turn)."""
+        ...
+
+    def done(self, note: str = "") -> Placement: ...
+    def refuse(self, group: Group, code: Code = Code.NO_BLOCK) -> Refusal: ...
+
+
+class Board(Protocol):
+    """A plan's hands: it walks the order, starts who may start, and gives promises."""
+
+    def in_order(self) -> Iterable[Job]:
+        """Pending jobs, next first."""
+        ...
+
+    def start(self, job: Job) -> bool:
+        """Start the gang now if it fits without moving any promise later."""
+        ...
+
+    def reserve(self, job: Job) -> bool:
+        """Promise the gang the earliest instant at which it fits whole; False if no instant is known."""
+        ...
+
+    def candidates(self, by: str) -> Iterable[Job]:
+        """Pending jobs without a promise that might fit now, in order or shortest first."""
+        ...
