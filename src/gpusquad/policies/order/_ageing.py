@@ -1,0 +1,44 @@
+"""Ageing, so that no order starves a job: who has waited too long goes by request time, before all others."""
+
+from __future__ import annotations
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import View
+
+DAY_S = 86_400.0
+
+
+def waited_us(job: Job, view: View) -> int:
+    """Time since the request that was not spent running.
+
+    Running time is taken off because a job that has run for days has not waited: under a preempting order it would
+    otherwise grow old on the cards and could never be moved again. A job without GPUs has no record of service, so its
+    whole age counts.
+    """
+    age_us = view.now_us - job.submitted_us
+    if not job.gpu_milli:
+        return age_us
+    # Rounded down, so that a job that starts because it is overdue does not fall back by rounding once it runs.
+    run_us = int(view.served_gpu_s(job) * 1000 * US_PER_S / job.gpu_milli)
+    return age_us - run_us
+
+
+def is_overdue(job: Job, view: View, max_wait_s: float) -> bool:
+    """Whether it has waited longer than anybody should."""
+    limit_us = max_wait_s * US_PER_S
+    # The age is an upper bound and costs nothing; most jobs are young.
+    return view.now_us - job.submitted_us > limit_us and waited_us(job, view) > limit_us
+
+
+def check_wait(max_wait_s: float) -> None:
+    """Infinity is allowed: it turns ageing off."""
+    if not max_wait_s >= 0:  # said this way round, NaN fails too
+        raise Invalid("max_wait_s", f"{max_wait_s!r} is not a time", "use 0 or more seconds, or inf for no ageing")
+
+
+def check_step(value: float, field: str) -> None:
+    """A width that the order divides by."""
+    if not value > 0:
+        raise Invalid(field, f"{value!r} is not above zero")

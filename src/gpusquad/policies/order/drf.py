@@ -1,0 +1,29 @@
+"""Dominant resource fairness (Ghodsi et al., NSDI 2011)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusquad.model.job import Job
+from gpusquad.model.views import View
+from gpusquad.registry import register
+
+
+@register("order", "drf")
+@dataclass(frozen=True)
+class DominantResourceFairness:
+    """The tenant that holds the least of its dominant resource, by weight, goes first; its jobs by request time."""
+
+    varies: ClassVar[str] = "with_service"
+    changes_with_each_start: ClassVar[bool] = True
+
+    def key(self, job: Job, view: View) -> tuple:
+        tenant = view.tenant(job.tenant)
+        held = tenant.dominant_ratio / tenant.weight if tenant.weight > 0 else math.inf
+        return (held, job.submitted_us, job.id)
+
+    def next(self, view: View) -> Job | None:
+        """Who starts next; ask again after each start."""
+        return min(view.waiting(), key=lambda job: self.key(job, view), default=None)

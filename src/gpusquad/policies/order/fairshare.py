@@ -1,0 +1,37 @@
+"""Fair share of past use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusquad.model.job import Job
+from gpusquad.model.views import View
+from gpusquad.policies.order._ageing import DAY_S, check_step, check_wait, is_overdue
+from gpusquad.registry import register
+
+
+@register("order", "fairshare")
+@dataclass(frozen=True)
+class FairShare:
+    """The tenant that used least of late, by weight, goes first; who has waited max_wait_s goes before all."""
+
+    varies: ClassVar[str] = "with_time"
+
+    step_gpu_s: float = 3600.0
+    max_wait_s: float = DAY_S
+
+    def __post_init__(self) -> None:
+        check_step(self.step_gpu_s, "step_gpu_s")
+        check_wait(self.max_wait_s)
+
+    def key(self, job: Job, view: View) -> tuple:
+        if is_overdue(job, view, self.max_wait_s):
+            return (0, job.submitted_us, job.id)
+        tenant = view.tenant(job.tenant)
+        used_gpu_s = tenant.decayed_gpu_s / tenant.weight if tenant.weight > 0 else math.inf
+        # Whole steps: use fades all the time, and tenants that are nearly even would swap places at every cycle.
+        # Infinity has no floor in steps (it gives NaN, which sorts nowhere), so it stays as it is.
+        steps = used_gpu_s // self.step_gpu_s if used_gpu_s < math.inf else math.inf
+        return (1, steps, job.submitted_us, job.id)

@@ -1,0 +1,28 @@
+"""First in, first out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from gpusquad.model.job import Job
+from gpusquad.model.views import View
+from gpusquad.policies.order._estimates import is_unknown
+from gpusquad.registry import register
+
+
+@register("order", "fifo")
+@dataclass(frozen=True)
+class Fifo:
+    """First come, first served, by request time; ties by arrival, or by the smaller amount of work."""
+
+    varies: ClassVar[str] = "never"
+
+    ties: Literal["arrival", "work"] = "arrival"
+
+    def key(self, job: Job, view: View) -> tuple:
+        if self.ties == "arrival":
+            # No id here: the core breaks equal keys by arrival, and ids need not sort as jobs arrived ("10" < "9").
+            return (job.submitted_us,)
+        forecast = view.forecast(job)
+        return (job.submitted_us, is_unknown(forecast), job.gpu_milli * forecast.mid_us, job.id)

@@ -1,0 +1,33 @@
+"""Least attained service: needs no prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusquad.model.job import Job
+from gpusquad.model.views import View
+from gpusquad.policies.order._ageing import DAY_S, check_step, check_wait, is_overdue
+from gpusquad.registry import register
+
+
+@register("order", "las")
+@dataclass(frozen=True)
+class LeastAttainedService:
+    """Jobs that have had the least GPU time go first and preempt; who has waited max_wait_s goes before all."""
+
+    varies: ClassVar[str] = "with_time"
+    preempts: ClassVar[bool] = True
+
+    quantum_s: float = 3600.0
+    max_wait_s: float = DAY_S
+
+    def __post_init__(self) -> None:
+        check_step(self.quantum_s, "quantum_s")
+        check_wait(self.max_wait_s)
+
+    def key(self, job: Job, view: View) -> tuple:
+        if is_overdue(job, view, self.max_wait_s):
+            return (0, job.submitted_us, job.id)
+        # Whole quanta: by the second, two equal jobs would preempt each other without end.
+        return (1, view.served_gpu_s(job) // self.quantum_s, job.submitted_us, job.id)

@@ -1,0 +1,31 @@
+"""Shortest job first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusquad.model.job import Job
+from gpusquad.model.views import View
+from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
+from gpusquad.policies.order._estimates import is_unknown
+from gpusquad.registry import register
+
+
+@register("order", "sjf")
+@dataclass(frozen=True)
+class ShortestJobFirst:
+    """The shortest predicted run time goes first; who has waited max_wait_s goes before all, by request time."""
+
+    varies: ClassVar[str] = "with_time"
+
+    max_wait_s: float = DAY_S
+
+    def __post_init__(self) -> None:
+        check_wait(self.max_wait_s)
+
+    def key(self, job: Job, view: View) -> tuple:
+        if is_overdue(job, view, self.max_wait_s):
+            return (0, job.submitted_us, job.id)
+        forecast = view.forecast(job)
+        return (1, is_unknown(forecast), forecast.mid_us, job.submitted_us, job.id)

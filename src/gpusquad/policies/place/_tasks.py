@@ -1,0 +1,81 @@
+"""What places share: which cards a task may go to, and putting tasks one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.views import Group, SpaceView, Trial
+
+ChooseCard = Callable[[Ints], int]
+"""From the cards that have room, the one to take."""
+
+
+def cards_with_room(space: SpaceView, request: Request) -> Ints:
+    """Cards that can take one more such share, on nodes with the CPU and memory for it."""
+    nodes = space.room(request)
+    return np.flatnonzero((space.card_room(request) > 0) & (nodes[space.fixed.card_node] > 0))
+
+
+def put_shares(group: Group, trial: Trial, choose: ChooseCard) -> bool:
+    """Task by task, each on the card chosen among those with room at that moment."""
+    for _ in range(group.count):
+        cards = cards_with_room(trial.space, group.request)
+        if not len(cards):
+            return False
+        put_share(group, trial, choose(cards))
+    return True
+
+
+def put_share(group: Group, trial: Trial, card: int) -> None:
+    trial.put(group, trial.space.fixed.card_node[card : card + 1], np.array([[card]]))
+
+
+def put_task(group: Group, trial: Trial, node: int) -> None:
+    """One task that asks for no share: the first idle cards of the node."""
+    gpus = group.request.gpus
+    cards = trial.space.idle_cards_of(node, group.request)[:gpus] if gpus else np.empty(0, dtype=np.int64)
+    trial.put(group, np.array([node]), cards.reshape(1, gpus))
+
+
+def fill_counted(group: Group, trial: Trial, nodes: Ints, per_node: int | None = None) -> Ints | None:
+    """Like ``trial.fill``, but tells how many tasks each node of the cluster got; None if they do not all fit."""
+    before = trial.space.room(group.request).copy()
+    if not trial.fill(group, nodes, per_node):
+        return None
+    return before - trial.space.room(group.request)  # each task put takes one off the room
+
+
+def least(cards: Ints, *keys: np.ndarray) -> int:
+    """The first of these cards (or nodes) by the first key, ties by the next, then by position."""
+    for key in keys:
+        values = key[cards]
+        cards = cards[values == values.min()]
+    return int(cards[0])
+
+
+def node_sum(space: SpaceView, per_card: np.ndarray) -> np.ndarray:
+    """A quantity of cards summed over each node."""
+    return np.bincount(space.fixed.card_node, weights=per_card, minlength=len(space.node_up))
+
+
+def gpu_memory(job: Job) -> int:
+    """The largest GPU memory any task of the job holds; whole cards come before every share."""
+    return max(_request_memory(role.request) for role in job.roles)
+
+
+def utilisation(job: Job) -> float:
+    """Profiled utilisation of a card; without a profile what it asks for."""
+    if job.profile is not None:
+        return job.profile.utilisation_ratio
+    return max(min(role.request.gpu_milli, WHOLE_MILLI) for role in job.roles) / WHOLE_MILLI
+
+
+def _request_memory(request: Request) -> int:
+    if request.share is not None:
+        return request.share.memory_bytes
+    return request.gpus << 50

@@ -1,0 +1,55 @@
+"""Binpack: fill what is fullest, so that large holes stay whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.registry import register
+
+
+@register("place", "binpack")
+@dataclass(frozen=True)
+class Binpack:
+    """Largest GPU-memory demand first, into the feasible card with the least free memory."""
+
+    def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
+        for group in trial.groups:
+            placed = _shares(group, trial) if group.request.share else _whole(group, trial)
+            if not placed:
+                return trial.refuse(group)
+        return trial.done()
+
+    def rank(self, jobs: list[Job]) -> list[Job]:
+        """Jobs that arrive together: largest GPU-memory demand first."""
+        return sorted(jobs, key=lambda job: -max(_demand_bytes(r.request.share) for r in job.roles))
+
+
+def _demand_bytes(share) -> int:
+    return share.memory_bytes if share else 1 << 60
+
+
+def _whole(group: Group, trial: Trial) -> bool:
+    """Nodes with the fewest idle cards (CPU-only tasks: the least free CPU) first."""
+    space = trial.space
+    nodes = np.flatnonzero(space.room(group.request))
+    free = space.node_idle[nodes]
+    if group.request.gpus == 0:
+        free = free * (1 << 40) + space.node_cpu_free[nodes]
+    return trial.fill(group, nodes[np.argsort(free, kind="stable")])
+
+
+def _shares(group: Group, trial: Trial) -> bool:
+    """Task by task, the card with the least free memory that has room (and CPU beside it)."""
+    space = trial.space
+    for _ in range(group.count):
+        cards = np.flatnonzero(space.card_room(group.request) * (space.room(group.request)[space.fixed.card_node] > 0))
+        if not len(cards):
+            return False
+        best = cards[np.argmin(space.card_memory_free[cards])]
+        trial.put(group, space.fixed.card_node[best : best + 1], np.array([[best]]))
+    return True

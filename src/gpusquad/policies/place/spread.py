@@ -1,0 +1,51 @@
+"""Spread: a broken node or card hurts as little as possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.policies.place._tasks import fill_counted, least, put_shares
+from gpusquad.registry import register
+
+
+@register("place", "spread")
+@dataclass(frozen=True)
+class Spread:
+    """The tasks of a gang on as many nodes as there are, the emptiest nodes and cards first."""
+
+    def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
+        held = np.zeros(len(trial.space.node_up), dtype=np.int64)  # tasks of this gang on each node
+        for group in trial.groups:
+            placed = _shares(group, trial, held) if group.request.share else _whole(group, trial, held)
+            if not placed:
+                return trial.refuse(group)
+        return trial.done()
+
+
+def _whole(group: Group, trial: Trial, held: np.ndarray) -> bool:
+    """A task a turn, nodes that hold none of the gang first."""
+    space = trial.space
+    nodes = np.flatnonzero(space.room(group.request))
+    order = np.lexsort((-space.node_cpu_free[nodes], -space.node_idle[nodes], held[nodes]))
+    tasks = fill_counted(group, trial, nodes[order], per_node=1)
+    if tasks is None:
+        return False
+    held += tasks
+    return True
+
+
+def _shares(group: Group, trial: Trial, held: np.ndarray) -> bool:
+    space = trial.space
+    card_node = space.fixed.card_node
+
+    def choose(cards: np.ndarray) -> int:
+        card = least(cards, held[card_node], -space.card_slots_free, -space.card_sm_free, -space.card_memory_free)
+        held[card_node[card]] += 1
+        return card
+
+    return put_shares(group, trial, choose)

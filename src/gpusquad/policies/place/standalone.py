@@ -1,0 +1,136 @@
+"""Standalone: like with like on a card, as the 2020 study of containers sharing GPUs found fastest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.units import WHOLE_MILLI, show_bytes
+from gpusquad.model.views import Group, Refusal, SpaceView, Trial
+from gpusquad.policies.place._tasks import cards_with_room, gpu_memory, least, put_share, utilisation
+from gpusquad.registry import register
+
+
+@register("place", "standalone")
+@dataclass(frozen=True)
+class Standalone:
+    """Like with like: beside the same application, else on an idle card, else beside the nearest profile."""
+
+    overcommit: bool = False
+    """Likes may share a card even if together they ask for more memory than it has."""
+
+    def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
+        notes: dict[str, None] = {}  # in order, each once
+        for group in trial.groups:
+            placed = self._shares(group, trial, notes) if group.request.share else _whole(group, trial)
+            if not placed:
+                return trial.refuse(group)
+        return trial.done("; ".join(notes))
+
+    def rank(self, jobs: list[Job]) -> list[Job]:
+        """Jobs that arrive together: kind after kind, so that each finds a card before others fill it."""
+        largest: dict[str, int] = {}
+        for job in jobs:
+            largest[job.app] = max(largest.get(job.app, 0), gpu_memory(job))
+        return sorted(jobs, key=lambda job: (-largest[job.app], job.app))
+
+    def _shares(self, group: Group, trial: Trial, notes: dict[str, None]) -> bool:
+        for _ in range(group.count):
+            card = self._choose(group.request, trial, notes)
+            if card is None:
+                return False
+            put_share(group, trial, card)
+        return True
+
+    def _choose(self, request: Request, trial: Trial, notes: dict[str, None]) -> int | None:
+        space, job = trial.space, trial.job
+        cards = cards_with_room(space, request)
+        likes = _with_likes(space, job)
+        joined = cards[likes[cards]]
+        if len(joined):
+            return _most_alike(joined, space, job)
+        if self.overcommit:
+            joined = np.flatnonzero(likes & _fits_but_for_memory(space, request))
+            if len(joined):
+                return least(joined, -space.card_memory_free)
+        if likes.any():
+            notes[_apart(request, space, job, likes)] = None
+        idle = cards[space.card_idle[cards]]
+        if len(idle):
+            return least(idle, space.card_memory_free)
+        if not len(cards):
+            return None
+        card = _most_alike(cards, space, job)
+        notes[f"{job.id} shares {space.fixed.card_ids[card]} with {_apps(space.sharers[card])}: no card is idle"] = None
+        return card
+
+
+def _whole(group: Group, trial: Trial) -> bool:
+    """A task that has its cards to itself has no neighbours, so it only has to leave large holes whole."""
+    space = trial.space
+    nodes = np.flatnonzero(space.room(group.request))
+    order = np.lexsort((space.node_cpu_free[nodes], space.node_idle[nodes]))
+    return trial.fill(group, nodes[order])
+
+
+def _with_likes(space: SpaceView, job: Job) -> np.ndarray:
+    """Cards on which the same application runs (without a label: the same job)."""
+    likes = np.zeros(len(space.card_ok), dtype=bool)
+    for card, sharers in space.sharers.items():
+        likes[card] = any(other.app == job.app if job.app else other is job for other in sharers)
+    return likes
+
+
+def _fits_but_for_memory(space: SpaceView, request: Request) -> np.ndarray:
+    """Everything but the card's free memory is still respected; one task alone must fit the card."""
+    share, fixed = request.share, space.fixed
+    assert share is not None
+    node_fits = space.node_up & (space.node_cpu_free >= request.cpu_milli)
+    node_fits &= space.node_memory_free >= request.memory_bytes
+    fits = space.card_ok & (space.card_slots_free > 0) & (space.card_sm_free >= share.sm_milli)
+    fits &= (fixed.card_memory >= share.memory_bytes) & node_fits[fixed.card_node]
+    eligible = fixed.eligible_cards(request)
+    return fits if eligible is None else fits & eligible
+
+
+def _most_alike(cards: Ints, space: SpaceView, job: Job) -> int:
+    """The card whose sharers differ least from the job, on average; among equals the fullest."""
+    distances = np.full(len(space.card_ok), np.inf)
+    for card in cards.tolist():
+        others = space.sharers.get(card, ())
+        memory = max(int(space.fixed.card_memory[card]), 1)
+        distances[card] = sum(_distance(job, other, memory) for other in others) / max(len(others), 1)
+    return least(cards, distances, space.card_memory_free)
+
+
+def _distance(one: Job, other: Job, card_memory: int) -> float:
+    """How unlike two jobs are: utilisation, memory and bandwidth, each in parts of a card; 0 for one application."""
+    if one.app and one.app == other.app:
+        return 0.0
+    pairs = zip(_profile(one, card_memory), _profile(other, card_memory), strict=True)
+    return sum(abs(a - b) for a, b in pairs)
+
+
+def _profile(job: Job, card_memory: int) -> tuple[float, float, float]:
+    profile = job.profile
+    memory = profile.memory_bytes if profile is not None and profile.memory_bytes else gpu_memory(job)
+    return utilisation(job), min(memory / card_memory, 1.0), profile.bandwidth_ratio if profile is not None else 0.0
+
+
+def _apart(request: Request, space: SpaceView, job: Job, likes: np.ndarray) -> str:
+    """Why the job does not sit with its likes, in words."""
+    share = request.share
+    assert share is not None
+    best = least(np.flatnonzero(likes), -space.card_memory_free)
+    asked, free = show_bytes(share.memory_bytes), show_bytes(int(space.card_memory_free[best]))
+    if share.sm_milli:
+        asked += f" and {share.sm_milli / WHOLE_MILLI:.0%} of the SMs"
+        free += f" and {space.card_sm_free[best] / WHOLE_MILLI:.0%}"
+    return f"{job.id} is not beside its like on {space.fixed.card_ids[best]}: it asks for {asked}, free is {free}"
+
+
+def _apps(sharers: tuple[Job, ...]) -> str:
+    return ", ".join(dict.fromkeys(job.app or job.id for job in sharers))

@@ -1,0 +1,1 @@
+"""Who may go first: which waiting gangs hold a promise, and who may slip in before them."""

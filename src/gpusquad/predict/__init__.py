@@ -1,0 +1,1 @@
+"""How long, how much: predictors with one interface, ``fit(history)`` and ``predict(job)``."""

@@ -1,0 +1,375 @@
+"""Every order keeps one contract; then each order's own rule."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad import registry
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import PRIORITY_CLASSES, Job, Request, Role, Share, Slo
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import Forecast, TenantView
+
+ORDERS = registry.names("order")
+OURS = {"fifo", "sjf", "srpt", "las", "drf", "fairshare", "slo", "urgent"}
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+def _parameters(name: str) -> set[str]:
+    return {f.name for f in dataclasses.fields(registry.find("order", name))}
+
+
+TIMELESS = [n for n in ORDERS if registry.find("order", n).varies != "with_time"]
+FIXED = [n for n in ORDERS if registry.find("order", n).varies == "never"]
+# Those with a parameter for it claim ageing. Drf does not: each start of the favoured makes them less so.
+AGEING = [n for n in ORDERS if _parameters(n) & {"max_wait_s", "age_s"}]
+
+
+@dataclass
+class FakeView:
+    """A world made of tables; what a table does not know is zero."""
+
+    now_us: int = 0
+    jobs: Sequence[Job] = ()
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
+    done_us: dict[str, int] = field(default_factory=dict)
+    served: dict[str, float] = field(default_factory=dict)
+    tenants: dict[str, TenantView] = field(default_factory=dict)
+
+    def forecast(self, job: Job) -> Forecast:
+        if job.id in self.forecasts:
+            return self.forecasts[job.id]
+        if job.estimate_us is None:
+            return Forecast(1, 1, source="none")  # a stopgap that would win, were it believed
+        return Forecast(job.estimate_us, job.estimate_us)
+
+    def remaining_us(self, job: Job) -> int:
+        return max(0, self.forecast(job).mid_us - self.done_us.get(job.id, 0))
+
+    def served_gpu_s(self, job: Job) -> float:
+        return self.served.get(job.id, 0.0)
+
+    def tenant(self, name: str) -> TenantView:
+        return self.tenants.get(name) or TenantView(name, 1.0, 0.0, 0.0)
+
+    def waiting(self) -> Sequence[Job]:
+        return self.jobs
+
+
+def job(name: str, at_s: float = 0, estimate_s: float | None = HOUR, gpus: int = 1, **rest: Any) -> Job:
+    estimate_us = None if estimate_s is None else int(estimate_s * US_PER_S)
+    role = Role("worker", gpus, Request(gpus=1))
+    return Job(name, (role,), submitted_us=int(at_s * US_PER_S), estimate_us=estimate_us, **rest)
+
+
+def at(seconds: float, **rest: Any) -> FakeView:
+    return FakeView(now_us=int(seconds * US_PER_S), **rest)
+
+
+def ranked(spec: str, jobs: Sequence[Job], view: FakeView) -> str:
+    """Names in order; like the core, equal keys stay as they arrived."""
+    order = registry.create("order", spec)
+    return " ".join(j.id for j in sorted(jobs, key=lambda j: order.key(j, view)))
+
+
+slos = st.one_of(
+    st.none(),
+    st.builds(Slo, deadline_us=st.integers(0, 10**6) | st.none(), latency_us=st.sampled_from([None, 1000])),
+)
+shapes = st.sampled_from(
+    [
+        Request(gpus=1),
+        Request(gpus=8),
+        Request(cpu_milli=1000),
+        Request(share=Share(0, 250)),
+        Request(share=Share(1, 0)),
+    ]
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> FakeView:
+    """A few jobs of every kind, some running, and the tenants they belong to."""
+    times = st.integers(0, 10**6)
+    jobs = [
+        Job(
+            id=f"j{i}",
+            roles=(Role("worker", draw(st.integers(1, 4)), draw(shapes)),),
+            submitted_us=draw(st.integers(0, 3)) * 1000,
+            tenant=draw(st.sampled_from("abc")),
+            priority=draw(st.sampled_from(sorted(PRIORITY_CLASSES))),
+            estimate_us=draw(st.none() | times),
+            slo=draw(slos),
+        )
+        for i in range(draw(st.integers(1, 8)))
+    ]
+    ratios = st.floats(0, 1)
+    tenants = {n: TenantView(n, draw(st.sampled_from([0.0, 0.5, 2.0])), draw(ratios), draw(times) / 7) for n in "abc"}
+    served = {j.id: draw(times) / 3 for j in jobs if draw(st.booleans())}
+    done = {j.id: draw(times) for j in jobs}
+    return FakeView(draw(st.integers(3000, 10**12)), tuple(jobs), done_us=done, served=served, tenants=tenants)
+
+
+def test_all_orders_are_found():
+    assert set(ORDERS) >= OURS
+
+
+@pytest.mark.parametrize("name", ORDERS)
+class TestContract:
+    def test_says_what_it_is(self, name: str):
+        cls = registry.find("order", name)
+        assert cls.varies in {"never", "with_service", "with_time"}
+        (described,) = (d for d in registry.describe("order") if d.name == name)
+        assert described.summary.endswith(".")
+        order = registry.create("order", name)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            order.anything = 1
+
+    @given(view=worlds())
+    def test_keys_are_a_total_order(self, name: str, view: FakeView):
+        """Any two keys compare, never both ways, and only fifo leaves ties (to arrival)."""
+        order = registry.create("order", name)
+        keys = [order.key(j, view) for j in view.jobs]
+        assert all(isinstance(key, tuple) for key in keys)
+        for key in keys:
+            assert not any(isinstance(part, float) and math.isnan(part) for part in key)
+        for one, other in itertools.combinations(keys, 2):
+            assert (one < other) + (other < one) + (one == other) == 1
+        if name != "fifo":
+            assert len(set(keys)) == len(keys)
+
+    @given(view=worlds(), shuffle=st.randoms(use_true_random=False))
+    def test_same_world_same_order(self, name: str, view: FakeView, shuffle: Any):
+        order = registry.create("order", name)
+        before = [order.key(j, view) for j in view.jobs]
+        mixed = list(view.jobs)
+        shuffle.shuffle(mixed)
+        again = {j.id: registry.create("order", name).key(j, view) for j in mixed}
+        assert [again[j.id] for j in view.jobs] == before
+
+
+@pytest.mark.parametrize("name", TIMELESS)
+@given(view=worlds(), later=st.integers(0, 10**12))
+def test_keys_that_do_not_vary_with_time_do_not(name: str, view: FakeView, later: int):
+    order = registry.create("order", name)
+    after = dataclasses.replace(view, now_us=view.now_us + later)
+    assert [order.key(j, view) for j in view.jobs] == [order.key(j, after) for j in view.jobs]
+
+
+@pytest.mark.parametrize("name", FIXED)
+@given(view=worlds(), served=st.integers(0, 10**6))
+def test_keys_that_never_vary_do_not_with_service(name: str, view: FakeView, served: int):
+    order = registry.create("order", name)
+    after = dataclasses.replace(view, served={j.id: served for j in view.jobs}, tenants={})
+    assert [order.key(j, view) for j in view.jobs] == [order.key(j, after) for j in view.jobs]
+
+
+@pytest.mark.parametrize("name", [*AGEING, "fifo"])
+@pytest.mark.parametrize("old", ["no estimate", "no goal", "missed deadline", "tight deadline"])
+def test_nobody_starves(name: str, old: str):
+    """Jobs that every rule favours keep coming; within days the old one stands first all the same."""
+    goal = {"missed deadline": Slo(deadline_us=0), "tight deadline": Slo(deadline_us=3 * DAY * US_PER_S)}.get(old)
+    estimate_s = None if old == "no estimate" else 2 * DAY
+    victim = job("old", estimate_s=estimate_s, priority="low", slo=goal, tenant="big")
+    tenants = {"big": TenantView("big", 0.5, 0.9, 1e9)}
+    order = registry.create("order", name)
+    for day in range(5):
+        # The stream is always freshly submitted, short, important, a service, of a tenant that used nothing.
+        new = job("new", at_s=day * DAY + 1, estimate_s=1, priority="high", slo=Slo(latency_us=1), tenant="small")
+        view = at(day * DAY + 2, jobs=(victim, new), tenants=tenants)
+        if order.key(victim, view) < order.key(new, view):
+            return
+    pytest.fail("still behind after four days")
+
+
+class TestFifo:
+    def test_request_time(self):
+        assert ranked("fifo", [job("c", 3), job("a", 1), job("b", 2)], at(5)) == "a b c"
+
+    def test_ties_stay_as_they_arrived(self):
+        assert ranked("fifo", [job("9", 1), job("10", 1)], at(5)) == "9 10"
+
+    def test_ties_by_work(self):
+        jobs = [job("none", 1, None), job("big", 1, 10, gpus=8), job("long", 1, 60), job("late", 2, 1)]
+        assert ranked("fifo:ties=work", jobs, at(5)) == "long big none late"
+
+    def test_unknown_tie_rule(self):
+        with pytest.raises(Invalid, match="ties"):
+            registry.create("order", "fifo:ties=luck")
+
+
+class TestShortest:
+    @pytest.mark.parametrize("name", ["sjf", "srpt"])
+    def test_shortest_first_and_no_estimate_last(self, name: str):
+        jobs = [job("none", 0, None), job("long", 1, 100), job("short", 2, 10), job("same", 1, 10)]
+        assert ranked(name, jobs, at(5)) == "same short long none"
+
+    @pytest.mark.parametrize("name", ["sjf", "srpt", "las", "fairshare", "slo"])
+    def test_overdue_go_before_all_by_request_time(self, name: str):
+        jobs = [job("new", 200, 1), job("second", 2, 500), job("first", 1, 1000)]
+        assert ranked(f"{name}:max_wait_s=100", jobs, at(201)) == "first second new"
+
+    def test_exactly_max_wait_is_not_overdue(self):
+        jobs = [job("old", 0, 500), job("new", 99, 1)]
+        assert ranked("sjf:max_wait_s=100", jobs, at(100)) == "new old"
+        assert ranked("sjf:max_wait_s=100", jobs, at(100.000001)) == "old new"
+
+    def test_ageing_can_be_turned_off(self):
+        assert ranked("sjf:max_wait_s=inf", [job("old", 0, 500), job("new", 1e9, 1)], at(1e9)) == "new old"
+
+    def test_a_prediction_beats_the_missing_estimate(self):
+        view = at(5, forecasts={"seen": Forecast(5 * US_PER_S, 9 * US_PER_S, "history")})
+        assert ranked("sjf", [job("short", 1, 10), job("seen", 2, None)], view) == "seen short"
+
+    def test_srpt_counts_what_is_left(self):
+        jobs = [job("fresh", 1, 50), job("nearly", 2, 100)]
+        view = at(95, done_us={"nearly": 90 * US_PER_S}, served={"nearly": 90})
+        assert ranked("srpt", jobs, view) == "nearly fresh"
+        assert ranked("sjf", jobs, view) == "fresh nearly"
+
+    def test_running_is_not_waiting(self):
+        """A job that ran for three days is not overdue; the same job kept waiting is."""
+        jobs = [job("long", 0, 9 * DAY, gpus=4), job("new", 3 * DAY, 60)]
+        ran = at(3 * DAY, served={"long": 3 * DAY * 4.0})
+        assert ranked("srpt", jobs, ran) == "new long"
+        assert ranked("srpt", jobs, at(3 * DAY)) == "long new"
+
+    @given(gpus=st.integers(1, 64), ran_us=st.integers(0, 10**13), wait_us=st.integers(1, 10**6))
+    def test_overdue_stays_overdue_once_it_runs(self, gpus: int, ran_us: int, wait_us: int):
+        """Else a job that started for its age would be preempted the moment after."""
+        order = registry.create("order", f"srpt:max_wait_s={(wait_us - 1) / US_PER_S}")
+        view = FakeView(wait_us + ran_us, served={"a": ran_us / US_PER_S * gpus})
+        assert order.key(job("a", gpus=gpus), view)[0] == 0
+
+
+class TestLas:
+    def test_least_served_first(self):
+        jobs = [job("much", 1), job("some", 2), job("none", 3)]
+        view = at(9, served={"much": 2 * HOUR, "some": HOUR})
+        assert ranked("las", jobs, view) == "none some much"
+
+    def test_within_a_quantum_by_request_time(self):
+        view = at(9, served={"a": 99, "c": 100})
+        assert ranked("las:quantum_s=100", [job("c", 0), job("b", 2), job("a", 1)], view) == "a b c"
+
+    def test_needs_no_estimate(self):
+        assert ranked("las", [job("a", 1, None), job("b", 2, 1)], at(9)) == "a b"
+
+
+class TestTenants:
+    def test_drf_least_dominant_share_by_weight(self):
+        tenants = {"a": TenantView("a", 1, 0.3, 0), "b": TenantView("b", 2, 0.5, 0), "c": TenantView("c", 1, 0.4, 0)}
+        jobs = [job("a1", 1, tenant="a"), job("c1", 2, tenant="c"), job("b2", 4, tenant="b"), job("b1", 3, tenant="b")]
+        assert ranked("drf", jobs, at(9, tenants=tenants)) == "b1 b2 a1 c1"
+
+    def test_drf_next_follows_each_start(self):
+        """Shares even out while starts change them: a has half the weight of b, so b starts twice as often."""
+        waiting = [job(f"{t}{i}", i, tenant=t) for i in range(6) for t in "ab"]
+        held, weight, started = {"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 2.0}, ""
+        order = registry.create("order", "drf")
+        assert order.changes_with_each_start
+        for _ in range(6):
+            view = at(9, jobs=waiting, tenants={t: TenantView(t, weight[t], held[t], 0) for t in "ab"})
+            chosen = order.next(view)
+            assert chosen is min(waiting, key=lambda j, v=view: order.key(j, v))
+            waiting.remove(chosen)
+            held[chosen.tenant] += 1 / 16
+            started += chosen.tenant
+        assert started == "abbabb"
+        assert order.next(at(9)) is None
+
+    @pytest.mark.parametrize("name", ["drf", "fairshare"])
+    def test_without_weight_comes_last(self, name: str):
+        tenants = {"none": TenantView("none", 0, 0, 0), "busy": TenantView("busy", 1, 1, 1e9)}
+        jobs = [job("guest", 1, tenant="none"), job("member", 2, tenant="busy")]
+        assert ranked(name, jobs, at(9, tenants=tenants)) == "member guest"
+
+    def test_fairshare_least_use_by_weight(self):
+        tenants = {"a": TenantView("a", 1, 0, 300), "b": TenantView("b", 10, 0, 1000), "c": TenantView("c", 1, 0, 200)}
+        jobs = [job("a", 1, tenant="a"), job("b", 2, tenant="b"), job("c", 3, tenant="c")]
+        assert ranked("fairshare:step_gpu_s=100", jobs, at(9, tenants=tenants)) == "b c a"
+
+    def test_fairshare_nearly_even_is_even(self):
+        tenants = {"a": TenantView("a", 1, 0, 140), "b": TenantView("b", 1, 0, 110)}
+        jobs = [job("b", 2, tenant="b"), job("a", 1, tenant="a")]
+        assert ranked("fairshare:step_gpu_s=100", jobs, at(9, tenants=tenants)) == "a b"
+        assert ranked("fairshare:step_gpu_s=10", jobs, at(9, tenants=tenants)) == "b a"
+
+
+class TestSlo:
+    @staticmethod
+    def due(name: str, deadline_s: float, at_s: float = 0, estimate_s: float | None = 10) -> Job:
+        return job(name, at_s, estimate_s, slo=Slo(deadline_us=int(deadline_s * US_PER_S)))
+
+    def test_services_then_latest_start_then_the_rest(self):
+        jobs = [
+            job("plain", 1),
+            self.due("early", 100, estimate_s=10),
+            self.due("tight", 110, estimate_s=50),  # due later, yet must start sooner
+            job("service", 5, slo=Slo(availability_ratio=0.99)),
+        ]
+        assert ranked("slo", jobs, at(9)) == "service tight early plain"
+
+    def test_missed_goes_behind(self):
+        jobs = [self.due("missed", 15), job("plain", 1), self.due("good", 100)]
+        assert ranked("slo", jobs, at(5)) == "missed good plain"
+        assert ranked("slo", jobs, at(6)) == "good missed plain"  # now one of the rest, by request time
+        assert ranked("slo:missed=keep", jobs, at(6)) == "missed good plain"
+
+    def test_service_decides_over_deadline(self):
+        both = job("both", 1, slo=Slo(deadline_us=1, latency_us=1000))
+        assert ranked("slo", [self.due("due", 100), both], at(9)) == "both due"
+
+    def test_slack_does_not_age(self):
+        """Asked for long ago with a far deadline: it can wait, a nearer one cannot."""
+        jobs = [self.due("far", 9 * DAY), self.due("near", 3 * DAY, at_s=2 * DAY)]
+        assert ranked("slo", jobs, at(2 * DAY)) == "near far"
+
+    def test_without_estimate_a_deadline_is_missed_when_it_passes(self):
+        view_before, view_after = at(100), at(101)
+        jobs = [job("plain", 0), self.due("unknown", 100, 1, estimate_s=None)]
+        assert ranked("slo", jobs, view_before) == "unknown plain"
+        assert ranked("slo", jobs, view_after) == "plain unknown"
+
+
+class TestUrgent:
+    def test_class_then_request_time(self):
+        jobs = [job(f"{p}{i}", i, priority=p) for i in (2, 1) for p in ("low", "normal", "high", "urgent")]
+        assert ranked("urgent", jobs, at(9)) == "urgent1 urgent2 high1 high2 normal1 normal2 low1 low2"
+
+    def test_waiting_raises_by_class(self):
+        jobs = [job("old", 0, priority="low"), job("normal", 50), job("high", 50, priority="high")]
+        assert ranked("urgent:age_s=100", jobs, at(99)) == "high normal old"
+        assert ranked("urgent:age_s=100", jobs, at(100)) == "high old normal"
+        assert ranked("urgent:age_s=100", jobs, at(200)) == "old high normal"
+
+    def test_waiting_never_makes_urgent(self):
+        jobs = [job("old", 0), job("now", 9 * DAY, priority="urgent")]
+        assert ranked("urgent:age_s=1", jobs, at(9 * DAY)) == "now old"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(f"{name}:max_wait_s={bad}" for name in ("sjf", "srpt", "las", "fairshare", "slo") for bad in ("-1", "nan")),
+        *(
+            f"{spec}={bad}"
+            for spec in ("las:quantum_s", "fairshare:step_gpu_s", "urgent:age_s")
+            for bad in ("0", "nan")
+        ),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(spec: str):
+    parameter = spec.split(":")[1].split("=")[0]
+    with pytest.raises(Invalid, match=parameter):
+        registry.create("order", spec)

@@ -1,0 +1,77 @@
+"""The placements of a 2020 study: four kinds of container, two of each, on four cards of 12 GB."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from gpusquad import registry
+from gpusquad.core.space import Fixed, Space
+from gpusquad.core.trial import Trial
+from gpusquad.model.cluster import Card, Cluster, Node
+from gpusquad.model.job import Job, Profile, Request, Role, Share
+from gpusquad.model.placement import Placement
+
+GB = 10**9
+MEMORY_GB_AND_UTILISATION = {"L": (8.3, 0.23), "G": (0.6, 0.72), "T": (3.5, 0.88), "Q": (5.3, 0.467)}
+
+
+def container(kind: str, number: int) -> Job:
+    gb, ratio = MEMORY_GB_AND_UTILISATION[kind]
+    memory = round(gb * GB)
+    request = Request(share=Share(memory_bytes=memory), cpu_milli=1000)
+    return Job(f"{kind}{number}", (Role("main", 1, request),), app=kind, profile=Profile(ratio, memory))
+
+
+def machine() -> Space:
+    cards = tuple(Card(f"gpu{i}", "Titan Xp", 12 * GB, 30) for i in range(4))
+    return Space(Fixed(Cluster((Node("worker", cards, 12_000, 64 * GB),))))
+
+
+def place_all(spec: str) -> tuple[Space, dict[str, str]]:
+    """All eight, in the order the policy wants them; what each placement says."""
+    space, policy, notes = machine(), registry.create("place", spec), {}
+    for job in policy.rank([container(kind, number) for kind in "LGTQ" for number in (1, 2)]):
+        outcome = policy.propose(job, Trial(space, job))
+        assert isinstance(outcome, Placement), (job.id, outcome)
+        notes[job.id] = outcome.note
+    return space, notes
+
+
+def cards(space: Space) -> Counter[str]:
+    """How many cards hold which kinds: ``LT`` twice, and so on."""
+    return Counter("".join(sorted(job.app for job in space.sharers.get(card, ()))) for card in range(4))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("balance", ["LT", "LT", "GQ", "GQ"]),
+        ("standalone:overcommit=true", ["LL", "GG", "TT", "QQ"]),
+        ("binpack", ["LT", "LT", "GGQQ", ""]),
+    ],
+)
+def test_placements_of_the_paper(spec: str, expected: list[str]):
+    space, notes = place_all(spec)
+    assert cards(space) == Counter(expected)
+    assert not any(notes.values())
+
+
+def test_only_overcommit_exceeds_the_memory_of_a_card():
+    for spec in ("balance", "binpack", "standalone"):
+        assert (place_all(spec)[0].card_memory_free >= 0).all(), spec
+    free = place_all("standalone:overcommit=true")[0].card_memory_free
+    assert free.min() == 12 * GB - 2 * 8_300_000_000
+
+
+def test_standalone_without_overcommit_keeps_likes_together_and_says_where_it_could_not():
+    space, notes = place_all("standalone")
+    assert cards(space) == Counter(["L", "L", "QQ", "GGTT"])
+    assert notes["L2"] == "L2 is not beside its like on gpu0: it asks for 8.3 GB, free is 3.7 GB"
+    assert notes["G1"].endswith("with T: no card is idle")
+    assert not any(notes[job] for job in ("L1", "Q1", "Q2", "T1", "T2", "G2"))
+
+
+def test_utilisation_of_a_card_may_exceed_the_whole():
+    space, _ = place_all("balance")
+    assert np.allclose(sorted(space.card_load), [1.11, 1.11, 1.187, 1.187])
