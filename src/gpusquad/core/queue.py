@@ -1,0 +1,127 @@
+"""Who waits, in order, with the numbers that decide quickly kept beside as arrays."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.model.job import URGENT, Job
+from gpusquad.model.placement import Ints
+from gpusquad.model.views import Forecast
+
+Key = Callable[[Job], tuple]
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A pending job."""
+
+    job: Job
+    forecast: Forecast
+    shape: int
+    """Jobs that ask for the same have the same number."""
+    sequence: int
+    """Arrival number: breaks ties."""
+    attempt: int = 0
+    kept_us: int = 0
+    """Work of earlier attempts that a checkpoint kept."""
+    served_gpu_us: int = 0
+    preemptions: int = 0
+    fresh: bool = True
+    """Not looked at yet by any cycle."""
+    blocked: bool = False
+    """Over its tenant's or lane's limit: passed over, holds no promise."""
+    rank: tuple = ()
+
+
+class Queue:
+    """Pending jobs sorted by rank, smallest first."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Waiting] = []
+        self._ranks: list[tuple] = []
+        self._by_id: dict[str, Waiting] = {}
+        self._shape = np.zeros(64, dtype=np.int64)
+        self._high_us = np.zeros(64, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._waiting)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._by_id
+
+    def __getitem__(self, job_id: str) -> Waiting:
+        return self._by_id[job_id]
+
+    def at(self, position: int) -> Waiting:
+        return self._waiting[position]
+
+    @property
+    def shapes(self) -> Ints:
+        """Shape number of each, in order."""
+        return self._shape[: len(self._waiting)]
+
+    @property
+    def high_us(self) -> Ints:
+        """High quantile of the run time of each, in order."""
+        return self._high_us[: len(self._waiting)]
+
+    def insert(self, waiting: Waiting, key: Key) -> int:
+        """Put a job at its place and return the position."""
+        waiting.rank = rank_of(waiting, key)
+        position = bisect_left(self._ranks, waiting.rank)
+        self._make_room(position)
+        self._ranks.insert(position, waiting.rank)
+        self._waiting.insert(position, waiting)
+        self._by_id[waiting.job.id] = waiting
+        self._shape[position] = waiting.shape
+        self._high_us[position] = waiting.forecast.high_us
+        return position
+
+    def remove(self, job_id: str) -> Waiting:
+        waiting = self._by_id.pop(job_id)
+        position = self.position(waiting)
+        count = len(self._waiting)
+        del self._waiting[position]
+        del self._ranks[position]
+        for array in (self._shape, self._high_us):
+            array[position : count - 1] = array[position + 1 : count]
+        return waiting
+
+    def position(self, waiting: Waiting) -> int:
+        return bisect_left(self._ranks, waiting.rank)
+
+    def resort(self, key: Key) -> bool:
+        """Rank everybody anew; says whether the order changed."""
+        ranked = [(rank_of(w, key), w) for w in self._waiting]
+        changed = any(a[0] > b[0] for a, b in zip(ranked, ranked[1:], strict=False))
+        if changed:
+            ranked.sort(key=lambda pair: pair[0])
+        self._ranks = [rank for rank, _ in ranked]
+        self._waiting = [w for _, w in ranked]
+        for rank, waiting in ranked:
+            waiting.rank = rank
+        if changed:
+            count = len(ranked)
+            self._shape[:count] = [w.shape for w in self._waiting]
+            self._high_us[:count] = [w.forecast.high_us for w in self._waiting]
+        return changed
+
+    def _make_room(self, position: int) -> None:
+        count = len(self._waiting)
+        if count == len(self._shape):
+            self._shape = np.concatenate((self._shape, np.zeros_like(self._shape)))
+            self._high_us = np.concatenate((self._high_us, np.zeros_like(self._high_us)))
+        for array in (self._shape, self._high_us):
+            array[position + 1 : count + 1] = array[position:count]
+
+
+def rank_of(waiting: Waiting, key: Key) -> tuple:
+    """Urgent jobs above all, then the order's key, then arrival."""
+    return (waiting.job.priority != URGENT, *key(waiting.job), waiting.sequence)

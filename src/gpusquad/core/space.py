@@ -1,0 +1,348 @@
+"""Free capacity as arrays, one per resource, and an index of how many tasks of a shape each node has room for.
+
+Everything the cycle asks often is answered from arrays: a *shape* (a distinct request) keeps the room it has on every
+node, and brings that up to date lazily from the log of nodes that changed since it was last asked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints, Part, Placement
+from gpusquad.model.units import WHOLE_MILLI
+
+MAX_SHARERS = 48
+"""Slots of a card: as many clients as MPS takes on every supported generation."""
+_UNLIMITED = 1 << 30
+_SHAPES_KEPT = 4096
+
+
+class Fixed:
+    """What does not change while jobs come and go. Shared by all copies of a space."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        nodes = cluster.nodes
+        cards = [card for node in nodes for card in node.cards]
+        self.cluster = cluster
+        self.node_ids = [node.id for node in nodes]
+        self.card_ids = [card.id for card in cards]
+        self.node_index = {name: i for i, name in enumerate(self.node_ids)}
+        self.card_index = {name: i for i, name in enumerate(self.card_ids)}
+        self.models = sorted({card.model for card in cards})
+        model_index = {name: i for i, name in enumerate(self.models)}
+        self.node_cards = np.array([len(node.cards) for node in nodes], dtype=np.int64)
+        self.node_first = np.concatenate(([0], np.cumsum(self.node_cards)[:-1])).astype(np.int64)
+        self.card_node = np.repeat(np.arange(len(nodes), dtype=np.int64), self.node_cards)
+        self.card_memory = np.array([card.memory_bytes for card in cards], dtype=np.int64)
+        self.card_model = np.array([model_index[card.model] for card in cards], dtype=np.int64)
+        self.card_domain = np.array([card.domain for card in cards], dtype=np.int64)
+        racks = sorted({node.rack for node in nodes})
+        self.racks = racks
+        self.node_rack = np.array([racks.index(node.rack) for node in nodes], dtype=np.int64)
+        self.node_cpu = np.array([node.cpu_milli for node in nodes], dtype=np.int64)
+        self.node_memory = np.array([node.memory_bytes for node in nodes], dtype=np.int64)
+        self.one_card_each = bool(len(nodes)) and bool((self.node_cards == 1).all())
+        self._eligible: dict[tuple, NDArray[np.bool_] | None] = {}
+
+    def eligible_cards(self, request: Request) -> NDArray[np.bool_] | None:
+        """Cards of the right model, size and name; None when any card will do."""
+        key = (request.gpu_models, request.min_card_memory_bytes, request.card)
+        if key not in self._eligible:
+            self._eligible[key] = self._work_out_eligible(request)
+        return self._eligible[key]
+
+    def _work_out_eligible(self, request: Request) -> NDArray[np.bool_] | None:
+        if not (request.gpu_models or request.min_card_memory_bytes or request.card):
+            return None
+        mask = self.card_memory >= request.min_card_memory_bytes
+        if request.gpu_models:
+            wanted = [i for i, name in enumerate(self.models) if name in request.gpu_models]
+            mask &= np.isin(self.card_model, wanted)
+        if request.card:
+            named = np.zeros(len(mask), dtype=bool)
+            if request.card in self.card_index:
+                named[self.card_index[request.card]] = True
+            mask &= named
+        return mask
+
+
+class _Room:
+    """How many tasks of one shape fit on each node, and up to which change that is known."""
+
+    __slots__ = ("per_node", "seen", "total")
+
+    def __init__(self, per_node: Ints, seen: int) -> None:
+        self.per_node = per_node
+        self.total = int(per_node.sum())
+        self.seen = seen
+
+
+class Space:
+    """Free capacity now (or at a future instant, in a copy)."""
+
+    def __init__(self, fixed: Fixed) -> None:
+        self.fixed = fixed
+        self.card_ok = np.ones(len(fixed.card_ids), dtype=bool)
+        self.card_memory_free = fixed.card_memory.copy()
+        self.card_sm_free = np.full(len(fixed.card_ids), WHOLE_MILLI, dtype=np.int64)
+        self.card_slots_free = np.full(len(fixed.card_ids), MAX_SHARERS, dtype=np.int64)
+        self.card_idle = np.ones(len(fixed.card_ids), dtype=bool)
+        self.node_up = np.ones(len(fixed.node_ids), dtype=bool)
+        self.node_idle = fixed.node_cards.copy()
+        self.node_cpu_free = fixed.node_cpu.copy()
+        self.node_memory_free = fixed.node_memory.copy()
+        self.idle_total = int(self.node_idle.sum())
+        self.card_load = np.zeros(len(fixed.card_ids))
+        self.sharers: dict[int, tuple[Job, ...]] = {}
+        self._forget_rooms()
+
+    def copy(self) -> Space:
+        """The same capacity, to try things on."""
+        other = object.__new__(Space)
+        other.fixed = self.fixed
+        for name in ("card_ok", "card_memory_free", "card_sm_free", "card_slots_free", "card_idle", "node_up",
+                     "node_idle", "node_cpu_free", "node_memory_free", "card_load"):  # fmt: skip
+            setattr(other, name, getattr(self, name).copy())
+        other.idle_total = self.idle_total
+        other.sharers = dict(self.sharers)
+        other._forget_rooms()
+        return other
+
+    # -- what fits ------------------------------------------------------------------------------------------------
+
+    def room(self, request: Request) -> Ints:
+        """How many tasks of that shape each node has room for."""
+        return self._room(request).per_node
+
+    def total_room(self, request: Request) -> int:
+        """How many tasks of that shape the whole cluster has room for."""
+        if request.counts_decide:
+            return self.idle_total
+        return self._room(request).total
+
+    def fits(self, job: Job) -> bool:
+        """Whether the whole gang fits; exact for gangs of one shape, necessary for mixed ones."""
+        return all(self.total_room(request) >= count for request, count in job.groups)
+
+    def card_room(self, request: Request, cards: Ints | slice = slice(None)) -> Ints:
+        """How many tasks asking for that share each of these cards has room for."""
+        share = request.share
+        assert share is not None
+        room = self.card_slots_free[cards]
+        if share.memory_bytes:
+            room = np.minimum(room, self.card_memory_free[cards] // share.memory_bytes)
+        if share.sm_milli:
+            room = np.minimum(room, self.card_sm_free[cards] // share.sm_milli)
+        room = np.maximum(room, 0) * self.card_ok[cards]
+        eligible = self.fixed.eligible_cards(request)
+        return room if eligible is None else room * eligible[cards]
+
+    def _room(self, request: Request) -> _Room:
+        known = self._rooms.get(request)
+        changes = len(self._changed)
+        if known is None:
+            known = self._rooms[request] = _Room(self._work_out_room(request, None), changes)
+            if len(self._rooms) > _SHAPES_KEPT:
+                self._rooms.popitem(last=False)
+        elif known.seen < changes:
+            self._catch_up(request, known, changes)
+        return known
+
+    def _catch_up(self, request: Request, known: _Room, changes: int) -> None:
+        nodes = self._changed[known.seen] if changes - known.seen == 1 else np.concatenate(self._changed[known.seen :])
+        if len(nodes) > 1:
+            nodes = np.unique(nodes)
+        fresh = self._work_out_room(request, nodes)
+        known.total += int(fresh.sum()) - int(known.per_node[nodes].sum())
+        known.per_node[nodes] = fresh
+        known.seen = changes
+
+    def _work_out_room(self, request: Request, nodes: Ints | None) -> Ints:
+        pick = slice(None) if nodes is None else nodes
+        if request.share is not None:
+            room = self._share_room(request, nodes)
+        elif request.gpus:
+            room = self._idle_eligible(request, nodes) // request.gpus
+        else:
+            room = np.full(len(self.node_up) if nodes is None else len(nodes), _UNLIMITED, dtype=np.int64)
+        if request.cpu_milli:
+            room = np.minimum(room, self.node_cpu_free[pick] // request.cpu_milli)
+        if request.memory_bytes:
+            room = np.minimum(room, self.node_memory_free[pick] // request.memory_bytes)
+        return np.maximum(room, 0) * self.node_up[pick]
+
+    def _idle_eligible(self, request: Request, nodes: Ints | None) -> Ints:
+        eligible = self.fixed.eligible_cards(request)
+        if eligible is None:
+            return self.node_idle if nodes is None else self.node_idle[nodes]
+        return self._sum_by_node(lambda cards: self.card_idle[cards] & eligible[cards], nodes)
+
+    def _share_room(self, request: Request, nodes: Ints | None) -> Ints:
+        return self._sum_by_node(lambda cards: self.card_room(request, cards), nodes)
+
+    def _sum_by_node(self, value, nodes: Ints | None) -> Ints:
+        fixed = self.fixed
+        if nodes is None:
+            sums = np.bincount(fixed.card_node, weights=value(slice(None)), minlength=len(self.node_up))
+            return sums.astype(np.int64)
+        cards, owner = self.cards_of(nodes)
+        return np.bincount(owner, weights=value(cards), minlength=len(nodes)).astype(np.int64)
+
+    def cards_of(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """All cards of these nodes, and for each the position of its node in ``nodes``."""
+        counts = self.fixed.node_cards[nodes]
+        owner = np.repeat(np.arange(len(nodes)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.fixed.node_first[nodes][owner] + within, owner
+
+    def idle_cards_of(self, node: int, request: Request) -> Ints:
+        """The idle cards of a node that such a task may take, in card order."""
+        first = int(self.fixed.node_first[node])
+        idle = self.card_idle[first : first + int(self.fixed.node_cards[node])]
+        eligible = self.fixed.eligible_cards(request)
+        if eligible is not None:
+            idle = idle & eligible[first : first + len(idle)]
+        return np.flatnonzero(idle) + first
+
+    # -- what changes ---------------------------------------------------------------------------------------------
+
+    def take(self, job: Job, placement: Placement) -> None:
+        """Subtract a gang."""
+        for part in placement.parts:
+            self.take_part(job, part)
+
+    def give_back(self, job: Job, placement: Placement) -> None:
+        """Add a gang's capacity again."""
+        for part in placement.parts:
+            self.give_back_part(job, part)
+
+    def take_part(self, job: Job, part: Part) -> None:
+        request = job.groups[part.request_index][0]
+        cards = part.cards.ravel()
+        if request.share is not None:
+            self._change_shares(request, cards, -1)
+            self._seat(job, cards)
+        elif request.gpus:
+            self.card_memory_free[cards] = 0
+            self.card_sm_free[cards] = 0
+            self.card_slots_free[cards] = 0
+            self._set_idle(cards, False)
+        self._change_node(request, part.nodes, -1)
+
+    def give_back_part(self, job: Job, part: Part) -> None:
+        request = job.groups[part.request_index][0]
+        cards = part.cards.ravel()
+        if request.share is not None:
+            self._change_shares(request, cards, +1)
+            self._unseat(job, cards)
+        elif request.gpus:
+            self.card_memory_free[cards] = self.fixed.card_memory[cards]
+            self.card_sm_free[cards] = WHOLE_MILLI
+            self.card_slots_free[cards] = MAX_SHARERS
+            self._set_idle(cards, True)
+        self._change_node(request, part.nodes, +1)
+
+    def release_rows(self, cards: Ints, nodes: Ints, amounts: tuple[Ints, Ints] | None) -> None:
+        """Give back whole cards (and the CPU and memory of rows whose card is -1), many at once."""
+        if amounts is not None:
+            np.add.at(self.node_cpu_free, nodes, amounts[0])
+            np.add.at(self.node_memory_free, nodes, amounts[1])
+            cards = cards[cards >= 0]
+        self.card_memory_free[cards] = self.fixed.card_memory[cards]
+        self.card_sm_free[cards] = WHOLE_MILLI
+        self.card_slots_free[cards] = MAX_SHARERS
+        self._set_idle(cards, True)
+        self._changed.append(nodes)
+
+    def keep_least(self, other: Space) -> None:
+        """Free here and free there: what is left for somebody who needs both instants."""
+        for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free"):
+            mine = getattr(self, name)
+            np.minimum(mine, getattr(other, name), out=mine)
+        self.card_ok &= other.card_ok
+        self.node_up &= other.node_up
+        self.card_idle &= other.card_idle
+        fixed = self.fixed
+        self.node_idle = np.bincount(fixed.card_node, weights=self.card_idle, minlength=len(self.node_up)).astype(np.int64)
+        self.idle_total = int(self.node_idle.sum())
+        self._forget_rooms()
+
+    def set_card_ok(self, card: int, ok: bool) -> None:
+        """A card is lost or comes back. What runs there is ended by the caller."""
+        one = np.array([card], dtype=np.int64)
+        self.card_ok[card] = ok
+        self._set_idle(one, self.card_slots_free[one] == MAX_SHARERS)
+        self._changed.append(self.fixed.card_node[one])
+
+    def set_node_up(self, node: int, up: bool) -> None:
+        """A node takes new work or does not; what runs there runs on."""
+        self.node_up[node] = up
+        first = int(self.fixed.node_first[node])
+        cards = np.arange(first, first + int(self.fixed.node_cards[node]))
+        self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
+        self._changed.append(np.array([node], dtype=np.int64))
+
+    def hide(self, nodes: Ints) -> None:
+        """Nothing new may go to these nodes (in a copy: they are promised elsewhere)."""
+        for node in nodes:
+            self.set_node_up(int(node), False)
+
+    def _change_shares(self, request: Request, cards: Ints, sign: int) -> None:
+        share = request.share
+        assert share is not None
+        np.add.at(self.card_memory_free, cards, sign * share.memory_bytes)
+        np.add.at(self.card_sm_free, cards, sign * share.sm_milli)
+        np.add.at(self.card_slots_free, cards, sign)
+        cards = np.unique(cards)
+        self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
+
+    def _seat(self, job: Job, cards: Ints) -> None:
+        """Remember who shares a card: places look at neighbours and at the summed load."""
+        for card in cards.tolist():
+            self.sharers[card] = (*self.sharers.get(card, ()), job)
+            self.card_load[card] = _load(self.sharers[card])
+
+    def _unseat(self, job: Job, cards: Ints) -> None:
+        for card in cards.tolist():
+            left = list(self.sharers[card])
+            left.remove(job)
+            self.card_load[card] = _load(left)
+            if left:
+                self.sharers[card] = tuple(left)
+            else:
+                del self.sharers[card]
+
+    def _set_idle(self, cards: Ints, idle: bool | NDArray[np.bool_]) -> None:
+        """Idle means: healthy, on a node that takes work, and nobody on it."""
+        fixed = self.fixed
+        nodes = fixed.card_node[cards]
+        before = self.card_idle[cards]
+        after = self.card_ok[cards] & self.node_up[nodes] & idle
+        self.card_idle[cards] = after
+        step = after.astype(np.int64) - before
+        np.add.at(self.node_idle, nodes, step)
+        self.idle_total += int(step.sum())
+
+    def _change_node(self, request: Request, nodes: Ints, sign: int) -> None:
+        if request.cpu_milli:
+            np.add.at(self.node_cpu_free, nodes, sign * request.cpu_milli)
+        if request.memory_bytes:
+            np.add.at(self.node_memory_free, nodes, sign * request.memory_bytes)
+        self._changed.append(nodes)
+        if len(self._changed) > 100_000:
+            self._forget_rooms()
+
+    def _forget_rooms(self) -> None:
+        self._rooms: OrderedDict[Request, _Room] = OrderedDict()
+        self._changed: list[Ints] = []
+
+
+def _load(jobs: Iterable[Job]) -> float:
+    """Summed anew each time, so that no rounding is left behind."""
+    return sum(job.profile.utilisation_ratio if job.profile else 0.0 for job in jobs)

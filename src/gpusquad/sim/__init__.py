@@ -1,0 +1,1 @@
+"""Virtual time over the same core: traces in, reports out."""

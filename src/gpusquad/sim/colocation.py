@@ -1,0 +1,108 @@
+"""How much slower jobs run beside each other on one card, from measured pairs.
+
+The rate of a job among others is a product over them of ``1 - rho``, where ``rho`` is what one neighbour alone takes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpusquad.model.errors import Invalid
+from gpusquad.sim.traces._base import open_text
+
+MOST_RHO = 0.99
+"""However bad a neighbour, a little is done: a rate of zero would never end."""
+MEAN_RATIO = 0.66
+"""For pairs that were not measured: the mean of Gavel's V100 pairs that fit together."""
+_KEY = re.compile(r"\('(.+)', (\d+)\)")
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """Speeds of pairs on one card, relative to running alone."""
+
+    ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(own workload, other workload) -> own speed beside it over own speed alone; 0: does not fit in memory."""
+    default_ratio: float = MEAN_RATIO
+
+    def __post_init__(self) -> None:
+        if not 0 < self.default_ratio <= 1:
+            raise Invalid("default_ratio", f"{self.default_ratio} is not above 0 and at most 1")
+
+    def slowdown(self, own_workload: str, other_workload: str) -> float | None:
+        """Own speed beside the other, over own speed alone; 0 if they do not fit together; None if not measured."""
+        return self.ratios.get((own_workload, other_workload))
+
+    def rate(self, own: str, others: Sequence[str]) -> float:
+        """Own speed among all of them, from 0 (excluded) to 1."""
+        result = 1.0
+        for other in others:
+            ratio = self.ratios.get((own, other), self.default_ratio)
+            result *= 1.0 - min(max(1.0 - ratio, 0.0), MOST_RHO)
+        return result
+
+
+@dataclass(frozen=True)
+class Throughputs:
+    """Measured steps per second of one kind of GPU."""
+
+    alone: dict[tuple[str, int], float]
+    """(workload, GPUs) -> steps per second."""
+    packed: dict[tuple[str, str], float]
+    """(own workload, other workload) -> own steps per second, both on one GPU."""
+
+
+def load_pairs(path: str | Path, gpu: str = "v100", default_ratio: float = MEAN_RATIO) -> PairTable:
+    """The pair table of a file of Gavel's throughputs (JSON, compressed or not)."""
+    measured = load_throughputs(path, gpu)
+    ratios = {}
+    for (own, other), speed in measured.packed.items():
+        alone = measured.alone.get((own, 1), 0.0)
+        if alone > 0:
+            ratios[own, other] = speed / alone
+    return PairTable(ratios, default_ratio)
+
+
+def load_throughputs(path: str | Path, gpu: str = "v100") -> Throughputs:
+    """Gavel's file: ``{gpu: {"('model', GPUs)": {"null": alone, "('other', GPUs)": [own, other]}}}``."""
+    data = _read(Path(path))
+    if gpu not in data:
+        raise Invalid("gpu", f"nothing was measured on {gpu!r}", f"there are {', '.join(map(str, data))}")
+    alone: dict[tuple[str, int], float] = {}
+    packed: dict[tuple[str, str], float] = {}
+    try:
+        for key, speeds in data[gpu].items():
+            own, gpus = _workload(key)
+            for other_key, speed in speeds.items():
+                if other_key == "null":
+                    alone[own, gpus] = float(speed)
+                    continue
+                other, other_gpus = _workload(other_key)
+                if gpus == other_gpus == 1:
+                    packed[own, other] = float(speed[0])
+    except (AttributeError, TypeError, ValueError, IndexError) as error:
+        raise Invalid("throughputs", f"{path} is not a table of throughputs: {error}") from None
+    return Throughputs(alone, packed)
+
+
+def _workload(key: str) -> tuple[str, int]:
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise ValueError(f"{key[:80]!r} is not ('workload', GPUs)")
+    return match[1], int(match[2])
+
+
+def _read(path: Path) -> dict:
+    try:
+        with open_text(path) as file:
+            data = json.load(file)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise Invalid("throughputs", f"cannot read {path}: {error}") from None
+    if not isinstance(data, dict):
+        raise Invalid("throughputs", f"{path} is not a table of throughputs")
+    return data

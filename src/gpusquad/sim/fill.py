@@ -1,0 +1,88 @@
+"""Fill a cluster until it is full: how much GPU a place can hand out before fragments stop it.
+
+Tasks arrive one by one and never leave. Each is placed at its arrival, or dropped for good if it does not fit: no
+look-ahead, no reordering, no migration. What is handed out at the end, in parts of all there is, is the measure.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from gpusquad.core.space import Fixed, Space
+from gpusquad.core.trial import Trial
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Placement
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.views import Refusal
+
+Demand = Sequence[tuple[Request, float]]
+
+
+class Place(Protocol):
+    """What is measured."""
+
+    def propose(self, job: Job, trial: Trial) -> Placement | Refusal: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FillResult:
+    """How full it got."""
+
+    allocated_milli: int
+    capacity_milli: int
+    refused: int
+    curve: tuple[tuple[float, float], ...]
+    """GPU asked for so far and GPU handed out so far, both in parts of capacity, at every hundredth asked for."""
+
+    @property
+    def allocation_ratio(self) -> float:
+        return self.allocated_milli / self.capacity_milli if self.capacity_milli else 0.0
+
+
+def fill(cluster: Cluster, jobs: Iterable[Job], place: Place, demand: Demand = ()) -> FillResult:
+    """Place jobs in the order they come; ``demand`` is what the place is told of what usually comes."""
+    space = Space(Fixed(cluster))
+    demand = tuple(demand)
+    capacity = cluster.gpus * WHOLE_MILLI
+    arrived = allocated = refused = 0
+    curve: list[tuple[float, float]] = []
+    for job in jobs:
+        outcome = place.propose(job, Trial(space, job, demand))
+        arrived += job.gpu_milli
+        if isinstance(outcome, Refusal):
+            refused += 1
+        else:
+            allocated += job.gpu_milli
+        if arrived * 100 >= capacity * (len(curve) + 1):
+            curve.append((arrived / capacity, allocated / capacity))
+    return FillResult(allocated, capacity, refused, tuple(curve))
+
+
+def draw(jobs: Sequence[Job], capacity_milli: int, seed: int, ratio: float = 1.3) -> list[Job]:
+    """Jobs drawn with replacement until the next would ask for more than ``ratio`` of capacity in all."""
+    if not any(job.gpu_milli for job in jobs):
+        raise ValueError("none of the jobs asks for GPU, so no draw would ever end")
+    dice = random.Random(seed)
+    drawn: list[Job] = []
+    asked = 0
+    while True:
+        job = dice.choice(jobs)
+        asked += job.gpu_milli
+        if asked > ratio * capacity_milli:
+            return drawn
+        drawn.append(replace(job, id=f"{job.id}~{len(drawn)}"))
+
+
+def demand_of(jobs: Iterable[Job]) -> Demand:
+    """How often each shape is asked for, most often first."""
+    counts: Counter[Request] = Counter()
+    for job in jobs:
+        for request, count in job.groups:
+            counts[request] += count
+    total = counts.total()
+    return [(request, count / total) for request, count in counts.most_common()]

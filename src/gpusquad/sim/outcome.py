@@ -1,0 +1,81 @@
+"""What a simulation leaves behind: one outcome a job, and samples of the cluster over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.job import Job
+
+End = Literal["succeeded", "failed", "timed_out", "refused", "unfinished"]
+
+
+@dataclass(slots=True)
+class Span:
+    """One attempt of a job on its cards (indexes into the cluster's cards, in node order)."""
+
+    started_us: int
+    ended_us: int
+    cards: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The story of one job."""
+
+    job: Job
+    run_us: int
+    """Solo run time, from the trace."""
+    end: End = "unfinished"
+    ended_us: int | None = None
+    spans: list[Span] = field(default_factory=list)
+    promised_us: int | None = None
+    """The first start promised by a reservation, if it ever held one."""
+    lost_us: int = 0
+    """Work done twice because of preemptions and failures."""
+    why: str = ""
+
+    @property
+    def started_us(self) -> int | None:
+        return self.spans[0].started_us if self.spans else None
+
+    @property
+    def wait_us(self) -> int | None:
+        """From request to first start."""
+        return None if self.started_us is None else self.started_us - self.job.submitted_us
+
+    @property
+    def jct_us(self) -> int | None:
+        return None if self.ended_us is None else self.ended_us - self.job.submitted_us
+
+
+@dataclass(slots=True)
+class Samples:
+    """The cluster over time, one entry each time something changed (parallel lists)."""
+
+    at_us: list[int] = field(default_factory=list)
+    queued: list[int] = field(default_factory=list)
+    busy_milli: list[int] = field(default_factory=list)
+    """GPU thousandths held (a whole card: 1000; a share: the larger of its SM and memory part)."""
+    stranded: list[int] = field(default_factory=list)
+    """Cards idle while the first in the queue waits."""
+
+
+@dataclass(slots=True)
+class Result:
+    """One simulation."""
+
+    label: str
+    policies: dict[str, str]
+    """order, plan, place … as text, for the record."""
+    cluster: Cluster
+    outcomes: list[Outcome]
+    samples: Samples
+    cycles: int = 0
+    wall_s: float = 0.0
+    moved_promises: list[tuple[str, int, int, str]] = field(default_factory=list)
+    """(job, promised_us, moved to, why) for each reservation that moved later."""
+    head_delay_us: dict[str, int] = field(default_factory=dict)
+    """For each job that held a promise: how much later it started than promised (0: not at all)."""
+    skipped_lines: int = 0

@@ -1,0 +1,141 @@
+"""Alibaba's openb trace of 2023: pods on nodes whose GPUs are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpusquad.model.cluster import Card, Cluster, Node
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job, Request, Role, Share
+from gpusquad.model.units import US_PER_S, WHOLE_MILLI
+from gpusquad.registry import register
+from gpusquad.sim.traces._base import (
+    Lines,
+    TraceJob,
+    cell_float,
+    cell_int,
+    cell_us,
+    each,
+    has_columns,
+    open_text,
+    table,
+    to_us,
+)
+
+CARD_MEMORY = 16_000_000_000
+"""``gpu_milli`` is a part of a card's memory whatever the card, so every card has the same nominal memory: a multiple
+of 1000, which makes shares exact."""
+_MIB = 2**20
+_PODS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_NODES = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+
+
+@register("reader", "openb")
+@dataclass(frozen=True)
+class Openb:
+    """Alibaba openb pods (2023); gpu_milli is the share of both SMs and memory."""
+
+    card_memory: int = CARD_MEMORY
+    """Nominal memory of a card in bytes; the node list must be read with the same."""
+    run_s: float = 3600.0
+    """Run time where the file has no times (its multigpu variants)."""
+
+    def __post_init__(self) -> None:
+        _check_card_memory(self.card_memory)
+
+    def sniff(self, name: str, first_lines: list[str]) -> bool:
+        return has_columns(first_lines, *_PODS)
+
+    def rows(self, lines: Lines) -> Iterator[TraceJob]:
+        roles = _Pods(self.card_memory)
+
+        def make(row: dict[str, str]) -> TraceJob:
+            submitted_us, run_us = self._times(row)
+            job = Job(id=row["name"], roles=roles(row), submitted_us=submitted_us, queue=row.get("qos", ""))
+            return TraceJob(job, run_us, "failed" if row.get("pod_phase") == "Failed" else "succeeded")
+
+        return each(lines, table(lines, *_PODS), make)
+
+    def _times(self, row: dict[str, str]) -> tuple[int, int]:
+        if not row.get("creation_time"):
+            return 0, to_us(self.run_s * US_PER_S, "run_s")
+        submitted_us = cell_us(row, "creation_time")
+        # A pod that was never scheduled still asked for its share until it was deleted: that is all we know of it.
+        started_us = cell_us(row, "scheduled_time") if row.get("scheduled_time") else submitted_us
+        if not row.get("deletion_time"):
+            raise Invalid("deletion_time", "is empty, so the run time is not known")
+        run_us = cell_us(row, "deletion_time") - started_us
+        if run_us < 0:
+            raise Invalid("deletion_time", f"{row['deletion_time']} is before the start")
+        return submitted_us, max(run_us, US_PER_S)  # times are whole seconds: 0 is something below one
+
+
+class _Pods:
+    """The roles of a pod. Pods that ask for the same share one object."""
+
+    def __init__(self, card_memory: int) -> None:
+        self._milli_bytes = card_memory // WHOLE_MILLI
+        self._roles: dict[tuple[str, ...], tuple[Role, ...]] = {}
+        self._requests: dict[Request, Request] = {}
+
+    def __call__(self, row: dict[str, str]) -> tuple[Role, ...]:
+        key = (*(row[name] for name in _PODS[1:]), row.get("gpu_spec", ""))
+        roles = self._roles.get(key)
+        if roles is None:
+            request = self._request(row)
+            # "4" and "4.0" are one request, so look again by value.
+            roles = self._roles[key] = (Role("pod", 1, self._requests.setdefault(request, request)),)
+        return roles
+
+    def _request(self, row: dict[str, str]) -> Request:
+        gpus, milli = cell_int(row, "num_gpu"), cell_int(row, "gpu_milli")
+        if gpus and not 0 < milli <= WHOLE_MILLI:
+            raise Invalid("gpu_milli", f"{milli} is not in 1 to {WHOLE_MILLI}")
+        if gpus > 1 and milli < WHOLE_MILLI:
+            raise Invalid("gpu_milli", f"{milli} of {gpus} GPUs: a share is of one")
+        shared = gpus == 1 and milli < WHOLE_MILLI
+        models = dict.fromkeys(filter(None, row.get("gpu_spec", "").split("|"))) if gpus else {}
+        return Request(
+            gpus=0 if shared else gpus,
+            share=Share(milli * self._milli_bytes, milli) if shared else None,
+            cpu_milli=cell_int(row, "cpu_milli"),
+            memory_bytes=int(cell_float(row, "memory_mib") * _MIB),
+            gpu_models=tuple(models),
+        )
+
+
+def is_openb_nodes(first_lines: list[str]) -> bool:
+    return has_columns(first_lines, *_NODES)
+
+
+def read_openb_nodes(path: str | Path, card_memory: int = CARD_MEMORY) -> Cluster:
+    """The nodes that go with the pods."""
+    _check_card_memory(card_memory)
+    path = Path(path)
+    with open_text(path) as file:
+        lines = Lines((line.rstrip("\n") for line in file), path.name, path)
+        nodes = []
+        for row in table(lines, *_NODES):
+            try:
+                nodes.append(_node(row, card_memory))
+            except Invalid as error:
+                lines.bad(f"{error.field}: {error.problem}", error.cure)
+    if not nodes:
+        raise Invalid("cluster", f"there is no node in {path.name}")
+    return Cluster(tuple(nodes))
+
+
+def _node(row: dict[str, str], card_memory: int) -> Node:
+    name = row["sn"]
+    if not name:
+        raise Invalid("sn", "is empty")
+    model = row["model"] or "generic"
+    cards = tuple(Card(f"{name}/{index}", model, card_memory) for index in range(cell_int(row, "gpu")))
+    return Node(name, cards, cell_int(row, "cpu_milli"), int(cell_float(row, "memory_mib") * _MIB))
+
+
+def _check_card_memory(value: int) -> None:
+    if value < WHOLE_MILLI or value % WHOLE_MILLI:
+        raise Invalid("card_memory", f"{value} is not a multiple of {WHOLE_MILLI}", "so that shares are exact")

@@ -1,0 +1,470 @@
+"""Every trace reader on a few lines of its format, on the public files where they are, and on bad input."""
+
+import csv
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad import registry
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job, Profile, Request, Role, Share, Slo
+from gpusquad.sim.clusters import load_cluster
+from gpusquad.sim.colocation import PairTable, load_pairs
+from gpusquad.sim.traces import BadLine, Trace, TraceJob, read
+from gpusquad.sim.traces._base import Gangs
+from gpusquad.sim.traces.openb import CARD_MEMORY, read_openb_nodes
+from gpusquad.sim.traces.ours import write_jsonl, write_parquet
+
+S = 1_000_000
+
+SWF = """\
+; Version: 2.2
+; MaxProcs: 100
+
+    1   0  10  97 56 -1 -1 56 210 -1  1  7  3  4  2 -1 -1 -1
+    2   5  10  40 -1 -1 -1  4  -1 -1  0 -1 -1 -1 -1  9 -1 -1
+    3   5  10  50  2 -1 -1  2  30 -1  1  7  3 -1 -1 -1 -1 -1
+"""
+NEVER_RAN = "    4   6  -1   0 -1 -1 -1 -1  -1 -1  5  7  3 -1 -1 -1 -1 -1\n"
+
+PHILLY = """\
+timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66.0,1,66.0,vc1
+2017-10-09 07:00:55,10.5,16,160.0,vc2
+2017-10-09 07:00:56,10,12,160.0,vc2
+2017-10-09 07:00:57,10,20,160.0,vc2
+"""
+
+OPENB = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+a,6000,1024,1,460,V100M16|V100M32|V100M32,LS,Running,10,100,20
+b,6000,1024,8,1000,,BE,Failed,11,100,
+c,8000,1024,0,0,,BE,Succeeded,12,12,12
+"""
+
+GAVEL = """\
+trace,job_type,scale_factor,total_steps,arrival_time_s,priority_weight,slo
+t1,A (batch size 1),1,100,0.5,,
+t2,A (batch size 1),16,100,6.0,,
+"""
+SHOCKWAVE = """\
+trace,job_type,scale_factor,total_steps,mode,priority_weight,slo,duration_s,arrival_time_s
+"120,x",A (batch size 1),2,100,gns,1,-1.0,1418,55
+"""
+THROUGHPUTS = {
+    "v100": {
+        "('A (batch size 1)', 1)": {"null": 2.0, "('A (batch size 1)', 1)": [1.5, 1.5], "('B', 1)": [0.0, 0.0]},
+        "('B', 1)": {"null": 4.0, "('A (batch size 1)', 1)": [0.0, 0.0], "('B', 1)": [4.4, 4.4]},
+        "('A (batch size 1)', 8)": {"null": 10.0, "('B', 8)": [1.0, 1.0]},
+    }
+}
+
+SIA = """\
+set,workload,name,time,application,num_replicas,batch_size
+philly,w-1,bert-0,1.5,bert,2,16
+philly,w-2,bert-0,2,bert,2,96
+"""
+SIA_STEPS = "application,batch_size,progress,iteration,metric\nbert,16,5,50,1\nbert,16,9,100,1\nbert,96,9,10,1\n"
+SIA_TIMES = """\
+application,gpu_type,placement,local_bsz,step_time,sync_time
+bert,aws,11,4,9.0,0.1
+bert,aws,2,4,0.5,0.1
+bert,aws,2,12,0.9,0.1
+"""
+SIA_LARGE = "application,gpu_type,num_nodes,num_replicas,local_bsz,step_time,sync_time\nbert,aws,6,24,4,1.0,0.5\n"
+
+MURI = """\
+job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,resource_time_1,resource_time_2,priority
+0,16,1500,10,bert,4,927475000,0,190,0.5,95,18,0
+"""
+
+CHRONUS = """\
+job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type
+0,vc_a,1,100,10,vgg16,96,5,159-189,10-8,0,soft
+1,vc_b,0,101,10,vgg16,30,5,14341,10,1,best
+"""
+
+JSONL = """\
+{"id": "a", "gpus": 1, "submitted": 2, "run": "1m", "workload": "W"}
+
+{"id": "b", "roles": [{"name": "x", "cpu": 1}], "run": 5, "outcome": "failed"}
+"""
+
+
+def file(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def by_id(trace: Trace) -> dict[str, TraceJob]:
+    return {row.job.id: row for row in trace.jobs}
+
+
+def test_swf(tmp_path: Path):
+    trace = read(file(tmp_path, "x.swf", SWF))
+    assert trace.format == "swf"
+    assert trace.cluster is not None
+    assert (len(trace.cluster.nodes), trace.cluster.gpus) == (100, 100)
+    first, second, third = trace.jobs
+    assert first == TraceJob(
+        Job("1", (Role("p", 56, Request(gpus=1)),), 0, user="7", queue="2", app="4", estimate_us=210 * S), 97 * S
+    )
+    # Without processors used and without an estimate: what was asked for, and the run time.
+    assert (second.job.gpus, second.job.estimate_us, second.outcome) == (4, 40 * S, "failed")
+    assert (second.job.user, second.job.queue) == ("", "9")
+    assert third.job.estimate_us == 30 * S
+    assert first.job.roles[0].request is third.job.roles[0].request
+
+
+def test_swf_parameters(tmp_path: Path):
+    path = file(tmp_path, "x.swf", SWF)
+    assert read(path, "swf:raise_estimates=true").jobs[2].job.estimate_us == 50 * S
+    assert read(path, "swf:cut_at_estimate=yes").jobs[2].run_us == 30 * S
+    assert read(path, tenant_by="group").jobs[0].job.tenant == "3"
+    assert read(path, tenant_by="group").jobs[1].job.tenant == "default"
+    with pytest.raises(Invalid, match="parameters: raise_estimates, cut_at_estimate, processors, tenant_by"):
+        read(path, raise_the_roof=True)
+
+
+def test_swf_is_known_without_its_name(tmp_path: Path):
+    assert read(file(tmp_path, "log.txt", SWF)).format == "swf"
+
+
+def test_swf_csv(tmp_path: Path):
+    text = "job_id,submit_s,run_s,procs,req_time_s,user,wait_easy\n3,10,5,2,300,9,77\n4,11,5,2,-1,9,77\n"
+    first, second = read(file(tmp_path, "x.csv", text)).jobs
+    assert first.job == Job("3", (Role("p", 2, Request(gpus=1)),), 10 * S, user="9", estimate_us=300 * S)
+    assert second.job.estimate_us == 5 * S
+
+
+def test_philly(tmp_path: Path):
+    trace = read(file(tmp_path, "x.csv", PHILLY))
+    assert [(row.job.id, row.job.submitted_us // S, row.job.tenant) for row in trace.jobs] == [
+        ("2", 0, "vc2"), ("3", 1, "vc2"), ("4", 2, "vc2"), ("1", 60, "vc1"),
+    ]  # fmt: skip
+    shapes = [[(role.count, role.request.gpus) for role in row.job.roles] for row in trace.jobs]
+    assert shapes == [[(2, 8)], [(2, 6)], [(2, 8), (1, 4)], [(1, 1)]]
+    assert trace.jobs[0].run_us == 10_500_000
+
+
+@given(st.integers(1, 600), st.integers(1, 16))
+def test_a_gang_keeps_its_gpus(gpus: int, node_gpus: int):
+    roles = Gangs(node_gpus)(gpus)
+    assert sum(role.count * role.request.gpus for role in roles) == gpus
+    assert all(role.request.gpus <= node_gpus for role in roles)
+    assert sum(role.count for role in roles) == -(-gpus // node_gpus)
+
+
+def test_openb_pods(tmp_path: Path):
+    rows = by_id(read(file(tmp_path, "x.csv", OPENB)))
+    share = Share(460 * CARD_MEMORY // 1000, 460)
+    assert rows["a"].job.roles[0].request == Request(
+        share=share, cpu_milli=6000, memory_bytes=2**30, gpu_models=("V100M16", "V100M32")
+    )
+    assert (rows["a"].job.submitted_us, rows["a"].run_us) == (10 * S, 80 * S)
+    assert (rows["b"].job.gpus, rows["b"].run_us, rows["b"].outcome) == (8, 89 * S, "failed")
+    assert (rows["c"].job.gpus, rows["c"].run_us) == (0, S)
+
+
+def test_openb_pods_without_times(tmp_path: Path):
+    text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1,1,1000\n"
+    (row,) = read(file(tmp_path, "x.csv", text), run_s=7).jobs
+    assert (row.job.submitted_us, row.run_us, row.job.roles[0].request.gpus) == (0, 7 * S, 1)
+
+
+def test_openb_shares_fill_a_card_exactly(tmp_path: Path):
+    path = file(tmp_path, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,2,P100\nn1,32000,1024,0,\n")
+    cluster, windows = load_cluster(str(path))
+    assert cluster == read_openb_nodes(path)
+    assert windows == ()
+    assert [len(node.cards) for node in cluster.nodes] == [2, 0]
+    card = cluster.nodes[0].cards[0]
+    assert (card.id, card.model) == ("n0/0", "P100")
+    rows = read(file(tmp_path, "x.csv", OPENB)).jobs
+    share = rows[0].job.roles[0].request.share
+    assert share is not None
+    assert share.memory_bytes * 1000 == card.memory_bytes * share.sm_milli
+
+
+def test_gavel_needs_steps_per_second(tmp_path: Path):
+    path = file(tmp_path, "x.csv", GAVEL)
+    with pytest.raises(Invalid, match="gavel:throughputs="):
+        read(path, skip_bad=True)
+    file(tmp_path, "simulation_throughputs.json", json.dumps(THROUGHPUTS))
+    first, second = read(path).jobs
+    assert (first.run_us, first.workload, first.job.submitted_us) == (50 * S, "A (batch size 1)", 500_000)
+    # 16 GPUs were not measured: no faster than 8.
+    assert second.run_us == 10 * S
+    assert [(role.count, role.request.gpus) for role in second.job.roles] == [(2, 8)]
+    assert [row.job.id for row in read(path, "gavel:trace=t2").jobs] == ["t2#1"]
+
+
+def test_shockwave_has_durations(tmp_path: Path):
+    (row,) = read(file(tmp_path, "x.csv", SHOCKWAVE)).jobs
+    assert (row.job.id, row.run_us, row.job.gpus) == ("120,x#1", 1418 * S, 2)
+
+
+def test_sia_works_out_run_times(tmp_path: Path):
+    path = file(tmp_path, "workloads.csv", SIA)
+    with pytest.raises(Invalid, match="sia:profiles="):
+        read(path)
+    file(tmp_path, "sia_profile_validation.csv", SIA_STEPS)
+    file(tmp_path, "sia_profile_placements.csv", SIA_TIMES)
+    file(tmp_path, "sia_profile_scalability.csv", SIA_LARGE)
+    first, second = read(path).jobs
+    assert first.job.roles == (Role("p", 2, Request(gpus=1)),)
+    assert first.run_us == 100 * 700_000  # 8 a GPU: half-way between 4 and 12
+    assert second.run_us == 10 * (3 * 800_000 + 900_000)  # 48 a GPU: four passes of 12
+    assert [row.job.id for row in read(path, workload="w-2").jobs] == ["philly/w-2/bert-0"]
+    with pytest.raises(Invalid, match="abacus"):
+        read(path, gpu="abacus")
+
+
+def test_muri(tmp_path: Path):
+    (row,) = read(file(tmp_path, "x.csv", MURI)).jobs
+    assert (row.job.submitted_us, row.run_us, row.workload) == (1_500_000, 927_475 * S, "bert")
+    assert row.job.gpus == 16
+    assert row.job.profile == Profile(0.5, source="measured")
+
+
+def test_chronus(tmp_path: Path):
+    soft, best = read(file(tmp_path, "x.csv", CHRONUS)).jobs
+    assert soft.job.slo == Slo(deadline_us=(100 + 159) * S)
+    assert soft.job.tenant == "vc_a"
+    assert best.job.slo is None
+    assert (best.job.gpus, best.job.tasks) == (0, 1)
+
+
+def test_our_own_lines(tmp_path: Path):
+    rows = by_id(read(file(tmp_path, "x.jsonl", JSONL)))
+    assert rows["a"] == TraceJob(Job("a", (Role("task", 1, Request(gpus=1)),), 2 * S), 60 * S, "succeeded", "W")
+    assert rows["b"].outcome == "failed"
+
+
+def test_the_sample_round_trips(tmp_path: Path, repository: Path):
+    sample = read(repository / "examples" / "sample.jsonl")
+    assert 50 <= len(sample.jobs) <= 80
+    requests = [role.request for row in sample.jobs for role in row.job.roles]
+    assert len({id(request) for request in requests}) == len(set(requests))
+    write_jsonl(tmp_path / "again.jsonl", sample.jobs)
+    assert read(tmp_path / "again.jsonl") == sample
+    pytest.importorskip("pyarrow")
+    write_parquet(tmp_path / "again.parquet", sample.jobs)
+    assert read(tmp_path / "again.parquet").jobs == sample.jobs
+
+
+def test_the_sample_fits_its_cluster(repository: Path):
+    (cluster, _), sample = load_cluster("2x4"), read(repository / "examples" / "sample.jsonl")
+    node = cluster.nodes[0]
+    for row in sample.jobs:
+        assert row.job.gpus <= cluster.gpus
+        for role in row.job.roles:
+            assert role.request.gpus <= len(node.cards)
+            assert role.request.cpu_milli <= node.cpu_milli
+            assert role.request.memory_bytes <= node.memory_bytes
+        assert row.job.cpu_milli <= 2 * node.cpu_milli
+    assert any(row.job.gpus == 0 for row in sample.jobs)
+    assert any(row.job.slo and row.job.slo.deadline_us for row in sample.jobs)
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"PAR1....PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(Invalid, match=r"gpusquad\[traces\]"):
+        read(path)
+
+
+def test_broken_parquet(tmp_path: Path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"PAR1....PAR1")
+    with pytest.raises(Invalid, match="not a Parquet file"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "bad", "line", "words"),
+    [
+        ("x.swf", SWF, NEVER_RAN, 7, "never ran"),
+        ("x.swf", SWF, "5 1 2\n", 7, "3 columns"),
+        ("x.swf", SWF, NEVER_RAN.replace("  6 ", " six"), 7, "never ran"),
+        ("x.swf", SWF, SWF.splitlines()[3].replace("97", "xx") + "\n", 7, "'xx' is not a number"),
+        ("x.swf", SWF, SWF.splitlines()[3].replace("97", "nan") + "\n", 7, "'nan' is not a number"),
+        ("x.swf", SWF, SWF.splitlines()[3] + "\n", 7, "'1' is there already"),
+        ("x.csv", PHILLY, "yesterday,1,1,1,vc\n", 6, "'yesterday' is not a date"),
+        ("x.csv", PHILLY, "2017-10-09 07:01:55,-1,1,1,vc\n", 6, "duration"),
+        ("x.csv", PHILLY, "2017-10-09 07:01:55,1,0,1,vc\n", 6, "num_gpus"),
+        ("x.csv", PHILLY, "2017-10-09 07:01:55,1\n", 6, "2 columns where the header has 5"),
+        ("x.csv", OPENB, "d,1,1,2,500,,,,1,2,1\n", 5, "a share is of one"),
+        ("x.csv", OPENB, "d,1,1,1,1001,,,,1,2,1\n", 5, "1001"),
+        ("x.csv", OPENB, "d,1,1,1,500,,,,5,2,4\n", 5, "before the start"),
+        ("x.csv", MURI, "1,1.5,0,1,m,1,1,1,1,1,1,1,0\n", 3, "num_gpu"),
+        ("x.csv", CHRONUS, "2,v,1,1,1,m,inf,1,1,1,0,soft\n", 4, "duration"),
+        ("x.jsonl", JSONL, '{"id": "c"\n', 4, "not JSON"),
+        ("x.jsonl", JSONL, '{"id": "c", "gpus": 1}\n', 4, "run: is missing"),
+        ("x.jsonl", JSONL, '{"id": "c", "gpsu": 1, "run": 1}\n', 4, "did you mean 'gpus'"),
+        ("x.jsonl", JSONL, '{"id": "c", "gpus": NaN, "run": 1}\n', 4, "finite"),
+        ("x.jsonl", JSONL, "[" * 100_000 + "\n", 4, "line"),
+        ("x.jsonl", JSONL, "[]\n", 4, "expected a job"),
+    ],
+)
+def test_a_bad_line_is_named_or_skipped(tmp_path: Path, name: str, text: str, bad: str, line: int, words: str):
+    path = file(tmp_path, name, text + bad)
+    with pytest.raises(BadLine) as caught:
+        read(path)
+    assert (caught.value.name, caught.value.line) == (name, line)
+    assert words in str(caught.value)
+    trace = read(path, skip_bad=True)
+    assert trace.skipped_count == 1
+    assert f"line {line}: " in trace.skipped[0]
+    assert len(trace.jobs) == len(read(file(tmp_path, name, text)).jobs)
+
+
+def test_many_bad_lines_are_counted(tmp_path: Path):
+    trace = read(file(tmp_path, "x.swf", SWF + "bad\n" * 1000), skip_bad=True)
+    assert trace.skipped_count == 1000
+    assert len(trace.skipped) < 100
+
+
+def test_files_that_are_no_traces(tmp_path: Path):
+    with pytest.raises(Invalid, match="there is no file"):
+        read(tmp_path / "none.swf")
+    with pytest.raises(Invalid, match="cannot read"):
+        read(tmp_path)
+    with pytest.raises(Invalid, match="cannot tell the format"):
+        read(file(tmp_path, "empty", ""))
+    with pytest.raises(Invalid, match="one of chronus"):
+        read(file(tmp_path, "x.csv", "a,b,c\n1,2,3\n"))
+    with pytest.raises(Invalid, match="no job"):
+        read(file(tmp_path, "x.swf", "; nothing\n"))
+    with pytest.raises(Invalid, match=r"no job.*1 bad lines"):
+        read(file(tmp_path, "x.swf", "1 2 3\n"), skip_bad=True)
+    with pytest.raises(Invalid, match="no column duration"):
+        read(file(tmp_path, "x.csv", "timestamp,num_gpus,cluster\n"), "philly")
+    with pytest.raises(Invalid, match="no reader 'nope'"):
+        read(file(tmp_path, "x.csv", PHILLY), "nope")
+    broken = tmp_path / "broken.swf.gz"
+    broken.write_bytes(gzip.compress(SWF.encode())[:-12])
+    with pytest.raises(Invalid, match="cannot read"):
+        read(broken)
+
+
+def test_compressed_and_odd_files(tmp_path: Path):
+    packed = tmp_path / "x"
+    packed.write_bytes(gzip.compress(SWF.encode()))
+    assert len(read(packed).jobs) == 3
+    odd = tmp_path / "y.swf"
+    odd.write_bytes(b"\xef\xbb\xbf; Acknowledge: \xe9\xff\r\n" + SWF.replace("\n", "\r\n").encode())
+    assert len(read(odd).jobs) == 3
+
+
+def test_a_long_file_is_read_whole(tmp_path: Path):
+    """The part looked at to tell the format ends in the middle of a line."""
+    line = SWF.splitlines()[3]
+    text = "".join(line.replace("    1 ", f"{number:5} ", 1) + "\n" for number in range(5000))
+    trace = read(file(tmp_path, "x.swf", text))
+    assert [row.job.id for row in trace.jobs] == [str(number) for number in range(5000)]
+    with pytest.raises(BadLine, match="line 5001"):
+        read(file(tmp_path, "x.swf", text + "bad\n"))
+
+
+def test_every_reader_says_what_it_is():
+    described = registry.describe("reader")
+    assert [reader.name for reader in described] == [
+        "chronus", "gavel", "jsonl", "muri", "openb", "parquet", "philly", "sia", "swf", "swf-csv",
+    ]  # fmt: skip
+    assert all(reader.summary for reader in described)
+
+
+def test_clusters(tmp_path: Path, repository: Path):
+    assert load_cluster("4x8")[0].gpus == 32
+    cluster, windows = load_cluster(str(repository / "examples" / "cluster.toml"))
+    assert (len(cluster.nodes), cluster.gpus, len(windows)) == (7, 27, 1)
+    path = file(tmp_path, "c.json", '{"nodes": [{"id": "a", "gpus": 2}]}')
+    assert load_cluster(str(path))[0].gpus == 2
+    for name, text, words in (
+        ("c.json", "{", "is not JSON"),
+        ("c.json", "[]", "expected fields"),
+        ("c.toml", "= 3", "is not TOML"),
+        ("c.csv", "a,b\n", "no openb node list"),
+        ("c.xml", "<a/>", "no ending we know"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            load_cluster(str(file(tmp_path, name, text)))
+    for text in ("none.toml", "0x8", "x", "", "-1x2"):
+        with pytest.raises(Invalid):
+            load_cluster(text)
+
+
+def test_pairs(tmp_path: Path):
+    path = file(tmp_path, "t.json", json.dumps(THROUGHPUTS))
+    pairs = load_pairs(path, default_ratio=0.5)
+    one = "A (batch size 1)"
+    assert pairs.slowdown(one, one) == 0.75
+    assert pairs.slowdown(one, "B") == 0.0
+    assert pairs.slowdown(one, "C") is None
+    assert pairs.rate(one, []) == 1.0
+    assert pairs.rate(one, [one, one]) == pytest.approx(0.75**2)
+    assert pairs.rate(one, ["B"]) == pytest.approx(0.01)
+    assert pairs.rate("B", ["B"]) == 1.0  # beside itself it was measured faster than alone: noise
+    assert pairs.rate(one, ["C", one]) == pytest.approx(0.5 * 0.75)
+    assert PairTable().slowdown("x", "y") is None
+    with pytest.raises(Invalid, match="there are v100"):
+        load_pairs(path, "h100")
+    for text in ("[]", "{", '{"v100": {"x": {}}}', '{"v100": 3}'):
+        with pytest.raises(Invalid):
+            load_pairs(file(tmp_path, "bad.json", text))
+    with pytest.raises(Invalid):
+        PairTable(default_ratio=0)
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "jobs", "skipped"),
+    [
+        ("swf-backfill/KTH-SP2-raw.swf.gz", "swf", 28481, 8),
+        ("swf-backfill/KTH-SP2_jobs_and_reference_waits.csv.gz", "swf-csv", 28481, 0),
+        ("philly-jobs/philly.csv.gz", "philly", 82247, 0),
+        ("alibaba-openb-2023/openb_pod_list_default.csv.gz", "openb", 8152, 0),
+        ("alibaba-openb-2023/openb_pod_list_gpuspec20.csv.gz", "openb", 8152, 0),
+        ("alibaba-openb-2023/openb_pod_list_multigpu20.csv.gz", "openb", 8324, 0),
+        ("gavel-throughputs/gavel_traces.csv.gz", "gavel", 15551, 0),
+        ("gavel-throughputs/shockwave_traces.csv.gz", "gavel", 2600, 0),
+        ("sia-pollux/pollux_workloads.csv.gz", "sia", 7680, 0),
+        ("muri-traces/trace2.csv.gz", "muri", 5755, 0),
+        ("chronus-philly-slo/trace_job_Philly_MIX2.csv.gz", "chronus", 30940, 0),
+    ],
+)
+def test_public_files(shared_data: Path, path: str, format: str, jobs: int, skipped: int):  # noqa: A002
+    trace = read(shared_data / path, skip_bad=True)
+    assert (trace.format, len(trace.jobs), trace.skipped_count) == (format, jobs, skipped)
+    requests = {id(role.request): role.request for row in trace.jobs for role in row.job.roles}
+    assert len(requests) == len(set(requests.values())), "equal requests are one object"
+
+
+def test_both_forms_of_a_log_agree(shared_data: Path):
+    # The table has the processors asked for, and jobs end at their estimate.
+    spec = "swf:processors=requested,cut_at_estimate=true"
+    raw = read(shared_data / "swf-backfill/KTH-SP2-raw.swf.gz", spec, skip_bad=True)
+    joined = read(shared_data / "swf-backfill/KTH-SP2_jobs_and_reference_waits.csv.gz")
+    assert [(row.job.submitted_us, row.run_us, row.job.gpus) for row in raw.jobs] == [
+        (row.job.submitted_us, row.run_us, row.job.gpus) for row in joined.jobs
+    ]
+
+
+def test_public_nodes_and_pairs(shared_data: Path):
+    cluster, _ = load_cluster(str(shared_data / "alibaba-openb-2023/openb_node_list_gpu_node.csv.gz"))
+    assert (len(cluster.nodes), cluster.gpus) == (1213, 6212)
+    path = shared_data / "gavel-throughputs/simulation_throughputs.json.gz"
+    pairs = load_pairs(path)
+    assert len(pairs.ratios) == 26 * 26
+    with gzip.open(shared_data / "gavel-throughputs/shockwave_traces.csv.gz", "rt") as source:
+        workloads = {row["job_type"] for row in csv.DictReader(source)}
+    assert all(0 < pairs.rate(own, [other]) <= 1 for own in workloads for other in workloads)
