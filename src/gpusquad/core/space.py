@@ -128,7 +128,9 @@ class Space:
 
     def fits(self, job: Job) -> bool:
         """Whether the whole gang fits; exact for gangs of one shape, necessary for mixed ones."""
-        return all(self.total_room(request) >= count for request, count in job.groups)
+        if len(job.groups) == 1:
+            return self.total_room(job.groups[0][0]) >= job.bounds[0][0]
+        return all(self.total_room(request) >= low for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True))
 
     def card_room(self, request: Request, cards: Ints | slice = slice(None)) -> Ints:
         """How many tasks asking for that share each of these cards has room for."""

@@ -176,6 +176,20 @@ class Job:
         return tuple(counts.items())
 
     @cached_property
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """The least and the most tasks of each group."""
+        low: dict[Request, int] = {}
+        high: dict[Request, int] = {}
+        for role in self.roles:
+            low[role.request] = low.get(role.request, 0) + role.bounds[0]
+            high[role.request] = high.get(role.request, 0) + role.bounds[1]
+        return tuple((low[request], high[request]) for request, _ in self.groups)
+
+    @cached_property
+    def has_shares(self) -> bool:
+        return any(request.share is not None for request, _ in self.groups)
+
+    @cached_property
     def tasks(self) -> int:
         return sum(role.count for role in self.roles)
 
@@ -200,6 +214,6 @@ class Job:
     def priority_level(self) -> int:
         return PRIORITY_CLASSES[self.priority]
 
-    @property
+    @cached_property
     def is_elastic(self) -> bool:
         return any(role.min_count is not None or role.max_count is not None for role in self.roles)

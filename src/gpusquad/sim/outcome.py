@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,6 +19,8 @@ class Span:
     started_us: int
     ended_us: int
     cards: tuple[int, ...]
+    cut: Literal["", "preempted", "lost"] = ""
+    """Why it ended before the job did."""
 
 
 @dataclass(slots=True)
@@ -54,12 +57,12 @@ class Outcome:
 class Samples:
     """The cluster over time, one entry each time something changed (parallel lists)."""
 
-    at_us: list[int] = field(default_factory=list)
-    queued: list[int] = field(default_factory=list)
-    busy_milli: list[int] = field(default_factory=list)
+    at_us: array[int] = field(default_factory=lambda: array("q"))
+    queued: array[int] = field(default_factory=lambda: array("q"))
+    busy_milli: array[int] = field(default_factory=lambda: array("q"))
     """GPU thousandths held (a whole card: 1000; a share: the larger of its SM and memory part)."""
-    stranded: list[int] = field(default_factory=list)
-    """Cards idle while the first in the queue waits."""
+    stranded: array[int] = field(default_factory=lambda: array("q"))
+    """Cards idle while somebody waits."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,259 @@
+"""The plan's hands: start a gang, promise it an instant, find who might slip in. Nothing here moves a promise later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpusquad.core.queue import Waiting
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.space import Space
+from gpusquad.core.state import State
+from gpusquad.core.timeline import Promise
+from gpusquad.model.decision import Decision, Start
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+
+
+class Board:
+    """One cycle's working area."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.decisions: list[Decision] = []
+        self._refused: dict[int, int] = {}
+        """Shape -> the shortest stay already refused in this cycle: capacity only shrinks, so a longer one is too."""
+        self._windows: dict[tuple[str, ...], Space] = {}
+        self._renewed: set[str] = set()
+        self._overcommits = bool(getattr(state.policies.place, "overcommit", False))
+        self._reranks = bool(getattr(state.policies.order, "changes_with_each_start", False))
+
+    # -- the plan asks ---------------------------------------------------------------------------------------------
+
+    def in_order(self) -> Iterator[Job]:
+        """Next first. Orders that change with each start are asked again after one."""
+        queue = self.state.queue
+        position, seen = 0, set()
+        while position < len(queue):
+            waiting = queue.at(position)
+            position += 1
+            if waiting.blocked or waiting.job.id in seen:
+                continue
+            if self._reranks:
+                seen.add(waiting.job.id)
+            yield waiting.job
+            if waiting.job.id not in queue:
+                position -= 1
+                if self._reranks:
+                    queue.resort(self.state.key)
+                    position = 0
+
+    def start(self, job: Job) -> bool:
+        state = self.state
+        waiting = state.queue[job.id]
+        if waiting.blocked or (state.settled and not waiting.fresh):
+            return False
+        until_us = min(state.now_us + waiting.forecast.high_us, NEVER_US)
+        promised = job.id in state.timeline.promises
+        if not promised and until_us >= self._refused.get(waiting.shape, NEVER_US + 1):
+            return False
+        placement = self._find(waiting, until_us)
+        if placement is None:
+            return False
+        state.timeline.promises.pop(job.id, None)
+        state.begin(waiting, placement)
+        self.decisions.append(Start(job.id, placement, "backfilled" if state.timeline.promises else "next"))
+        return True
+
+    def reserve(self, job: Job) -> bool:
+        state = self.state
+        old = state.timeline.promises.get(job.id)
+        self._renewed.add(job.id)
+        if old is not None and state.settled:
+            return True
+        new = self._first_promise(state.queue[job.id], old)
+        if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
+            return True
+        if new is None:
+            state.timeline.promises.pop(job.id, None)
+            return False
+        self._give(new)
+        return True
+
+    def candidates(self, by: str) -> Iterator[Job]:
+        state = self.state
+        if state.settled:
+            chosen = sorted(state.fresh, key=lambda w: w.rank)
+        else:
+            chosen = [state.queue.at(int(i)) for i in np.flatnonzero(self._may_fit())]
+        if by == "shortest":
+            chosen.sort(key=lambda w: w.forecast.high_us)
+        promises = state.timeline.promises
+        for waiting in chosen:
+            if waiting.job.id not in promises and not waiting.blocked:
+                yield waiting.job
+
+    def finish(self) -> None:
+        """Promises the plan did not renew have lapsed; everybody has been looked at."""
+        promises = self.state.timeline.promises
+        for job_id in [i for i in promises if i not in self._renewed]:
+            del promises[job_id]
+        for waiting in self.state.fresh:
+            waiting.fresh = False
+        self.state.fresh.clear()
+        self.state.settled = True
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def _find(self, waiting: Waiting, until_us: int) -> Placement | None:
+        """Cards for the gang now, such that every promise in its way still holds."""
+        state, job = self.state, waiting.job
+        if not self._overcommits and not state.space.fits(job):
+            return self._refuse(waiting, 0)
+        now_us = state.now_us
+        in_way = [p for p in state.timeline.promises.values() if p.job.id != job.id and p.overlaps(now_us, until_us)]
+        closed = bool(state.timeline.windows) and bool(state.timeline.closed_nodes(now_us, until_us))
+        if not in_way and not closed:
+            return self._place_now(job) or self._refuse(waiting, 0)
+        if len(in_way) == 1 and not closed:
+            return self._find_beside(in_way[0], waiting, until_us)
+        return self._find_in_front(in_way, waiting, until_us) or self._refuse(waiting, until_us)
+
+    def _find_beside(self, promise: Promise, waiting: Waiting, until_us: int) -> Placement | None:
+        """One promise in the way: the gang may take its cards if as good ones are left for it at that instant."""
+        job = waiting.job
+        if promise.placement is None and not job.has_shares:
+            placement = self._place_now(job) if job.gpus <= promise.spare_cards else None
+            if placement is not None:
+                promise.spare_cards -= job.gpus
+            return placement or self._refuse(waiting, until_us)
+        placement = self._find_in_front([promise], waiting, until_us)
+        return placement or self._find_by_moving_cards(promise, job) or self._refuse(waiting, until_us)
+
+    def _find_in_front(self, in_way: list[Promise], waiting: Waiting, until_us: int) -> Placement | None:
+        """Only capacity that is free now and not promised at any instant of the stay."""
+        state = self.state
+        for promise in in_way:
+            self._name_cards(promise)
+        key = tuple(p.job.id for p in in_way)
+        window = self._windows.get(key)
+        if window is None:
+            window = state.timeline.available(state.now_us, until_us, state.now_us, waiting.job.id)
+            if not state.timeline.windows:
+                self._windows[key] = window
+        if not self._overcommits and not window.fits(waiting.job):
+            return None
+        placement = state.try_place(window, waiting.job)
+        if not isinstance(placement, Placement):
+            return None
+        state.space.take(waiting.job, placement)
+        self._windows = {key: window}
+        return placement
+
+    def _find_by_moving_cards(self, promise: Promise, job: Job) -> Placement | None:
+        """Start the gang wherever it fits, if the promised one then still fits at its instant on other cards."""
+        state = self.state
+        placement = self._place_now(job)
+        if placement is None:
+            return None
+        future = state.timeline.space_at(promise.start_us)
+        elsewhere = state.try_place(future, promise.job) if future.fits(promise.job) else None
+        if isinstance(elsewhere, Placement):
+            promise.placement = elsewhere
+            return placement
+        state.space.give_back(job, placement)
+        return None
+
+    def _place_now(self, job: Job) -> Placement | None:
+        placement = self.state.try_place(self.state.space, job)
+        if isinstance(placement, Placement):
+            self._windows.clear()
+            return placement
+        return None
+
+    def _refuse(self, waiting: Waiting, until_us: int) -> None:
+        if waiting.job.id not in self.state.timeline.promises:
+            known = self._refused.get(waiting.shape, NEVER_US)
+            self._refused[waiting.shape] = min(known, until_us)
+
+    def _may_fit(self) -> np.ndarray:
+        """A quick no for most: by shape, and by time where counting cards is enough."""
+        state = self.state
+        queue = state.queue
+        if self._overcommits:
+            return np.ones(len(queue), dtype=bool)
+        fits = np.zeros(len(state.shape_jobs), dtype=bool)
+        cards = np.zeros(len(state.shape_jobs), dtype=np.int64)
+        for shape in state.shape_waiting:
+            job = state.shape_jobs[shape]
+            fits[shape] = state.space.fits(job)
+            cards[shape] = 0 if job.has_shares else job.gpus
+        may = fits[queue.shapes]
+        for promise in state.timeline.promises.values():
+            if promise.placement is None and may.any():
+                short = queue.high_us <= promise.start_us - state.now_us
+                may &= short | (cards[queue.shapes] <= promise.spare_cards)
+        return may
+
+    # -- promising -------------------------------------------------------------------------------------------------
+
+    def _first_promise(self, waiting: Waiting, old: Promise | None) -> Promise | None:
+        """The earliest instant at which the whole gang fits, all promises given before left as they are."""
+        state, job = self.state, waiting.job
+        timeline = state.timeline
+        alone = timeline.first_fit_alone(job, state.now_us, old.start_us if old else None)
+        others = [p for p in timeline.promises.values() if p.job.id != job.id]
+        if not others and not timeline.windows and alone > state.now_us and len(job.groups) == 1:
+            return self._promise_alone(waiting, alone)
+        for at_us in timeline.instants(state.now_us):
+            if at_us >= alone:
+                promise = self._promise_at(waiting, at_us)
+                if promise is not None:
+                    return promise
+        return None
+
+    def _promise_alone(self, waiting: Waiting, at_us: int) -> Promise | None:
+        if at_us >= NEVER_US:
+            return None
+        timeline, job = self.state.timeline, waiting.job
+        if timeline.counting_is_enough(job):
+            spare = self.state.space.idle_total + timeline.runs.cards_free_by(at_us) - job.gpus
+            return Promise(job, at_us, min(at_us + waiting.forecast.high_us, NEVER_US), None, spare)
+        return self._promise_at(waiting, at_us)
+
+    def _promise_at(self, waiting: Waiting, at_us: int) -> Promise | None:
+        state, job = self.state, waiting.job
+        for other in state.timeline.promises.values():
+            self._name_cards(other)
+        end_us = min(at_us + waiting.forecast.high_us, NEVER_US)
+        space = state.timeline.available(at_us, end_us, state.now_us, job.id)
+        placement = state.try_place(space, job) if self._overcommits or space.fits(job) else None
+        return Promise(job, at_us, end_us, placement) if isinstance(placement, Placement) else None
+
+    def _name_cards(self, promise: Promise) -> None:
+        """From a count of cards to cards by name: others are about to be promised some, or to share some."""
+        if promise.placement is None:
+            placement = self.state.try_place(self.state.timeline.space_at(promise.start_us), promise.job)
+            if isinstance(placement, Placement):
+                promise.placement = placement
+
+    def _give(self, promise: Promise) -> None:
+        state = self.state
+        job_id = promise.job.id
+        sure_us = max(promise.start_us, self._latest_end_waited_for(promise))
+        promise.first_us = state.first_promise.setdefault(job_id, sure_us)
+        if promise.start_us > promise.first_us and state.why_moved:
+            state.moved.append((job_id, promise.first_us, promise.start_us, state.why_moved))
+        state.timeline.promises[job_id] = promise
+        self._windows.clear()
+        self._refused.clear()
+
+    def _latest_end_waited_for(self, promise: Promise) -> int:
+        """The promise is made for the high quantile of the ends it waits for."""
+        latest = promise.start_us
+        for end_us, _, job_id in self.state.runs.ends:
+            if end_us > promise.start_us:
+                break
+            latest = max(latest, min(self.state.runs[job_id].high_end_us, NEVER_US))
+        return latest

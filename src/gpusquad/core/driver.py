@@ -1,0 +1,125 @@
+"""The one event loop's body: events change the state, a cycle decides, the engine carries it out.
+
+Live services and the simulator call the same two methods; they differ only in where events and time come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpusquad.core.cycle import cycle
+from gpusquad.core.explain import why_never
+from gpusquad.core.ports import CardChanged, Cancelled, Ended, Event, NodeChanged, Slowed, Submitted
+from gpusquad.core.preempt import next_reclaim_us
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.state import State
+from gpusquad.core.transitions import FINAL, JobState, advance
+from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
+
+CarryOut = Callable[[int, Sequence[Decision]], None]
+
+
+class Driver:
+    """Feeds events to the state and decisions to the engine."""
+
+    def __init__(self, state: State, carry_out: CarryOut) -> None:
+        self.state = state
+        self.cycles = 0
+        self.job_states: dict[str, JobState] = {}
+        self._carry_out = carry_out
+        self._refused: list[Refuse] = []
+        self._handlers: dict[type, Callable] = {
+            Submitted: self._submitted,
+            Ended: self._ended,
+            Slowed: self._slowed,
+            CardChanged: self._card_changed,
+            NodeChanged: self._node_changed,
+            Cancelled: self._cancelled,
+        }
+
+    def apply(self, now_us: int, event: Event) -> None:
+        """Let an event change the state; decisions come with the next ``decide``."""
+        self.state.now_us = now_us
+        self._handlers[type(event)](event)
+
+    def decide(self, now_us: int) -> Sequence[Decision]:
+        """Run a cycle and hand its decisions to the engine."""
+        self.cycles += 1
+        decisions = cycle(self.state, now_us)
+        if self._refused:
+            decisions = [*self._refused, *decisions]
+            self._refused = []
+        if decisions:
+            for decision in decisions:
+                self._note(decision)
+            self._carry_out(now_us, decisions)
+        return decisions
+
+    def next_wake_us(self) -> int:
+        """When to decide again even if nothing happens: a prediction runs out, a promise is due, a loan is called in."""
+        state = self.state
+        wake = state.runs.ends[0][0] + 1 if state.runs.ends else NEVER_US
+        if len(state.queue):
+            wake = min(wake, next_reclaim_us(state))
+            for window in state.timeline.windows:
+                for at_us in (window.start_us, window.end_us):
+                    if at_us is not None and at_us > state.now_us:
+                        wake = min(wake, at_us)
+        return wake
+
+    def _move(self, job_id: str, then: JobState) -> None:
+        self.job_states[job_id] = advance(job_id, self.job_states.get(job_id), then)
+
+    def _note(self, decision: Decision) -> None:
+        if isinstance(decision, Start):
+            self._move(decision.job_id, JobState.STARTING)
+            self._move(decision.job_id, JobState.RUNNING)
+        elif isinstance(decision, Preempt):
+            self._move(decision.job_id, JobState.PREEMPTING)
+        elif isinstance(decision, Stop):
+            self._move(decision.job_id, JobState.STOPPING)
+        elif isinstance(decision, Refuse):
+            self._move(decision.job_id, JobState.FAILED)
+        else:
+            assert isinstance(decision, Resize)
+
+    def _submitted(self, event: Submitted) -> None:
+        job = event.job
+        if not self.state.can_ever_run(job):
+            self._refused.append(Refuse(job.id, why_never(self.state, job)))
+            return
+        self._move(job.id, JobState.PENDING)
+        self.state.enqueue(job, event.forecast)
+
+    def _ended(self, event: Ended) -> None:
+        run = self.state.finish(event.job_id)
+        if event.how == "preempted":
+            self._move(event.job_id, JobState.PENDING)
+            self.state.requeue(run, event.kept_us, preempted=True)
+        elif event.how == "lost":
+            self._move(event.job_id, JobState.LOST)
+            self._move(event.job_id, JobState.PENDING)
+            self.state.requeue(run, event.kept_us, preempted=False)
+        else:
+            self._move(event.job_id, JobState(event.how))
+
+    def _slowed(self, event: Slowed) -> None:
+        if event.job_id in self.state.runs:
+            left_us = max(0, self.state.runs[event.job_id].end_us - self.state.now_us)
+            end_us = min(self.state.now_us + round(left_us * event.ratio), NEVER_US)
+            self.state.move_end(event.job_id, end_us, f"{event.job_id} is slowed by a neighbour")
+
+    def _card_changed(self, event: CardChanged) -> None:
+        self.state.space.set_card_ok(self.state.space.fixed.card_index[event.card_id], event.ok)
+        self.state.remake_promises(f"card {event.card_id} {'came back' if event.ok else 'was lost'}")
+
+    def _node_changed(self, event: NodeChanged) -> None:
+        self.state.space.set_node_up(self.state.space.fixed.node_index[event.node_id], event.up)
+        self.state.remake_promises(f"node {event.node_id} {'came back' if event.up else 'is drained'}")
+
+    def _cancelled(self, event: Cancelled) -> None:
+        self.state.withdraw(event.job_id)
+        self._move(event.job_id, JobState.CANCELLED)
+
+    def unfinished(self) -> list[str]:
+        return [job_id for job_id, state in self.job_states.items() if state not in FINAL]

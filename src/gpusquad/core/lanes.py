@@ -1,0 +1,54 @@
+"""Lanes: a behaviour for a kind of job. Rules sort jobs into them; the first that matches decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Who goes here, and how it is treated."""
+
+    name: str
+    min_gpus: int = 0
+    """Total GPUs of the gang, inclusive."""
+    max_gpus: int | None = None
+    tenants: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    preemptible: bool = True
+    """Whether its running jobs may be preempted."""
+    limit_ratio: float = 1.0
+    """The most of all GPUs that the lane may hold at once."""
+
+    def __post_init__(self) -> None:
+        if self.min_gpus < 0 or (self.max_gpus is not None and self.max_gpus < self.min_gpus):
+            raise Invalid(f"lane.{self.name}", f"{self.min_gpus} to {self.max_gpus} GPUs holds no job")
+        if not 0 < self.limit_ratio <= 1:
+            raise Invalid(f"lane.{self.name}.limit_ratio", f"{self.limit_ratio!r} is not a part of the cluster")
+
+    def takes(self, job: Job) -> bool:
+        return (
+            self.min_gpus <= job.gpus
+            and (self.max_gpus is None or job.gpus <= self.max_gpus)
+            and (not self.tenants or job.tenant in self.tenants)
+            and (not self.priorities or job.priority in self.priorities)
+        )
+
+
+REST = Lane("rest")
+WHOLE_NODE_GPUS = 8
+DEFAULT_LANES = (Lane("large", min_gpus=WHOLE_NODE_GPUS, preemptible=False), Lane("small"))
+"""Two lanes, split at a whole node: large jobs run through, small ones give way."""
+
+
+def lane_of(job: Job, lanes: tuple[Lane, ...]) -> Lane:
+    """The lane the job named, else the first whose rule takes it."""
+    if job.lane:
+        for lane in lanes:
+            if lane.name == job.lane:
+                return lane
+        raise Invalid("lane", f"there is no lane {job.lane!r}", f"choose from {', '.join(x.name for x in lanes)}")
+    return next((lane for lane in lanes if lane.takes(job)), REST)

@@ -1,0 +1,78 @@
+"""What the core needs of the outside. Engines, clocks and stores implement these; the core never asks for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from gpusquad.model.decision import Decision
+from gpusquad.model.job import Job
+from gpusquad.model.views import Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job asks to run."""
+
+    job: Job
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A gang is gone from its cards: finished, failed, or preempted as told."""
+
+    job_id: str
+    how: Literal["succeeded", "failed", "timed_out", "preempted", "lost"]
+    kept_us: int = 0
+    """Work that outlives the attempt (checkpoints); counts when the job runs again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slowed:
+    """A neighbour came or went: what is left takes that many times as long."""
+
+    job_id: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class CardChanged:
+    """A card is lost or comes back."""
+
+    card_id: str
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """A node is drained (takes nothing new) or takes work again."""
+
+    node_id: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The user takes a pending job back."""
+
+    job_id: str
+
+
+Event = Submitted | Ended | Slowed | CardChanged | NodeChanged | Cancelled
+
+
+class Clock(Protocol):
+    """Time, in microseconds."""
+
+    def now_us(self) -> int: ...
+
+
+class Engine(Protocol):
+    """Carries decisions out and reports what happened."""
+
+    def carry_out(self, decisions: Sequence[Decision]) -> None: ...
+    def events(self, until_us: int | None) -> Iterable[tuple[int, Event]]:
+        """What happened, oldest first; waits at most until then."""
+        ...

@@ -1,0 +1,215 @@
+"""The scheduler's knowledge: capacity, who runs, who waits, who was promised what. Changed by events and by the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpusquad.core.accounts import Accounts
+from gpusquad.core.lanes import Lane, lane_of
+from gpusquad.core.policies import Policies
+from gpusquad.core.queue import Queue, Waiting
+from gpusquad.core.runs import NEVER_US, Run, Runs
+from gpusquad.core.space import Fixed, Space
+from gpusquad.core.timeline import Timeline
+from gpusquad.core.trial import Trial
+from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import Forecast, Refusal, TenantView
+
+UNKNOWN = Forecast(NEVER_US, NEVER_US, "none")
+
+
+class State:
+    """One pool of nodes under one set of policies. Also the view that orders see."""
+
+    def __init__(self, cluster: Cluster, policies: Policies, windows: tuple[Window, ...] = ()) -> None:
+        self.policies = policies
+        self.space = Space(Fixed(cluster))
+        self.runs = Runs()
+        self.queue = Queue()
+        self.timeline = Timeline(self.space, self.runs, windows)
+        fixed = self.space.fixed
+        self.accounts = Accounts({t.name: t for t in policies.tenants}, len(fixed.card_ids),
+                                 int(fixed.node_cpu.sum()), int(fixed.node_memory.sum()))  # fmt: skip
+        self.now_us = 0
+        self.sequence = 0
+        self.settled = False
+        """No capacity came free since the last cycle: only fresh jobs can do anything."""
+        self.fresh: list[Waiting] = []
+        self.first_promise: dict[str, int] = {}
+        self.moved: list[tuple[str, int, int, str]] = []
+        self.why_moved = ""
+        self.shapes: dict[tuple, int] = {}
+        self.shape_jobs: list[Job] = []
+        """One job of each shape, to ask with."""
+        self.shape_waiting: dict[int, int] = {}
+        self.cancelled: set[str] = set()
+        self._configured: Space | None = None
+        self._possible: dict[int, bool] = {}
+
+    # -- the view -------------------------------------------------------------------------------------------------
+
+    def forecast(self, job: Job) -> Forecast:
+        if job.id in self.queue:
+            return self.queue[job.id].forecast
+        return self.runs[job.id].forecast if job.id in self.runs else UNKNOWN
+
+    def remaining_us(self, job: Job) -> int:
+        if job.id in self.runs:
+            return max(0, self.runs[job.id].end_us - self.now_us)
+        return self.forecast(job).mid_us
+
+    def served_gpu_s(self, job: Job) -> float:
+        if job.id in self.runs:
+            run = self.runs[job.id]
+            return (run.served_gpu_us + (self.now_us - run.started_us) * job.gpu_milli / 1000) / US_PER_S
+        return self.queue[job.id].served_gpu_us / US_PER_S if job.id in self.queue else 0.0
+
+    def tenant(self, name: str) -> TenantView:
+        return self.accounts.view(name, self.now_us)
+
+    def waiting(self) -> Sequence[Job]:
+        return sorted((w.job for w in self.queue), key=lambda job: (job.submitted_us, job.id))
+
+    def key(self, job: Job) -> tuple:
+        return self.policies.order.key(job, self)
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def enqueue(self, job: Job, forecast: Forecast, *, attempt: int = 0, kept_us: int = 0, served_gpu_us: int = 0,
+                preemptions: int = 0, sequence: int | None = None) -> Waiting:  # fmt: skip
+        """A job joins the queue, new or again."""
+        if sequence is None:
+            self.sequence += 1
+            sequence = self.sequence
+        waiting = Waiting(job, forecast, self.shape_of(job), sequence, attempt, kept_us, served_gpu_us, preemptions)
+        position = self.queue.insert(waiting, self.key)
+        self.shape_waiting[waiting.shape] = self.shape_waiting.get(waiting.shape, 0) + 1
+        self.fresh.append(waiting)
+        self._drop_promises_behind(position)
+        return waiting
+
+    def dequeue(self, job_id: str) -> Waiting:
+        waiting = self.queue.remove(job_id)
+        left = self.shape_waiting[waiting.shape] - 1
+        if left:
+            self.shape_waiting[waiting.shape] = left
+        else:
+            del self.shape_waiting[waiting.shape]
+        if waiting.fresh:
+            self.fresh.remove(waiting)
+        return waiting
+
+    def withdraw(self, job_id: str) -> None:
+        """The user takes a pending job back; whoever it held up may move."""
+        self.dequeue(job_id)
+        if self.timeline.promises.pop(job_id, None):
+            self.unsettle()
+
+    def begin(self, waiting: Waiting, placement: Placement) -> Run:
+        """A gang starts. Its capacity is taken from the space by the caller's trial."""
+        self.dequeue(waiting.job.id)
+        forecast = waiting.forecast
+        run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + forecast.mid_us, NEVER_US),
+                  waiting.sequence, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
+                  waiting.preemptions)  # fmt: skip
+        self.runs.add(run)
+        self.accounts.change(run.job, cards_of(placement), self.lane(run.job).name, self.now_us, +1)
+        return run
+
+    def finish(self, job_id: str) -> Run:
+        """A gang is gone from its cards, for whatever reason."""
+        run = self.runs.remove(job_id)
+        self.space.give_back(run.job, run.placement)
+        self.accounts.change(run.job, cards_of(run.placement), self.lane(run.job).name, self.now_us, -1)
+        self.unsettle()
+        return run
+
+    def requeue(self, run: Run, kept_us: int, preempted: bool) -> Waiting:
+        """Runs again later, with its request time and what its checkpoint kept."""
+        served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
+        left = Forecast(max(1, run.forecast.mid_us - kept_us), max(1, run.forecast.high_us - kept_us), run.forecast.source)
+        return self.enqueue(run.job, left if run.forecast is not UNKNOWN else UNKNOWN, attempt=run.attempt + 1,
+                            kept_us=run.kept_us + kept_us, served_gpu_us=served,
+                            preemptions=run.preemptions + preempted, sequence=run.sequence)  # fmt: skip
+
+    def move_end(self, job_id: str, end_us: int, why: str) -> None:
+        """A predicted end changed. Later: promises that counted on it are made anew, and say why."""
+        run = self.runs[job_id]
+        if end_us > run.end_us:
+            self.remake_promises(why)
+        self.runs.move_end(run, end_us)
+        self.unsettle()
+
+    def unsettle(self) -> None:
+        self.settled = False
+
+    def remake_promises(self, why: str) -> None:
+        self.timeline.promises.clear()
+        self.why_moved = why
+        self.unsettle()
+
+    def resort(self) -> None:
+        """For orders that change: rank everybody anew; a promise stays with whoever was promised unless overtaken."""
+        if self.policies.order.varies == "never" or len(self.queue) < 2:
+            return
+        if self.queue.resort(self.key):
+            self.timeline.promises.clear()
+            self.unsettle()
+
+    def _drop_promises_behind(self, position: int) -> None:
+        """A job ahead arrived: promises to those behind it no longer stand."""
+        promises = self.timeline.promises
+        if not promises:
+            return
+        behind = [i for i in promises if i in self.queue and self.queue.position(self.queue[i]) > position]
+        for job_id in behind:
+            del promises[job_id]
+        if behind:
+            self.unsettle()
+
+    # -- what is asked often --------------------------------------------------------------------------------------
+
+    def shape_of(self, job: Job) -> int:
+        key = (job.groups, job.bounds, job.app, job.profile) if job.has_shares else (job.groups, job.bounds)
+        shape = self.shapes.get(key)
+        if shape is None:
+            shape = self.shapes[key] = len(self.shape_jobs)
+            self.shape_jobs.append(job)
+        return shape
+
+    def lane(self, job: Job) -> Lane:
+        return lane_of(job, self.policies.lanes)
+
+    def try_place(self, space: Space, job: Job) -> Placement | Refusal:
+        """Ask the place policy; what it places is taken from that space."""
+        trial = Trial(space, job, self.policies.demand, elastic_counts(job, space) if job.is_elastic else None)
+        return self.policies.place.propose(job, trial)
+
+    def can_ever_run(self, job: Job) -> bool:
+        """Whether the configured cluster, all healthy and empty, could hold the gang."""
+        shape = self.shape_of(job)
+        if shape not in self._possible:
+            if self._configured is None:
+                self._configured = Space(self.space.fixed)
+            placement = self.try_place(self._configured, job)
+            self._possible[shape] = isinstance(placement, Placement)
+            if isinstance(placement, Placement):
+                self._configured.give_back(job, placement)
+        return self._possible[shape]
+
+
+def cards_of(placement: Placement) -> int:
+    return sum(part.cards.size for part in placement.parts)
+
+
+def elastic_counts(job: Job, space: Space) -> list[int]:
+    """As many tasks as there is room for, within the bounds."""
+    counts = []
+    for (request, _), (low, high) in zip(job.groups, job.bounds, strict=True):
+        counts.append(int(np.clip(space.total_room(request), low, high)))
+    return counts

@@ -1,0 +1,120 @@
+"""The future as far as it is known: predicted ends, promises given, maintenance windows.
+
+A promise is kept by what it leaves to others: at the instant it begins there is a *wall*, the capacity then, less what
+is promised. Somebody who would still run at that instant must fit in front of the wall and behind it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.core.runs import NEVER_US, Runs
+from gpusquad.core.space import Space
+from gpusquad.model.cluster import Window
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+
+
+@dataclass(slots=True, eq=False)
+class Promise:
+    """A waiting gang's earliest start, and the cards it will have."""
+
+    job: Job
+    start_us: int
+    end_us: int
+    placement: Placement | None
+    """None while counting cards is enough."""
+    spare_cards: int = 0
+    """When counting is enough: cards left over at the start."""
+    first_us: int = 0
+    """The start first promised (from high quantiles)."""
+
+    def overlaps(self, start_us: int, end_us: int) -> bool:
+        return self.start_us < end_us and start_us < self.end_us
+
+
+class Timeline:
+    """Answers: what is free from then until then, and when does a gang fit first."""
+
+    def __init__(self, space: Space, runs: Runs, windows: tuple[Window, ...] = ()) -> None:
+        self.space = space
+        self.runs = runs
+        self.windows = list(windows)
+        self.promises: dict[str, Promise] = {}
+        """In the order of the queue they were given in."""
+
+    def space_at(self, at_us: int) -> Space:
+        """Capacity at an instant with nobody new started: a copy."""
+        future = self.space.copy()
+        self.runs.release_until(future, at_us)
+        return future
+
+    def available(self, start_us: int, end_us: int, now_us: int, without: str = "") -> Space:
+        """What somebody may use who runs from start to end and moves no promise: a copy."""
+        promises = [p for p in self.promises.values() if p.job.id != without and p.overlaps(start_us, end_us)]
+        free = self._less_promised(start_us, now_us, promises)
+        for at_us in sorted({p.start_us for p in promises if p.start_us > start_us}):
+            free.keep_least(self._less_promised(at_us, now_us, promises))
+        self._close_windows(free, start_us, end_us)
+        return free
+
+    def _less_promised(self, at_us: int, now_us: int, promises: list[Promise]) -> Space:
+        free = self.space.copy() if at_us <= now_us else self.space_at(at_us)
+        for promise in promises:
+            if promise.start_us <= at_us < promise.end_us and promise.placement is not None:
+                free.take(promise.job, promise.placement)
+        return free
+
+    def closed_nodes(self, start_us: int, end_us: int) -> list[int]:
+        """Nodes with a maintenance window in that time."""
+        index = self.space.fixed.node_index
+        return sorted({
+            index[name] for window in self.windows for name in window.nodes
+            if name in index and window.start_us < end_us and start_us < (NEVER_US if window.end_us is None else window.end_us)
+        })  # fmt: skip
+
+    def _close_windows(self, free: Space, start_us: int, end_us: int) -> None:
+        if self.windows:
+            free.hide(np.array(self.closed_nodes(start_us, end_us), dtype=np.int64))
+
+    def instants(self, now_us: int) -> list[int]:
+        """When capacity may grow: predicted ends, ends of promises and of windows."""
+        times = {end_us for end_us, _, _ in self.runs.ends}
+        times.update(p.end_us for p in self.promises.values())
+        times.update(w.end_us for w in self.windows if w.end_us is not None)
+        return sorted(t for t in times if now_us < t < NEVER_US)
+
+    def first_fit_alone(self, job: Job, now_us: int, hint_us: int | None = None) -> int:
+        """The first instant at which the gang fits if nobody else were promised anything (NEVER_US: none known)."""
+        if self.counting_is_enough(job):
+            return self._first_fit_by_count(job, now_us)
+        times = [t for t in dict.fromkeys(end for end, _, _ in self.runs.ends) if t > now_us]
+        low, high = 0, len(times)
+        if hint_us is not None and high:
+            # The last answer is most often still right: look just before it first.
+            guess = bisect_right(times, hint_us) - 1
+            if guess >= 0 and self._fits_at(job, times[guess]):
+                high = guess
+                if guess and not self._fits_at(job, times[guess - 1]):
+                    return times[guess]
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits_at(job, times[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        return times[low] if low < len(times) and times[low] < NEVER_US else NEVER_US
+
+    def _fits_at(self, job: Job, at_us: int) -> bool:
+        return self.space_at(at_us).fits(job)
+
+    def counting_is_enough(self, job: Job) -> bool:
+        """One idle card a task is all it needs, and cards come free one run at a time."""
+        return not self.runs.sharing and not self.runs.any_node_rows and all(r.counts_decide for r, _ in job.groups)
+
+    def _first_fit_by_count(self, job: Job, now_us: int) -> int:
+        missing = job.gpus - self.space.idle_total
+        return now_us if missing <= 0 else max(now_us, self.runs.nth_card_free_us(missing))

@@ -1,0 +1,20 @@
+"""No plan: strictly by the order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusquad.model.views import Board
+from gpusquad.registry import register
+
+
+@register("plan", "none")
+@dataclass(frozen=True)
+class Strict:
+    """Nobody passes: the first that does not fit holds up all behind it."""
+
+    def walk(self, board: Board) -> None:
+        for job in board.in_order():
+            if not board.start(job):
+                board.reserve(job)
+                break

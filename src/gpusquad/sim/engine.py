@@ -1,0 +1,206 @@
+"""The simulated engine: jobs run in virtual time, slow each other on shared cards, end, and lose work when preempted."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpusquad.core.ports import Ended, Event, Slowed
+from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.sim.outcome import Outcome, Span
+from gpusquad.sim.traces import TraceJob
+
+Rate = Callable[[TraceJob, Sequence[TraceJob]], float]
+"""How fast a task runs beside these neighbours on its card: 1 is alone."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A gang at work."""
+
+    trace: TraceJob
+    placement: Placement
+    started_us: int
+    left_us: float
+    """Solo work still to do, restart included."""
+    at_us: int
+    rate: float
+    end_us: int
+    busy_milli: int
+    version: int = 0
+    overhead_us: int = 0
+    """Part of the work that is restart, and keeps nothing."""
+
+
+class SimEngine:
+    """Carries decisions out in virtual time."""
+
+    def __init__(self, jobs: dict[str, TraceJob], outcomes: dict[str, Outcome], rate: Rate | None) -> None:
+        self._jobs = jobs
+        self._outcomes = outcomes
+        self._rate = rate
+        self._working: dict[str, Work] = {}
+        self._kept_us: dict[str, int] = {}
+        self._ends: list[tuple[int, int, int, str]] = []
+        self._sequence = 0
+        self._on_card: defaultdict[int, list[str]] = defaultdict(list)
+        self.immediate: list[Event] = []
+        """Events that decisions cause at the same instant."""
+        self.busy_milli = 0
+
+    def next_end_us(self) -> int | None:
+        """The next end that still stands."""
+        while self._ends:
+            end_us, _, version, job_id = self._ends[0]
+            work = self._working.get(job_id)
+            if work is not None and work.version == version and work.end_us == end_us:
+                return end_us
+            heapq.heappop(self._ends)
+        return None
+
+    def due(self, now_us: int) -> list[str]:
+        """Gangs that end at this instant, in the order they started."""
+        ending = []
+        while self.next_end_us() == now_us:
+            ending.append(heapq.heappop(self._ends)[3])
+        return ending
+
+    def end(self, job_id: str, now_us: int) -> Ended:
+        """A gang leaves its cards by itself."""
+        work = self._leave(job_id, now_us)
+        outcome = self._outcomes[job_id]
+        how = work.trace.outcome
+        limit_us = work.trace.job.limit_us
+        if limit_us is not None and now_us - work.started_us >= limit_us and work.left_us > 1:
+            how = "timed_out"
+        outcome.end, outcome.ended_us = how, now_us
+        return Ended(job_id, how)
+
+    def carry_out(self, now_us: int, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self._start(decision, now_us)
+            elif isinstance(decision, Preempt):
+                self.immediate.append(self.interrupt(decision.job_id, now_us, "preempted"))
+            elif isinstance(decision, Refuse):
+                outcome = self._outcomes[decision.job_id]
+                outcome.end, outcome.why = "refused", str(decision.reason)
+            elif isinstance(decision, Resize | Stop):
+                raise NotImplementedError(f"{decision} is not simulated")
+
+    def interrupt(self, job_id: str, now_us: int, how) -> Ended:
+        """Off its cards before its end; what the last checkpoint holds is kept."""
+        work = self._leave(job_id, now_us)
+        solo_us = self._solo_us(work.trace)
+        before_us = self._kept_us.get(job_id, 0)
+        done_us = max(before_us, int(solo_us - work.left_us))
+        every_us = work.trace.job.checkpoint.every_us
+        kept_us = max(before_us, done_us // every_us * every_us) if every_us else before_us
+        self._kept_us[job_id] = kept_us
+        self._outcomes[job_id].lost_us += done_us - kept_us + min(work.overhead_us, now_us - work.started_us)
+        self._outcomes[job_id].spans[-1].cut = how
+        return Ended(job_id, how, kept_us - before_us)
+
+    def on_card(self, card: int) -> list[str]:
+        return list(self._on_card.get(card, ()))
+
+    def working(self) -> list[str]:
+        return list(self._working)
+
+    def _solo_us(self, trace: TraceJob) -> int:
+        return trace.run_us
+
+    def _start(self, decision: Start, now_us: int) -> None:
+        trace = self._jobs[decision.job_id]
+        job = trace.job
+        cards = tuple(decision.placement.all_cards())
+        outcome = self._outcomes[job.id]
+        again = bool(outcome.spans)
+        overhead_us = job.checkpoint.restart_us if again else 0
+        speed = _elastic_speed(job, decision.placement)
+        left_us = (trace.run_us - self._kept_us.get(job.id, 0) + overhead_us) / speed
+        work = Work(trace, decision.placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, decision.placement),
+                    overhead_us=overhead_us)  # fmt: skip
+        self._working[job.id] = work
+        self.busy_milli += work.busy_milli
+        outcome.spans.append(Span(now_us, now_us, cards))
+        self._schedule(work, now_us)
+        if job.has_shares:
+            for card in cards:
+                self._on_card[card].append(job.id)
+            self._rerate(cards, now_us)
+        elif self._tracks_cards:
+            for card in cards:
+                self._on_card[card].append(job.id)
+
+    _tracks_cards = False
+
+    def track_cards(self) -> None:
+        """Remember who is on every card (needed when cards can fail)."""
+        self._tracks_cards = True
+
+    def _leave(self, job_id: str, now_us: int) -> Work:
+        work = self._working.pop(job_id)
+        work.left_us -= (now_us - work.at_us) * work.rate
+        self.busy_milli -= work.busy_milli
+        self._outcomes[job_id].spans[-1].ended_us = now_us
+        if work.trace.job.has_shares or self._tracks_cards:
+            cards = work.placement.all_cards()
+            for card in cards:
+                self._on_card[card].remove(job_id)
+            if work.trace.job.has_shares:
+                self._rerate(cards, now_us)
+        return work
+
+    def _schedule(self, work: Work, now_us: int) -> None:
+        """(Re)compute when it ends at its present rate."""
+        work.version += 1
+        end_us = now_us + max(0, -int(-work.left_us // work.rate))
+        limit_us = work.trace.job.limit_us
+        if limit_us is not None:
+            end_us = min(end_us, work.started_us + limit_us)
+        work.end_us = end_us
+        self._sequence += 1
+        heapq.heappush(self._ends, (end_us, self._sequence, work.version, work.trace.job.id))
+
+    def _rerate(self, cards: Sequence[int], now_us: int) -> None:
+        """Neighbours changed on these cards: a gang runs at its slowest task's rate."""
+        if self._rate is None:
+            return
+        for job_id in dict.fromkeys(j for card in cards for j in self._on_card[card]):
+            work = self._working[job_id]
+            rate = min(self._rate_on(card, work) for card in work.placement.all_cards())
+            if rate == work.rate:
+                continue
+            work.left_us -= (now_us - work.at_us) * work.rate
+            work.at_us, slower_by = now_us, work.rate / rate
+            work.rate = rate
+            self._schedule(work, now_us)
+            self.immediate.append(Slowed(job_id, slower_by))
+
+    def _rate_on(self, card: int, work: Work) -> float:
+        assert self._rate is not None
+        others = list(self._on_card[card])
+        others.remove(work.trace.job.id)
+        return self._rate(work.trace, [self._jobs[j] for j in others]) if others else 1.0
+
+
+def _elastic_speed(job: Job, placement: Placement) -> float:
+    """An elastic gang's work goes with its number of tasks."""
+    if not job.is_elastic:
+        return 1.0
+    return sum(len(part.nodes) for part in placement.parts) / job.tasks
+
+
+def _busy_milli(job: Job, placement: Placement) -> int:
+    """GPU thousandths held: a whole card is 1000, a share its SM part (memory-only shares hold none)."""
+    total = 0
+    for part in placement.parts:
+        request = job.groups[part.request_index][0]
+        total += len(part.nodes) * (request.gpus * WHOLE_MILLI if request.share is None else request.share.sm_milli)
+    return total

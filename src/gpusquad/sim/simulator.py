@@ -1,0 +1,214 @@
+"""Virtual time: events in order, cycles after them, nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpusquad.core.driver import Driver
+from gpusquad.core.policies import Policies
+from gpusquad.core.ports import CardChanged, Event, Submitted
+from gpusquad.core.state import UNKNOWN, State
+from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.views import Forecast
+from gpusquad.sim.engine import Rate, SimEngine
+from gpusquad.sim.outcome import Outcome, Result, Samples
+from gpusquad.sim.traces import TraceJob
+
+EventOrder = Literal["batch", "reference"]
+Progress = Callable[[int, int], None]
+Predict = Callable[[TraceJob], Forecast]
+
+
+@dataclass
+class Scenario:
+    """Everything a simulation needs."""
+
+    cluster: Cluster
+    jobs: Sequence[TraceJob]
+    policies: Policies
+    forecast: Predict
+    label: str = ""
+    windows: tuple[Window, ...] = ()
+    rate: Rate | None = None
+    incidents: Sequence[tuple[int, Event]] = ()
+    """What happens to cards and nodes, and when."""
+    event_order: EventOrder = "batch"
+    """batch: at an instant ends first, then incidents, then submissions, one cycle. reference: cards of jobs predicted
+    to end right now count as free, then submissions in file order, then ends in start order, one cycle each."""
+    learn: Callable[[TraceJob, int], None] | None = None
+    """Told of each finished job and its run time."""
+    on_cycle: Callable[[State, int], None] | None = None
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def exact(trace: TraceJob) -> Forecast:
+    """The truth, as if known."""
+    return Forecast(trace.run_us, trace.run_us, "exact")
+
+
+def user(trace: TraceJob) -> Forecast:
+    """What the user said; nothing, if nothing was said."""
+    estimate_us = trace.job.estimate_us
+    return UNKNOWN if estimate_us is None else Forecast(estimate_us, estimate_us, "user")
+
+
+def simulate(scenario: Scenario, progress: Progress | None = None) -> Result:
+    """Run a scenario to its end."""
+    return _Simulation(scenario, progress).run()
+
+
+class _Simulation:
+    def __init__(self, scenario: Scenario, progress: Progress | None) -> None:
+        self.scenario = scenario
+        self.progress = progress
+        jobs = sorted(scenario.jobs, key=lambda t: t.job.submitted_us)
+        self.arrivals = jobs
+        self.next_arrival = 0
+        self.incidents = sorted(scenario.incidents, key=lambda pair: pair[0])
+        self.next_incident = 0
+        self.outcomes = {t.job.id: Outcome(t.job, t.run_us) for t in scenario.jobs}
+        self.traces = {t.job.id: t for t in scenario.jobs}
+        self.engine = SimEngine(self.traces, self.outcomes, scenario.rate)
+        if scenario.incidents:
+            self.engine.track_cards()
+        self.state = State(scenario.cluster, scenario.policies, scenario.windows)
+        self.driver = Driver(self.state, self.engine.carry_out)
+        self.samples = Samples()
+        self.done = 0
+
+    def run(self) -> Result:
+        began = time.perf_counter()
+        step = self._reference_instant if self.scenario.event_order == "reference" else self._batch_instant
+        while (now_us := self._next_instant()) is not None:
+            step(now_us)
+            self._sample(now_us)
+        return self._result(time.perf_counter() - began)
+
+    def _next_instant(self) -> int | None:
+        times = []
+        if self.next_arrival < len(self.arrivals):
+            times.append(self.arrivals[self.next_arrival].job.submitted_us)
+        if self.next_incident < len(self.incidents):
+            times.append(self.incidents[self.next_incident][0])
+        end_us = self.engine.next_end_us()
+        if end_us is not None:
+            times.append(end_us)
+        if not times and not (len(self.state.queue) and self.state.runs.ends):
+            return self._last_chance()
+        if len(self.state.queue):
+            times.append(self.driver.next_wake_us())
+        return max(min(times), self.state.now_us)
+
+    def _last_chance(self) -> int | None:
+        """Nothing runs and nothing comes: only the end of a window can still let somebody start."""
+        if not len(self.state.queue):
+            return None
+        later = [w.end_us for w in self.state.timeline.windows if w.end_us and w.end_us > self.state.now_us]
+        return min(later, default=None)
+
+    def _batch_instant(self, now_us: int) -> None:
+        for job_id in self.engine.due(now_us):
+            self._end(job_id, now_us)
+        self._apply_incidents(now_us)
+        self._apply_immediate(now_us)
+        while self._arrives_at(now_us):
+            self._submit(now_us)
+        self._decide(now_us)
+
+    def _reference_instant(self, now_us: int) -> None:
+        due = self.engine.due(now_us)
+        early = {j for j in due if self.state.runs[j].end_us == now_us}
+        for job_id in due:
+            if job_id in early:
+                self._end(job_id, now_us)
+        self._apply_incidents(now_us)
+        acted = False
+        while self._arrives_at(now_us):
+            self._submit(now_us)
+            self._decide(now_us)
+            acted = True
+        for job_id in due:
+            if job_id not in early:
+                self._end(job_id, now_us)
+            self._decide(now_us)
+            acted = True
+        if not acted:
+            self._decide(now_us)
+
+    def _decide(self, now_us: int) -> None:
+        self.driver.decide(now_us)
+        while self.engine.immediate:
+            self._apply_immediate(now_us)
+            self.driver.decide(now_us)
+        if self.scenario.on_cycle:
+            self.scenario.on_cycle(self.state, now_us)
+
+    def _apply_immediate(self, now_us: int) -> None:
+        events, self.engine.immediate = self.engine.immediate, []
+        for event in events:
+            self.driver.apply(now_us, event)
+
+    def _arrives_at(self, now_us: int) -> bool:
+        return self.next_arrival < len(self.arrivals) and self.arrivals[self.next_arrival].job.submitted_us <= now_us
+
+    def _submit(self, now_us: int) -> None:
+        trace = self.arrivals[self.next_arrival]
+        self.next_arrival += 1
+        self.driver.apply(now_us, Submitted(trace.job, self.scenario.forecast(trace)))
+
+    def _end(self, job_id: str, now_us: int) -> None:
+        self.driver.apply(now_us, self.engine.end(job_id, now_us))
+        self.done += 1
+        if self.scenario.learn:
+            span = self.outcomes[job_id].spans[-1]
+            self.scenario.learn(self.traces[job_id], span.ended_us - span.started_us)
+        if self.progress and self.done % 1000 == 0:
+            self.progress(self.done, len(self.arrivals))
+
+    def _apply_incidents(self, now_us: int) -> None:
+        while self.next_incident < len(self.incidents) and self.incidents[self.next_incident][0] <= now_us:
+            _, event = self.incidents[self.next_incident]
+            self.next_incident += 1
+            if isinstance(event, CardChanged) and not event.ok:
+                self._end_those_on(event.card_id, now_us)
+            self.driver.apply(now_us, event)
+
+    def _end_those_on(self, card_id: str, now_us: int) -> None:
+        """A lost card ends the gangs on it; they queue again with their request time."""
+        card = self.state.space.fixed.card_index[card_id]
+        for job_id in dict.fromkeys(self.engine.on_card(card)):
+            self.driver.apply(now_us, self.engine.interrupt(job_id, now_us, "lost"))
+
+    def _sample(self, now_us: int) -> None:
+        samples = self.samples
+        queued = len(self.state.queue)
+        idle = self.state.space.idle_total if queued else 0
+        if samples.at_us and samples.at_us[-1] == now_us:
+            samples.queued[-1], samples.busy_milli[-1], samples.stranded[-1] = queued, self.engine.busy_milli, idle
+            return
+        samples.at_us.append(now_us)
+        samples.queued.append(queued)
+        samples.busy_milli.append(self.engine.busy_milli)
+        samples.stranded.append(idle)
+
+    def _result(self, wall_s: float) -> Result:
+        first = self.state.first_promise
+        late: dict[str, int] = {}
+        for job_id, promised_us in first.items():
+            outcome = self.outcomes[job_id]
+            outcome.promised_us = promised_us
+            if outcome.started_us is not None:
+                late[job_id] = max(0, outcome.started_us - promised_us)
+        for job_id in self.engine.working():
+            self.outcomes[job_id].spans[-1].ended_us = self.state.now_us
+        scenario = self.scenario
+        return Result(
+            label=scenario.label, policies=scenario.names or scenario.policies.names, cluster=scenario.cluster,
+            outcomes=[self.outcomes[t.job.id] for t in scenario.jobs], samples=self.samples, cycles=self.driver.cycles,
+            wall_s=wall_s, moved_promises=list(self.state.moved), head_delay_us=late,
+        )  # fmt: skip
+
+
