@@ -241,8 +241,9 @@ class Board:
     def _give(self, promise: Promise) -> None:
         state = self.state
         job_id = promise.job.id
-        sure_us = max(promise.start_us, self._latest_end_waited_for(promise))
-        promise.first_us = state.first_promise.setdefault(job_id, sure_us)
+        if job_id not in state.first_promise:
+            state.first_promise[job_id] = self._latest_end_waited_for(promise)
+        promise.first_us = state.first_promise[job_id]
         if promise.start_us > promise.first_us and state.why_moved:
             state.moved.append((job_id, promise.first_us, promise.start_us, state.why_moved))
         state.timeline.promises[job_id] = promise

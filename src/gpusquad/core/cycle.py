@@ -6,6 +6,7 @@ from gpusquad.core.board import Board
 from gpusquad.core.preempt import preempt
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision
+from gpusquad.model.job import Job
 
 
 def cycle(state: State, now_us: int) -> list[Decision]:
@@ -31,9 +32,7 @@ def extend_overdue(state: State) -> None:
 
 def hold_over_limit(state: State) -> None:
     """Tenants and lanes at their limit wait without standing in anybody's way."""
-    if not any(t.limit_gpus is not None for t in state.accounts.tenants.values()) and not any(
-        lane.limit_ratio < 1 for lane in state.policies.lanes
-    ):
+    if not state.has_limits:
         return
     for waiting in state.queue:
         blocked = over_limit(state, waiting.job) is not None
@@ -42,9 +41,9 @@ def hold_over_limit(state: State) -> None:
             state.unsettle()
 
 
-def over_limit(state: State, job) -> tuple[str, str, int, int] | None:
+def over_limit(state: State, job: Job) -> tuple[str, str, int, int] | None:
     """Which limit the gang would break: (kind, name, held, limit)."""
-    least = sum(low * request.cards for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True))
+    least = job.gang.least_gpus
     tenant = state.accounts.tenant(job.tenant)
     held = state.accounts.of(job.tenant).gpus
     if tenant.limit_gpus is not None and held + least > tenant.limit_gpus:

@@ -118,6 +118,8 @@ class Space:
 
     def room(self, request: Request) -> Ints:
         """How many tasks of that shape each node has room for."""
+        if request.counts_decide:
+            return self.node_idle
         return self._room(request).per_node
 
     def total_room(self, request: Request) -> int:
@@ -128,9 +130,10 @@ class Space:
 
     def fits(self, job: Job) -> bool:
         """Whether the whole gang fits; exact for gangs of one shape, necessary for mixed ones."""
-        if len(job.groups) == 1:
-            return self.total_room(job.groups[0][0]) >= job.bounds[0][0]
-        return all(self.total_room(request) >= low for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True))
+        gang = job.gang
+        if len(gang.groups) == 1:
+            return self.total_room(gang.groups[0][0]) >= gang.bounds[0][0]
+        return all(self.total_room(request) >= low for (request, _), (low, _) in zip(gang.groups, gang.bounds, strict=True))
 
     def card_room(self, request: Request, cards: Ints | slice = slice(None)) -> Ints:
         """How many tasks asking for that share each of these cards has room for."""
@@ -158,11 +161,8 @@ class Space:
 
     def _catch_up(self, request: Request, known: _Room, changes: int) -> None:
         nodes = self._changed[known.seen] if changes - known.seen == 1 else np.concatenate(self._changed[known.seen :])
-        if len(nodes) > 1:
-            nodes = np.unique(nodes)
-        fresh = self._work_out_room(request, nodes)
-        known.total += int(fresh.sum()) - int(known.per_node[nodes].sum())
-        known.per_node[nodes] = fresh
+        known.per_node[nodes] = self._work_out_room(request, nodes)
+        known.total = int(known.per_node.sum())
         known.seen = changes
 
     def _work_out_room(self, request: Request, nodes: Ints | None) -> Ints:
@@ -234,7 +234,9 @@ class Space:
             self.card_memory_free[cards] = 0
             self.card_sm_free[cards] = 0
             self.card_slots_free[cards] = 0
-            self._set_idle(cards, False)
+            self.card_idle[cards] = False
+            np.subtract.at(self.node_idle, self.fixed.card_node[cards], 1)
+            self.idle_total -= len(cards)
         self._change_node(request, part.nodes, -1)
 
     def give_back_part(self, job: Job, part: Part) -> None:

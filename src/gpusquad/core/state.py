@@ -43,11 +43,13 @@ class State:
         self.first_promise: dict[str, int] = {}
         self.moved: list[tuple[str, int, int, str]] = []
         self.why_moved = ""
-        self.shapes: dict[tuple, int] = {}
+        self.shapes: dict[object, int] = {}
         self.shape_jobs: list[Job] = []
         """One job of each shape, to ask with."""
         self.shape_waiting: dict[int, int] = {}
-        self.cancelled: set[str] = set()
+        self.has_limits = any(t.limit_gpus is not None for t in policies.tenants) or any(
+            lane.limit_ratio < 1 for lane in policies.lanes
+        )
         self._configured: Space | None = None
         self._possible: dict[int, bool] = {}
 
@@ -175,7 +177,8 @@ class State:
     # -- what is asked often --------------------------------------------------------------------------------------
 
     def shape_of(self, job: Job) -> int:
-        key = (job.groups, job.bounds, job.app, job.profile) if job.has_shares else (job.groups, job.bounds)
+        gang = job.gang
+        key = (gang, job.app, job.profile) if gang.has_shares else gang
         shape = self.shapes.get(key)
         if shape is None:
             shape = self.shapes[key] = len(self.shape_jobs)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Literal
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.lazy import lazy
 from gpusquad.model.units import WHOLE_MILLI
 
 ProfileSource = Literal["declared", "measured", "predicted"]
@@ -54,7 +55,7 @@ class Request:
         if self.card is not None and self.share is None and self.gpus != 1:
             raise Invalid("card", "a named card goes with gpus: 1 or a share")
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         return hash((self.gpus, self.share, self.cpu_milli, self.memory_bytes, self.gpu_models,
                      self.min_card_memory_bytes, self.card))  # fmt: skip
@@ -72,7 +73,7 @@ class Request:
         """GPU demand in thousandths of a card. A share of memory alone counts as no SM demand."""
         return self.gpus * WHOLE_MILLI if self.share is None else self.share.sm_milli
 
-    @cached_property
+    @lazy
     def counts_decide(self) -> bool:
         """One idle card of any kind is all a task needs, so a gang fits if that many cards are idle."""
         return self == Request(gpus=1)
@@ -101,6 +102,46 @@ class Role:
         low = self.count if self.min_count is None else self.min_count
         high = self.count if self.max_count is None else self.max_count
         return low, high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gang:
+    """What a set of roles asks for as a whole. Compared by identity: equal gangs are one object."""
+
+    groups: tuple[tuple[Request, int], ...]
+    bounds: tuple[tuple[int, int], ...]
+    tasks: int
+    gpus: int
+    least_gpus: int
+    """Cards touched when elastic roles run at their least."""
+    gpu_milli: int
+    cpu_milli: int
+    memory_bytes: int
+    has_shares: bool
+    is_elastic: bool
+
+
+@lru_cache(maxsize=65536)
+def gang_of(roles: tuple[Role, ...]) -> Gang:
+    """Worked out once for all jobs with such roles."""
+    counts: dict[Request, list[int]] = {}
+    for role in roles:
+        low, high = role.bounds
+        entry = counts.setdefault(role.request, [0, 0, 0])
+        counts[role.request] = [entry[0] + role.count, entry[1] + low, entry[2] + high]
+    groups = tuple((request, entry[0]) for request, entry in counts.items())
+    return Gang(
+        groups=groups,
+        bounds=tuple((low, high) for _, low, high in counts.values()),
+        tasks=sum(count for _, count in groups),
+        gpus=sum(count * request.cards for request, count in groups),
+        least_gpus=sum(entry[1] * request.cards for request, entry in counts.items()),
+        gpu_milli=sum(count * request.gpu_milli for request, count in groups),
+        cpu_milli=sum(count * request.cpu_milli for request, count in groups),
+        memory_bytes=sum(count * request.memory_bytes for request, count in groups),
+        has_shares=any(request.share is not None for request, _ in groups),
+        is_elastic=any(low != high for _, low, high in counts.values()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,53 +208,50 @@ class Job:
             if value is not None and value < 0:
                 raise Invalid(name, f"{value} is negative")
 
-    @cached_property
+    @lazy
+    def gang(self) -> Gang:
+        """The tasks by shape, with their sums; equal gangs are one object."""
+        return gang_of(self.roles)
+
+    @property
     def groups(self) -> tuple[tuple[Request, int], ...]:
         """Tasks by shape: roles that ask for the same are decided together."""
-        counts: dict[Request, int] = {}
-        for role in self.roles:
-            counts[role.request] = counts.get(role.request, 0) + role.count
-        return tuple(counts.items())
+        return self.gang.groups
 
-    @cached_property
+    @property
     def bounds(self) -> tuple[tuple[int, int], ...]:
         """The least and the most tasks of each group."""
-        low: dict[Request, int] = {}
-        high: dict[Request, int] = {}
-        for role in self.roles:
-            low[role.request] = low.get(role.request, 0) + role.bounds[0]
-            high[role.request] = high.get(role.request, 0) + role.bounds[1]
-        return tuple((low[request], high[request]) for request, _ in self.groups)
+        return self.gang.bounds
 
-    @cached_property
+    @property
     def has_shares(self) -> bool:
-        return any(request.share is not None for request, _ in self.groups)
+        return self.gang.has_shares
 
-    @cached_property
+    @property
+    def is_elastic(self) -> bool:
+        return self.gang.is_elastic
+
+    @property
     def tasks(self) -> int:
-        return sum(role.count for role in self.roles)
+        return self.gang.tasks
 
-    @cached_property
+    @property
     def gpus(self) -> int:
         """Cards touched by the whole gang: whole GPUs plus one for each shared task."""
-        return sum(count * request.cards for request, count in self.groups)
+        return self.gang.gpus
 
-    @cached_property
+    @property
     def gpu_milli(self) -> int:
-        return sum(count * request.gpu_milli for request, count in self.groups)
+        return self.gang.gpu_milli
 
-    @cached_property
+    @property
     def cpu_milli(self) -> int:
-        return sum(count * request.cpu_milli for request, count in self.groups)
+        return self.gang.cpu_milli
 
-    @cached_property
+    @property
     def memory_bytes(self) -> int:
-        return sum(count * request.memory_bytes for request, count in self.groups)
+        return self.gang.memory_bytes
 
     @property
     def priority_level(self) -> int:
         return PRIORITY_CLASSES[self.priority]
-
-    @cached_property
-    def is_elastic(self) -> bool:
-        return any(role.min_count is not None or role.max_count is not None for role in self.roles)

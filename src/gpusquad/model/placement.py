@@ -28,11 +28,13 @@ class Placement:
     """What the policy could not do as asked, in words."""
 
     def all_cards(self) -> list[int]:
-        return [int(c) for part in self.parts for c in part.cards.ravel()]
+        if len(self.parts) == 1:
+            return self.parts[0].cards.ravel().tolist()
+        return [card for part in self.parts for card in part.cards.ravel().tolist()]
 
     def all_nodes(self) -> list[int]:
         """The node of every task."""
-        return [int(n) for part in self.parts for n in part.nodes]
+        return [node for part in self.parts for node in part.nodes.tolist()]
 
     def same_as(self, other: Placement) -> bool:
         return self.as_lists() == other.as_lists()
