@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gpusquad.core.limits import over_limit
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.space import Space
@@ -54,6 +55,8 @@ class Board:
         waiting = state.queue[job.id]
         if waiting.blocked or (state.settled and not waiting.fresh):
             return False
+        if state.has_limits and over_limit(state, job) is not None:
+            return False
         until_us = min(state.now_us + waiting.forecast.high_us, NEVER_US)
         promised = job.id in state.timeline.promises
         if not promised and until_us >= self._refused.get(waiting.shape, NEVER_US + 1):
@@ -63,8 +66,17 @@ class Board:
             return False
         state.timeline.promises.pop(job.id, None)
         state.begin(waiting, placement)
-        self.decisions.append(Start(job.id, placement, "backfilled" if state.timeline.promises else "next"))
+        cause = state.claims.pop(job.id, "") or ("backfill" if state.timeline.promises else "next")
+        self.decisions.append(Start(job.id, placement, cause))
         return True
+
+    def start_claims(self) -> None:
+        """Those for whom others left go before everybody; who still does not fit when all have left gives up the claim."""
+        state = self.state
+        for job_id in list(state.claims):
+            if not self.start(state.queue[job_id].job) and not any(run.leaving for run in state.runs.by_id.values()):
+                del state.claims[job_id]
+                state.timeline.promises.pop(job_id, None)
 
     def reserve(self, job: Job) -> bool:
         state = self.state
@@ -97,7 +109,7 @@ class Board:
     def finish(self) -> None:
         """Promises the plan did not renew have lapsed; everybody has been looked at."""
         promises = self.state.timeline.promises
-        for job_id in [i for i in promises if i not in self._renewed]:
+        for job_id in [i for i in promises if i not in self._renewed and i not in self.state.claims]:
             del promises[job_id]
         for waiting in self.state.fresh:
             waiting.fresh = False

@@ -1,14 +1,198 @@
-"""Preemption (being written)."""
+"""Preemption: who may push whom off, whom it costs least, and why it was them.
+
+Three rules: a higher class (``priority``), whoever the order puts first (``order``), and a tenant that calls in what
+others borrowed of its guarantee (``reclaim``). A victim must free something that is needed; the cheapest go first.
+"""
 
 from __future__ import annotations
 
-from gpusquad.core.state import State
-from gpusquad.model.decision import Decision
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gpusquad.core.queue import Waiting, rank_of
+from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.state import State, cards_of
+from gpusquad.core.timeline import Promise
+from gpusquad.model.decision import Decision, Preempt
+from gpusquad.model.job import URGENT
+from gpusquad.model.placement import Placement
+from gpusquad.model.units import US_PER_S, show_us
+
+LOOKED_AT = 8
+"""How far down the queue to look for somebody who may preempt: each look costs a trial."""
+LEAVING_US = 1
+"""Victims are planned to be gone just after now; the engine says when they really are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whom a waiting job may push off, and in which words."""
+
+    name: str
+    victims: list[Run]
+    """Cheapest first."""
+    spend: Callable[[Run], bool] = lambda run: True
+    """Asked for each in turn: whether there is still a reason to take this one too."""
 
 
 def preempt(state: State) -> list[Decision]:
-    return []
+    """Make room for the first waiting jobs that may; they start when the cards are free."""
+    if not len(state.runs) or not len(state.queue) or not _enabled(state):
+        return []
+    decisions: list[Decision] = []
+    rules = _Rules(state)
+    tried: set[tuple[int, str, int]] = set()
+    for position in range(min(LOOKED_AT, len(state.queue))):
+        waiting = state.queue.at(position)
+        if waiting.blocked or waiting.job.id in state.claims:
+            continue
+        for rule in rules.of(waiting):
+            key = (waiting.shape, rule.name, len(rule.victims))
+            victims = choose_victims(state, waiting, rule) if key not in tried else []
+            tried.add(key)
+            if victims:
+                decisions.extend(_evict(state, waiting, rule, victims))
+                rules = _Rules(state)
+                tried.clear()
+                break
+    return decisions
 
 
 def next_reclaim_us(state: State) -> int:
-    return 1 << 60
+    """When the next waiting job may call in what was borrowed."""
+    if not _any_guarantee(state):
+        return NEVER_US
+    due = (w.job.submitted_us + _reclaim_us(state, w) for w in state.queue if state.accounts.under_guarantee(w.job))
+    return min((at_us for at_us in due if at_us > state.now_us), default=NEVER_US)
+
+
+def lost_us(run: Run, now_us: int) -> int:
+    """What preempting a gang now would cost it: work since its last checkpoint, and the restart."""
+    ran = now_us - run.started_us
+    checkpoint = run.job.checkpoint
+    return (ran % checkpoint.every_us if checkpoint.every_us else ran) + checkpoint.restart_us
+
+
+def choose_victims(state: State, waiting: Waiting, rule: Rule) -> list[Run]:
+    """The cheapest gangs whose leaving lets the waiting one fit; empty if there are none."""
+    if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.least_gpus:
+        return []
+    space = state.space.copy()
+    chosen: list[Run] = []
+    for run in rule.victims:
+        if not rule.spend(run):
+            continue
+        space.give_back(run.job, run.placement)
+        chosen.append(run)
+        if space.fits(waiting.job) and _can_place(state, space, waiting):
+            return _spare(state, space, waiting, chosen)
+    return []
+
+
+def _spare(state: State, space, waiting: Waiting, chosen: list[Run]) -> list[Run]:
+    """Let those stay who turned out not to be needed, the dearest first."""
+    needed = list(chosen)
+    for run in reversed(chosen[:-1]):
+        space.take(run.job, run.placement)
+        if space.fits(waiting.job) and _can_place(state, space, waiting):
+            needed.remove(run)
+        else:
+            space.give_back(run.job, run.placement)
+    return needed
+
+
+def _can_place(state: State, space, waiting: Waiting) -> bool:
+    placement = state.try_place(space, waiting.job)
+    if isinstance(placement, Placement):
+        space.give_back(waiting.job, placement)
+        return True
+    return False
+
+
+def _evict(state: State, waiting: Waiting, rule: Rule, victims: list[Run]) -> Iterable[Decision]:
+    """Tell the victims to go, and hold what they leave for the one they leave for."""
+    job, now_us = waiting.job, state.now_us
+    space = state.space.copy()
+    for run in victims:
+        run.leaving = True
+        state.runs.move_end(run, now_us + LEAVING_US)
+        space.give_back(run.job, run.placement)
+        yield Preempt(run.job.id, job.id, _words(state, waiting, rule, run))
+    placement = state.try_place(space, job)
+    assert isinstance(placement, Placement)
+    start_us = now_us + LEAVING_US
+    state.claims[job.id] = rule.name
+    state.timeline.promises[job.id] = Promise(job, start_us, min(start_us + waiting.forecast.high_us, NEVER_US), placement)
+    state.first_promise.setdefault(job.id, start_us)
+
+
+def _words(state: State, waiting: Waiting, rule: Rule, run: Run) -> str:
+    cost = show_us(lost_us(run, state.now_us))
+    return f"{rule.name}: {cards_of(run.placement)} cards for {waiting.job.id}; it loses {cost} of work and restart"
+
+
+def _enabled(state: State) -> bool:
+    return state.policies.preemption.by != "none" or _any_guarantee(state)
+
+
+def _any_guarantee(state: State) -> bool:
+    return any(t.guaranteed_gpus is not None for t in state.accounts.tenants.values())
+
+
+class _Rules:
+    """Who may push whom off, worked out once for all who wait."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        now_us = state.now_us
+        staying = [run for run in state.runs.by_id.values() if not run.leaving and run.job.checkpoint.preemptible]
+        staying.sort(key=lambda run: (run.job.priority_level, lost_us(run, now_us) * run.job.gpus, -run.started_us,
+                                      run.sequence))  # fmt: skip
+        self._staying = staying
+        self._leavers = [run for run in staying if _may_leave(state, run)]
+        self._ranks: dict[str, tuple] = {}
+
+    def of(self, waiting: Waiting) -> Iterable[Rule]:
+        """The rules by which this job may push others off, the strongest claim first."""
+        state, job = self._state, waiting.job
+        if state.accounts.under_guarantee(job) and state.now_us - job.submitted_us >= _reclaim_us(state, waiting):
+            others = [run for run in self._staying if run.job.tenant != job.tenant]
+            yield Rule("reclaim", others, _paying_back(state))
+        by = state.policies.preemption.by
+        if by == "none":
+            return
+        yield Rule("priority", [run for run in self._leavers if run.job.priority_level < job.priority_level])
+        if by == "order" and getattr(state.policies.order, "preempts", False):
+            mine = rank_of(waiting, state.key)
+            yield Rule("order", [run for run in self._leavers if mine < self._rank(run)])
+
+    def _rank(self, run: Run) -> tuple:
+        if run.job.id not in self._ranks:
+            self._ranks[run.job.id] = (run.job.priority != URGENT, *self._state.key(run.job), run.sequence)
+        return self._ranks[run.job.id]
+
+
+def _may_leave(state: State, run: Run) -> bool:
+    rule = state.policies.preemption
+    return (
+        run.preemptions < rule.most_per_job
+        and state.now_us - run.started_us >= rule.min_run_s * US_PER_S
+        and state.lane(run.job).preemptible
+    )
+
+
+def _paying_back(state: State) -> Callable[[Run], bool]:
+    """A tenant gives back no more than it borrowed."""
+    left: dict[str, int] = {}
+
+    def spend(run: Run) -> bool:
+        owner = run.job.tenant
+        borrowed = left.setdefault(owner, state.accounts.borrowed(owner))
+        left[owner] = borrowed - cards_of(run.placement)
+        return borrowed > 0
+
+    return spend
+
+
+def _reclaim_us(state: State, waiting: Waiting) -> int:
+    return round(state.accounts.tenant(waiting.job.tenant).reclaim_s * US_PER_S)

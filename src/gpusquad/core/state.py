@@ -40,6 +40,8 @@ class State:
         self.settled = False
         """No capacity came free since the last cycle: only fresh jobs can do anything."""
         self.fresh: list[Waiting] = []
+        self.claims: dict[str, str] = {}
+        """Jobs for whom others were told to leave, and by which rule: they start first when the cards are free."""
         self.first_promise: dict[str, int] = {}
         self.moved: list[tuple[str, int, int, str]] = []
         self.why_moved = ""
@@ -109,6 +111,7 @@ class State:
     def withdraw(self, job_id: str) -> None:
         """The user takes a pending job back; whoever it held up may move."""
         self.dequeue(job_id)
+        self.claims.pop(job_id, None)
         if self.timeline.promises.pop(job_id, None):
             self.unsettle()
 
@@ -151,7 +154,7 @@ class State:
         self.settled = False
 
     def remake_promises(self, why: str) -> None:
-        self.timeline.promises.clear()
+        self._clear_promises()
         self.why_moved = why
         self.unsettle()
 
@@ -160,15 +163,20 @@ class State:
         if self.policies.order.varies == "never" or len(self.queue) < 2:
             return
         if self.queue.resort(self.key):
-            self.timeline.promises.clear()
+            self._clear_promises()
             self.unsettle()
+
+    def _clear_promises(self) -> None:
+        """All but those for whom others are already leaving."""
+        promises = self.timeline.promises
+        self.timeline.promises = {i: p for i, p in promises.items() if i in self.claims}
 
     def _drop_promises_behind(self, position: int) -> None:
         """A job ahead arrived: promises to those behind it no longer stand."""
         promises = self.timeline.promises
         if not promises:
             return
-        behind = [i for i in promises if i in self.queue and self.queue.position(self.queue[i]) > position]
+        behind = [i for i in promises if i not in self.claims and i in self.queue and self.queue.position(self.queue[i]) > position]
         for job_id in behind:
             del promises[job_id]
         if behind:

@@ -6,7 +6,7 @@ is promised. Somebody who would still run at that instant must fit in front of t
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,9 @@ from gpusquad.core.space import Space
 from gpusquad.model.cluster import Window
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+
+_LAST = 1 << 62
+"""Sorts behind every sequence number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,22 +94,22 @@ class Timeline:
         """The first instant at which the gang fits if nobody else were promised anything (NEVER_US: none known)."""
         if self.counting_is_enough(job):
             return self._first_fit_by_count(job, now_us)
-        times = [t for t in dict.fromkeys(end for end, _, _ in self.runs.ends) if t > now_us]
-        low, high = 0, len(times)
-        if hint_us is not None and high:
-            # The last answer is most often still right: look just before it first.
-            guess = bisect_right(times, hint_us) - 1
-            if guess >= 0 and self._fits_at(job, times[guess]):
-                high = guess
-                if guess and not self._fits_at(job, times[guess - 1]):
-                    return times[guess]
+        ends = self.runs.ends
+        low, high = bisect_right(ends, (now_us, _LAST)), len(ends)
+        if hint_us is not None:
+            # The last answer is most often still right: look there and just before it first.
+            guess = bisect_right(ends, (hint_us, _LAST)) - 1
+            if guess >= low and self._fits_at(job, ends[guess][0]):
+                high = bisect_left(ends, (ends[guess][0],))
+                if high > low and not self._fits_at(job, ends[high - 1][0]):
+                    return ends[high][0]
         while low < high:
             middle = (low + high) // 2
-            if self._fits_at(job, times[middle]):
+            if self._fits_at(job, ends[middle][0]):
                 high = middle
             else:
                 low = middle + 1
-        return times[low] if low < len(times) and times[low] < NEVER_US else NEVER_US
+        return ends[low][0] if low < len(ends) else NEVER_US
 
     def _fits_at(self, job: Job, at_us: int) -> bool:
         return self.space_at(at_us).fits(job)

@@ -40,6 +40,8 @@ class Scenario:
     to end right now count as free, then submissions in file order, then ends in start order, one cycle each."""
     learn: Callable[[TraceJob, int], None] | None = None
     """Told of each finished job and its run time."""
+    before_cycle: Callable[[State, int], None] | None = None
+    """Sees the state once everything of an instant has happened and nothing is decided: what a snapshot is taken of."""
     on_cycle: Callable[[State, int], None] | None = None
     names: dict[str, str] = field(default_factory=dict)
 
@@ -139,6 +141,8 @@ class _Simulation:
             self._decide(now_us)
 
     def _decide(self, now_us: int) -> None:
+        if self.scenario.before_cycle:
+            self.scenario.before_cycle(self.state, now_us)
         self.driver.decide(now_us)
         while self.engine.immediate:
             self._apply_immediate(now_us)
