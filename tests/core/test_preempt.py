@@ -124,3 +124,11 @@ def test_a_preemption_says_who_why_and_what_it_costs() -> None:
     assert (decision.job_id, decision.for_job) == ("victim", "boss")
     assert "priority" in decision.cause
     assert "2m" in decision.cause
+
+
+def test_a_time_limit_ends_a_job_and_an_estimate_does_not() -> None:
+    limited = job("limited", 8, 1000, limit_us=100 * US_PER_S)
+    result = run([limited, job("next", 8, 10, at_s=1)])
+    assert times(result, "limited")[1] == 100
+    assert times(result, "next")[0] == 100
+    assert next(o for o in result.outcomes if o.job.id == "limited").end == "timed_out"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpusquad.core.board import Board
+from gpusquad.core.elastic import resize
 from gpusquad.core.limits import hold_over_limit
 from gpusquad.core.preempt import preempt
 from gpusquad.core.state import State
-from gpusquad.model.decision import Decision
+from gpusquad.model.decision import Decision, Stop
+from gpusquad.model.units import show_us
 
 
 def cycle(state: State, now_us: int) -> list[Decision]:
@@ -20,7 +24,9 @@ def cycle(state: State, now_us: int) -> list[Decision]:
         board.start_claims()
     state.policies.plan.walk(board)
     board.finish()
+    board.decisions.extend(resize(state))
     board.decisions.extend(preempt(state))
+    board.decisions.extend(stop_over_limit(state))
     return board.decisions
 
 
@@ -30,3 +36,14 @@ def extend_overdue(state: State) -> None:
         passed = state.now_us - run.started_us
         longer = max(run.forecast.high_us, 2 * passed)
         state.move_end(run.job.id, run.started_us + longer, f"{run.job.id} runs longer than predicted")
+
+
+def stop_over_limit(state: State) -> Iterator[Decision]:
+    """An estimate never ends a job, a limit does."""
+    for at_us, _, job_id in state.runs.limits:
+        if at_us > state.now_us:
+            break
+        run = state.runs[job_id]
+        if not run.leaving:
+            run.leaving = True
+            yield Stop(job_id, f"ran for {show_us(state.now_us - run.started_us)}, its time limit")

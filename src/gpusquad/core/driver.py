@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpusquad.core.cycle import cycle
+from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.explain import why_never
-from gpusquad.core.ports import CardChanged, Cancelled, Ended, Event, NodeChanged, Slowed, Submitted
+from gpusquad.core.ports import CardChanged, Cancelled, Ended, Event, NodeChanged, Resized, Slowed, Submitted
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
@@ -32,6 +33,7 @@ class Driver:
             Submitted: self._submitted,
             Ended: self._ended,
             Slowed: self._slowed,
+            Resized: self._resized,
             CardChanged: self._card_changed,
             NodeChanged: self._node_changed,
             Cancelled: self._cancelled,
@@ -58,8 +60,10 @@ class Driver:
     def next_wake_us(self) -> int:
         """When to decide again even if nothing happens: a prediction runs out, a promise is due, a loan is called in."""
         state = self.state
-        wake = state.runs.ends[0][0] + 1 if state.runs.ends else NEVER_US
+        wake = state.runs.limits[0][0] if state.runs.limits else NEVER_US
         if len(state.queue):
+            if state.runs.ends:
+                wake = min(wake, state.runs.ends[0][0] + 1)
             wake = min(wake, next_reclaim_us(state))
             for window in state.timeline.windows:
                 for at_us in (window.start_us, window.end_us):
@@ -108,6 +112,10 @@ class Driver:
             left_us = max(0, self.state.runs[event.job_id].end_us - self.state.now_us)
             end_us = min(self.state.now_us + round(left_us * event.ratio), NEVER_US)
             self.state.move_end(event.job_id, end_us, f"{event.job_id} is slowed by a neighbour")
+
+    def _resized(self, event: Resized) -> None:
+        if event.job_id in self.state.runs:
+            apply_shrink(self.state, event.job_id)
 
     def _card_changed(self, event: CardChanged) -> None:
         self.state.space.set_card_ok(self.state.space.fixed.card_index[event.card_id], event.ok)

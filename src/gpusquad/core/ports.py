@@ -38,6 +38,13 @@ class Slowed:
 
 
 @dataclass(frozen=True, slots=True)
+class Resized:
+    """The tasks an elastic gang was told to give up have gone."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CardChanged:
     """A card is lost or comes back."""
 
@@ -60,7 +67,7 @@ class Cancelled:
     job_id: str
 
 
-Event = Submitted | Ended | Slowed | CardChanged | NodeChanged | Cancelled
+Event = Submitted | Ended | Slowed | Resized | CardChanged | NodeChanged | Cancelled
 
 
 class Clock(Protocol):

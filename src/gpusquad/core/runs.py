@@ -33,6 +33,8 @@ class Run:
     preemptions: int = 0
     leaving: bool = False
     """Told to go; its cards are free when the engine says so."""
+    shrinks_to: Placement | None = None
+    """Where it will run when the tasks told to go have gone."""
     rows: tuple[int, int] = field(default=(0, 0))
     has_shares: bool = False
 
@@ -87,7 +89,10 @@ class Runs:
         self.by_id: dict[str, Run] = {}
         self.ends: list[tuple[int, int, str]] = []
         """(predicted end, sequence, job), soonest first."""
+        self.limits: list[tuple[int, int, str]] = []
+        """(when its time limit is up, sequence, job), soonest first."""
         self.sharing: dict[str, Run] = {}
+        self.elastic: dict[str, Run] = {}
         self.any_node_rows = False
         self._rows = Rows()
 
@@ -103,17 +108,24 @@ class Runs:
     def add(self, run: Run) -> None:
         self.by_id[run.job.id] = run
         insort(self.ends, (run.end_us, run.sequence, run.job.id))
+        if run.job.limit_us is not None:
+            insort(self.limits, (run.started_us + run.job.limit_us, run.sequence, run.job.id))
         first = self._rows.count
         for part in run.placement.parts:
             self._add_rows(run, part.nodes, part.cards, part.request_index)
         run.rows = (first, self._rows.count)
         if run.has_shares:
             self.sharing[run.job.id] = run
+        if run.job.is_elastic:
+            self.elastic[run.job.id] = run
 
     def remove(self, job_id: str) -> Run:
         run = self.by_id.pop(job_id)
         del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, job_id))]
+        if run.job.limit_us is not None:
+            self.limits.remove((run.started_us + run.job.limit_us, run.sequence, job_id))
         self.sharing.pop(job_id, None)
+        self.elastic.pop(job_id, None)
         first, last = run.rows
         self._rows.end_us[first:last] = NEVER_US
         self._rows.dead += last - first

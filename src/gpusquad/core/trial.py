@@ -116,7 +116,7 @@ class Trial:
 
 def _groups(job: Job, counts: Sequence[int] | None) -> tuple[Group, ...]:
     counts = [count for _, count in job.groups] if counts is None else counts
-    groups = [Group(i, request, counts[i]) for i, (request, _) in enumerate(job.groups)]
+    groups = [Group(i, request, counts[i]) for i, (request, _) in enumerate(job.groups) if counts[i] > 0]
     if len(groups) > 1:
         groups.sort(key=lambda g: (-_gpu_memory(g.request), -g.request.gpus, -g.request.cpu_milli, g.index))
     return tuple(groups)

@@ -1,1 +1,2 @@
-"""How long, how much: predictors with one interface, ``fit(history)`` and ``predict(job)``."""
+"""How long, how much: predictors with one interface. ``predict(job)`` gives a forecast, ``learn(job, run_us)`` tells
+of a job that has ended."""

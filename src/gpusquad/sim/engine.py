@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpusquad.core.ports import Ended, Event, Slowed
+from gpusquad.core.ports import Ended, Event, Resized, Slowed
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
@@ -75,9 +75,6 @@ class SimEngine:
         work = self._leave(job_id, now_us)
         outcome = self._outcomes[job_id]
         how = work.trace.outcome
-        limit_us = work.trace.job.limit_us
-        if limit_us is not None and now_us - work.started_us >= limit_us and work.left_us > 1:
-            how = "timed_out"
         outcome.end, outcome.ended_us = how, now_us
         return Ended(job_id, how)
 
@@ -90,15 +87,35 @@ class SimEngine:
             elif isinstance(decision, Refuse):
                 outcome = self._outcomes[decision.job_id]
                 outcome.end, outcome.why = "refused", str(decision.reason)
-            elif isinstance(decision, Resize | Stop):
-                raise NotImplementedError(f"{decision} is not simulated")
+            elif isinstance(decision, Resize):
+                self._resize(decision, now_us)
+            elif isinstance(decision, Stop) and decision.job_id in self._working:
+                self.immediate.append(self._stop(decision, now_us))
+
+    def _resize(self, decision: Resize, now_us: int) -> None:
+        """Other tasks at once: the work left goes faster or slower with their number."""
+        work = self._leave(decision.job_id, now_us)
+        job = work.trace.job
+        shrinks = len(decision.placement.all_nodes()) < len(work.placement.all_nodes())
+        self._outcomes[job.id].spans[-1].cut = "resized"
+        solo_left_us = work.left_us * _elastic_speed(job, work.placement)
+        self._work_on(work.trace, decision.placement, solo_left_us, 0, now_us)
+        if shrinks:
+            self.immediate.append(Resized(job.id))
+
+    def _stop(self, decision: Stop, now_us: int) -> Ended:
+        """Off its cards for good."""
+        self._leave(decision.job_id, now_us)
+        outcome = self._outcomes[decision.job_id]
+        outcome.end, outcome.ended_us, outcome.why = "timed_out", now_us, decision.cause
+        return Ended(decision.job_id, "timed_out")
 
     def interrupt(self, job_id: str, now_us: int, how) -> Ended:
         """Off its cards before its end; what the last checkpoint holds is kept."""
         work = self._leave(job_id, now_us)
-        solo_us = self._solo_us(work.trace)
+        solo_us = work.trace.run_us
         before_us = self._kept_us.get(job_id, 0)
-        done_us = max(before_us, int(solo_us - work.left_us))
+        done_us = max(before_us, int(solo_us - work.left_us * _elastic_speed(work.trace.job, work.placement)))
         every_us = work.trace.job.checkpoint.every_us
         kept_us = max(before_us, done_us // every_us * every_us) if every_us else before_us
         self._kept_us[job_id] = kept_us
@@ -112,31 +129,27 @@ class SimEngine:
     def working(self) -> list[str]:
         return list(self._working)
 
-    def _solo_us(self, trace: TraceJob) -> int:
-        return trace.run_us
-
     def _start(self, decision: Start, now_us: int) -> None:
         trace = self._jobs[decision.job_id]
         job = trace.job
-        cards = tuple(decision.placement.all_cards())
-        outcome = self._outcomes[job.id]
-        again = bool(outcome.spans)
-        overhead_us = job.checkpoint.restart_us if again else 0
-        speed = _elastic_speed(job, decision.placement)
-        left_us = (trace.run_us - self._kept_us.get(job.id, 0) + overhead_us) / speed
-        work = Work(trace, decision.placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, decision.placement),
-                    overhead_us=overhead_us)  # fmt: skip
+        overhead_us = job.checkpoint.restart_us if self._outcomes[job.id].spans else 0
+        solo_left_us = trace.run_us - self._kept_us.get(job.id, 0) + overhead_us
+        self._work_on(trace, decision.placement, solo_left_us, overhead_us, now_us)
+
+    def _work_on(self, trace: TraceJob, placement: Placement, solo_left_us: float, overhead_us: int, now_us: int) -> None:
+        job = trace.job
+        cards = tuple(placement.all_cards())
+        left_us = solo_left_us / _elastic_speed(job, placement)
+        work = Work(trace, placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, placement), overhead_us=overhead_us)
         self._working[job.id] = work
         self.busy_milli += work.busy_milli
-        outcome.spans.append(Span(now_us, now_us, cards))
+        self._outcomes[job.id].spans.append(Span(now_us, now_us, cards))
         self._schedule(work, now_us)
+        if job.has_shares or self._tracks_cards:
+            for card in cards:
+                self._on_card[card].append(job.id)
         if job.has_shares:
-            for card in cards:
-                self._on_card[card].append(job.id)
             self._rerate(cards, now_us)
-        elif self._tracks_cards:
-            for card in cards:
-                self._on_card[card].append(job.id)
 
     _tracks_cards = False
 
@@ -160,11 +173,7 @@ class SimEngine:
     def _schedule(self, work: Work, now_us: int) -> None:
         """(Re)compute when it ends at its present rate."""
         work.version += 1
-        end_us = now_us + max(0, -int(-work.left_us // work.rate))
-        limit_us = work.trace.job.limit_us
-        if limit_us is not None:
-            end_us = min(end_us, work.started_us + limit_us)
-        work.end_us = end_us
+        end_us = work.end_us = now_us + max(0, -int(-work.left_us // work.rate))
         self._sequence += 1
         heapq.heappush(self._ends, (end_us, self._sequence, work.version, work.trace.job.id))
 

@@ -19,8 +19,8 @@ class Span:
     started_us: int
     ended_us: int
     cards: tuple[int, ...]
-    cut: Literal["", "preempted", "lost"] = ""
-    """Why it ended before the job did."""
+    cut: Literal["", "preempted", "lost", "resized"] = ""
+    """Why it ended before the job did (resized: it went on with other tasks)."""
 
 
 @dataclass(slots=True)

@@ -100,7 +100,7 @@ class _Simulation:
             times.append(end_us)
         if not times and not (len(self.state.queue) and self.state.runs.ends):
             return self._last_chance()
-        if len(self.state.queue):
+        if len(self.state.queue) or self.state.runs.limits:
             times.append(self.driver.next_wake_us())
         return max(min(times), self.state.now_us)
 

@@ -1,0 +1,98 @@
+"""What the user chose, as policies: a mode, a mode with parts replaced, or several side by side."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gpusquad.core.lanes import Lane
+from gpusquad.core.policies import Policies
+from gpusquad.model.errors import Invalid
+from gpusquad.modes import Mode, load_lanes, load_mode
+from gpusquad.modes.read import with_preemptible
+
+PARTS = ("order", "plan", "place")
+_PARAMETER = re.compile(r"\s*\w+\s*=")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What takes the place of a mode's own."""
+
+    order: str | None = None
+    plan: str | None = None
+    place: str | None = None
+    preempt: Literal["none", "priority", "order"] | None = None
+    lanes: Path | None = None
+    preemptible: str | None = None
+
+    @property
+    def parts(self) -> dict[str, str]:
+        return {name: value for name in PARTS if (value := getattr(self, name)) is not None}
+
+    def surroundings(self, mode: Mode) -> dict[str, Any]:
+        changed: dict[str, Any] = {"lanes": self._lanes(mode)}
+        if self.preempt is not None:
+            changed["preemption"] = replace(mode.preemption, by=self.preempt)
+        return changed
+
+    def _lanes(self, mode: Mode) -> tuple[Lane, ...]:
+        lanes = mode.lanes if self.lanes is None else load_lanes(self.lanes)
+        if self.preemptible is None:
+            return lanes
+        names = [name.strip() for name in self.preemptible.split(",") if name.strip()]
+        return with_preemptible(lanes, names, "preemptible")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Policies, and what to call them."""
+
+    label: str
+    policies: Policies
+
+
+def choices(text: str, several: bool, overrides: Overrides) -> list[Choice]:
+    """One mode, or with ``several`` a list of modes and of specs ``order+plan+place``."""
+    if not several:
+        return [_mode(text, overrides)]
+    found = [_entry(entry, overrides) for entry in split(text)]
+    labels = [choice.label for choice in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise Invalid("compare", f"{label!r} is there twice")
+    return found
+
+
+def split(text: str) -> list[str]:
+    """At commas, except those between the parameters of one policy: ``fifo+easy:a=1,b=2+spread,jct`` are two."""
+    entries: list[str] = []
+    for piece in text.split(","):
+        if entries and _PARAMETER.match(piece):
+            entries[-1] += "," + piece.strip()
+        elif piece.strip():
+            entries.append(piece.strip())
+        else:
+            raise Invalid("compare", f"there is an empty entry in {text!r}", "write for example fifo,jct")
+    return entries
+
+
+def _entry(text: str, overrides: Overrides) -> Choice:
+    if "+" not in text:
+        mode = load_mode(text)
+        return Choice(mode.name, mode.policies(**overrides.parts, **overrides.surroundings(mode)))
+    parts = [part.strip() for part in text.split("+")]
+    if len(parts) > len(PARTS) or not all(parts):
+        raise Invalid("compare", f"cannot read {text!r}", "write order+plan+place, for example fifo+easy+binpack")
+    mode = load_mode("fifo")
+    chosen = overrides.parts | dict(zip(PARTS, parts, strict=False))
+    return Choice(text, mode.policies(**chosen, **overrides.surroundings(mode)))
+
+
+def _mode(name: str, overrides: Overrides) -> Choice:
+    mode = load_mode(name)
+    policies = mode.policies(**overrides.parts, **overrides.surroundings(mode))
+    label = "+".join(policies.names[part] for part in PARTS) if overrides.parts else mode.name
+    return Choice(label, policies)

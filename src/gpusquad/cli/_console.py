@@ -1,0 +1,32 @@
+"""Where people read: tables on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+WIDTH_OF_FILES = 140
+"""A file or a pipe has no width of its own; tables are not to be cut to fit a screen that is not there."""
+
+Advance = Callable[[int, int], None]
+
+
+def output() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_FILES)
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Advance | None]:
+    """A bar while somebody watches."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

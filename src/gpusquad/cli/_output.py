@@ -1,0 +1,101 @@
+"""Results for people and for machines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from gpusquad.cli._console import output
+from gpusquad.cli._simulation import Work
+from gpusquad.model.errors import Invalid
+from gpusquad.sim.metrics import Summary, summarise
+from gpusquad.sim.outcome import Result
+from gpusquad.sim.report import text
+from gpusquad.sim.report.html import write_report
+from gpusquad.sim.report.jobs_csv import write_jobs
+from gpusquad.sim.report.table import print_summary
+
+MOST_REASONS = 3
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where results are written. Checked before the work starts, not after."""
+
+    report: Path | None = None
+    jobs: Path | None = None
+
+    def __post_init__(self) -> None:
+        for field, path in (("report", self.report), ("jobs-out", self.jobs)):
+            if path is None:
+                continue
+            if path.is_dir():
+                raise Invalid(field, f"{str(path)!r} is a directory", "name a file")
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, results: Sequence[Result]) -> list[Path]:
+        written = []
+        if self.jobs is not None:
+            for result in results:
+                path = self.jobs if len(results) == 1 else _labelled(self.jobs, result.label)
+                write_jobs(result, path)
+                written.append(path)
+        if self.report is not None:
+            write_report(results, self.report)
+            written.append(self.report)
+        return written
+
+
+def show(work: Work, results: Sequence[Result], files: Files, as_json: bool) -> None:
+    """Print, and write the files asked for."""
+    summaries = [summarise(result) for result in results]
+    written = files.write(results)
+    if as_json:
+        typer.echo(json.dumps(_plain(work, summaries), indent=2, allow_nan=False))
+        return
+    console = output()
+    console.print(_heading(work), markup=False)
+    print_summary(summaries, console)
+    for note in _notes(work, results):
+        console.print(note, markup=False, style="yellow")
+    for path in written:
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _plain(work: Work, summaries: Sequence[Summary]) -> dict:
+    return {
+        "trace": str(work.path), "format": work.trace.format, "jobs": len(work.jobs),
+        "skipped_lines": work.trace.skipped_count, "skipped": work.trace.skipped,
+        "estimates": {"kind": work.believed.kind, "why": work.believed.why},
+        "slowed_by": work.slowed_by or None,
+        "results": [summary.to_dict() for summary in summaries],
+    }  # fmt: skip
+
+
+def _heading(work: Work) -> str:
+    jobs = text.plural(len(work.jobs), "job")
+    heading = f"{jobs} of {work.path.name} ({work.trace.format}) · estimates: {work.believed.kind}, {work.believed.why}"
+    return heading + (f" · shared cards slow down by {work.slowed_by}" if work.slowed_by else "")
+
+
+def _notes(work: Work, results: Sequence[Result]) -> list[str]:
+    notes = []
+    if work.trace.skipped_count:
+        notes.append(f"{text.plural(work.trace.skipped_count, 'bad line')} left out:")
+        notes += [f"  {reason}" for reason in work.trace.skipped[:MOST_REASONS]]
+    refused = [outcome for outcome in results[0].outcomes if outcome.end == "refused"]
+    if refused:
+        notes.append(f"{text.plural(len(refused), 'job')} refused, because no state of the cluster could run them:")
+        notes += [f"  {text.plain(one.job.id)}: {text.plain(one.why, 200)}" for one in refused[:MOST_REASONS]]
+    return notes
+
+
+def _labelled(path: Path, label: str) -> Path:
+    """``jobs.csv`` of several runs: ``jobs-fifo.csv`` and so on."""
+    return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9.+=_-]+', '_', label)}{path.suffix}")

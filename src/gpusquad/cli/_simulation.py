@@ -1,0 +1,120 @@
+"""From files and options to results."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gpusquad.cli._choices import Choice
+from gpusquad.cli._console import progress
+from gpusquad.cli._estimates import Believed, Kind, believe
+from gpusquad.core.ports import Event
+from gpusquad.core.state import State
+from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S
+from gpusquad.sim.clusters import load_cluster
+from gpusquad.sim.colocation import load_pairs
+from gpusquad.sim.engine import Rate
+from gpusquad.sim.fill import demand_of
+from gpusquad.sim.incidents import load_incidents
+from gpusquad.sim.outcome import Result
+from gpusquad.sim.simulator import EventOrder, Scenario, simulate
+from gpusquad.sim.slowdown import by_pairs, by_profile
+from gpusquad.sim.traces import Trace, TraceJob, read
+
+
+@dataclass
+class Work:
+    """What is to be scheduled, and on what."""
+
+    path: Path
+    trace: Trace
+    jobs: Sequence[TraceJob]
+    cluster: Cluster
+    windows: tuple[Window, ...]
+    incidents: Sequence[tuple[int, Event]] = ()
+    rate: Rate | None = None
+    slowed_by: str = ""
+    believed: Believed = field(default_factory=lambda: Believed("exact", ""))
+
+    @staticmethod
+    def load(path: Path, format: str | None, skip_bad: bool, limit: int | None, cluster: str | None) -> Work:  # noqa: A002
+        trace = read(path, format, skip_bad)
+        if cluster is not None:
+            there, windows = load_cluster(cluster)
+        elif trace.cluster is not None:
+            there, windows = trace.cluster, ()
+        else:
+            raise Invalid("cluster", "is missing", "write --cluster NODESxGPUS, for example 4x8, or name a file")
+        return Work(path, trace, trace.jobs[:limit], there, windows)
+
+    def add_incidents(self, path: Path | None) -> None:
+        if path is not None:
+            self.incidents = load_incidents(path, self.cluster)
+
+    def slow_by(self, pairs: Path | None, gpu: str) -> None:
+        """Only shared cards slow anybody, so only traces with shares need to know how."""
+        if pairs is not None:
+            self.rate, self.slowed_by = by_pairs(load_pairs(pairs, gpu)), f"pairs measured on {gpu}"
+        elif any(trace.job.has_shares for trace in self.jobs):
+            self.rate, self.slowed_by = by_profile, "the jobs' profiles"
+
+    def believe(self, kind: Kind | None, predictor: str) -> None:
+        self.believed = believe(kind, predictor, self.jobs)
+
+
+@dataclass
+class Shot:
+    """A snapshot to be taken: what is known before the first decision at or after an instant."""
+
+    path: Path
+    at_us: int
+    taken: bool = False
+
+    @staticmethod
+    def asked(path: Path | None, at_s: float | None, compare: str | None) -> Shot | None:
+        if path is None and at_s is None:
+            return None
+        if path is None or at_s is None:
+            raise Invalid("dump", "needs a file and a time", "write --dump FILE --dump-at SECONDS")
+        if not (math.isfinite(at_s) and 0 <= at_s < 2**43):
+            raise Invalid("dump-at", f"{at_s} is not a time", "give seconds since the start of the trace")
+        if compare is not None:
+            raise Invalid("dump", "goes with one run", "leave out --compare")
+        return Shot(path, round(at_s * US_PER_S))
+
+    def take(self, state: State, now_us: int) -> None:
+        from gpusquad.core.snapshot import dump_snapshot
+
+        if not self.taken and now_us >= self.at_us:
+            self.taken = True
+            state.now_us = now_us
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(json.dumps(dump_snapshot(state)), encoding="utf-8")
+
+
+def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Shot | None) -> list[Result]:
+    """Each choice over the same work."""
+    results = [_run_one(work, choice, event_order, shot) for choice in wanted]
+    if shot is not None and not shot.taken:
+        last_s = max(results[0].samples.at_us, default=0) / US_PER_S
+        raise Invalid("dump-at", f"nothing was decided after {shot.at_us / US_PER_S:g} s", f"the last was at {last_s:g} s")
+    return results
+
+
+def _run_one(work: Work, choice: Choice, event_order: EventOrder, shot: Shot | None) -> Result:
+    forecast, learn = work.believed.start()
+    scenario = Scenario(
+        cluster=work.cluster, jobs=work.jobs, forecast=forecast, learn=learn, label=choice.label,
+        policies=replace(choice.policies, demand=tuple(demand_of(trace.job for trace in work.jobs))),
+        windows=work.windows, rate=work.rate, incidents=work.incidents, event_order=event_order,
+        before_cycle=shot.take if shot else None,
+    )  # fmt: skip
+    with progress(choice.label, len(work.jobs)) as advance:
+        result = simulate(scenario, advance)
+    result.skipped_lines = work.trace.skipped_count
+    return result

@@ -1,0 +1,107 @@
+"""``gpusquad policies``: what can be chosen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gpusquad.modes import Mode
+    from gpusquad.registry import Described
+
+QUESTIONS = {
+    "order": "who is next?",
+    "plan": "who may go first?",
+    "place": "on which cards?",
+    "predictor": "how long will it run?",
+    "reader": "which traces can be read?",
+}
+MODES = "mode"
+
+
+def policies(
+    kind: Annotated[str, typer.Argument(help="Only this kind: order, plan, place, predictor, reader or mode.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List every policy with its parameters, yours included, and every mode."""
+    from gpusquad.cli._console import output
+    from gpusquad.modes import load_mode, mode_names
+    from gpusquad.registry import describe
+
+    known = describe() if not kind else [] if kind == MODES else describe(kind)
+    modes = [load_mode(name) for name in mode_names()] if kind in ("", MODES) else []
+    if as_json:
+        typer.echo(json.dumps(_plain(known, modes), indent=2))
+    else:
+        _show(known, modes, output())
+
+
+def _plain(known: list[Described], modes: list[Mode]) -> dict:
+    return {
+        "policies": [
+            {
+                "kind": one.kind, "name": one.name, "summary": one.summary,
+                "parameters": [{"name": p.name, "type": p.type, "default": _json_default(p.default)}
+                               for p in one.parameters],
+            }
+            for one in known
+        ],
+        "modes": [
+            {"name": mode.name, "summary": mode.summary, "order": mode.order, "plan": mode.plan, "place": mode.place,
+             "divide": mode.divide, "preempt": mode.preemption.by}
+            for mode in modes
+        ],
+    }  # fmt: skip
+
+
+def _json_default(value: object) -> object:
+    return value if isinstance(value, (bool, int, str)) or value is None else _number_or_text(value)
+
+
+def _number_or_text(value: object) -> object:
+    """JSON has no infinity."""
+    return value if isinstance(value, float) and abs(value) != float("inf") else str(value)
+
+
+def _show(known: list[Described], modes: list[Mode], console: Console) -> None:
+    for kind in dict.fromkeys(one.kind for one in known):
+        rows = [(one.name, one.summary, _parameters(one)) for one in known if one.kind == kind]
+        console.print(_table(f"{kind}: {QUESTIONS.get(kind, '')}", ("name", "what it does", "parameters"), rows))
+    if modes:
+        rows = [(m.name, m.summary, f"{m.order} · {m.plan} · {m.place}{_preempt(m)}") for m in modes]
+        console.print(_table("mode: all of these at once", ("name", "what it does", "order · plan · place"), rows))
+    if known:
+        console.print("Parameters follow the name: easy:backfill=shortest,reservations=2", style="dim")
+
+
+def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]):
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, head in enumerate(heads):
+        table.add_column(head, no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _parameters(one: Described) -> str:
+    return "\n".join(f"{p.name}={p.default}{_choices(p.type)}" for p in one.parameters)
+
+
+def _choices(annotation: str) -> str:
+    """``(order | shortest)`` for a parameter that has few values."""
+    if not annotation.startswith("Literal["):
+        return ""
+    words = annotation.removeprefix("Literal[").removesuffix("]").replace('"', "").replace("'", "")
+    return f" ({' | '.join(word.strip() for word in words.split(','))})"
+
+
+def _preempt(mode: Mode) -> str:
+    return "" if mode.preemption.by == "none" else f" · preempts by {mode.preemption.by}"

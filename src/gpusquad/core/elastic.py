@@ -1,0 +1,113 @@
+"""Elastic gangs: they grow into what nobody asks for, and give it back when somebody waits.
+
+Growing takes capacity at once, like a start. Shrinking gives it back only when the engine reports ``Resized``: tasks
+that are told to go still hold their cards until they have gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpusquad.core.runs import Run
+from gpusquad.core.state import State, cards_of
+from gpusquad.core.trial import Trial
+from gpusquad.model.decision import Decision, Resize
+from gpusquad.model.placement import Part, Placement
+
+
+def resize(state: State) -> Iterator[Decision]:
+    """What to grow or shrink now."""
+    elastic = [run for run in state.runs.elastic.values() if not run.leaving and run.shrinks_to is None]
+    if not elastic:
+        return
+    if len(state.queue):
+        yield from _shrink_for_first(state, elastic)
+        return
+    for run in sorted(elastic, key=lambda run: run.sequence):
+        yield from _grow(state, run)
+
+
+def apply_shrink(state: State, job_id: str) -> None:
+    """The tasks told to go have gone."""
+    run = state.runs[job_id]
+    placement = run.shrinks_to
+    assert placement is not None
+    state.space.give_back(run.job, run.placement)
+    state.space.take(run.job, placement)
+    _swap(state, run, placement)
+    run.shrinks_to = None
+    state.unsettle()
+
+
+def tasks_in(placement: Placement) -> int:
+    return sum(len(part.nodes) for part in placement.parts)
+
+
+def _grow(state: State, run: Run) -> Iterator[Decision]:
+    counts = [
+        min(high - len(part.nodes), state.space.total_room(run.job.groups[part.request_index][0]))
+        for part, (_, high) in zip(run.placement.parts, run.job.bounds, strict=True)
+    ]
+    if not any(count > 0 for count in counts):
+        return
+    more = state.policies.place.propose(run.job, Trial(state.space, run.job, state.policies.demand, counts))
+    if not isinstance(more, Placement):
+        return
+    extra = {part.request_index: part for part in more.parts}
+    placement = Placement(tuple(_joined(part, extra.get(part.request_index)) for part in run.placement.parts))
+    cause = f"grows from {tasks_in(run.placement)} to {tasks_in(placement)} tasks: nobody waits"
+    _swap(state, run, placement)
+    yield Resize(run.job.id, placement, cause)
+
+
+def _shrink_for_first(state: State, elastic: list[Run]) -> Iterator[Decision]:
+    """Elastic gangs go down to their least, one after another, if that lets the first in the queue fit."""
+    first = next((w for w in state.queue if not w.blocked and w.job.id not in state.claims), None)
+    if first is None or any(run.shrinks_to is not None for run in state.runs.elastic.values()):
+        return
+    space = state.space.copy()
+    chosen: list[tuple[Run, Placement]] = []
+    for run in sorted(elastic, key=lambda run: -run.sequence):
+        least = _least(run)
+        if cards_of(least) == cards_of(run.placement) and tasks_in(least) == tasks_in(run.placement):
+            continue
+        space.give_back(run.job, run.placement)
+        space.take(run.job, least)
+        chosen.append((run, least))
+        if space.fits(first.job):
+            break
+    else:
+        return
+    for run, least in chosen:
+        run.shrinks_to = least
+        yield Resize(run.job.id, least, f"gives back tasks so that {first.job.id} can start")
+
+
+def _least(run: Run) -> Placement:
+    """The gang at its least: the tasks placed first stay."""
+    parts = []
+    for part, (low, _) in zip(run.placement.parts, run.job.bounds, strict=True):
+        keep = min(low, len(part.nodes))
+        parts.append(Part(part.request_index, part.nodes[:keep], part.cards[:keep]))
+    return Placement(tuple(parts))
+
+
+def _joined(part: Part, more: Part | None) -> Part:
+    if more is None:
+        return part
+    return Part(part.request_index, np.concatenate((part.nodes, more.nodes)), np.concatenate((part.cards, more.cards)))
+
+
+def _swap(state: State, run: Run, placement: Placement) -> None:
+    """Other tasks from now on; what is left takes inversely as long."""
+    before, after = tasks_in(run.placement), tasks_in(placement)
+    lane = state.lane(run.job).name
+    state.accounts.change(run.job, cards_of(run.placement), lane, state.now_us, -1)
+    state.accounts.change(run.job, cards_of(placement), lane, state.now_us, +1)
+    state.runs.remove(run.job.id)
+    left_us = max(0, run.end_us - state.now_us)
+    run.end_us = state.now_us + left_us * before // after
+    run.placement = placement
+    state.runs.add(run)

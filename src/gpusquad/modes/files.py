@@ -1,0 +1,73 @@
+"""Where mode files and lane rules are found.
+
+A name is looked for in the directories of ``$GPUSQUAD_MODES`` (separated by colons), then in
+``~/.config/gpusquad/modes``, then among ours: whoever has a ``fair.toml`` of their own means that one.
+Whatever ends in ``.toml`` is a path.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Collection
+from difflib import get_close_matches
+from pathlib import Path
+
+from gpusquad.core.lanes import Lane
+from gpusquad.model.errors import Invalid
+from gpusquad.modes.mode import Mode
+from gpusquad.modes.read import lanes_from_dict, mode_from_dict, with_preemptible
+
+_OURS = Path(__file__).parent
+DEFAULT_RULES = _OURS / "lanes" / "default.toml"
+
+
+def load_mode(name_or_path: str | Path) -> Mode:
+    """A mode by its name, or from a file of yours."""
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = _find(str(name_or_path))
+    return mode_from_dict(_read(path, "mode"), path.stem)
+
+
+def mode_names() -> list[str]:
+    """Every mode that has a name."""
+    return sorted({path.stem for folder in _folders() for path in folder.glob("*.toml")})
+
+
+def load_lanes(path: str | Path | None = None, preemptible: Collection[str] | None = None) -> tuple[Lane, ...]:
+    """Lane rules from a file (ours if none is named). ``preemptible`` names the lanes that may be preempted, whatever
+    the file says."""
+    path = DEFAULT_RULES if path is None else Path(path)
+    lanes = lanes_from_dict(_read(path, "lanes"), path.name)
+    return lanes if preemptible is None else with_preemptible(lanes, preemptible, "preemptible")
+
+
+def _folders() -> list[Path]:
+    named = [Path(part).expanduser() for part in os.environ.get("GPUSQUAD_MODES", "").split(":") if part]
+    return [folder for folder in (*named, _config() / "gpusquad" / "modes", _OURS) if folder.is_dir()]
+
+
+def _config() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
+
+
+def _find(name: str) -> Path:
+    for folder in _folders():
+        path = folder / f"{name}.toml"
+        if path.is_file() and path.parent == folder:
+            return path
+    close = get_close_matches(name[:64].lower(), mode_names(), 1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    raise Invalid("mode", f"there is no mode {name!r}", f"{meant}choose from {', '.join(mode_names())}, or name a .toml")
+
+
+def _read(path: Path, field: str) -> dict:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Invalid(field, f"there is no file {str(path)!r}") from None
+    except OSError as error:
+        raise Invalid(field, f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise Invalid(field, f"{path.name} is not TOML: {error}") from None

@@ -1,0 +1,148 @@
+"""Mode files and lane rules, checked field by field. Every error names the field with the file it stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
+
+from gpusquad import registry
+from gpusquad.core.accounts import Tenant
+from gpusquad.core.lanes import DEFAULT_LANES, Lane
+from gpusquad.core.policies import Preemption
+from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import Fields, checked_text
+from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.model.units import number
+from gpusquad.modes.mode import Mode
+
+MOST_ROWS = 10_000
+MOST_GPUS = 10_000_000
+_MODE = ("version", "summary", "order", "plan", "place", "divide", "preempt", "lanes", "tenants")
+_PREEMPT = ("by", "min_run_s", "most_per_job", "lanes")
+_LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible", "limit_ratio")
+_TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
+_BY = ("none", "priority", "order")
+
+Named = TypeVar("Named", Lane, Tenant)
+
+
+def mode_from_dict(data: dict, name: str) -> Mode:
+    """A checked mode from what its file says."""
+    fields = Fields(data, f"mode {name}", _MODE)
+    fields.version()
+    plain = Mode(name)
+    lanes = _rows(fields, "lanes", _LANE, _lane) if "lanes" in fields else DEFAULT_LANES
+    preempt = Fields(fields.raw("preempt") or {}, fields.at("preempt"), _PREEMPT)
+    if "lanes" in preempt:
+        lanes = with_preemptible(lanes, _texts(preempt, "lanes"), preempt.at("lanes"))
+    return Mode(
+        name=name,
+        summary=fields.text("summary"),
+        order=_spec(fields, "order", plain.order),
+        plan=_spec(fields, "plan", plain.plan),
+        place=_spec(fields, "place", plain.place),
+        divide=fields.text("divide", plain.divide),
+        preemption=_preemption(preempt),
+        lanes=lanes,
+        tenants=_rows(fields, "tenants", _TENANT, _tenant) if "tenants" in fields else (),
+    )
+
+
+def lanes_from_dict(data: dict, name: str) -> tuple[Lane, ...]:
+    """Checked lane rules from what their file says."""
+    fields = Fields(data, name, ("version", "lanes"))
+    fields.version()
+    if "lanes" not in fields:
+        raise Invalid(fields.at("lanes"), "is missing", "write at least one [[lanes]]")
+    return _rows(fields, "lanes", _LANE, _lane)
+
+
+def with_preemptible(lanes: tuple[Lane, ...], names: Collection[str], field: str) -> tuple[Lane, ...]:
+    """The same rules, where these lanes may be preempted and no others."""
+    known = [lane.name for lane in lanes]
+    for name in names:
+        if name not in known:
+            raise Invalid(field, f"there is no lane {name!r}", _choose(name, known))
+    return tuple(replace(lane, preemptible=lane.name in names) for lane in lanes)
+
+
+def _spec(fields: Fields, kind: str, default: str) -> str:
+    """A policy as text. It is made once, here, so that a wrong one is found when the file is read."""
+    spec = fields.text(kind, default)
+    name, known = spec.partition(":")[0].strip(), registry.names(kind)
+    if name not in known:
+        raise Invalid(fields.at(kind), f"there is no {kind} {name!r}", _choose(name, known))
+    try:
+        registry.create(kind, spec)
+    except Invalid as error:
+        raise Invalid(fields.at(kind), f"{spec!r}: {error.problem}", error.cure) from None
+    return spec
+
+
+def _preemption(fields: Fields) -> Preemption:
+    plain = Preemption()
+    return Preemption(
+        by=cast(Any, fields.choice("by", plain.by, _BY)),
+        min_run_s=_number(fields, "min_run_s", plain.min_run_s),
+        most_per_job=fields.whole("most_per_job", plain.most_per_job, high=MOST_ROWS),
+    )
+
+
+def _lane(fields: Fields) -> Lane:
+    plain = Lane("plain")
+    priorities = _texts(fields, "priorities")
+    for priority in priorities:
+        if priority not in PRIORITY_CLASSES:
+            raise Invalid(fields.at("priorities"), f"{priority!r} is no class", _choose(priority, list(PRIORITY_CLASSES)))
+    return Lane(
+        name=fields.text("name", required=True),
+        min_gpus=fields.whole("min_gpus", plain.min_gpus, high=MOST_GPUS),
+        max_gpus=fields.optional_whole("max_gpus", high=MOST_GPUS),
+        tenants=_texts(fields, "tenants"),
+        priorities=priorities,
+        preemptible=fields.flag("preemptible", plain.preemptible),
+        limit_ratio=cast(float, fields.ratio("limit_ratio", plain.limit_ratio)),
+    )
+
+
+def _tenant(fields: Fields) -> Tenant:
+    plain = Tenant("plain")
+    return Tenant(
+        name=fields.text("name", required=True),
+        weight=_number(fields, "weight", plain.weight),
+        guaranteed_gpus=fields.optional_whole("guaranteed_gpus", high=MOST_GPUS),
+        limit_gpus=fields.optional_whole("limit_gpus", high=MOST_GPUS),
+        reclaim_s=_number(fields, "reclaim_s", plain.reclaim_s),
+    )
+
+
+def _rows(fields: Fields, name: str, known: Collection[str], make: Callable[[Fields], Named]) -> tuple[Named, ...]:
+    made: dict[str, Named] = {}
+    for index, row in enumerate(fields.rows(name, MOST_ROWS)):
+        inner = Fields(row, f"{fields.at(name)}[{index}]", known)
+        try:
+            one = make(inner)
+        except Invalid as error:
+            raise error if error.field.startswith(inner.where) else error.under(inner.where) from None
+        if one.name in made:
+            raise Invalid(inner.at("name"), f"{one.name!r} is used twice", "give each its own name")
+        made[one.name] = one
+    return tuple(made.values())
+
+
+def _texts(fields: Fields, name: str) -> tuple[str, ...]:
+    if name not in fields or fields.raw(name) == []:
+        return ()
+    rows: Iterable[object] = fields.rows(name, MOST_ROWS)
+    return tuple(checked_text(row, f"{fields.at(name)}[{index}]") for index, row in enumerate(rows))
+
+
+def _number(fields: Fields, name: str, default: float) -> float:
+    return number(fields.raw(name), fields.at(name)) if name in fields else default
+
+
+def _choose(name: str, known: list[str]) -> str:
+    close = get_close_matches(name[:64].lower(), known, 1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"choose from {', '.join(known)}"

@@ -1,0 +1,63 @@
+"""Elastic gangs start with what there is, grow when nobody waits and give way when somebody does."""
+
+from __future__ import annotations
+
+from gpusquad.core.policies import make_policies
+from gpusquad.model.cluster import grid
+from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.units import US_PER_S
+from gpusquad.sim.outcome import Outcome
+from gpusquad.sim.simulator import Scenario, exact, simulate
+from gpusquad.sim.traces import TraceJob
+
+
+def elastic(name: str, low: int, count: int, high: int, run_s: int, at_s: int = 0) -> TraceJob:
+    role = Role("w", count, Request(gpus=1), low, high)
+    return TraceJob(Job(name, (role,), submitted_us=at_s * US_PER_S), run_s * US_PER_S)
+
+
+def fixed(name: str, gpus: int, run_s: int, at_s: int = 0) -> TraceJob:
+    return TraceJob(Job(name, (Role("w", 1, Request(gpus=gpus)),), submitted_us=at_s * US_PER_S), run_s * US_PER_S)
+
+
+def run(*jobs: TraceJob) -> dict[str, Outcome]:
+    result = simulate(Scenario(grid("1x8"), jobs, make_policies(), exact))
+    return {outcome.job.id: outcome for outcome in result.outcomes}
+
+
+def sizes(outcome: Outcome) -> list[int]:
+    return [len(span.cards) for span in outcome.spans]
+
+
+def end_s(outcome: Outcome) -> float:
+    assert outcome.ended_us is not None
+    return outcome.ended_us / US_PER_S
+
+
+def test_it_starts_with_as_many_as_fit() -> None:
+    outcomes = run(fixed("f", 6, 100), elastic("e", 1, 4, 4, 100))
+    assert sizes(outcomes["e"])[0] == 2
+
+
+def test_alone_it_runs_on_all_it_may_have_and_faster() -> None:
+    outcomes = run(elastic("e", 1, 4, 8, 100))
+    assert sizes(outcomes["e"]) == [8]
+    assert end_s(outcomes["e"]) == 50
+
+
+def test_it_grows_when_cards_come_free_and_nobody_waits() -> None:
+    outcomes = run(fixed("f", 6, 100), elastic("e", 1, 4, 8, 100))
+    assert sizes(outcomes["e"]) == [2, 8]
+    assert end_s(outcomes["e"]) == 100 + 25  # half done on two of four tasks, the rest on eight
+
+
+def test_it_gives_way_to_whoever_waits_and_grows_back() -> None:
+    outcomes = run(elastic("e", 2, 4, 8, 100), fixed("f", 6, 10, at_s=10))
+    assert outcomes["f"].wait_us == 0
+    assert sizes(outcomes["e"]) == [8, 2, 8]
+    assert end_s(outcomes["e"]) == 10 + 10 + (100 - 20 - 5) / 2
+
+
+def test_it_keeps_its_cards_when_giving_them_up_would_not_help() -> None:
+    outcomes = run(fixed("f", 4, 100), elastic("e", 2, 4, 4, 50), fixed("big", 8, 10, at_s=1))
+    assert sizes(outcomes["e"]) == [4]
