@@ -82,7 +82,7 @@ class Board:
         state = self.state
         old = state.timeline.promises.get(job.id)
         self._renewed.add(job.id)
-        if old is not None and state.settled:
+        if old is not None and (state.settled or (not state.brighter and old.start_us > state.now_us)):
             return True
         new = self._first_promise(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
@@ -115,6 +115,7 @@ class Board:
             waiting.fresh = False
         self.state.fresh.clear()
         self.state.settled = True
+        self.state.brighter = False
 
     # -- starting --------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ def apply_shrink(state: State, job_id: str) -> None:
     state.space.take(run.job, placement)
     _swap(state, run, placement)
     run.shrinks_to = None
+    state.brighter = True
     state.unsettle()
 
 
@@ -59,6 +60,7 @@ def _grow(state: State, run: Run) -> Iterator[Decision]:
     placement = Placement(tuple(_joined(part, extra.get(part.request_index)) for part in run.placement.parts))
     cause = f"grows from {tasks_in(run.placement)} to {tasks_in(placement)} tasks: nobody waits"
     _swap(state, run, placement)
+    state.brighter = True  # it ends sooner now
     yield Resize(run.job.id, placement, cause)
 
 

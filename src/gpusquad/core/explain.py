@@ -1,11 +1,164 @@
-"""Why, when, what if (being written)."""
+"""Why a job waits, where it stands, when it starts, what if: the cycle's own code run on a copy. Nothing here changes
+the state that is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from gpusquad.core.board import Board
+from gpusquad.core.copies import copy_state
+from gpusquad.core.cycle import cycle
+from gpusquad.core.forecast import Eta, WhatIf, what_if, when
+from gpusquad.core.never import refusal, why_never
+from gpusquad.core.queue import Waiting
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.scenes import listed
+from gpusquad.core.shortages import shortages
 from gpusquad.core.state import State
+from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.units import show_us
+
+__all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "when", "why", "why_never"]
 
 
-def why_never(state: State, job: Job) -> Reason:
-    return Reason(Code.NEVER_FITS, "no state of the configured cluster could hold it")
+def why(state: State, job_id: str) -> list[Reason]:
+    """Everything that keeps a pending job from starting now; empty if the cycle would start it."""
+    _check_pending(state, job_id)
+    after = copy_state(state)
+    cycle(after, after.now_us)
+    if job_id not in after.queue:
+        return []
+    waiting = after.queue[job_id]
+    until_us = min(after.now_us + waiting.forecast.high_us, NEVER_US)
+    short = shortages(after, waiting.job, until_us)
+    reasons = [*_over_limits(after, waiting.job), *short]
+    if not short:
+        reasons += _reserved(after, waiting, until_us)
+    return reasons + _behind(after, waiting.job)
+
+
+def position(state: State, job_id: str) -> int:
+    """Where a pending job stands in the order; 1 is next."""
+    _check_pending(state, job_id)
+    return state.queue.position(state.queue[job_id]) + 1
+
+
+def _check_pending(state: State, job_id: str) -> None:
+    if job_id in state.queue:
+        return
+    if job_id in state.runs:
+        raise Invalid("job", f"{job_id} runs since {show_us(state.now_us - state.runs[job_id].started_us)}: it does not wait")
+    raise Invalid("job", f"there is no pending job {job_id!r}")
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def _over_limits(state: State, job: Job) -> list[Reason]:
+    """Both limits, where the cycle stops at the first."""
+    least, tenant, lane = job.gang.least_gpus, state.accounts.tenant(job.tenant), state.lane(job)
+    cards = len(state.space.fixed.card_ids)
+    lane_limit = int(lane.limit_ratio * cards) if lane.limit_ratio < 1 else None
+    reasons = []
+    for code, name, held, limit in (
+        (Code.TENANT_LIMIT, f"tenant {tenant.name}", state.accounts.of(job.tenant).gpus, tenant.limit_gpus),
+        (Code.LANE_LIMIT, f"lane {lane.name}", state.accounts.lane_gpus.get(lane.name, 0), lane_limit),
+    ):
+        if limit is not None and held + least > limit:
+            reasons.append(Reason(
+                code, f"{name} holds {held} of at most {limit} GPUs, and it needs {least}",
+                f"wait until {least + held - limit} come free, or have the limit raised" if least <= limit
+                else "it asks for more than the limit itself: ask for less",
+                {"held": held, "needed": least, "limit": limit},
+            ))  # fmt: skip
+    return reasons
+
+
+# -- promises to others --------------------------------------------------------------------------------------------
+
+
+def _reserved(state: State, waiting: Waiting, until_us: int) -> list[Reason]:
+    """It fits, but whom would it delay? The fewest promises that must go for it to start."""
+    job_id = waiting.job.id
+    in_way = [
+        p.job.id for p in state.timeline.promises.values()
+        if p.job.id != job_id and p.overlaps(state.now_us, until_us)
+    ]  # fmt: skip
+    if not in_way or _starts_without(state, job_id, ()):
+        return []
+    if not _starts_without(state, job_id, in_way):
+        return []
+    who = list(in_way)
+    for name in in_way:
+        fewer = [other for other in who if other != name]
+        if _starts_without(state, job_id, fewer):
+            who = fewer
+    return [_reservation(state, waiting, who)]
+
+
+def _starts_without(state: State, job_id: str, dropped) -> bool:
+    """Whether the gang could start now if these held no promise. Limits are told apart from this."""
+    trial = copy_state(state)
+    for name in dropped:
+        trial.timeline.promises.pop(name)
+    trial.settled = False
+    trial.has_limits = False
+    waiting = trial.queue[job_id]
+    waiting.blocked = False
+    return Board(trial).start(waiting.job)
+
+
+def _reservation(state: State, waiting: Waiting, who: list[str]) -> Reason:
+    promises = sorted((state.timeline.promises[name] for name in who), key=lambda p: p.start_us)
+    ahead_us = max(0, promises[0].start_us - state.now_us)
+    runs_us = waiting.forecast.high_us
+    told = listed(f"{p.job.id} (promised in {show_us(p.start_us - state.now_us)})" for p in promises)
+    long = "its run time is not known" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
+    return Reason(
+        Code.RESERVED, f"would delay {told}: {long}",
+        f"a run of at most {show_us(ahead_us)} may slip in before" if ahead_us else "wait",
+        {"ahead_us": ahead_us, "runs_us": runs_us}, tuple(p.job.id for p in promises),
+    )  # fmt: skip
+
+
+# -- the order -----------------------------------------------------------------------------------------------------
+
+
+def _behind(state: State, job: Job) -> list[Reason]:
+    """The plan did not even ask for this job: it is held up by those before it."""
+    asked = _Asked(state)
+    state.policies.plan.walk(asked)
+    if job.id in asked.who or state.queue[job.id].blocked:
+        return []
+    place = position(state, job.id)
+    ahead = asked.last or state.queue.at(0).job.id
+    return [Reason(
+        Code.BEHIND, f"number {place} in line, behind {ahead}, which nobody may pass", "wait, or choose a plan with backfill",
+        {"position": place}, (ahead,),
+    )]  # fmt: skip
+
+
+class _Asked:
+    """A board on which nothing moves: it notes for whom the plan asks after a cycle in which nobody could start."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.who: set[str] = set()
+        self.last = ""
+
+    def in_order(self) -> Iterator[Job]:
+        yield from [waiting.job for waiting in self._state.queue if not waiting.blocked]
+
+    def start(self, job: Job) -> bool:
+        self.who.add(job.id)
+        self.last = job.id
+        return False
+
+    def reserve(self, job: Job) -> bool:
+        return job.id in self._state.timeline.promises
+
+    def candidates(self, by: str) -> Iterator[Job]:
+        yield from [job for job in self.in_order() if job.id not in self._state.timeline.promises]
+

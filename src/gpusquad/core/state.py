@@ -39,6 +39,8 @@ class State:
         self.sequence = 0
         self.settled = False
         """No capacity came free since the last cycle: only fresh jobs can do anything."""
+        self.brighter = True
+        """Something ended sooner than predicted since the last cycle, so promises may come forward."""
         self.fresh: list[Waiting] = []
         self.claims: dict[str, str] = {}
         """Jobs for whom others were told to leave, and by which rule: they start first when the cards are free."""
@@ -113,6 +115,7 @@ class State:
         self.dequeue(job_id)
         self.claims.pop(job_id, None)
         if self.timeline.promises.pop(job_id, None):
+            self.brighter = True
             self.unsettle()
 
     def begin(self, waiting: Waiting, placement: Placement) -> Run:
@@ -129,6 +132,7 @@ class State:
     def finish(self, job_id: str) -> Run:
         """A gang is gone from its cards, for whatever reason."""
         run = self.runs.remove(job_id)
+        self.brighter |= run.end_us > self.now_us
         self.space.give_back(run.job, run.placement)
         self.accounts.change(run.job, cards_of(run.placement), self.lane(run.job).name, self.now_us, -1)
         self.unsettle()
@@ -147,6 +151,7 @@ class State:
         run = self.runs[job_id]
         if end_us > run.end_us:
             self.remake_promises(why)
+        self.brighter = True
         self.runs.move_end(run, end_us)
         self.unsettle()
 
@@ -155,6 +160,7 @@ class State:
 
     def remake_promises(self, why: str) -> None:
         self._clear_promises()
+        self.brighter = True
         self.why_moved = why
         self.unsettle()
 
@@ -164,6 +170,7 @@ class State:
             return
         if self.queue.resort(self.key):
             self._clear_promises()
+            self.brighter = True
             self.unsettle()
 
     def _clear_promises(self) -> None:
@@ -180,6 +187,7 @@ class State:
         for job_id in behind:
             del promises[job_id]
         if behind:
+            self.brighter = True
             self.unsettle()
 
     # -- what is asked often --------------------------------------------------------------------------------------

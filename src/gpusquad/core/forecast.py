@@ -1,0 +1,193 @@
+"""When a pending job starts and what one more job would change: the plan replayed forward in virtual time, on a copy.
+
+An ETA is a forecast, not a promise: nobody new arrives, and every gang ends at its predicted end. It is worked out
+twice, with the middle quantiles and as if every gang needed its high one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from gpusquad.core.copies import copy_state
+from gpusquad.core.cycle import cycle
+from gpusquad.core.never import refusal
+from gpusquad.core.preempt import next_reclaim_us
+from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.state import State
+from gpusquad.model.decision import Preempt, Start, Stop
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.reasons import Reason
+from gpusquad.model.views import Forecast
+
+Quantile = Literal["mid", "high"]
+STEPS = 5000
+"""Instants looked ahead; a start beyond them is not known."""
+_CYCLES_AT_ONCE = 100
+"""Preempting makes room and the next cycle uses it: so often at one instant, and no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eta:
+    """When a job starts by prediction; None: not known."""
+
+    start_us: int | None
+    high_us: int | None
+    """If every gang needs the high quantile of its time."""
+    promised_us: int | None = None
+    """Only a reservation is a promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What one more job would do."""
+
+    refused: Reason | None
+    starts_now: bool
+    placement: Placement | None
+    """Where, if it starts now."""
+    eta: Eta
+    delayed: tuple[tuple[str, int], ...] = ()
+    """Pending jobs that would start later, and by how many microseconds; the most delayed first."""
+    preempted: tuple[str, ...] = ()
+    """Running jobs that would be told to go for it now."""
+
+
+def when(state: State, job_id: str, steps: int = STEPS) -> Eta:
+    """Replays until the job starts."""
+    if job_id not in state.queue:
+        raise Invalid("job", f"there is no pending job {job_id!r}")
+    starts: list[int | None] = []
+    for quantile in ("mid", "high"):
+        ahead = Replay(state, quantile)
+        ahead.run({job_id}, steps)
+        starts.append(ahead.started.get(job_id))
+    return _eta(state, job_id, *starts)
+
+
+def what_if(state: State, job: Job, forecast: Forecast, steps: int = STEPS) -> WhatIf:
+    """As if the job were submitted now (its ``submitted_us`` counts as it is)."""
+    if job.id in state.queue or job.id in state.runs:
+        raise Invalid("job.id", f"{job.id!r} is already here", "give it another id")
+    with_it = copy_state(state)
+    reason = refusal(with_it, job)
+    if reason is not None:
+        return WhatIf(reason, False, None, Eta(None, None))
+    with_it.enqueue(job, forecast)
+    then = Replay(with_it, "mid")
+    then.run({job.id, *_pending(state)}, steps)
+    high = Replay(with_it, "high")
+    high.run({job.id}, steps)
+    first = next((d for d in then.first if isinstance(d, Start) and d.job_id == job.id), None)
+    return WhatIf(
+        None, first is not None, first.placement if first else None,
+        _eta(then.at_first, job.id, then.started.get(job.id), high.started.get(job.id)),
+        _delays(state, then, steps),
+        tuple(d.job_id for d in then.first if isinstance(d, Preempt) and d.for_job == job.id),
+    )  # fmt: skip
+
+
+class Replay:
+    """A copy of the state on its way into the future."""
+
+    def __init__(self, state: State, quantile: Quantile) -> None:
+        self.state = copy_state(state)
+        self.started: dict[str, int] = {}
+        """When each job that waits now starts first."""
+        self._quantile = quantile
+        self._ends: list[tuple[int, str, int]] = []
+        self.first = self._decide(state.now_us)
+        self.at_first = copy_state(self.state)
+        """After the first cycle: with the promises given now."""
+        for run in self.state.runs.by_id.values():
+            if run.started_us < state.now_us or run.job.id not in self.started:
+                self._expect(run)
+
+    def run(self, jobs: Collection[str], steps: int) -> None:
+        """Until all of these have started, or nothing more is known."""
+        missing = set(jobs) - set(self.started)
+        while missing and steps > 0:
+            now_us = self._next_us()
+            if now_us >= NEVER_US:
+                break
+            self._end_until(now_us)
+            self._decide(now_us)
+            missing -= set(self.started)
+            steps -= 1
+
+    def _decide(self, now_us: int) -> list:
+        """A cycle, and what its decisions bring about at once."""
+        first: list | None = None
+        for _ in range(_CYCLES_AT_ONCE):
+            decisions = cycle(self.state, now_us)
+            first = decisions if first is None else first
+            gone = [d for d in decisions if isinstance(d, (Preempt, Stop))]
+            for decision in decisions:
+                if isinstance(decision, Start):
+                    self.started.setdefault(decision.job_id, now_us)
+                    self._expect(self.state.runs[decision.job_id])
+            for decision in gone:
+                self._leave(decision)
+            if not gone:
+                break
+        return first or []
+
+    def _leave(self, decision: Preempt | Stop) -> None:
+        run = self.state.finish(decision.job_id)
+        if isinstance(decision, Preempt):
+            every_us = run.job.checkpoint.every_us
+            ran_us = self.state.now_us - run.started_us
+            self.state.requeue(run, ran_us // every_us * every_us if every_us else 0, preempted=True)
+
+    def _expect(self, run: Run) -> None:
+        """When the gang will end in this replay."""
+        end_us = run.end_us if self._quantile == "mid" else run.high_end_us
+        if run.job.limit_us is not None:
+            end_us = min(end_us, run.started_us + run.job.limit_us)
+        heapq.heappush(self._ends, (max(end_us, self.state.now_us), run.job.id, run.attempt))
+
+    def _next_us(self) -> int:
+        state = self.state
+        while self._ends and not self._stands(self._ends[0]):
+            heapq.heappop(self._ends)
+        times = [self._ends[0][0] if self._ends else NEVER_US, next_reclaim_us(state)]
+        if state.runs.ends:
+            times.append(state.runs.ends[0][0] + 1)  # one that runs past its prediction is noticed then
+        for window in state.timeline.windows:
+            times += [at_us for at_us in (window.start_us, window.end_us) if at_us is not None and at_us > state.now_us]
+        return min(times)
+
+    def _end_until(self, now_us: int) -> None:
+        self.state.now_us = now_us
+        while self._ends and self._ends[0][0] <= now_us:
+            entry = heapq.heappop(self._ends)
+            if self._stands(entry):
+                self.state.finish(entry[1])
+
+    def _stands(self, entry: tuple[int, str, int]) -> bool:
+        """Whether that attempt still runs."""
+        _, job_id, attempt = entry
+        return job_id in self.state.runs and self.state.runs[job_id].attempt == attempt
+
+
+def _eta(state: State, job_id: str, mid_us: int | None, high_us: int | None) -> Eta:
+    promise = state.timeline.promises.get(job_id)
+    if mid_us is not None and high_us is not None:
+        high_us = max(mid_us, high_us)  # longer runs can let a gang start earlier; a range is still a range
+    return Eta(mid_us, high_us if mid_us is not None else None, promise.first_us if promise else None)
+
+
+def _pending(state: State) -> set[str]:
+    return {waiting.job.id for waiting in state.queue}
+
+
+def _delays(state: State, then: Replay, steps: int) -> tuple[tuple[str, int], ...]:
+    """Who waits now and would start later than without the job."""
+    without = Replay(state, "mid")
+    without.run(_pending(state), steps)
+    both = [(name, then.started[name] - at_us) for name, at_us in without.started.items() if name in then.started]
+    return tuple(sorted((pair for pair in both if pair[1] > 0), key=lambda pair: (-pair[1], pair[0])))

@@ -1,0 +1,230 @@
+"""The tasks of one shape before the free capacity: what they are short of, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpusquad.core.relief import Lifted, Obstacle, Reliefs, real_obstacles
+from gpusquad.core.space import Space
+from gpusquad.core.state import State
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints
+from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.units import WHOLE_MILLI, show_bytes
+
+_NAMED = 8
+"""So many names in one message; the rest is counted."""
+
+
+@dataclass
+class Scene:
+    """The tasks of one shape, alone before the free capacity."""
+
+    reliefs: Reliefs
+    request: Request
+    tasks: int
+    label: str
+    """Which roles they are, where a gang has several shapes."""
+    elastic: bool
+    holders: dict[int, list[str]]
+    """Who is on each card."""
+
+    def obstacles(self) -> list[Obstacle]:
+        return real_obstacles(self.reliefs.present([self.request]), self._fits)
+
+    def reasons(self, real: list[Obstacle]) -> list[Reason]:
+        """One obstacle after the other, and the gang as a whole."""
+        reasons: list[Reason] = []
+        if 0 < self.room < self.tasks:
+            reasons.append(self._gang())
+        if Obstacle.CARDS in real:
+            reasons += self._shares() if self.request.share else self._whole_cards()
+        if Obstacle.CPU in real:
+            reasons.append(self._per_node(Code.NO_CPU, "cores", self.free.node_cpu_free, self.request.cpu_milli))
+        if Obstacle.MEMORY in real:
+            reasons.append(self._per_node(Code.NO_MEMORY, "memory", self.free.node_memory_free, self.request.memory_bytes))
+        return reasons
+
+    @cached_property
+    def free(self) -> Space:
+        return self.reliefs.lifted()
+
+    @cached_property
+    def room(self) -> int:
+        """How many of the tasks there is room for now."""
+        return self.free.total_room(self.request)
+
+    def _fits(self, lifted: Lifted) -> bool:
+        return self.reliefs.lifted(lifted).total_room(self.request) >= self.tasks
+
+    def _gang(self) -> Reason:
+        cure = "wait" if self.elastic else f"wait, or let it start with {self.room} (min: {self.room})"
+        return Reason(
+            Code.GANG, f"{self.label}room for {self.room} of {self.tasks} tasks, and a gang starts whole", cure,
+            {"tasks": self.tasks, "room": self.room},
+        )  # fmt: skip
+
+    # -- whole cards -----------------------------------------------------------------------------------------------
+
+    def _whole_cards(self) -> list[Reason]:
+        request = self.request
+        idle, needed = int(self._idle.sum()), self.tasks * request.gpus
+        largest = int(self._idle.max(initial=0))
+        reasons = []
+        if request.card is not None and not idle:
+            return [self._card_taken(request.card)]
+        if idle < needed:
+            reasons.append(self._too_few(idle, needed))
+        if request.gpus > 1 and largest < request.gpus:
+            reasons.append(self._no_block(request.gpus, largest, "on one node"))
+        if not reasons and not self.room:
+            beside = self._idle[self._has_rest]
+            reasons.append(self._no_block(request.gpus, int(beside.max(initial=0)), "on a node with the CPU and memory"))
+        return reasons
+
+    @cached_property
+    def _idle(self) -> Ints:
+        """Idle cards of the right kind on each node."""
+        eligible = self.free.fixed.eligible_cards(self.request)
+        idle = self.free.card_idle if eligible is None else self.free.card_idle & eligible
+        return np.bincount(self.free.fixed.card_node, weights=idle, minlength=len(self.free.node_up)).astype(np.int64)
+
+    @cached_property
+    def _has_rest(self) -> np.ndarray:
+        """Nodes with the CPU and memory for one task."""
+        free, request = self.free, self.request
+        enough = (free.node_cpu_free >= request.cpu_milli) & (free.node_memory_free >= request.memory_bytes)
+        return free.node_up & enough
+
+    def _too_few(self, idle: int, needed: int) -> Reason:
+        kind = self._kind()
+        others = self.free.idle_total - idle
+        cure = f"wait, or ask for at most {idle}" if idle else "wait"
+        if kind and others:
+            cure += f"; {others} cards of other kinds are idle"
+        return Reason(
+            Code.NO_MODEL if kind else Code.NO_CARDS, f"{self.label}needs {needed} idle cards{kind}, {idle} are idle", cure,
+            {"needed": needed, "idle": idle, "other_idle": others},
+        )  # fmt: skip
+
+    def _no_block(self, needed: int, largest: int, where: str) -> Reason:
+        return Reason(
+            Code.NO_BLOCK, f"{self.label}needs {needed} {where}, largest free block {largest}",
+            f"wait, or ask for at most {largest} on one node" if largest else "wait",
+            {"needed": needed, "largest": largest},
+        )  # fmt: skip
+
+    def _card_taken(self, card: str) -> Reason:
+        index = self.free.fixed.card_index.get(card, -1)
+        who = tuple(self.holders.get(index, ()))
+        others = self.free.idle_total
+        by = f" by {listed(who)}" if who else ""
+        return Reason(
+            Code.CARD_TAKEN, f"{self.label}card {card} is taken{by}",
+            "wait" + (f", or name no card: {others} others are idle" if others else ""), {"other_idle": others}, who,
+        )  # fmt: skip
+
+    def _kind(self) -> str:
+        parts = []
+        if self.request.gpu_models:
+            parts.append(f"of model {' or '.join(self.request.gpu_models)}")
+        if self.request.min_card_memory_bytes:
+            parts.append(f"with {show_bytes(self.request.min_card_memory_bytes)}")
+        return "".join(f" {part}" for part in parts)
+
+    # -- shares of cards -------------------------------------------------------------------------------------------
+
+    def _shares(self) -> list[Reason]:
+        free, share, fixed = self.free, self.request.share, self.free.fixed
+        assert share is not None
+        usable = free.card_ok & free.node_up[fixed.card_node]
+        eligible = fixed.eligible_cards(self.request)
+        usable = usable if eligible is None else usable & eligible
+        if self.room:
+            return []  # the gang as a whole is short of room, and that is said already
+        rest = usable & self._has_rest[fixed.card_node]
+        where = "one card" if not rest.any() or not self._lacks_rest(usable) else "one card of a node with the CPU and memory"
+        return [self._no_share(np.flatnonzero(rest if rest.any() else usable), where)]
+
+    def _lacks_rest(self, usable: np.ndarray) -> bool:
+        """Some card could take the share, but its node has too little CPU or memory."""
+        return bool((self.free.card_room(self.request) * usable).any())
+
+    def _no_share(self, cards: Ints, where: str) -> Reason:
+        free, share = self.free, self.request.share
+        assert share is not None
+        memory, sm, slots = free.card_memory_free[cards], free.card_sm_free[cards], free.card_slots_free[cards]
+        most_bytes, most_milli = int(memory.max(initial=0)), int(sm.max(initial=0))
+        enough = int(((memory >= share.memory_bytes) & (sm >= share.sm_milli) & (slots > 0)).sum())
+        asked = [text for text, is_asked in (
+            (show_bytes(share.memory_bytes), share.memory_bytes), (f"{share.sm_milli / WHOLE_MILLI:.0%} of the SMs", share.sm_milli),
+        ) if is_asked]  # fmt: skip
+        text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
+        text += f"; the most free on any is {show_bytes(most_bytes)} and {most_milli / WHOLE_MILLI:.0%} of the SMs"
+        who = ()
+        if self.request.card is not None:
+            who = tuple(self.holders.get(free.fixed.card_index.get(self.request.card, -1), ()))
+            text = f"card {self.request.card} is taken{' by ' + listed(who) if who else ''}: {text}"
+        return Reason(
+            Code.CARD_TAKEN if self.request.card is not None else Code.NO_SHARE, text, "wait, or ask for a smaller share",
+            {"needed_bytes": share.memory_bytes, "most_bytes": most_bytes, "needed_sm_milli": share.sm_milli,
+             "most_sm_milli": most_milli, "cards": enough}, who,
+        )  # fmt: skip
+
+    # -- CPU and memory of nodes -----------------------------------------------------------------------------------
+
+    def _per_node(self, code: Code, what: str, free: Ints, needed: int) -> Reason:
+        """Where the cards are; on any node if there are no cards at all."""
+        up = self.free.node_up
+        beside = up & self._has_cards
+        nodes = np.flatnonzero(beside if beside.any() else up)
+        most = int(free[nodes].max(initial=0))
+        room = int((np.maximum(free[nodes], 0) // needed).sum())
+        where = "the nodes with cards for it have" if self.request.cards and beside.any() else "the nodes have"
+        each = f"{self.tasks} × " if self.tasks > 1 else ""
+        text = f"{self.label}needs {each}{show(what, needed)}; {where} at most {show(what, most)} free on one"
+        if most >= needed:
+            text += f", room for {room} of {self.tasks} tasks"
+        cure = f"wait, or ask for at most {show(what, most)}" if 0 < most < needed else "wait"
+        return Reason(code, text, cure, {"needed": needed, "most": most, "tasks": self.tasks, "room": room})
+
+    @cached_property
+    def _has_cards(self) -> np.ndarray:
+        """Nodes with the cards for one task."""
+        request = self.request
+        if request.share is not None:
+            room = self.free.card_room(request)
+            return np.bincount(self.free.fixed.card_node, weights=room, minlength=len(self.free.node_up)) > 0
+        return self._idle >= request.gpus
+
+
+def scenes(state: State, reliefs: Reliefs, job: Job) -> list[Scene]:
+    """The shapes of the gang, each alone, at the least number of tasks it may run with."""
+    holders: dict[int, list[str]] = {}
+    if any(request.card is not None for request, _ in job.groups):
+        for run in state.runs.by_id.values():
+            for card in run.placement.all_cards():
+                holders.setdefault(card, []).append(run.job.id)
+    several = len(job.groups) > 1
+    made = []
+    for (request, _), (low, high) in zip(job.groups, job.bounds, strict=True):
+        roles = "/".join(role.name for role in job.roles if role.request == request)
+        made.append(Scene(reliefs, request, low, f"{roles}: " if several else "", low < high, holders))
+    return made
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few, and how many more."""
+    names = list(names)
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def show(what: str, amount: int) -> str:
+    if what == "memory":
+        return f"{show_bytes(amount)} of memory"
+    return f"{amount / 1000:g} cores" if what == "cores" else f"{amount} {what}"
