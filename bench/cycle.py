@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 
+from bench.claims import claim
 from gpusquad.core.cycle import cycle
 from gpusquad.core.policies import make_policies
 from gpusquad.core.state import State
@@ -13,8 +14,6 @@ from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import Forecast
-
-from bench.claims import claim
 
 NAME = "cycle"
 SUMMARY = "a decision cycle over 40,000 cards with 10,000 pending gangs"

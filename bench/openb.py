@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import time
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
-from pathlib import Path
 from statistics import mean
 
+from bench.data import data_path
 from gpusquad import registry
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
@@ -27,7 +26,6 @@ from gpusquad.sim.traces.openb import read_openb_nodes
 NAME = "openb"
 SUMMARY = "GPU allocation on Alibaba openb: fragmentation beside random, best fit and the published FGD"
 
-DATA = Path(os.environ.get("GPUSQUAD_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SEEDS = tuple(range(42, 52))
 VARIANT_SEEDS = SEEDS[:2]
 WORKERS = 2
@@ -93,7 +91,7 @@ def _fill(run: Run) -> float:
 
 @lru_cache(maxsize=2)
 def _load(workload: str) -> tuple[Cluster, list[Job]]:
-    folder = DATA / "alibaba-openb-2023"
+    folder = data_path("alibaba-openb-2023")
     cluster = read_openb_nodes(folder / "openb_node_list_gpu_node.csv.gz")
     trace = read(folder / f"openb_pod_list_{workload}.csv.gz", "openb")
     return cluster, [row.job for row in trace.jobs]
@@ -103,7 +101,7 @@ def _published() -> dict[tuple[str, str], float]:
     """Mean over the ten published seeds of the highest allocation reached."""
     ours = {theirs: place for place, theirs in PUBLISHED.items()}
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    with gzip.open(DATA / "fgd-expected" / "analysis_allo_discrete.csv.gz", "rt") as file:
+    with gzip.open(data_path("fgd-expected/analysis_allo_discrete.csv.gz"), "rt") as file:
         for row in csv.DictReader(file):
             if row["sc_policy"] in ours:
                 reached = max(float(value) for column, value in row.items() if column.isdigit() and value)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from bench.data import data_path
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.sim.traces import TraceJob, read
-
-from bench.data import data_path
 
 LOAD = 0.95
 SEED = 7

@@ -12,14 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.claims import claim
+from bench.data import ROOT, data_path
+from bench.philly import gpus_2500, resample
 from gpusquad.core.policies import make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.sim.simulator import Scenario, exact, simulate, user
 from gpusquad.sim.traces import TraceJob, read
-
-from bench.claims import claim
-from bench.data import ROOT, data_path
-from bench.philly import gpus_2500, resample
 
 NAME = "speed"
 SUMMARY = "jobs a second: Philly resampled to 10k-300k jobs on 2,500 GPUs, and KTH-SP2 beside pyss"
@@ -51,7 +50,9 @@ def _beside_pyss() -> list[dict]:
     """Process against process, reading the trace included, on the same machine in the same run; best of three."""
     ours = min((_in_own_process("kth", 0) for _ in range(3)), key=lambda m: m["total_s"])
     jobs = ours["jobs"]
-    claims = [claim("KTH-SP2 EASY, simulation alone", jobs / ours["wall_s"], "jobs/s", "higher", baseline=FACTS_JOBS_PER_S)]
+    claims = [
+        claim("KTH-SP2 EASY, simulation alone", jobs / ours["wall_s"], "jobs/s", "higher", baseline=FACTS_JOBS_PER_S)
+    ]
     peer_s = _pyss_s()
     if peer_s is not None:
         rate = jobs / ours["total_s"]

@@ -45,7 +45,9 @@ def believe(kind: Kind | None, predictor: str, jobs: Sequence[TraceJob]) -> Beli
         return Believed(kind, unknown)
     if not without:
         return Believed("user", "every job has an estimate")
-    return Believed("exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so the true run times are taken as known")
+    return Believed(
+        "exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so the true run times are taken as known"
+    )
 
 
 def _predict(predictor: Any) -> Callable[[TraceJob], Forecast]:

@@ -102,7 +102,9 @@ def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Sho
     results = [_run_one(work, choice, event_order, shot) for choice in wanted]
     if shot is not None and not shot.taken:
         last_s = max(results[0].samples.at_us, default=0) / US_PER_S
-        raise Invalid("dump-at", f"nothing was decided after {shot.at_us / US_PER_S:g} s", f"the last was at {last_s:g} s")
+        raise Invalid(
+            "dump-at", f"nothing was decided after {shot.at_us / US_PER_S:g} s", f"the last was at {last_s:g} s"
+        )
     return results
 
 

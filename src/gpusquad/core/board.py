@@ -101,10 +101,12 @@ class Board:
             chosen = [state.queue.at(int(i)) for i in np.flatnonzero(self._may_fit())]
         if by == "shortest":
             chosen.sort(key=lambda w: w.forecast.high_us)
-        promises = state.timeline.promises
+        promises, refused = state.timeline.promises, self._refused
         for waiting in chosen:
-            if waiting.job.id not in promises and not waiting.blocked:
-                yield waiting.job
+            until_us = min(state.now_us + waiting.forecast.high_us, NEVER_US)
+            if until_us >= refused.get(waiting.shape, NEVER_US + 1) or waiting.blocked or waiting.job.id in promises:
+                continue
+            yield waiting.job
 
     def finish(self) -> None:
         """Promises the plan did not renew have lapsed; everybody has been looked at."""

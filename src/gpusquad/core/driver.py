@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gpusquad.core.cycle import cycle
 from gpusquad.core.elastic import apply_shrink
-from gpusquad.core.explain import why_never
+from gpusquad.core.never import refusal
 from gpusquad.core.ports import CardChanged, Cancelled, Ended, Event, NodeChanged, Resized, Slowed, Submitted
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US
@@ -89,8 +89,9 @@ class Driver:
 
     def _submitted(self, event: Submitted) -> None:
         job = event.job
-        if not self.state.can_ever_run(job):
-            self._refused.append(Refuse(job.id, why_never(self.state, job)))
+        reason = refusal(self.state, job)
+        if reason is not None:
+            self._refused.append(Refuse(job.id, reason))
             return
         self._move(job.id, JobState.PENDING)
         self.state.enqueue(job, event.forecast)

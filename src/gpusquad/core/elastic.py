@@ -105,7 +105,7 @@ def _joined(part: Part, more: Part | None) -> Part:
 def _swap(state: State, run: Run, placement: Placement) -> None:
     """Other tasks from now on; what is left takes inversely as long."""
     before, after = tasks_in(run.placement), tasks_in(placement)
-    lane = state.lane(run.job).name
+    lane = run.lane.name
     state.accounts.change(run.job, cards_of(run.placement), lane, state.now_us, -1)
     state.accounts.change(run.job, cards_of(placement), lane, state.now_us, +1)
     state.runs.remove(run.job.id)

@@ -3,7 +3,7 @@ the state that is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from gpusquad.core.board import Board
 from gpusquad.core.copies import copy_state
@@ -49,7 +49,8 @@ def _check_pending(state: State, job_id: str) -> None:
     if job_id in state.queue:
         return
     if job_id in state.runs:
-        raise Invalid("job", f"{job_id} runs since {show_us(state.now_us - state.runs[job_id].started_us)}: it does not wait")
+        passed = show_us(state.now_us - state.runs[job_id].started_us)
+        raise Invalid("job", f"{job_id} does not wait: it has been running for {passed}")
     raise Invalid("job", f"there is no pending job {job_id!r}")
 
 
@@ -98,7 +99,7 @@ def _reserved(state: State, waiting: Waiting, until_us: int) -> list[Reason]:
     return [_reservation(state, waiting, who)]
 
 
-def _starts_without(state: State, job_id: str, dropped) -> bool:
+def _starts_without(state: State, job_id: str, dropped: Collection[str]) -> bool:
     """Whether the gang could start now if these held no promise. Limits are told apart from this."""
     trial = copy_state(state)
     for name in dropped:
@@ -135,7 +136,8 @@ def _behind(state: State, job: Job) -> list[Reason]:
     place = position(state, job.id)
     ahead = asked.last or state.queue.at(0).job.id
     return [Reason(
-        Code.BEHIND, f"number {place} in line, behind {ahead}, which nobody may pass", "wait, or choose a plan with backfill",
+        Code.BEHIND, f"number {place} in line, behind {ahead}, which the plan lets nobody pass",
+        "wait, or choose a plan with backfill",
         {"position": place}, (ahead,),
     )]  # fmt: skip
 

@@ -13,11 +13,12 @@ from typing import Literal
 
 from gpusquad.core.copies import copy_state
 from gpusquad.core.cycle import cycle
+from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.never import refusal
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US, Run
 from gpusquad.core.state import State
-from gpusquad.model.decision import Preempt, Start, Stop
+from gpusquad.model.decision import Decision, Preempt, Resize, Start, Stop
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
@@ -61,12 +62,10 @@ def when(state: State, job_id: str, steps: int = STEPS) -> Eta:
     """Replays until the job starts."""
     if job_id not in state.queue:
         raise Invalid("job", f"there is no pending job {job_id!r}")
-    starts: list[int | None] = []
-    for quantile in ("mid", "high"):
-        ahead = Replay(state, quantile)
-        ahead.run({job_id}, steps)
-        starts.append(ahead.started.get(job_id))
-    return _eta(state, job_id, *starts)
+    mid, high = Replay(state, "mid"), Replay(state, "high")
+    mid.run({job_id}, steps)
+    high.run({job_id}, steps)
+    return _eta(mid, high, job_id)
 
 
 def what_if(state: State, job: Job, forecast: Forecast, steps: int = STEPS) -> WhatIf:
@@ -85,8 +84,7 @@ def what_if(state: State, job: Job, forecast: Forecast, steps: int = STEPS) -> W
     first = next((d for d in then.first if isinstance(d, Start) and d.job_id == job.id), None)
     return WhatIf(
         None, first is not None, first.placement if first else None,
-        _eta(then.at_first, job.id, then.started.get(job.id), high.started.get(job.id)),
-        _delays(state, then, steps),
+        _eta(then, high, job.id), _delays(state, then, steps),
         tuple(d.job_id for d in then.first if isinstance(d, Preempt) and d.for_job == job.id),
     )  # fmt: skip
 
@@ -100,11 +98,13 @@ class Replay:
         """When each job that waits now starts first."""
         self._quantile = quantile
         self._ends: list[tuple[int, str, int]] = []
+        self._versions: dict[str, int] = {}
+        """How often a gang's end was worked out: only the last one stands."""
         self.first = self._decide(state.now_us)
-        self.at_first = copy_state(self.state)
-        """After the first cycle: with the promises given now."""
+        self.promised = {name: promise.first_us for name, promise in self.state.timeline.promises.items()}
+        """By the first cycle."""
         for run in self.state.runs.by_id.values():
-            if run.started_us < state.now_us or run.job.id not in self.started:
+            if run.job.id not in self._versions:
                 self._expect(run)
 
     def run(self, jobs: Collection[str], steps: int) -> None:
@@ -119,22 +119,32 @@ class Replay:
             missing -= set(self.started)
             steps -= 1
 
-    def _decide(self, now_us: int) -> list:
-        """A cycle, and what its decisions bring about at once."""
-        first: list | None = None
+    def _decide(self, now_us: int) -> list[Decision]:
+        """A cycle, and what its decisions bring about at once; returns those of the first."""
+        first = decisions = cycle(self.state, now_us)
         for _ in range(_CYCLES_AT_ONCE):
-            decisions = cycle(self.state, now_us)
-            first = decisions if first is None else first
-            gone = [d for d in decisions if isinstance(d, (Preempt, Stop))]
-            for decision in decisions:
-                if isinstance(decision, Start):
-                    self.started.setdefault(decision.job_id, now_us)
-                    self._expect(self.state.runs[decision.job_id])
-            for decision in gone:
-                self._leave(decision)
-            if not gone:
+            freed = [self._carry_out(decision) for decision in decisions]
+            if not any(freed):
                 break
-        return first or []
+            decisions = cycle(self.state, now_us)
+        return first
+
+    def _carry_out(self, decision: Decision) -> bool:
+        """Whether capacity came free."""
+        if isinstance(decision, Start):
+            self.started.setdefault(decision.job_id, self.state.now_us)
+            self._expect(self.state.runs[decision.job_id])
+            return False
+        if isinstance(decision, (Preempt, Stop)):
+            self._leave(decision)
+            return True
+        if isinstance(decision, Resize):
+            shrinks = self.state.runs[decision.job_id].shrinks_to is not None
+            if shrinks:
+                apply_shrink(self.state, decision.job_id)
+            self._expect(self.state.runs[decision.job_id])
+            return shrinks
+        return False
 
     def _leave(self, decision: Preempt | Stop) -> None:
         run = self.state.finish(decision.job_id)
@@ -148,7 +158,11 @@ class Replay:
         end_us = run.end_us if self._quantile == "mid" else run.high_end_us
         if run.job.limit_us is not None:
             end_us = min(end_us, run.started_us + run.job.limit_us)
-        heapq.heappush(self._ends, (max(end_us, self.state.now_us), run.job.id, run.attempt))
+        version = self._versions[run.job.id] = self._versions.get(run.job.id, 0) + 1
+        heapq.heappush(self._ends, (max(end_us, self.state.now_us), run.job.id, version))
+
+    def _stands(self, entry: tuple[int, str, int]) -> bool:
+        return entry[1] in self.state.runs and self._versions[entry[1]] == entry[2]
 
     def _next_us(self) -> int:
         state = self.state
@@ -168,17 +182,12 @@ class Replay:
             if self._stands(entry):
                 self.state.finish(entry[1])
 
-    def _stands(self, entry: tuple[int, str, int]) -> bool:
-        """Whether that attempt still runs."""
-        _, job_id, attempt = entry
-        return job_id in self.state.runs and self.state.runs[job_id].attempt == attempt
 
-
-def _eta(state: State, job_id: str, mid_us: int | None, high_us: int | None) -> Eta:
-    promise = state.timeline.promises.get(job_id)
+def _eta(mid: Replay, high: Replay, job_id: str) -> Eta:
+    mid_us, high_us = mid.started.get(job_id), high.started.get(job_id)
     if mid_us is not None and high_us is not None:
         high_us = max(mid_us, high_us)  # longer runs can let a gang start earlier; a range is still a range
-    return Eta(mid_us, high_us if mid_us is not None else None, promise.first_us if promise else None)
+    return Eta(mid_us, high_us if mid_us is not None else None, mid.promised.get(job_id))
 
 
 def _pending(state: State) -> set[str]:

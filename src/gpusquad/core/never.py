@@ -32,7 +32,7 @@ def why_never(state: State, job: Job) -> Reason:
             return reason
     for reason in _sums(space, job):
         return reason
-    return _never("the place finds no arrangement for it even when everything is idle", "ask for less, or change the place")
+    return _never("the place finds no arrangement for it even when all is idle", "ask for less, or change the place")
 
 
 def _by_rules(state: State, job: Job) -> Reason | None:
@@ -45,7 +45,8 @@ def _by_rules(state: State, job: Job) -> Reason | None:
     tenant = state.accounts.tenants.get(job.tenant)
     if tenant is not None and tenant.limit_gpus is not None and least > tenant.limit_gpus:
         return Reason(
-            Code.TENANT_LIMIT, f"asks for {least} GPUs; tenant {tenant.name} may never hold more than {tenant.limit_gpus}",
+            Code.TENANT_LIMIT,
+            f"asks for {least} GPUs; tenant {tenant.name} may never hold more than {tenant.limit_gpus}",
             "ask for less, or have the limit raised", {"asked": least, "limit": tenant.limit_gpus},
         )  # fmt: skip
     limit = int(lane.limit_ratio * cards)

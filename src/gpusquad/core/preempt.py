@@ -177,7 +177,7 @@ def _may_leave(state: State, run: Run) -> bool:
     return (
         run.preemptions < rule.most_per_job
         and state.now_us - run.started_us >= rule.min_run_s * US_PER_S
-        and state.lane(run.job).preemptible
+        and run.lane.preemptible
     )
 
 

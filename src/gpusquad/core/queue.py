@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusquad.core.lanes import Lane
 from gpusquad.model.job import URGENT, Job
 from gpusquad.model.placement import Ints
 from gpusquad.model.views import Forecast
@@ -25,6 +26,7 @@ class Waiting:
     """Jobs that ask for the same have the same number."""
     sequence: int
     """Arrival number: breaks ties."""
+    lane: Lane
     attempt: int = 0
     kept_us: int = 0
     """Work of earlier attempts that a checkpoint kept."""

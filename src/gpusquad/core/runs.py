@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpusquad.core.lanes import Lane
 from gpusquad.core.space import Space
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Ints, Placement
@@ -26,6 +27,7 @@ class Run:
     end_us: int
     """Predicted end (middle quantile); moves when it overruns or a neighbour slows it."""
     sequence: int
+    lane: Lane
     attempt: int = 0
     kept_us: int = 0
     served_gpu_us: int = 0

@@ -46,7 +46,8 @@ class Scene:
         if Obstacle.CPU in real:
             reasons.append(self._per_node(Code.NO_CPU, "cores", self.free.node_cpu_free, self.request.cpu_milli))
         if Obstacle.MEMORY in real:
-            reasons.append(self._per_node(Code.NO_MEMORY, "memory", self.free.node_memory_free, self.request.memory_bytes))
+            free, needed = self.free.node_memory_free, self.request.memory_bytes
+            reasons.append(self._per_node(Code.NO_MEMORY, "memory", free, needed))
         return reasons
 
     @cached_property
@@ -82,8 +83,8 @@ class Scene:
         if request.gpus > 1 and largest < request.gpus:
             reasons.append(self._no_block(request.gpus, largest, "on one node"))
         if not reasons and not self.room:
-            beside = self._idle[self._has_rest]
-            reasons.append(self._no_block(request.gpus, int(beside.max(initial=0)), "on a node with the CPU and memory"))
+            largest = int(self._idle[self._has_rest].max(initial=0))
+            reasons.append(self._no_block(request.gpus, largest, "on a node with the CPU and memory for it"))
         return reasons
 
     @cached_property
@@ -107,7 +108,8 @@ class Scene:
         if kind and others:
             cure += f"; {others} cards of other kinds are idle"
         return Reason(
-            Code.NO_MODEL if kind else Code.NO_CARDS, f"{self.label}needs {needed} idle cards{kind}, {idle} are idle", cure,
+            Code.NO_MODEL if kind else Code.NO_CARDS,
+            f"{self.label}needs {needed} idle cards{kind}, {idle} are idle", cure,
             {"needed": needed, "idle": idle, "other_idle": others},
         )  # fmt: skip
 
@@ -139,40 +141,35 @@ class Scene:
     # -- shares of cards -------------------------------------------------------------------------------------------
 
     def _shares(self) -> list[Reason]:
-        free, share, fixed = self.free, self.request.share, self.free.fixed
-        assert share is not None
+        """Nothing to say where some tasks have room: the gang as a whole is short of it, and that is said already."""
+        if self.room:
+            return []
+        free, fixed = self.free, self.free.fixed
         usable = free.card_ok & free.node_up[fixed.card_node]
         eligible = fixed.eligible_cards(self.request)
         usable = usable if eligible is None else usable & eligible
-        if self.room:
-            return []  # the gang as a whole is short of room, and that is said already
-        rest = usable & self._has_rest[fixed.card_node]
-        where = "one card" if not rest.any() or not self._lacks_rest(usable) else "one card of a node with the CPU and memory"
-        return [self._no_share(np.flatnonzero(rest if rest.any() else usable), where)]
-
-    def _lacks_rest(self, usable: np.ndarray) -> bool:
-        """Some card could take the share, but its node has too little CPU or memory."""
-        return bool((self.free.card_room(self.request) * usable).any())
+        if (free.card_room(self.request) * usable).any():
+            # Some cards would do, but their nodes have too little CPU or memory: only the others count.
+            usable &= self._has_rest[fixed.card_node]
+            return [self._no_share(np.flatnonzero(usable), "one card of a node with the CPU and memory for it")]
+        return [self._no_share(np.flatnonzero(usable), "one card")]
 
     def _no_share(self, cards: Ints, where: str) -> Reason:
-        free, share = self.free, self.request.share
+        free, share, card = self.free, self.request.share, self.request.card
         assert share is not None
-        memory, sm, slots = free.card_memory_free[cards], free.card_sm_free[cards], free.card_slots_free[cards]
-        most_bytes, most_milli = int(memory.max(initial=0)), int(sm.max(initial=0))
-        enough = int(((memory >= share.memory_bytes) & (sm >= share.sm_milli) & (slots > 0)).sum())
-        asked = [text for text, is_asked in (
-            (show_bytes(share.memory_bytes), share.memory_bytes), (f"{share.sm_milli / WHOLE_MILLI:.0%} of the SMs", share.sm_milli),
-        ) if is_asked]  # fmt: skip
+        most_bytes = int(free.card_memory_free[cards].max(initial=0))
+        most_milli = int(free.card_sm_free[cards].max(initial=0))
+        asked = [show_bytes(share.memory_bytes)] * bool(share.memory_bytes)
+        asked += [_show_sm(share.sm_milli)] * bool(share.sm_milli)
         text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
-        text += f"; the most free on any is {show_bytes(most_bytes)} and {most_milli / WHOLE_MILLI:.0%} of the SMs"
-        who = ()
-        if self.request.card is not None:
-            who = tuple(self.holders.get(free.fixed.card_index.get(self.request.card, -1), ()))
-            text = f"card {self.request.card} is taken{' by ' + listed(who) if who else ''}: {text}"
+        text += f"; the most free on any is {show_bytes(most_bytes)} and {_show_sm(most_milli)}"
+        who = tuple(self.holders.get(free.fixed.card_index.get(card, -1), ())) if card is not None else ()
+        if card is not None:
+            text = f"card {card} is taken{' by ' + listed(who) if who else ''}: {text}"
         return Reason(
-            Code.CARD_TAKEN if self.request.card is not None else Code.NO_SHARE, text, "wait, or ask for a smaller share",
-            {"needed_bytes": share.memory_bytes, "most_bytes": most_bytes, "needed_sm_milli": share.sm_milli,
-             "most_sm_milli": most_milli, "cards": enough}, who,
+            Code.NO_SHARE if card is None else Code.CARD_TAKEN, text, "wait, or ask for a smaller share",
+            {"needed_bytes": share.memory_bytes, "most_bytes": most_bytes,
+             "needed_sm_milli": share.sm_milli, "most_sm_milli": most_milli}, who,
         )  # fmt: skip
 
     # -- CPU and memory of nodes -----------------------------------------------------------------------------------
@@ -228,3 +225,7 @@ def show(what: str, amount: int) -> str:
     if what == "memory":
         return f"{show_bytes(amount)} of memory"
     return f"{amount / 1000:g} cores" if what == "cores" else f"{amount} {what}"
+
+
+def _show_sm(milli: int) -> str:
+    return f"{milli / WHOLE_MILLI:.0%} of the SMs"

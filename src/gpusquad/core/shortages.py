@@ -92,9 +92,8 @@ def _window(state: State, until_us: int) -> Reason:
     nodes = tuple(dict.fromkeys(name for window in hit for name in window.nodes))
     start_us = min(window.start_us for window in hit)
     ahead_us = max(0, start_us - now_us)
-    when = f"in {show_us(ahead_us)}" if ahead_us else "now"
+    when = f"begins in {show_us(ahead_us)}" if ahead_us else "is on"
     cure = f"a run of at most {show_us(ahead_us)} fits before it" if ahead_us else "wait until it is over"
     return Reason(
-        Code.WINDOW, f"maintenance of {listed(nodes)} begins {when}" if ahead_us else f"maintenance of {listed(nodes)} is on",
-        cure, {"ahead_us": ahead_us, "nodes": len(nodes)}, nodes,
+        Code.WINDOW, f"maintenance of {listed(nodes)} {when}", cure, {"ahead_us": ahead_us, "nodes": len(nodes)}, nodes,
     )  # fmt: skip

@@ -210,7 +210,7 @@ class Space:
         eligible = self.fixed.eligible_cards(request)
         if eligible is not None:
             idle = idle & eligible[first : first + len(idle)]
-        return np.flatnonzero(idle) + first
+        return idle.nonzero()[0] + first
 
     # -- what changes ---------------------------------------------------------------------------------------------
 

@@ -92,7 +92,8 @@ class State:
         if sequence is None:
             self.sequence += 1
             sequence = self.sequence
-        waiting = Waiting(job, forecast, self.shape_of(job), sequence, attempt, kept_us, served_gpu_us, preemptions)
+        waiting = Waiting(job, forecast, self.shape_of(job), sequence, self.lane(job), attempt, kept_us, served_gpu_us,
+                          preemptions)  # fmt: skip
         position = self.queue.insert(waiting, self.key)
         self.shape_waiting[waiting.shape] = self.shape_waiting.get(waiting.shape, 0) + 1
         self.fresh.append(waiting)
@@ -123,10 +124,10 @@ class State:
         self.dequeue(waiting.job.id)
         forecast = waiting.forecast
         run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + forecast.mid_us, NEVER_US),
-                  waiting.sequence, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
+                  waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions)  # fmt: skip
         self.runs.add(run)
-        self.accounts.change(run.job, cards_of(placement), self.lane(run.job).name, self.now_us, +1)
+        self.accounts.change(run.job, cards_of(placement), run.lane.name, self.now_us, +1)
         return run
 
     def finish(self, job_id: str) -> Run:
@@ -134,7 +135,7 @@ class State:
         run = self.runs.remove(job_id)
         self.brighter |= run.end_us > self.now_us
         self.space.give_back(run.job, run.placement)
-        self.accounts.change(run.job, cards_of(run.placement), self.lane(run.job).name, self.now_us, -1)
+        self.accounts.change(run.job, cards_of(run.placement), run.lane.name, self.now_us, -1)
         self.unsettle()
         return run
 

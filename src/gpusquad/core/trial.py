@@ -35,10 +35,13 @@ class Trial:
         if group.request.share is not None:
             return self._fill_shares(group, nodes, per_node)
         room = self.space.room(group.request)[nodes]
+        if group.count == 1 and len(nodes) and room[0]:
+            self._put_one(group, nodes[:1])
+            return True
         if per_node is not None:
             return self._fill_by_turns(group, nodes, room, per_node)
-        upto = np.cumsum(room)
-        last = int(np.searchsorted(upto, group.count))
+        upto = room.cumsum()
+        last = int(upto.searchsorted(group.count))
         if last == len(nodes):
             return False
         room = room[: last + 1].copy()
@@ -60,6 +63,15 @@ class Trial:
         """Leave the space as it was."""
         while self._parts:
             self.space.give_back_part(self.job, self._parts.pop())
+
+    def _put_one(self, group: Group, node: Ints) -> None:
+        """Most gangs are one task: no need to work out who goes where."""
+        gpus = group.request.gpus
+        if gpus:
+            cards = self.space.idle_cards_of(int(node[0]), group.request)[:gpus]
+        else:
+            cards = np.empty(0, dtype=np.int64)
+        self.put(group, node, cards.reshape(1, gpus))
 
     def _put_whole(self, group: Group, nodes: Ints, tasks: Ints) -> None:
         gpus = group.request.gpus

@@ -23,6 +23,7 @@ class Code(StrEnum):
     PLACE = "place"
     RESERVED = "reserved"
     WINDOW = "window"
+    DOWN = "down"
     BEHIND = "behind"
     HELD = "held"
 

@@ -59,7 +59,9 @@ def _find(name: str) -> Path:
             return path
     close = get_close_matches(name[:64].lower(), mode_names(), 1)
     meant = f"did you mean {close[0]!r}? " if close else ""
-    raise Invalid("mode", f"there is no mode {name!r}", f"{meant}choose from {', '.join(mode_names())}, or name a .toml")
+    raise Invalid(
+        "mode", f"there is no mode {name!r}", f"{meant}choose from {', '.join(mode_names())}, or name a .toml"
+    )
 
 
 def _read(path: Path, field: str) -> dict:

@@ -95,7 +95,9 @@ def _lane(fields: Fields) -> Lane:
     priorities = _texts(fields, "priorities")
     for priority in priorities:
         if priority not in PRIORITY_CLASSES:
-            raise Invalid(fields.at("priorities"), f"{priority!r} is no class", _choose(priority, list(PRIORITY_CLASSES)))
+            raise Invalid(
+                fields.at("priorities"), f"{priority!r} is no class", _choose(priority, list(PRIORITY_CLASSES))
+            )
     return Lane(
         name=fields.text("name", required=True),
         min_gpus=fields.whole("min_gpus", plain.min_gpus, high=MOST_GPUS),

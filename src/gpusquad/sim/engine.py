@@ -172,9 +172,9 @@ class SimEngine:
 
     def _schedule(self, work: Work, now_us: int) -> None:
         """(Re)compute when it ends at its present rate."""
-        work.version += 1
         end_us = work.end_us = now_us + max(0, -int(-work.left_us // work.rate))
         self._sequence += 1
+        work.version = self._sequence  # never used before, not even for an earlier attempt with the same end
         heapq.heappush(self._ends, (end_us, self._sequence, work.version, work.trace.job.id))
 
     def _rerate(self, cards: Sequence[int], now_us: int) -> None:

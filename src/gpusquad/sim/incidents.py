@@ -1,7 +1,7 @@
 """What happens to cards and nodes during a simulation, one JSON object a line::
 
-    {"at": 3600, "card": "n0/1", "ok": false}
-    {"at": "2h", "node": "n3", "up": false}
+{"at": 3600, "card": "n0/1", "ok": false}
+{"at": "2h", "node": "n3", "up": false}
 """
 
 from __future__ import annotations
@@ -63,5 +63,9 @@ def _subject(fields: Fields, name: str, state: str, known: set[str], *not_beside
         raise Invalid(fields.at(state), "is missing", f"say whether the {name} is {state}: true or false")
     subject = fields.text(name, required=True)
     if subject not in known:
-        raise Invalid(fields.at(name), f"there is no {name} {subject!r} in the cluster", f"for example {min(known)!r}" if known else "")
+        raise Invalid(
+            fields.at(name),
+            f"there is no {name} {subject!r} in the cluster",
+            f"for example {min(known)!r}" if known else "",
+        )
     return subject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +60,13 @@ def user(trace: TraceJob) -> Forecast:
 
 def simulate(scenario: Scenario, progress: Progress | None = None) -> Result:
     """Run a scenario to its end."""
-    return _Simulation(scenario, progress).run()
+    was_enabled = gc.isenabled()
+    gc.disable()  # nothing here makes cycles, and walking every job again and again costs a tenth of the time
+    try:
+        return _Simulation(scenario, progress).run()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Simulation:

@@ -36,11 +36,13 @@ def _demand_bytes(share) -> int:
 def _whole(group: Group, trial: Trial) -> bool:
     """Nodes with the fewest idle cards (CPU-only tasks: the least free CPU) first."""
     space = trial.space
-    nodes = np.flatnonzero(space.room(group.request))
+    nodes = space.room(group.request).nonzero()[0]
     free = space.node_idle[nodes]
     if group.request.gpus == 0:
         free = free * (1 << 40) + space.node_cpu_free[nodes]
-    return trial.fill(group, nodes[np.argsort(free, kind="stable")])
+    if group.count == 1 and len(nodes):
+        return trial.fill(group, nodes[[int(free.argmin())]])
+    return trial.fill(group, nodes[free.argsort(kind="stable")])
 
 
 def _shares(group: Group, trial: Trial) -> bool:

@@ -1,0 +1,117 @@
+"""What a snapshot holds, field by field: the schema of version 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpusquad.core.accounts import Held, Tenant
+from gpusquad.core.lanes import Lane
+from gpusquad.core.policies import Preemption
+from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.job import Job, Request
+from gpusquad.model.views import Forecast
+
+
+@dataclass(frozen=True)
+class SavedPart:
+    """Tasks of one shape, by index into the cluster's nodes and cards."""
+
+    group: int
+    nodes: tuple[int, ...]
+    cards: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class SavedPlacement:
+    parts: tuple[SavedPart, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SavedWaiting:
+    """A pending job. ``key`` is the order's key when it was last ranked."""
+
+    job: Job
+    forecast: Forecast
+    sequence: int
+    key: tuple[Any, ...]
+    attempt: int = 0
+    kept_us: int = 0
+    served_gpu_us: int = 0
+    preemptions: int = 0
+    fresh: bool = False
+    blocked: bool = False
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    job: Job
+    placement: SavedPlacement
+    forecast: Forecast
+    started_us: int
+    end_us: int
+    sequence: int
+    attempt: int = 0
+    kept_us: int = 0
+    served_gpu_us: int = 0
+    preemptions: int = 0
+    leaving: bool = False
+    shrinks_to: SavedPlacement | None = None
+
+
+@dataclass(frozen=True)
+class SavedPromise:
+    job_id: str
+    start_us: int
+    end_us: int
+    placement: SavedPlacement | None
+    spare_cards: int = 0
+    first_us: int = 0
+
+
+@dataclass(frozen=True)
+class SavedPolicies:
+    """``order``, ``plan`` and ``place`` as text that the registry reads."""
+
+    order: str
+    plan: str
+    place: str
+    preemption: Preemption
+    lanes: tuple[Lane, ...]
+    tenants: tuple[Tenant, ...]
+    demand: tuple[tuple[Request, float], ...]
+    names: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SavedAccounts:
+    tenants: tuple[Tenant, ...]
+    held: dict[str, Held]
+    lane_gpus: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that decisions depend on."""
+
+    version: int
+    now_us: int
+    sequence: int
+    settled: bool
+    brighter: bool
+    any_node_rows: bool
+    why_moved: str
+    cluster: Cluster
+    windows: tuple[Window, ...]
+    policies: SavedPolicies
+    pending: tuple[SavedWaiting, ...]
+    running: tuple[SavedRun, ...]
+    sharers: dict[str, tuple[str, ...]]
+    """Who shares a card, in the order they came: sums of loads depend on it, if only in the last digit."""
+    cards_lost: tuple[str, ...]
+    nodes_drained: tuple[str, ...]
+    promises: tuple[SavedPromise, ...]
+    first_promise: dict[str, int]
+    claims: dict[str, str]
+    accounts: SavedAccounts
