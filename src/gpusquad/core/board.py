@@ -9,6 +9,7 @@ import numpy as np
 from gpusquad.core.limits import over_limit
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US
+from gpusquad.core.slowdown import spoiled_promise
 from gpusquad.core.space import Space
 from gpusquad.core.state import State
 from gpusquad.core.timeline import Promise
@@ -63,6 +64,10 @@ class Board:
             return False
         placement = self._find(waiting, until_us)
         if placement is None:
+            return False
+        if spoiled_promise(state, job, placement, until_us) is not None:
+            state.space.give_back(job, placement)
+            self._windows.clear()
             return False
         state.timeline.promises.pop(job.id, None)
         state.begin(waiting, placement)

@@ -16,6 +16,7 @@ from gpusquad.model.units import show_us
 def cycle(state: State, now_us: int) -> list[Decision]:
     """What to do now. The state already reflects the decisions when they are returned."""
     state.now_us = now_us
+    open_windows(state)
     extend_overdue(state)
     state.resort()
     hold_over_limit(state)
@@ -28,6 +29,15 @@ def cycle(state: State, now_us: int) -> list[Decision]:
     board.decisions.extend(preempt(state))
     board.decisions.extend(stop_over_limit(state))
     return board.decisions
+
+
+def open_windows(state: State) -> None:
+    """Maintenance that is over gives its nodes back, so everybody is looked at anew."""
+    windows = state.timeline.windows
+    over = [w for w in windows if w.end_us is not None and w.end_us <= state.now_us]
+    if over:
+        state.timeline.windows = [w for w in windows if w not in over]
+        state.unsettle()
 
 
 def extend_overdue(state: State) -> None:

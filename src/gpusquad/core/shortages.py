@@ -25,9 +25,9 @@ def shortages(state: State, job: Job, until_us: int) -> list[Reason]:
         real = scene.obstacles()
         reasons += scene.reasons(real)
         outside.update(real)
-    if not reasons:
-        reasons += _only_together(state, reliefs, job)
+    if not outside:
         outside.update(_obstacles_together(state, reliefs, job))
+        reasons += _only_together(reliefs, job, outside)
     if Obstacle.DOWN in outside:
         reasons.append(_down(state.space))
     if Obstacle.WINDOW in outside:
@@ -43,27 +43,27 @@ def can_place(state: State, space: Space, job: Job) -> bool:
 # -- all shapes together -------------------------------------------------------------------------------------------
 
 
-def _only_together(state: State, reliefs: Reliefs, job: Job) -> list[Reason]:
-    """Every shape fits alone: sums over the whole cluster, or else the place finds no arrangement."""
+def _only_together(reliefs: Reliefs, job: Job, real: set[Obstacle]) -> list[Reason]:
+    """Every shape fits alone: the sums over the whole cluster are short, or else the place finds no arrangement."""
     free = reliefs.lifted()
     least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
-    up = free.node_up
+    cpu, memory = int(free.node_cpu_free[free.node_up].sum()), int(free.node_memory_free[free.node_up].sum())
     sums = (
-        (Code.NO_CARDS, "idle cards", sum(low * r.gpus for r, low in least), free.idle_total),
-        (Code.NO_CPU, "cores", sum(low * r.cpu_milli for r, low in least), int(free.node_cpu_free[up].sum())),
-        (Code.NO_MEMORY, "memory", sum(low * r.memory_bytes for r, low in least), int(free.node_memory_free[up].sum())),
+        (Obstacle.CARDS, Code.NO_CARDS, "idle cards", sum(low * r.gpus for r, low in least), free.idle_total),
+        (Obstacle.CPU, Code.NO_CPU, "cores", sum(low * r.cpu_milli for r, low in least), cpu),
+        (Obstacle.MEMORY, Code.NO_MEMORY, "memory", sum(low * r.memory_bytes for r, low in least), memory),
     )
     reasons = [
         Reason(code, f"the whole gang needs {show(what, needed)}, {show(what, there)} are free", "wait",
                {"needed": needed, "idle" if code is Code.NO_CARDS else "most": there})
-        for code, what, needed, there in sums if needed > there
+        for obstacle, code, what, needed, there in sums if obstacle in real and needed > there
     ]  # fmt: skip
-    if reasons:
+    if reasons or real and real <= {Obstacle.DOWN, Obstacle.WINDOW}:
         return reasons
     text = "each part of the gang has room alone, but the place finds none for all at once"
     if len(job.groups) == 1:
         text = "there is room by count, but the place finds no arrangement it allows"
-    return [Reason(Code.PLACE, text, "wait, or choose another place policy", {"tasks": sum(low for _, low in least)})]
+    return [Reason(Code.PLACE, text, "wait, or choose another place", {"tasks": sum(low for _, low in least)})]
 
 
 def _obstacles_together(state: State, reliefs: Reliefs, job: Job) -> list[Obstacle]:

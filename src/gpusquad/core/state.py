@@ -11,6 +11,7 @@ from gpusquad.core.lanes import Lane, lane_of
 from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Queue, Waiting
 from gpusquad.core.runs import NEVER_US, Run, Runs
+from gpusquad.core.slowdown import Rate
 from gpusquad.core.space import Fixed, Space
 from gpusquad.core.timeline import Timeline
 from gpusquad.core.trial import Trial
@@ -26,8 +27,10 @@ UNKNOWN = Forecast(NEVER_US, NEVER_US, "none")
 class State:
     """One pool of nodes under one set of policies. Also the view that orders see."""
 
-    def __init__(self, cluster: Cluster, policies: Policies, windows: tuple[Window, ...] = ()) -> None:
+    def __init__(self, cluster: Cluster, policies: Policies, windows: tuple[Window, ...] = (),
+                 rate: Rate | None = None) -> None:  # fmt: skip
         self.policies = policies
+        self.rate = rate
         self.space = Space(Fixed(cluster))
         self.runs = Runs()
         self.queue = Queue()

@@ -126,6 +126,9 @@ class SimEngine:
     def on_card(self, card: int) -> list[str]:
         return list(self._on_card.get(card, ()))
 
+    def is_working(self, job_id: str) -> bool:
+        return job_id in self._working
+
     def working(self) -> list[str]:
         return list(self._working)
 

@@ -11,6 +11,7 @@ from typing import Literal
 from gpusquad.core.driver import Driver
 from gpusquad.core.policies import Policies
 from gpusquad.core.ports import CardChanged, Event, Submitted
+from gpusquad.core.slowdown import Rate as JobRate
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.cluster import Cluster, Window
 from gpusquad.model.views import Forecast
@@ -83,10 +84,17 @@ class _Simulation:
         self.engine = SimEngine(self.traces, self.outcomes, scenario.rate)
         if scenario.incidents:
             self.engine.track_cards()
-        self.state = State(scenario.cluster, scenario.policies, scenario.windows)
+        self.state = State(scenario.cluster, scenario.policies, scenario.windows, self._job_rate())
         self.driver = Driver(self.state, self.engine.carry_out)
         self.samples = Samples()
         self.done = 0
+
+    def _job_rate(self) -> JobRate | None:
+        """What the engine will do to jobs that share, told to the core in advance."""
+        rate, traces = self.scenario.rate, self.traces
+        if rate is None:
+            return None
+        return lambda job, others: rate(traces[job.id], [traces[other.id] for other in others])
 
     def run(self) -> Result:
         began = time.perf_counter()
@@ -129,7 +137,7 @@ class _Simulation:
 
     def _reference_instant(self, now_us: int) -> None:
         due = self.engine.due(now_us)
-        early = {j for j in due if self.state.runs[j].end_us == now_us}
+        early = {job_id for job_id in due if self.state.runs[job_id].end_us == now_us}
         for job_id in due:
             if job_id in early:
                 self._end(job_id, now_us)
@@ -140,7 +148,7 @@ class _Simulation:
             self._decide(now_us)
             acted = True
         for job_id in due:
-            if job_id not in early:
+            if job_id not in early and self.engine.is_working(job_id):  # a card lost just now may have ended it
                 self._end(job_id, now_us)
             self._decide(now_us)
             acted = True

@@ -1,0 +1,68 @@
+"""What a newcomer on a shared card does to the ends that promises count on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.timeline import Promise
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+
+if TYPE_CHECKING:
+    from gpusquad.core.state import State
+
+Rate = Callable[[Job, Sequence[Job]], float]
+"""How fast a job runs beside these neighbours on a card: 1 is alone."""
+
+
+def spoiled_promise(state: State, job: Job, placement: Placement, until_us: int) -> Promise | None:
+    """A promise that would move later because the gang, already seated there, slows others or is slowed itself."""
+    promises = [p for p in state.timeline.promises.values() if p.job.id != job.id]
+    rate = state.rate
+    if rate is None or not promises or not job.has_shares:
+        return None
+    own_end_us = _stretched(state.now_us, until_us, 1.0, _slowest(state, rate, job, placement, without=None))
+    found = _between(promises, until_us, own_end_us, placement)
+    for neighbour in _neighbours(state, job, placement):
+        if found is not None:
+            break
+        before = _slowest(state, rate, neighbour.job, neighbour.placement, without=job)
+        after = _slowest(state, rate, neighbour.job, neighbour.placement, without=None)
+        slowed_us = _stretched(state.now_us, neighbour.end_us, before, after)
+        found = _between(promises, neighbour.end_us, slowed_us, neighbour.placement)
+    return found
+
+
+def _stretched(now_us: int, end_us: int, before: float, after: float) -> int:
+    """What is left takes longer at the new rate."""
+    return min(now_us + round(max(0, end_us - now_us) * before / after), NEVER_US)
+
+
+def _between(promises: list[Promise], end_us: int, slowed_us: int, placement: Placement) -> Promise | None:
+    """A promise that begins after the old end and before the new one, on nodes this gang holds."""
+    nodes = set(placement.all_nodes())
+    for promise in promises:
+        counts_on_it = promise.placement is None or not nodes.isdisjoint(promise.placement.all_nodes())
+        if end_us <= promise.start_us < slowed_us and counts_on_it:
+            return promise
+    return None
+
+
+def _neighbours(state: State, job: Job, placement: Placement) -> list[Run]:
+    ids = {other.id for card in placement.all_cards() for other in state.space.sharers.get(card, ())} - {job.id}
+    return [state.runs[job_id] for job_id in sorted(ids)]
+
+
+def _slowest(state: State, rate: Rate, job: Job, placement: Placement, without: Job | None) -> float:
+    """A gang runs at its slowest task's rate."""
+    return min((_on_card(state, rate, job, card, without) for card in placement.all_cards()), default=1.0)
+
+
+def _on_card(state: State, rate: Rate, job: Job, card: int, without: Job | None) -> float:
+    others = list(state.space.sharers.get(card, ()))
+    for left_out in (job, without):
+        if left_out is not None and left_out in others:
+            others.remove(left_out)
+    return rate(job, others) if others else 1.0

@@ -1,0 +1,33 @@
+"""A newcomer that slows a neighbour may start only if nobody's promise moves later for it."""
+
+from __future__ import annotations
+
+from gpusquad.core.policies import make_policies
+from gpusquad.model.cluster import grid
+from gpusquad.model.job import Job, Request, Role, Share
+from gpusquad.model.units import US_PER_S
+from gpusquad.sim.simulator import Scenario, exact, simulate
+from gpusquad.sim.traces import TraceJob
+
+
+def job(name: str, request: Request, run_s: int, at_s: int) -> TraceJob:
+    return TraceJob(Job(name, (Role("w", 1, request),), submitted_us=at_s * US_PER_S), run_s * US_PER_S)
+
+
+HALF = Request(share=Share(sm_milli=500))
+
+
+def starts(*jobs: TraceJob) -> dict[str, float]:
+    scenario = Scenario(grid("1x1"), jobs, make_policies(), exact, rate=lambda own, others: 0.5 if others else 1.0)
+    result = simulate(scenario)
+    assert all(us == 0 for us in result.head_delay_us.values())
+    return {o.job.id: (o.started_us or 0) / US_PER_S for o in result.outcomes}
+
+
+def test_it_waits_when_its_neighbour_would_end_after_the_promise() -> None:
+    at = starts(job("first", HALF, 100, 0), job("whole", Request(gpus=1), 10, 1), job("short", HALF, 20, 2))
+    assert at == {"first": 0, "whole": 100, "short": 110}
+
+
+def test_it_starts_when_nobody_was_promised_anything() -> None:
+    assert starts(job("first", HALF, 100, 0), job("short", HALF, 20, 2))["short"] == 2
