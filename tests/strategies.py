@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from gpusquad.core.policies import Policies, make_policies
@@ -13,11 +14,17 @@ from gpusquad.core.ports import CardChanged, Event, NodeChanged
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
 from gpusquad.model.job import Checkpoint, Job, Profile, Request, Role, Share
 from gpusquad.sim.outcome import Result
-from gpusquad.sim.simulator import Scenario, exact, simulate, user
+from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.sim.traces import TraceJob
 
 TICK_US = 1000
 """Times are whole ticks: a wake one microsecond after an end stays apart from the next event."""
+
+
+def examples(number: int) -> settings:
+    """So many in everyday runs; twenty times as many under the profile ``thorough``."""
+    thorough = settings.get_profile("thorough").max_examples
+    return settings(max_examples=number * 20 if settings().max_examples == thorough else number)
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,8 +40,8 @@ class Load:
             policies: Policies | None = None, **rest: Any) -> Result:  # fmt: skip
         """Simulate it to the end."""
         policies = policies or make_policies(order, plan, place)
-        windows, incidents = rest.pop("windows", self.windows), rest.pop("incidents", self.incidents)
-        return simulate(Scenario(self.cluster, self.jobs, policies, forecast, windows=windows, incidents=incidents, **rest))
+        rest = {"windows": self.windows, "incidents": self.incidents} | rest
+        return simulate(Scenario(self.cluster, self.jobs, policies, forecast, **rest))
 
     def __repr__(self) -> str:
         lines = [f"cluster {_brief(self.cluster.nodes)}"]
@@ -99,7 +106,8 @@ shares = st.builds(
 constrained_cards = st.builds(
     Request,
     gpus=st.integers(1, 2), cpu_milli=st.sampled_from([0, 1000, 3000]), memory_bytes=st.sampled_from([0, 2 * GIB]),
-    gpu_models=st.sampled_from([(), ("a",), ("b",), ("a", "b")]), min_card_memory_bytes=st.sampled_from([0, 0, 12 * GIB]),
+    gpu_models=st.sampled_from([(), ("a",), ("b",), ("a", "b")]),
+    min_card_memory_bytes=st.sampled_from([0, 0, 12 * GIB]),
 )  # fmt: skip
 named_cards = st.builds(
     lambda card, share: Request(gpus=0 if share else 1, share=share, card=card),
@@ -171,8 +179,9 @@ def incidents_of(draw: st.DrawFn, cluster: Cluster, most: int = 3) -> tuple[tupl
 
 
 @st.composite
-def loads(draw: st.DrawFn, cluster: st.SearchStrategy[Cluster] | None = None, ask: st.SearchStrategy[Request] = requests,
-          *, most: int = 10, windows: bool = False, incidents: bool = False, **how: Any) -> Load:  # fmt: skip
+def loads(draw: st.DrawFn, cluster: st.SearchStrategy[Cluster] | None = None,
+          ask: st.SearchStrategy[Request] = requests, *, most: int = 10,
+          windows: bool = False, incidents: bool = False, **how: Any) -> Load:  # fmt: skip
     """Everything together."""
     chosen = draw(clusters() if cluster is None else cluster)
     jobs = tuple(draw(traces(i, ask, **how)) for i in range(draw(st.integers(1, most))))
@@ -203,10 +212,3 @@ def asks(name: str, roles: Sequence[Role] | Request, run: float, at: float = 0, 
 def starts_s(result: Result) -> dict[str, float | None]:
     """When each job started, in seconds."""
     return {o.job.id: None if o.started_us is None else o.started_us / 1e6 for o in result.outcomes}
-
-
-__all__ = [
-    "TICK_US", "Load", "asks", "clusters", "constrained_cards", "cpu_only", "exact", "gang", "incidents_of", "loads",
-    "named_cards", "plain_clusters", "requests", "shares", "single_cards", "starts_s", "traces", "user", "whole_cards",
-    "windows_of",
-]  # fmt: skip

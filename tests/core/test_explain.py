@@ -157,7 +157,7 @@ def check_reasons(state: State, job: Job, reasons: list[Reason]) -> None:
     outside = set()
     short = False
     for label, (request, low) in labels.items():
-        mine = [r for r in reasons if label and label in r.message or not label]
+        mine = [r for r in reasons if (label and label in r.message) or not label]
         obstacles = real(lambda lifted, request=request, low=low: search.most(request, lifted, low) >= low)
         short |= bool(obstacles)
         outside |= obstacles

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.core.state import State
 from gpusquad.model.placement import Placement
 from gpusquad.registry import names
+from gpusquad.sim.simulator import exact, user
 from tests.audit import audit
-from tests.strategies import Load, exact, loads, plain_clusters, single_cards, user
+from tests.strategies import Load, examples, loads, plain_clusters, single_cards
 
 PLANS = ["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative"]
 ORDERS = ["fifo", "sjf", "srpt", "las", "drf", "fairshare", "slo", "urgent"]
@@ -30,42 +31,42 @@ def nobody_lost(result) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@settings(max_examples=80)
+@examples(20)
 @given(load=loads(estimates="any", fates=True, priorities=True))
 def test_nothing_is_over_allocated_and_nobody_lost(plan: str, load: Load):
     nobody_lost(load.run(plan, forecast=user, on_cycle=audit))
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@settings(max_examples=60)
+@examples(15)
 @given(load=loads(estimates="any", windows=True, incidents=True))
 def test_the_books_hold_through_incidents_and_maintenance(plan: str, load: Load):
     nobody_lost(load.run(plan, forecast=user, on_cycle=audit))
 
 
-@settings(max_examples=100)
+@examples(25)
 @given(load=loads(estimates="any", elastic=True))
 def test_elastic_gangs_stay_within_their_bounds(load: Load):
     nobody_lost(load.run(forecast=user, on_cycle=audit))
 
 
-@settings(max_examples=150)
+@examples(37)
 @given(load=loads(estimates="any", priorities=True), order=st.sampled_from(ORDERS), plan=st.sampled_from(PLANS))
 def test_every_order_keeps_the_books(load: Load, order: str, plan: str):
     nobody_lost(load.run(plan, order, forecast=user, on_cycle=audit))
 
 
-@settings(max_examples=150)
+@examples(37)
 @given(load=loads(estimates="any"), place=st.sampled_from(names("place")), plan=st.sampled_from(PLANS))
 def test_every_place_keeps_the_books(load: Load, place: str, plan: str):
     nobody_lost(load.run(plan, place=place, forecast=user, on_cycle=audit))
 
 
-# -- nobody idles cards that somebody could use ---------------------------------------------------------------------
+# -- nobody idles cards that somebody could use --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("plan", ["easy", "easy:reservations=3", "conservative"])
-@settings(max_examples=80)
+@examples(20)
 @given(load=loads(estimates="any", incidents=True))
 def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: Load):
     def nobody_fits(state: State, now_us: int) -> None:
@@ -78,7 +79,7 @@ def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: 
     load.run(plan, forecast=user, on_cycle=nobody_fits)
 
 
-@settings(max_examples=200)
+@examples(50)
 @given(load=loads(plain_clusters(), single_cards, estimates="over", mixed=False, most=14),
        backfill=st.sampled_from(["order", "shortest"]))  # fmt: skip
 def test_easy_starts_everybody_who_delays_nobody(load: Load, backfill: str):
@@ -105,10 +106,10 @@ def test_easy_starts_everybody_who_delays_nobody(load: Load, backfill: str):
     load.run(f"easy:backfill={backfill}", forecast=user, on_cycle=by_hand)
 
 
-# -- the same again gives the same ------------------------------------------------------------------------------------
+# -- the same again gives the same ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(15)
 @given(load=loads(estimates="any", windows=True, incidents=True, elastic=True),
        plan=st.sampled_from(PLANS), place=st.sampled_from(names("place")))  # fmt: skip
 def test_the_same_scenario_gives_the_same_rows(load: Load, plan: str, place: str):
@@ -116,7 +117,7 @@ def test_the_same_scenario_gives_the_same_rows(load: Load, plan: str, place: str
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@settings(max_examples=80)
+@examples(20)
 @given(load=loads())
 def test_deciding_only_what_changed_gives_what_deciding_everything_gives(plan: str, load: Load):
     def look_at_everybody(state: State, now_us: int) -> None:

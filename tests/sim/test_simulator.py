@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.ports import CardChanged, NodeChanged
-from gpusquad.model.cluster import GIB, Cluster, Card, Node, grid
-from gpusquad.model.job import Checkpoint, Request, Role, Share
-from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.core.policies import make_policies
-from tests.strategies import Load, asks, gang, loads, starts_s, user
+from gpusquad.core.ports import CardChanged, NodeChanged
+from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
+from gpusquad.model.job import Checkpoint, Request, Role, Share
+from gpusquad.sim.simulator import Scenario, exact, simulate, user
+from tests.strategies import Load, asks, examples, gang, loads, starts_s
 
 S = 1_000_000
 
@@ -20,7 +22,7 @@ def rows(result):
     return [(o.job.id, o.end, o.started_us, o.ended_us, [s.cards for s in o.spans]) for o in result.outcomes]
 
 
-# -- sharing ---------------------------------------------------------------------------------------------------------
+# -- sharing -------------------------------------------------------------------------------------------------------
 
 
 def eight(request: Request):
@@ -39,17 +41,16 @@ def test_eight_jobs_that_share_two_cards_take_less():
 
 
 def test_a_gang_runs_at_the_rate_of_its_slowest_task():
-    share = Request(share=Share(GIB, 500))
     jobs = (
         asks("gang", (Role("w", 2, Request(share=Share(40 * GIB, 600))),), 10),
-        asks("one", share.__class__(share=Share(GIB, 400), card="n0/0"), 5),
+        asks("one", Request(share=Share(GIB, 400), card="n0/0"), 5),
     )  # fmt: skip
     result = Load(grid("2x1"), jobs).run("easy", rate=lambda own, others: 0.5 if others else 1.0)
     ended = {o.job.id: o.ended_us / S for o in result.outcomes}
     assert ended == {"gang": 15, "one": 10}
 
 
-# -- incidents --------------------------------------------------------------------------------------------------------
+# -- incidents -----------------------------------------------------------------------------------------------------
 
 
 def test_a_lost_card_sends_its_gang_back_to_its_place_in_the_queue():
@@ -94,7 +95,7 @@ def test_a_card_lost_at_the_instant_its_gang_ends(event_order: str):
 
 
 @pytest.mark.parametrize("event_order", ["batch", "reference"])
-@settings(max_examples=60)
+@examples(15)
 @given(load=loads(estimates="any", incidents=True, windows=True))
 def test_everybody_ends_whatever_happens_to_cards_and_nodes(event_order: str, load: Load):
     result = load.run("easy", forecast=user, event_order=event_order)
@@ -103,13 +104,12 @@ def test_everybody_ends_whatever_happens_to_cards_and_nodes(event_order: str, lo
         assert o.end == "refused" or o.ended_us >= o.job.submitted_us + o.run_us
 
 
-@settings(max_examples=60)
+@examples(15)
 @given(load=loads(estimates="any", incidents=True), seed=st.randoms(use_true_random=False))
 def test_the_order_of_the_file_does_not_matter_when_no_two_come_at_once(load: Load, seed):
     jobs = []
     for i, trace in enumerate(load.jobs):
-        job = trace.job.__class__(trace.job.id, trace.job.roles, i * 700, estimate_us=trace.job.estimate_us)
-        jobs.append(trace.__class__(job, trace.run_us))
+        jobs.append(replace(trace, job=replace(trace.job, submitted_us=i * 700)))
     mixed = list(jobs)
     seed.shuffle(mixed)
     one = Load(load.cluster, tuple(jobs), (), load.incidents).run("easy", forecast=user)
@@ -117,10 +117,10 @@ def test_the_order_of_the_file_does_not_matter_when_no_two_come_at_once(load: Lo
     assert sorted(rows(one)) == sorted(rows(other))
 
 
-# -- sharing with interference ------------------------------------------------------------------------------------------
+# -- sharing with interference -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@examples(20)
 @given(load=loads(estimates="any"), slow=st.sampled_from([0.9, 0.6, 0.3]))
 def test_neighbours_slow_each_other_and_everybody_ends(load: Load, slow: float):
     result = load.run("easy", forecast=user, rate=lambda own, others: slow ** len(others))
@@ -129,7 +129,7 @@ def test_neighbours_slow_each_other_and_everybody_ends(load: Load, slow: float):
         assert o.end == "refused" or o.ended_us - o.started_us >= o.run_us
 
 
-# -- small things -----------------------------------------------------------------------------------------------------
+# -- small things --------------------------------------------------------------------------------------------------
 
 
 def test_a_job_that_takes_no_time_starts_and_ends_at_once():
@@ -151,8 +151,7 @@ def test_a_time_limit_ends_a_job_and_frees_its_cards():
 
 
 def test_a_failed_job_frees_its_cards():
-    trace = gang("bad", 1, 5)
-    bad = trace.__class__(trace.job, trace.run_us, "failed")
+    bad = replace(gang("bad", 1, 5), outcome="failed")
     result = Load(grid("1x1"), (bad, gang("next", 1, 5, 1))).run("easy")
     assert [o.end for o in result.outcomes] == ["failed", "succeeded"]
     assert starts_s(result)["next"] == 5

@@ -24,20 +24,31 @@ MODES = "mode"
 
 
 def policies(
-    kind: Annotated[str, typer.Argument(help="Only this kind: order, plan, place, predictor, reader or mode.")] = "",
+    kind: Annotated[
+        str, typer.Argument(metavar="[KIND]", help="Only order, plan, place, predictor, reader or mode.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List every policy with its parameters, yours included, and every mode."""
     from gpusquad.cli._console import output
     from gpusquad.modes import load_mode, mode_names
-    from gpusquad.registry import describe
 
-    known = describe() if not kind else [] if kind == MODES else describe(kind)
+    known = [] if kind == MODES else _described(kind)
     modes = [load_mode(name) for name in mode_names()] if kind in ("", MODES) else []
     if as_json:
         typer.echo(json.dumps(_plain(known, modes), indent=2))
     else:
         _show(known, modes, output())
+
+
+def _described(kind: str) -> list[Described]:
+    from gpusquad.model.errors import Invalid
+    from gpusquad.registry import describe
+
+    try:
+        return describe(kind or None)
+    except Invalid as error:
+        raise Invalid(error.field, error.problem, f"{error.cure}, {MODES}") from None
 
 
 def _plain(known: list[Described], modes: list[Mode]) -> dict:

@@ -11,7 +11,7 @@ _POLICIES, _TRACE, _OUT = "Policies", "Trace and cluster", "Output"
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="The trace; .gz is fine.", show_default=False)],
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="The trace; .gz is fine.", show_default=False)],
     cluster: Annotated[
         str | None,
         typer.Option(metavar="NODESxGPUS|FILE", help="For example 4x8, or a file.", rich_help_panel=_TRACE),

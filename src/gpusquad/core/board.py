@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusquad.core.limits import over_limit
 from gpusquad.core.queue import Waiting
-from gpusquad.core.runs import NEVER_US
+from gpusquad.core.runs import FOREVER_US, NEVER_US, after_us
 from gpusquad.core.slowdown import spoiled_promise
 from gpusquad.core.space import Space
 from gpusquad.core.state import State
@@ -58,11 +58,13 @@ class Board:
             return False
         if state.has_limits and over_limit(state, job) is not None:
             return False
-        until_us = min(state.now_us + waiting.forecast.high_us, NEVER_US)
+        until_us = after_us(state.now_us, waiting.stay_us)
         promised = job.id in state.timeline.promises
-        if not promised and until_us >= self._refused.get(waiting.shape, NEVER_US + 1):
+        if not promised and until_us >= self._refused.get(waiting.shape, FOREVER_US + 1):
             return False
         placement = self._find(waiting, until_us)
+        if placement is None and promised:
+            placement = self._take_promised_cards(waiting, until_us)
         if placement is None:
             return False
         if spoiled_promise(state, job, placement, until_us) is not None:
@@ -108,8 +110,8 @@ class Board:
             chosen.sort(key=lambda w: w.forecast.high_us)
         promises, refused = state.timeline.promises, self._refused
         for waiting in chosen:
-            until_us = min(state.now_us + waiting.forecast.high_us, NEVER_US)
-            if until_us >= refused.get(waiting.shape, NEVER_US + 1) or waiting.blocked or waiting.job.id in promises:
+            until_us = after_us(state.now_us, waiting.stay_us)
+            if until_us >= refused.get(waiting.shape, FOREVER_US + 1) or waiting.blocked or waiting.job.id in promises:
                 continue
             yield waiting.job
 
@@ -140,14 +142,28 @@ class Board:
             return self._find_beside(in_way[0], waiting, until_us)
         return self._find_in_front(in_way, waiting, until_us) or self._refuse(waiting, until_us)
 
+    def _take_promised_cards(self, waiting: Waiting, until_us: int) -> Placement | None:
+        """Its time has come: the cards it was promised will do where the place policy finds no others."""
+        state, job = self.state, waiting.job
+        placement = state.timeline.promises[job.id].placement
+        if placement is None or state.timeline.promises[job.id].start_us > state.now_us:
+            return None
+        free = state.timeline.available(state.now_us, until_us, state.now_us, job.id)
+        if not free.holds(job, placement):
+            return None
+        state.space.take(job, placement)
+        self._windows.clear()
+        return placement
+
     def _find_beside(self, promise: Promise, waiting: Waiting, until_us: int) -> Placement | None:
         """One promise in the way: the gang may take its cards if as good ones are left for it at that instant."""
         job = waiting.job
         if promise.placement is None and not job.has_shares:
-            placement = self._place_now(job) if job.gpus <= promise.spare_cards else None
+            placement = self._place_now(job) if job.gang.gpus <= promise.spare_cards and not job.is_elastic else None
             if placement is not None:
                 promise.spare_cards -= job.gpus
-            return placement or self._refuse(waiting, until_us)
+            if placement is not None or not job.is_elastic:
+                return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([promise], waiting, until_us)
         return placement or self._find_by_moving_cards(promise, job) or self._refuse(waiting, until_us)
 
@@ -177,7 +193,7 @@ class Board:
         placement = self._place_now(job)
         if placement is None:
             return None
-        future = state.timeline.space_at(promise.start_us)
+        future = state.timeline.available(promise.start_us, promise.end_us, state.now_us, promise.job.id)
         elsewhere = state.try_place(future, promise.job) if future.fits(promise.job) else None
         if isinstance(elsewhere, Placement):
             promise.placement = elsewhere
@@ -194,7 +210,7 @@ class Board:
 
     def _refuse(self, waiting: Waiting, until_us: int) -> None:
         if waiting.job.id not in self.state.timeline.promises:
-            known = self._refused.get(waiting.shape, NEVER_US)
+            known = self._refused.get(waiting.shape, FOREVER_US)
             self._refused[waiting.shape] = min(known, until_us)
 
     def _may_fit(self) -> np.ndarray:
@@ -208,11 +224,11 @@ class Board:
         for shape in state.shape_waiting:
             job = state.shape_jobs[shape]
             fits[shape] = state.space.fits(job)
-            cards[shape] = 0 if job.has_shares else job.gpus
+            cards[shape] = 0 if job.has_shares else job.gang.least_gpus
         may = fits[queue.shapes]
         for promise in state.timeline.promises.values():
             if promise.placement is None and may.any():
-                short = queue.high_us <= promise.start_us - state.now_us
+                short = queue.stay_us <= promise.start_us - state.now_us
                 may &= short | (cards[queue.shapes] <= promise.spare_cards)
         return may
 
@@ -234,19 +250,19 @@ class Board:
         return None
 
     def _promise_alone(self, waiting: Waiting, at_us: int) -> Promise | None:
-        if at_us >= NEVER_US:
+        if at_us > NEVER_US:
             return None
         timeline, job = self.state.timeline, waiting.job
         if timeline.counting_is_enough(job):
-            spare = self.state.space.idle_total + timeline.runs.cards_free_by(at_us) - job.gpus
-            return Promise(job, at_us, min(at_us + waiting.forecast.high_us, NEVER_US), None, spare)
+            spare = self.state.space.idle_total + timeline.runs.cards_free_by(at_us) - job.gang.least_gpus
+            return Promise(job, at_us, after_us(at_us, waiting.stay_us), None, spare)
         return self._promise_at(waiting, at_us)
 
     def _promise_at(self, waiting: Waiting, at_us: int) -> Promise | None:
         state, job = self.state, waiting.job
         for other in state.timeline.promises.values():
             self._name_cards(other)
-        end_us = min(at_us + waiting.forecast.high_us, NEVER_US)
+        end_us = after_us(at_us, waiting.stay_us)
         space = state.timeline.available(at_us, end_us, state.now_us, job.id)
         placement = state.try_place(space, job) if self._overcommits or space.fits(job) else None
         return Promise(job, at_us, end_us, placement) if isinstance(placement, Placement) else None
@@ -261,9 +277,9 @@ class Board:
     def _give(self, promise: Promise) -> None:
         state = self.state
         job_id = promise.job.id
-        if job_id not in state.first_promise:
+        if promise.start_us < NEVER_US and job_id not in state.first_promise:
             state.first_promise[job_id] = self._latest_end_waited_for(promise)
-        promise.first_us = state.first_promise[job_id]
+        promise.first_us = state.first_promise.get(job_id, promise.start_us)
         if promise.start_us > promise.first_us and state.why_moved:
             state.moved.append((job_id, promise.first_us, promise.start_us, state.why_moved))
         state.timeline.promises[job_id] = promise

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpusquad.core.runs import Run
-from gpusquad.core.state import State, cards_of
+from gpusquad.core.slowdown import promise_between
+from gpusquad.core.state import State, cards_of, tasks_in
 from gpusquad.core.trial import Trial
 from gpusquad.model.decision import Decision, Resize
 from gpusquad.model.placement import Part, Placement
@@ -42,10 +43,6 @@ def apply_shrink(state: State, job_id: str) -> None:
     state.unsettle()
 
 
-def tasks_in(placement: Placement) -> int:
-    return sum(len(part.nodes) for part in placement.parts)
-
-
 def _grow(state: State, run: Run) -> Iterator[Decision]:
     counts = [
         min(high - len(part.nodes), state.space.total_room(run.job.groups[part.request_index][0]))
@@ -53,8 +50,8 @@ def _grow(state: State, run: Run) -> Iterator[Decision]:
     ]
     if not any(count > 0 for count in counts):
         return
-    more = state.policies.place.propose(run.job, Trial(state.space, run.job, state.policies.demand, counts))
-    if not isinstance(more, Placement):
+    more = _place_more(state, run, counts)
+    if more is None:
         return
     extra = {part.request_index: part for part in more.parts}
     placement = Placement(tuple(_joined(part, extra.get(part.request_index)) for part in run.placement.parts))
@@ -62,6 +59,18 @@ def _grow(state: State, run: Run) -> Iterator[Decision]:
     _swap(state, run, placement)
     state.brighter = True  # it ends sooner now
     yield Resize(run.job.id, placement, cause)
+
+
+def _place_more(state: State, run: Run, counts: list[int]) -> Placement | None:
+    """Further tasks, on nodes that stay open for as long as it runs."""
+    closes = state.timeline.closed_nodes(state.now_us, run.end_us) if state.timeline.windows else []
+    space = state.timeline.available(state.now_us, run.end_us, state.now_us) if closes else state.space
+    more = state.policies.place.propose(run.job, Trial(space, run.job, state.policies.demand, counts))
+    if not isinstance(more, Placement):
+        return None
+    if space is not state.space:
+        state.space.take(run.job, more)
+    return more
 
 
 def _shrink_for_first(state: State, elastic: list[Run]) -> Iterator[Decision]:
@@ -73,7 +82,7 @@ def _shrink_for_first(state: State, elastic: list[Run]) -> Iterator[Decision]:
     chosen: list[tuple[Run, Placement]] = []
     for run in sorted(elastic, key=lambda run: -run.sequence):
         least = _least(run)
-        if cards_of(least) == cards_of(run.placement) and tasks_in(least) == tasks_in(run.placement):
+        if tasks_in(least) == tasks_in(run.placement) or _breaks_a_promise(state, run, least, first.job.id):
             continue
         space.give_back(run.job, run.placement)
         space.take(run.job, least)
@@ -85,6 +94,13 @@ def _shrink_for_first(state: State, elastic: list[Run]) -> Iterator[Decision]:
     for run, least in chosen:
         run.shrinks_to = least
         yield Resize(run.job.id, least, f"gives back tasks so that {first.job.id} can start")
+
+
+def _breaks_a_promise(state: State, run: Run, least: Placement, but: str) -> bool:
+    """With fewer tasks it ends later: nobody who was promised its cards may have to wait for that."""
+    others = [p for p in state.timeline.promises.values() if p.job.id != but]
+    slowed_us = state.now_us + max(0, run.end_us - state.now_us) * tasks_in(run.placement) // tasks_in(least)
+    return promise_between(others, run.end_us, slowed_us, least) is not None
 
 
 def _least(run: Run) -> Placement:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpusquad.core.queue import Waiting, rank_of
-from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.runs import NEVER_US, Run, after_us
 from gpusquad.core.state import State, cards_of
 from gpusquad.core.timeline import Promise
 from gpusquad.model.decision import Decision, Preempt
@@ -122,7 +122,7 @@ def _evict(state: State, waiting: Waiting, rule: Rule, victims: list[Run]) -> It
     assert isinstance(placement, Placement)
     start_us = now_us + LEAVING_US
     state.claims[job.id] = rule.name
-    state.timeline.promises[job.id] = Promise(job, start_us, min(start_us + waiting.forecast.high_us, NEVER_US), placement)
+    state.timeline.promises[job.id] = Promise(job, start_us, after_us(start_us, waiting.stay_us), placement)
     state.first_promise.setdefault(job.id, start_us)
 
 

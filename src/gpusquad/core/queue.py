@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusquad.core.lanes import Lane
+from gpusquad.core.runs import FOREVER_US
 from gpusquad.model.job import URGENT, Job
 from gpusquad.model.placement import Ints
 from gpusquad.model.views import Forecast
@@ -37,6 +38,14 @@ class Waiting:
     blocked: bool = False
     """Over its tenant's or lane's limit: passed over, holds no promise."""
     rank: tuple = ()
+    stay_us: int = 0
+    """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
+
+    def __post_init__(self) -> None:
+        job, high_us = self.job, self.forecast.high_us
+        if job.is_elastic:
+            high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
+        self.stay_us = min(high_us, FOREVER_US)
 
 
 class Queue:
@@ -47,7 +56,7 @@ class Queue:
         self._ranks: list[tuple] = []
         self._by_id: dict[str, Waiting] = {}
         self._shape = np.zeros(64, dtype=np.int64)
-        self._high_us = np.zeros(64, dtype=np.int64)
+        self._stay_us = np.zeros(64, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -70,9 +79,9 @@ class Queue:
         return self._shape[: len(self._waiting)]
 
     @property
-    def high_us(self) -> Ints:
-        """High quantile of the run time of each, in order."""
-        return self._high_us[: len(self._waiting)]
+    def stay_us(self) -> Ints:
+        """How long each may stay, in order."""
+        return self._stay_us[: len(self._waiting)]
 
     def insert(self, waiting: Waiting, key: Key) -> int:
         """Put a job at its place and return the position."""
@@ -83,7 +92,7 @@ class Queue:
         self._waiting.insert(position, waiting)
         self._by_id[waiting.job.id] = waiting
         self._shape[position] = waiting.shape
-        self._high_us[position] = waiting.forecast.high_us
+        self._stay_us[position] = waiting.stay_us
         return position
 
     def remove(self, job_id: str) -> Waiting:
@@ -92,7 +101,7 @@ class Queue:
         count = len(self._waiting)
         del self._waiting[position]
         del self._ranks[position]
-        for array in (self._shape, self._high_us):
+        for array in (self._shape, self._stay_us):
             array[position : count - 1] = array[position + 1 : count]
         return waiting
 
@@ -112,15 +121,15 @@ class Queue:
         if changed:
             count = len(ranked)
             self._shape[:count] = [w.shape for w in self._waiting]
-            self._high_us[:count] = [w.forecast.high_us for w in self._waiting]
+            self._stay_us[:count] = [w.stay_us for w in self._waiting]
         return changed
 
     def _make_room(self, position: int) -> None:
         count = len(self._waiting)
         if count == len(self._shape):
             self._shape = np.concatenate((self._shape, np.zeros_like(self._shape)))
-            self._high_us = np.concatenate((self._high_us, np.zeros_like(self._high_us)))
-        for array in (self._shape, self._high_us):
+            self._stay_us = np.concatenate((self._stay_us, np.zeros_like(self._stay_us)))
+        for array in (self._shape, self._stay_us):
             array[position + 1 : count + 1] = array[position:count]
 
 

@@ -14,6 +14,15 @@ from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.views import Forecast
 
 NEVER_US = 1 << 60
+"""An end that nobody knows."""
+FOREVER_US = NEVER_US + 1
+"""Past every end, the unknown ones too."""
+_DEAD_US = NEVER_US + 2
+
+
+def after_us(now_us: int, duration_us: int) -> int:
+    """When something of that length is over: past everything if the length is unknown."""
+    return min(now_us + duration_us, FOREVER_US)
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +138,7 @@ class Runs:
         self.sharing.pop(job_id, None)
         self.elastic.pop(job_id, None)
         first, last = run.rows
-        self._rows.end_us[first:last] = NEVER_US
+        self._rows.end_us[first:last] = _DEAD_US
         self._rows.dead += last - first
         if self._rows.dead > 256 and self._rows.dead * 2 > self._rows.count:
             self._compact()
@@ -152,9 +161,9 @@ class Runs:
         return late
 
     def nth_card_free_us(self, n: int) -> int:
-        """When the n-th card held whole comes free (NEVER_US if there are not that many)."""
+        """When the n-th card held whole comes free (later than NEVER_US if there are not that many)."""
         if n > self._rows.count:
-            return NEVER_US
+            return FOREVER_US
         return int(np.partition(self._rows.end_us[: self._rows.count], n - 1)[n - 1])
 
     def cards_free_by(self, at_us: int) -> int:
@@ -169,7 +178,9 @@ class Runs:
                            (rows.cpu_milli[due], rows.memory_bytes[due]) if self.any_node_rows else None)  # fmt: skip
         for run in self.sharing.values():
             if run.end_us <= at_us:
-                space.give_back(run.job, run.placement)
+                for part in run.placement.parts:
+                    if run.job.groups[part.request_index][0].share is not None:  # the rest has rows
+                        space.give_back_part(run.job, part)
 
     def _add_rows(self, run: Run, nodes: Ints, cards: Ints, group: int) -> None:
         request = run.job.groups[group][0]

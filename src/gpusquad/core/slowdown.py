@@ -24,14 +24,14 @@ def spoiled_promise(state: State, job: Job, placement: Placement, until_us: int)
     if rate is None or not promises or not job.has_shares:
         return None
     own_end_us = _stretched(state.now_us, until_us, 1.0, _slowest(state, rate, job, placement, without=None))
-    found = _between(promises, until_us, own_end_us, placement)
+    found = promise_between(promises, until_us, own_end_us, placement)
     for neighbour in _neighbours(state, job, placement):
         if found is not None:
             break
         before = _slowest(state, rate, neighbour.job, neighbour.placement, without=job)
         after = _slowest(state, rate, neighbour.job, neighbour.placement, without=None)
         slowed_us = _stretched(state.now_us, neighbour.end_us, before, after)
-        found = _between(promises, neighbour.end_us, slowed_us, neighbour.placement)
+        found = promise_between(promises, neighbour.end_us, slowed_us, neighbour.placement)
     return found
 
 
@@ -40,7 +40,7 @@ def _stretched(now_us: int, end_us: int, before: float, after: float) -> int:
     return min(now_us + round(max(0, end_us - now_us) * before / after), NEVER_US)
 
 
-def _between(promises: list[Promise], end_us: int, slowed_us: int, placement: Placement) -> Promise | None:
+def promise_between(promises: list[Promise], end_us: int, slowed_us: int, placement: Placement) -> Promise | None:
     """A promise that begins after the old end and before the new one, on nodes this gang holds."""
     nodes = set(placement.all_nodes())
     for promise in promises:

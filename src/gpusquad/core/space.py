@@ -98,6 +98,8 @@ class Space:
         self.node_cpu_free = fixed.node_cpu.copy()
         self.node_memory_free = fixed.node_memory.copy()
         self.idle_total = int(self.node_idle.sum())
+        self.all_well = True
+        """No card lost, no node drained."""
         self.card_load = np.zeros(len(fixed.card_ids))
         self.sharers: dict[int, tuple[Job, ...]] = {}
         self._forget_rooms()
@@ -110,6 +112,7 @@ class Space:
                      "node_idle", "node_cpu_free", "node_memory_free", "card_load"):  # fmt: skip
             setattr(other, name, getattr(self, name).copy())
         other.idle_total = self.idle_total
+        other.all_well = self.all_well
         other.sharers = dict(self.sharers)
         other._forget_rooms()
         return other
@@ -234,9 +237,7 @@ class Space:
             self.card_memory_free[cards] = 0
             self.card_sm_free[cards] = 0
             self.card_slots_free[cards] = 0
-            self.card_idle[cards] = False
-            np.subtract.at(self.node_idle, self.fixed.card_node[cards], 1)
-            self.idle_total -= len(cards)
+            self._set_idle(cards, False)
         self._change_node(request, part.nodes, -1)
 
     def give_back_part(self, job: Job, part: Part) -> None:
@@ -271,6 +272,7 @@ class Space:
             np.minimum(mine, getattr(other, name), out=mine)
         self.card_ok &= other.card_ok
         self.node_up &= other.node_up
+        self._note_health()
         self.card_idle &= other.card_idle
         fixed = self.fixed
         self.node_idle = np.bincount(fixed.card_node, weights=self.card_idle, minlength=len(self.node_up)).astype(np.int64)
@@ -281,12 +283,14 @@ class Space:
         """A card is lost or comes back. What runs there is ended by the caller."""
         one = np.array([card], dtype=np.int64)
         self.card_ok[card] = ok
+        self._note_health()
         self._set_idle(one, self.card_slots_free[one] == MAX_SHARERS)
         self._changed.append(self.fixed.card_node[one])
 
     def set_node_up(self, node: int, up: bool) -> None:
         """A node takes new work or does not; what runs there runs on."""
         self.node_up[node] = up
+        self._note_health()
         first = int(self.fixed.node_first[node])
         cards = np.arange(first, first + int(self.fixed.node_cards[node]))
         self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
@@ -296,6 +300,24 @@ class Space:
         """Nothing new may go to these nodes (in a copy: they are promised elsewhere)."""
         for node in nodes:
             self.set_node_up(int(node), False)
+
+    def holds(self, job: Job, placement: Placement) -> bool:
+        """Whether the gang fits on exactly these cards."""
+        after = self.copy()
+        for part in placement.parts:
+            if job.groups[part.request_index][0].share is None and not after.card_idle[part.cards.ravel()].all():
+                return False
+            after.take_part(job, part)
+        nodes, cards = placement.all_nodes(), placement.all_cards()
+        return bool(
+            self.node_up[nodes].all() and self.card_ok[cards].all()
+            and (after.card_memory_free[cards] >= 0).all() and (after.card_sm_free[cards] >= 0).all()
+            and (after.card_slots_free[cards] >= 0).all()
+            and (after.node_cpu_free[nodes] >= 0).all() and (after.node_memory_free[nodes] >= 0).all()
+        )  # fmt: skip
+
+    def _note_health(self) -> None:
+        self.all_well = bool(self.card_ok.all() and self.node_up.all())
 
     def _change_shares(self, request: Request, cards: Ints, sign: int) -> None:
         share = request.share
@@ -324,9 +346,14 @@ class Space:
 
     def _set_idle(self, cards: Ints, idle: bool | NDArray[np.bool_]) -> None:
         """Idle means: healthy, on a node that takes work, and nobody on it."""
-        fixed = self.fixed
-        nodes = fixed.card_node[cards]
+        nodes = self.fixed.card_node[cards]
         before = self.card_idle[cards]
+        if isinstance(idle, bool) and self.all_well and before.all() != idle and not (idle and before.any()):
+            # Most often all of them change and none is lost or drained.
+            self.card_idle[cards] = idle
+            np.add.at(self.node_idle, nodes, 1 if idle else -1)
+            self.idle_total += len(cards) if idle else -len(cards)
+            return
         after = self.card_ok[cards] & self.node_up[nodes] & idle
         self.card_idle[cards] = after
         step = after.astype(np.int64) - before

@@ -126,7 +126,10 @@ class State:
         """A gang starts. Its capacity is taken from the space by the caller's trial."""
         self.dequeue(waiting.job.id)
         forecast = waiting.forecast
-        run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + forecast.mid_us, NEVER_US),
+        mid_us = forecast.mid_us
+        if waiting.job.is_elastic:
+            mid_us = mid_us * waiting.job.tasks // tasks_in(placement)
+        run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions)  # fmt: skip
         self.runs.add(run)
@@ -145,7 +148,9 @@ class State:
     def requeue(self, run: Run, kept_us: int, preempted: bool) -> Waiting:
         """Runs again later, with its request time and what its checkpoint kept."""
         served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
-        left = Forecast(max(1, run.forecast.mid_us - kept_us), max(1, run.forecast.high_us - kept_us), run.forecast.source)
+        # A first restart adds its time; later ones are in the forecast already.
+        less_us = kept_us - (run.job.checkpoint.restart_us if run.attempt == 0 else 0)
+        left = Forecast(max(1, run.forecast.mid_us - less_us), max(1, run.forecast.high_us - less_us), run.forecast.source)
         return self.enqueue(run.job, left if run.forecast is not UNKNOWN else UNKNOWN, attempt=run.attempt + 1,
                             kept_us=run.kept_us + kept_us, served_gpu_us=served,
                             preemptions=run.preemptions + preempted, sequence=run.sequence)  # fmt: skip
@@ -210,8 +215,13 @@ class State:
 
     def try_place(self, space: Space, job: Job) -> Placement | Refusal:
         """Ask the place policy; what it places is taken from that space."""
-        trial = Trial(space, job, self.policies.demand, elastic_counts(job, space) if job.is_elastic else None)
-        return self.policies.place.propose(job, trial)
+        propose, demand = self.policies.place.propose, self.policies.demand
+        if not job.is_elastic:
+            return propose(job, Trial(space, job, demand))
+        placement = propose(job, Trial(space, job, demand, elastic_counts(job, space)))
+        if isinstance(placement, Placement):
+            return placement
+        return propose(job, Trial(space, job, demand, [low for low, _ in job.bounds]))
 
     def can_ever_run(self, job: Job) -> bool:
         """Whether the configured cluster, all healthy and empty, could hold the gang."""
@@ -228,6 +238,10 @@ class State:
 
 def cards_of(placement: Placement) -> int:
     return sum(part.cards.size for part in placement.parts)
+
+
+def tasks_in(placement: Placement) -> int:
+    return sum(len(part.nodes) for part in placement.parts)
 
 
 def elastic_counts(job: Job, space: Space) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusquad.core.runs import NEVER_US, Runs
+from gpusquad.core.runs import FOREVER_US, NEVER_US, Runs
 from gpusquad.core.space import Space
 from gpusquad.model.cluster import Window
 from gpusquad.model.job import Job
@@ -84,18 +84,21 @@ class Timeline:
             free.hide(np.array(self.closed_nodes(start_us, end_us), dtype=np.int64))
 
     def instants(self, now_us: int) -> list[int]:
-        """When capacity may grow: predicted ends, ends of promises and of windows."""
+        """When capacity may grow: predicted ends (who is due and still runs: just after now), ends of promises and
+        of windows. NEVER_US stands for ends that nobody knows."""
         times = {end_us for end_us, _, _ in self.runs.ends}
         times.update(p.end_us for p in self.promises.values())
         times.update(w.end_us for w in self.windows if w.end_us is not None)
-        return sorted(t for t in times if now_us < t < NEVER_US)
+        return sorted({max(t, now_us + 1) for t in times if t <= NEVER_US})
 
     def first_fit_alone(self, job: Job, now_us: int, hint_us: int | None = None) -> int:
-        """The first instant at which the gang fits if nobody else were promised anything (NEVER_US: none known)."""
+        """The first instant at which the gang fits if nobody else were promised anything (after NEVER_US: none)."""
         if self.counting_is_enough(job):
             return self._first_fit_by_count(job, now_us)
         ends = self.runs.ends
         low, high = bisect_right(ends, (now_us, _LAST)), len(ends)
+        if low and self._fits_at(job, now_us):
+            return now_us + 1
         if hint_us is not None:
             # The last answer is most often still right: look there and just before it first.
             guess = bisect_right(ends, (hint_us, _LAST)) - 1
@@ -109,15 +112,20 @@ class Timeline:
                 high = middle
             else:
                 low = middle + 1
-        return ends[low][0] if low < len(ends) else NEVER_US
+        return ends[low][0] if low < len(ends) else FOREVER_US
 
     def _fits_at(self, job: Job, at_us: int) -> bool:
         return self.space_at(at_us).fits(job)
 
     def counting_is_enough(self, job: Job) -> bool:
         """One idle card a task is all it needs, and cards come free one run at a time."""
-        return not self.runs.sharing and not self.runs.any_node_rows and all(r.counts_decide for r, _ in job.groups)
+        return (
+            self.space.all_well
+            and not self.runs.sharing
+            and not self.runs.any_node_rows
+            and all(request.counts_decide for request, _ in job.groups)
+        )
 
     def _first_fit_by_count(self, job: Job, now_us: int) -> int:
-        missing = job.gpus - self.space.idle_total
-        return now_us if missing <= 0 else max(now_us, self.runs.nth_card_free_us(missing))
+        missing = job.gang.least_gpus - self.space.idle_total
+        return now_us if missing <= 0 else max(now_us + 1, self.runs.nth_card_free_us(missing))

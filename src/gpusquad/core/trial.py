@@ -130,8 +130,15 @@ def _groups(job: Job, counts: Sequence[int] | None) -> tuple[Group, ...]:
     counts = [count for _, count in job.groups] if counts is None else counts
     groups = [Group(i, request, counts[i]) for i, (request, _) in enumerate(job.groups) if counts[i] > 0]
     if len(groups) > 1:
-        groups.sort(key=lambda g: (-_gpu_memory(g.request), -g.request.gpus, -g.request.cpu_milli, g.index))
+        groups.sort(key=_hardest_first)
     return tuple(groups)
+
+
+def _hardest_first(group: Group) -> tuple:
+    """Who needs a certain card or model goes before who takes any; then the largest GPU-memory demand."""
+    request = group.request
+    return (request.card is None, not request.gpu_models, -_gpu_memory(request), -request.gpus, -request.cpu_milli,
+            group.index)  # fmt: skip
 
 
 def _gpu_memory(request: Request) -> int:

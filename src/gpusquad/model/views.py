@@ -121,7 +121,7 @@ class Trial(Protocol):
     space: SpaceView
     job: Job
     groups: tuple[Group, ...]
-    """Largest GPU-memory demand first."""
+    """Who needs a certain card or model first, then the largest GPU-memory demand."""
     demand: Sequence[tuple[Request, float]]
     """What tasks usually ask for here, with weights: fragmentation is measured against it."""
 
