@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
 from gpusquad.cli._console import output
 from gpusquad.cli._simulation import Work

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpusquad.cli._console import output
+from gpusquad.cli._simulation import SHARING
 from gpusquad.core.cycle import cycle
 from gpusquad.core.explain import Eta, copy_state, position, when, why
 from gpusquad.core.snapshot import load_snapshot
@@ -21,6 +22,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import Reason
 from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.sim.slowdown import load_slowdown
 
 MOST_CARDS = 8
 
@@ -48,7 +50,9 @@ class Replayed:
 
 def load(path: Path, most: int) -> Replayed:
     """Load, decide on a copy, explain."""
-    state = load_snapshot(_read(path))
+    data = _read(path)
+    sharing = data.pop(SHARING, None) if isinstance(data, dict) else None
+    state = load_snapshot(data, None if sharing is None else load_slowdown(sharing, f"snapshot.{SHARING}"))
     after = copy_state(state)
     decisions = cycle(after, after.now_us)
     ids = [waiting.job.id for waiting in after.queue]
@@ -149,7 +153,7 @@ def _table(title: str, *heads: str) -> Table:
 def _starts(eta: Eta, now_us: int) -> str:
     """A promise where there is one, else a forecast, else nothing."""
     if eta.promised_us is not None:
-        return f"by {show_us(eta.promised_us - now_us)} from now"
+        return f"promised in {show_us(eta.promised_us - now_us)}"
     if eta.start_us is None:
         return "not known"
     soon, late = show_us(eta.start_us - now_us), show_us((eta.high_us or eta.start_us) - now_us)

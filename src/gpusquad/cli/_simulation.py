@@ -12,19 +12,23 @@ from gpusquad.cli._choices import Choice
 from gpusquad.cli._console import progress
 from gpusquad.cli._estimates import Believed, Kind, believe
 from gpusquad.core.ports import Event
+from gpusquad.core.snapshot import dump_snapshot
 from gpusquad.core.state import State
 from gpusquad.model.cluster import Cluster, Window
 from gpusquad.model.errors import Invalid
-from gpusquad.model.units import US_PER_S
+from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.sim.clusters import load_cluster
-from gpusquad.sim.colocation import load_pairs
+from gpusquad.sim.colocation import PairTable, load_pairs
 from gpusquad.sim.engine import Rate
 from gpusquad.sim.fill import demand_of
 from gpusquad.sim.incidents import load_incidents
 from gpusquad.sim.outcome import Result
 from gpusquad.sim.simulator import EventOrder, Scenario, simulate
-from gpusquad.sim.slowdown import by_pairs, by_profile
+from gpusquad.sim.slowdown import by_pairs, by_profile, save_slowdown
 from gpusquad.sim.traces import Trace, TraceJob, read
+
+SHARING = "sharing"
+"""Stands beside the snapshot in its file: how jobs on one card slow each other."""
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Work:
     windows: tuple[Window, ...]
     incidents: Sequence[tuple[int, Event]] = ()
     rate: Rate | None = None
+    pairs: PairTable | None = None
     slowed_by: str = ""
     believed: Believed = field(default_factory=lambda: Believed("exact", ""))
 
@@ -59,7 +64,8 @@ class Work:
     def slow_by(self, pairs: Path | None, gpu: str) -> None:
         """Only shared cards slow anybody, so only traces with shares need to know how."""
         if pairs is not None:
-            self.rate, self.slowed_by = by_pairs(load_pairs(pairs, gpu)), f"pairs measured on {gpu}"
+            self.pairs = load_pairs(pairs, gpu)
+            self.rate, self.slowed_by = by_pairs(self.pairs), f"pairs measured on {gpu}"
         elif any(trace.job.has_shares for trace in self.jobs):
             self.rate, self.slowed_by = by_profile, "the jobs' profiles"
 
@@ -87,14 +93,17 @@ class Shot:
             raise Invalid("dump", "goes with one run", "leave out --compare")
         return Shot(path, round(at_s * US_PER_S))
 
-    def take(self, state: State, now_us: int) -> None:
-        from gpusquad.core.snapshot import dump_snapshot
-
-        if not self.taken and now_us >= self.at_us:
-            self.taken = True
-            state.now_us = now_us
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(dump_snapshot(state)), encoding="utf-8")
+    def take(self, state: State, now_us: int, work: Work) -> None:
+        if self.taken or now_us < self.at_us:
+            return
+        self.taken = True
+        state.now_us = now_us
+        saved = dump_snapshot(state)
+        if work.rate is not None:
+            here = [trace for trace in work.jobs if trace.job.id in state.queue or trace.job.id in state.runs]
+            saved[SHARING] = save_slowdown(work.pairs, here)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(saved), encoding="utf-8")
 
 
 def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Shot | None) -> list[Result]:
@@ -102,9 +111,7 @@ def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Sho
     results = [_run_one(work, choice, event_order, shot) for choice in wanted]
     if shot is not None and not shot.taken:
         last_s = max(results[0].samples.at_us, default=0) / US_PER_S
-        raise Invalid(
-            "dump-at", f"nothing was decided after {shot.at_us / US_PER_S:g} s", f"the last was at {last_s:g} s"
-        )
+        raise Invalid("dump-at", f"nothing was decided after {show_us(shot.at_us)}", f"the last was at {last_s:.0f} s")
     return results
 
 
@@ -114,7 +121,7 @@ def _run_one(work: Work, choice: Choice, event_order: EventOrder, shot: Shot | N
         cluster=work.cluster, jobs=work.jobs, forecast=forecast, learn=learn, label=choice.label,
         policies=replace(choice.policies, demand=tuple(demand_of(trace.job for trace in work.jobs))),
         windows=work.windows, rate=work.rate, incidents=work.incidents, event_order=event_order,
-        before_cycle=shot.take if shot else None,
+        before_cycle=(lambda state, now_us: shot.take(state, now_us, work)) if shot else None,
     )  # fmt: skip
     with progress(choice.label, len(work.jobs)) as advance:
         result = simulate(scenario, advance)

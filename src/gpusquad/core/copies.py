@@ -55,5 +55,3 @@ def _copy_accounts(accounts: Accounts) -> Accounts:
     other.held = {name: replace(held) for name, held in accounts.held.items()}
     other.lane_gpus = dict(accounts.lane_gpus)
     return other
-
-

@@ -37,6 +37,7 @@ def open_windows(state: State) -> None:
     over = [w for w in windows if w.end_us is not None and w.end_us <= state.now_us]
     if over:
         state.timeline.windows = [w for w in windows if w not in over]
+        state.brighter = True
         state.unsettle()
 
 

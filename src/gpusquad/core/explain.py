@@ -11,7 +11,7 @@ from gpusquad.core.cycle import cycle
 from gpusquad.core.forecast import Eta, WhatIf, what_if, when
 from gpusquad.core.never import refusal, why_never
 from gpusquad.core.queue import Waiting
-from gpusquad.core.runs import NEVER_US
+from gpusquad.core.runs import NEVER_US, after_us
 from gpusquad.core.scenes import listed
 from gpusquad.core.shortages import shortages
 from gpusquad.core.state import State
@@ -31,7 +31,7 @@ def why(state: State, job_id: str) -> list[Reason]:
     if job_id not in after.queue:
         return []
     waiting = after.queue[job_id]
-    until_us = min(after.now_us + waiting.forecast.high_us, NEVER_US)
+    until_us = after_us(after.now_us, waiting.stay_us)
     short = shortages(after, waiting.job, until_us)
     reasons = [*_over_limits(after, waiting.job), *short]
     if not short:
@@ -114,7 +114,7 @@ def _starts_without(state: State, job_id: str, dropped: Collection[str]) -> bool
 def _reservation(state: State, waiting: Waiting, who: list[str]) -> Reason:
     promises = sorted((state.timeline.promises[name] for name in who), key=lambda p: p.start_us)
     ahead_us = max(0, promises[0].start_us - state.now_us)
-    runs_us = waiting.forecast.high_us
+    runs_us = waiting.stay_us
     told = listed(f"{p.job.id} (promised in {show_us(p.start_us - state.now_us)})" for p in promises)
     long = "its run time is not known" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
     return Reason(
@@ -163,4 +163,3 @@ class _Asked:
 
     def candidates(self, by: str) -> Iterator[Job]:
         yield from [job for job in self.in_order() if job.id not in self._state.timeline.promises]
-

@@ -101,7 +101,8 @@ class Replay:
         self._versions: dict[str, int] = {}
         """How often a gang's end was worked out: only the last one stands."""
         self.first = self._decide(state.now_us)
-        self.promised = {name: promise.first_us for name, promise in self.state.timeline.promises.items()}
+        promises = self.state.timeline.promises.items()
+        self.promised = {name: promise.first_us for name, promise in promises if promise.first_us < NEVER_US}
         """By the first cycle."""
         for run in self.state.runs.by_id.values():
             if run.job.id not in self._versions:

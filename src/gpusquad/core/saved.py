@@ -101,6 +101,8 @@ class Snapshot:
     settled: bool
     brighter: bool
     any_node_rows: bool
+    with_rate: bool
+    """A rate function had a say. Being code, it is not dumped: who loads brings it, or decides without."""
     why_moved: str
     cluster: Cluster
     windows: tuple[Window, ...]

@@ -21,6 +21,7 @@ from gpusquad.core.saved import (
     SavedWaiting,
     Snapshot,
 )
+from gpusquad.core.slowdown import Rate
 from gpusquad.core.state import State
 from gpusquad.core.timeline import Promise
 from gpusquad.model.errors import Invalid
@@ -37,7 +38,8 @@ def dump_snapshot(state: State) -> dict:
     return to_plain(Snapshot(
         version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.settled,
         brighter=state.brighter,
-        any_node_rows=state.runs.any_node_rows, why_moved=state.why_moved,
+        any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
+        why_moved=state.why_moved,
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
@@ -51,14 +53,14 @@ def dump_snapshot(state: State) -> dict:
     ))  # fmt: skip
 
 
-def load_snapshot(data: dict) -> State:
-    """A state that decides as the dumped one would have."""
+def load_snapshot(data: dict, rate: Rate | None = None) -> State:
+    """A state that decides as the dumped one would have, given the rate function it had."""
     if not isinstance(data, dict) or "version" not in data:
         raise Invalid("snapshot.version", "is missing", "this is no snapshot")
     if data["version"] != VERSION:
         raise Invalid("snapshot.version", f"{data['version']!r} is not known", f"this program reads version {VERSION}")
     saved = from_plain(Snapshot, data, "snapshot")
-    state = State(saved.cluster, _load_policies(saved.policies), saved.windows)
+    state = State(saved.cluster, _load_policies(saved.policies), saved.windows, rate)
     load_runs(state, saved)
     load_health(state, saved)
     load_queue(state, saved)

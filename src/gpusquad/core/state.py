@@ -128,7 +128,7 @@ class State:
         forecast = waiting.forecast
         mid_us = forecast.mid_us
         if waiting.job.is_elastic:
-            mid_us = mid_us * waiting.job.tasks // tasks_in(placement)
+            mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a promise may count on it
         run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions)  # fmt: skip

@@ -95,6 +95,8 @@ class Timeline:
         """The first instant at which the gang fits if nobody else were promised anything (after NEVER_US: none)."""
         if self.counting_is_enough(job):
             return self._first_fit_by_count(job, now_us)
+        if self.space.fits(job):
+            return now_us  # it waits for a window or for others' promises, not for cards
         ends = self.runs.ends
         low, high = bisect_right(ends, (now_us, _LAST)), len(ends)
         if low and self._fits_at(job, now_us):

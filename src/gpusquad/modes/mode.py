@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpusquad.core.accounts import Tenant
@@ -21,7 +21,7 @@ class Mode:
     place: str = "binpack"
     divide: str = "equal"
     """How a shared card is divided over time. Kept for the kernel tier; the cluster tier does not use it."""
-    preemption: Preemption = Preemption()
+    preemption: Preemption = field(default_factory=Preemption)
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     tenants: tuple[Tenant, ...] = ()
 

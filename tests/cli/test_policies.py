@@ -1,0 +1,50 @@
+"""``gpusquad policies`` and what stands around the verbs."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import gpusquad
+from gpusquad import registry
+from gpusquad.cli import app
+from gpusquad.modes import mode_names
+
+
+def run(*arguments: str, code: int = 0):
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_every_policy_is_listed_with_its_summary_and_parameters():
+    shown = run("policies").stdout
+    for one in registry.describe():
+        assert one.name in shown
+        assert one.summary, f"{one.kind} {one.name} has no docstring"
+    assert "backfill=order (order | shortest)" in shown
+    assert all(mode in shown for mode in mode_names())
+
+
+def test_json_has_the_same():
+    data = json.loads(run("policies", "--json").stdout)
+    assert {(p["kind"], p["name"]) for p in data["policies"]} == {(d.kind, d.name) for d in registry.describe()}
+    easy = next(p for p in data["policies"] if p["name"] == "easy")
+    assert {"name": "reservations", "type": "int", "default": 1} in easy["parameters"]
+    assert [mode["name"] for mode in data["modes"]] == mode_names()
+
+
+@pytest.mark.parametrize("kind", ["order", "plan", "place", "predictor", "reader", "mode"])
+def test_one_kind_alone(kind):
+    data = json.loads(run("policies", kind, "--json").stdout)
+    assert {p["kind"] for p in data["policies"]} == ({kind} if kind != "mode" else set())
+    assert bool(data["modes"]) == (kind == "mode")
+
+
+def test_a_kind_that_is_none():
+    assert "unknown kind 'oder'" in run("policies", "oder", code=2).stderr
+
+
+def test_version_and_help():
+    assert gpusquad.__version__ in run("--version").stdout
+    assert "simulate" in run("--help").stdout

@@ -1,0 +1,44 @@
+"""What the README tells people to type works."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+_BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def runnable() -> list[list[str]]:
+    """Blocks in which every line is a gpusquad command. Others (make, bench) are told, not run, here."""
+    blocks = [_commands(body) for body in _BLOCK.findall(README.read_text(encoding="utf-8"))]
+    return [block for block in blocks if block and all(_is_ours(line) for line in block)]
+
+
+def _commands(body: str) -> list[str]:
+    joined = body.replace("\\\n", " ")
+    return [line.removeprefix("$ ").strip() for line in joined.splitlines() if line.strip()]
+
+
+def _is_ours(line: str) -> bool:
+    return line.startswith(("gpusquad ", ".venv/bin/gpusquad "))
+
+
+def test_the_readme_has_commands_to_run():
+    assert len(runnable()) >= 3
+
+
+@pytest.mark.parametrize("block", runnable(), ids=lambda block: block[0].partition("#")[0].strip())
+def test_commands_of_the_readme(block, tmp_path, repository):
+    shutil.copytree(repository / "examples", tmp_path / "examples")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for line in block:
+        command = shlex.split(line, comments=True)
+        command[0] = "gpusquad"
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
