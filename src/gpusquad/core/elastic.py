@@ -39,8 +39,7 @@ def apply_shrink(state: State, job_id: str) -> None:
     state.space.take(run.job, placement)
     _swap(state, run, placement)
     run.shrinks_to = None
-    state.brighter = True
-    state.unsettle()
+    state.remake_promises(f"{job_id} runs on fewer tasks")
 
 
 def _grow(state: State, run: Run) -> Iterator[Decision]:
