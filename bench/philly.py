@@ -15,9 +15,13 @@ SEED = 7
 
 def gpus_2500() -> Cluster:
     """312 nodes of eight cards and one of four."""
-    return Cluster(tuple(
-        Node(f"n{n}", tuple(Card(f"n{n}/{c}") for c in range(8 if n < 312 else 4)), 128_000, 2048 * GIB) for n in range(313)
-    ))  # fmt: skip
+    sizes = [8] * 312 + [4]
+    return Cluster(
+        tuple(
+            Node(f"n{n}", tuple(Card(f"n{n}/{c}") for c in range(size)), 128_000, 2048 * GIB)
+            for n, size in enumerate(sizes)
+        )
+    )
 
 
 def resample(count: int, gpus: int, seed: int = SEED) -> list[TraceJob]:

@@ -361,3 +361,18 @@ def test_when_the_head_is_taken_back_those_behind_it_move_up():
     driver.decide(0)
     driver.apply(1, Cancelled("head"))
     assert [decision.job_id for decision in driver.decide(1)] == ["next"]
+
+
+@pytest.mark.parametrize("plan", ["none", *PROMISING])
+def test_who_is_short_enough_before_maintenance_does_not_let_in_who_is_not(plan: str):
+    windows = (Window("now", ("n1",), 0, 100 * S), Window("soon", ("n0",), 10 * S, 20 * S))
+    jobs = (gang("short", 1, 5), gang("long", 1, 15))
+    assert starts_s(Load(grid("2x2"), jobs, windows).run(plan)) == {"short": 0, "long": 20}
+
+
+@pytest.mark.parametrize("plan", PROMISING)
+def test_who_waits_for_nothing_but_maintenance_holds_a_promise(plan: str):
+    """Nothing runs and all cards are idle: only the window is in the way."""
+    job = asks("j", Request(gpus=1, cpu_milli=1000), 10, 5)
+    result = Load(grid("1x1"), (job,), (Window("w", ("n0",), 0, 100 * S),)).run(plan)
+    assert result.outcomes[0].promised_us == result.outcomes[0].started_us == 100 * S

@@ -78,7 +78,7 @@ class Board:
         return True
 
     def start_claims(self) -> None:
-        """Those for whom others left go before everybody; who still does not fit when all have left gives up the claim."""
+        """Those for whom others left go before everybody; who does not fit when all have left gives up."""
         state = self.state
         for job_id in list(state.claims):
             if not self.start(state.queue[job_id].job) and not any(run.leaving for run in state.runs.by_id.values()):

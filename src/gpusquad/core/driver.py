@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from gpusquad.core.cycle import cycle
 from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.never import refusal
-from gpusquad.core.ports import CardChanged, Cancelled, Ended, Event, NodeChanged, Resized, Slowed, Submitted
+from gpusquad.core.ports import Cancelled, CardChanged, Ended, Event, NodeChanged, Resized, Slowed, Submitted
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
@@ -58,7 +58,7 @@ class Driver:
         return decisions
 
     def next_wake_us(self) -> int:
-        """When to decide again even if nothing happens: a prediction runs out, a promise is due, a loan is called in."""
+        """When to decide again even if nothing happens: a prediction runs out, a loan is called in."""
         state = self.state
         wake = state.runs.limits[0][0] if state.runs.limits else NEVER_US
         if len(state.queue):

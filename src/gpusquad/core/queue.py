@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -111,7 +112,7 @@ class Queue:
     def resort(self, key: Key) -> bool:
         """Rank everybody anew; says whether the order changed."""
         ranked = [(rank_of(w, key), w) for w in self._waiting]
-        changed = any(a[0] > b[0] for a, b in zip(ranked, ranked[1:], strict=False))
+        changed = any(a[0] > b[0] for a, b in pairwise(ranked))
         if changed:
             ranked.sort(key=lambda pair: pair[0])
         self._ranks = [rank for rank, _ in ranked]

@@ -1,4 +1,4 @@
-"""Who runs, until when, and what that frees: rows in arrays, so that a future instant is a few array operations away."""
+"""Who runs, until when, and what that frees: rows in arrays, so that the future is a few operations away."""
 
 from __future__ import annotations
 

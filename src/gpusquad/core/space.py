@@ -136,7 +136,9 @@ class Space:
         gang = job.gang
         if len(gang.groups) == 1:
             return self.total_room(gang.groups[0][0]) >= gang.bounds[0][0]
-        return all(self.total_room(request) >= low for (request, _), (low, _) in zip(gang.groups, gang.bounds, strict=True))
+        return all(
+            self.total_room(request) >= low for (request, _), (low, _) in zip(gang.groups, gang.bounds, strict=True)
+        )
 
     def card_room(self, request: Request, cards: Ints | slice = slice(None)) -> Ints:
         """How many tasks asking for that share each of these cards has room for."""
@@ -275,7 +277,9 @@ class Space:
         self._note_health()
         self.card_idle &= other.card_idle
         fixed = self.fixed
-        self.node_idle = np.bincount(fixed.card_node, weights=self.card_idle, minlength=len(self.node_up)).astype(np.int64)
+        self.node_idle = np.bincount(fixed.card_node, weights=self.card_idle, minlength=len(self.node_up)).astype(
+            np.int64
+        )
         self.idle_total = int(self.node_idle.sum())
         self._forget_rooms()
 

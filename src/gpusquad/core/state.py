@@ -1,4 +1,4 @@
-"""The scheduler's knowledge: capacity, who runs, who waits, who was promised what. Changed by events and by the cycle."""
+"""The scheduler's knowledge: capacity, who runs, who waits, who was promised what. Events and the cycle change it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,9 @@ class State:
         served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
         # A first restart adds its time; later ones are in the forecast already.
         less_us = kept_us - (run.job.checkpoint.restart_us if run.attempt == 0 else 0)
-        left = Forecast(max(1, run.forecast.mid_us - less_us), max(1, run.forecast.high_us - less_us), run.forecast.source)
+        left = Forecast(
+            max(1, run.forecast.mid_us - less_us), max(1, run.forecast.high_us - less_us), run.forecast.source
+        )
         return self.enqueue(run.job, left if run.forecast is not UNKNOWN else UNKNOWN, attempt=run.attempt + 1,
                             kept_us=run.kept_us + kept_us, served_gpu_us=served,
                             preemptions=run.preemptions + preempted, sequence=run.sequence)  # fmt: skip
@@ -192,7 +194,11 @@ class State:
         promises = self.timeline.promises
         if not promises:
             return
-        behind = [i for i in promises if i not in self.claims and i in self.queue and self.queue.position(self.queue[i]) > position]
+        behind = [
+            i
+            for i in promises
+            if i not in self.claims and i in self.queue and self.queue.position(self.queue[i]) > position
+        ]
         for job_id in behind:
             del promises[job_id]
         if behind:

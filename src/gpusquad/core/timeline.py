@@ -76,7 +76,7 @@ class Timeline:
         index = self.space.fixed.node_index
         return sorted({
             index[name] for window in self.windows for name in window.nodes
-            if name in index and window.start_us < end_us and start_us < (NEVER_US if window.end_us is None else window.end_us)
+            if name in index and window.start_us < end_us and (window.end_us is None or start_us < window.end_us)
         })  # fmt: skip
 
     def _close_windows(self, free: Space, start_us: int, end_us: int) -> None:

@@ -82,7 +82,9 @@ class Trial:
             cards = self.space.fixed.node_first[per_task].reshape(-1, 1)
         else:
             idle_cards_of, request = self.space.idle_cards_of, group.request
-            chosen = [idle_cards_of(n, request)[: k * gpus] for n, k in zip(nodes.tolist(), tasks.tolist(), strict=True)]
+            chosen = [
+                idle_cards_of(n, request)[: k * gpus] for n, k in zip(nodes.tolist(), tasks.tolist(), strict=True)
+            ]
             cards = (chosen[0] if len(chosen) == 1 else np.concatenate(chosen)).reshape(-1, gpus)
         self.put(group, per_task, cards)
 
@@ -148,4 +150,6 @@ def _gpu_memory(request: Request) -> int:
 def _merged(parts: list[Part]) -> Part:
     if len(parts) == 1:
         return parts[0]
-    return Part(parts[0].request_index, np.concatenate([p.nodes for p in parts]), np.concatenate([p.cards for p in parts]))
+    return Part(
+        parts[0].request_index, np.concatenate([p.nodes for p in parts]), np.concatenate([p.cards for p in parts])
+    )

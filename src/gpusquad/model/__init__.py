@@ -1,1 +1,1 @@
-"""What things are: jobs, requests, cards, nodes, placements, decisions, reasons. Frozen data; imports nothing of ours."""
+"""What things are: jobs, requests, cards, nodes, placements, decisions, reasons. Frozen data."""

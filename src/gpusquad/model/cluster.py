@@ -51,7 +51,10 @@ class Cluster:
     nodes: tuple[Node, ...]
 
     def __post_init__(self) -> None:
-        for kind, ids in (("nodes", [n.id for n in self.nodes]), ("cards", [c.id for n in self.nodes for c in n.cards])):
+        for kind, ids in (
+            ("nodes", [n.id for n in self.nodes]),
+            ("cards", [c.id for n in self.nodes for c in n.cards]),
+        ):
             if len(set(ids)) != len(ids):
                 seen: set[str] = set()
                 twice = next(i for i in ids if i in seen or seen.add(i))
@@ -70,7 +73,9 @@ def grid(text: str) -> Cluster:
     nodes, gpus = int(match[1]), int(match[2])
     if nodes > 1_000_000 or nodes * max(gpus, 1) > 10_000_000:
         raise Invalid("cluster", f"{text!r} is more than ten million cards")
-    return Cluster(tuple(
-        Node(f"n{n}", tuple(Card(f"n{n}/{c}") for c in range(gpus)), 1000 * max(16 * gpus, 16), max(gpus, 1) * 256 * GIB)
-        for n in range(nodes)
-    ))  # fmt: skip
+    cpu_milli, memory_bytes = 16_000 * max(gpus, 1), 256 * GIB * max(gpus, 1)
+    return Cluster(
+        tuple(
+            Node(f"n{n}", tuple(Card(f"n{n}/{c}") for c in range(gpus)), cpu_milli, memory_bytes) for n in range(nodes)
+        )
+    )

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class lazy(Generic[T]):  # noqa: N801 - reads as a decorator
+class lazy(Generic[T]):
     """Kept in the instance's dict under its own name, so the second look finds it there."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:

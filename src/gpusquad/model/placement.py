@@ -41,9 +41,7 @@ class Placement:
 
     def as_lists(self) -> list[dict[str, object]]:
         """Plain data, for dumps and for comparing."""
-        return [
-            {"group": p.request_index, "nodes": p.nodes.tolist(), "cards": p.cards.tolist()} for p in self.parts
-        ]
+        return [{"group": p.request_index, "nodes": p.nodes.tolist(), "cards": p.cards.tolist()} for p in self.parts]
 
     @staticmethod
     def from_lists(rows: list[dict], note: str = "") -> Placement:

@@ -1,4 +1,4 @@
-"""The simulated engine: jobs run in virtual time, slow each other on shared cards, end, and lose work when preempted."""
+"""The simulated engine: jobs run in virtual time, slow each other down, end, and lose work when preempted."""
 
 from __future__ import annotations
 
@@ -139,11 +139,15 @@ class SimEngine:
         solo_left_us = trace.run_us - self._kept_us.get(job.id, 0) + overhead_us
         self._work_on(trace, decision.placement, solo_left_us, overhead_us, now_us)
 
-    def _work_on(self, trace: TraceJob, placement: Placement, solo_left_us: float, overhead_us: int, now_us: int) -> None:
+    def _work_on(
+        self, trace: TraceJob, placement: Placement, solo_left_us: float, overhead_us: int, now_us: int
+    ) -> None:
         job = trace.job
         cards = tuple(placement.all_cards())
         left_us = solo_left_us / _elastic_speed(job, placement)
-        work = Work(trace, placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, placement), overhead_us=overhead_us)
+        work = Work(
+            trace, placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, placement), overhead_us=overhead_us
+        )
         self._working[job.id] = work
         self.busy_milli += work.busy_milli
         self._outcomes[job.id].spans.append(Span(now_us, now_us, cards))

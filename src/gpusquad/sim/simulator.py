@@ -229,5 +229,3 @@ class _Simulation:
             outcomes=[self.outcomes[t.job.id] for t in scenario.jobs], samples=self.samples, cycles=self.driver.cycles,
             wall_s=wall_s, moved_promises=list(self.state.moved), head_delay_us=late,
         )  # fmt: skip
-
-
