@@ -1,4 +1,4 @@
-"""How fast the simulator is: a resampled Philly trace at several sizes, and KTH-SP2 beside pyss where that is at hand"""
+"""How fast the simulator is: Philly resampled to several sizes, and KTH-SP2 beside pyss where that is at hand."""
 
 from __future__ import annotations
 

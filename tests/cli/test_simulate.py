@@ -58,7 +58,7 @@ def test_a_whole_run_in_a_process_of_its_own(sample, tmp_path):
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "estimates: user, every job has an estimate" in done.stdout
+    assert "estimates: user (every job has an estimate)" in done.stdout
     assert "fifo+easy:backfill=shortest+binpack" in done.stdout
     assert report.read_text().startswith("<!doctype html>")
     rows = list(csv.DictReader(jobs.open()))

@@ -46,7 +46,7 @@ def believe(kind: Kind | None, predictor: str, jobs: Sequence[TraceJob]) -> Beli
     if not without:
         return Believed("user", "every job has an estimate")
     return Believed(
-        "exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so the true run times are taken as known"
+        "exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so true run times are taken as known"
     )
 
 

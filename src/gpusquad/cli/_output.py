@@ -78,9 +78,13 @@ def _plain(work: Work, summaries: Sequence[Summary]) -> dict:
 
 
 def _heading(work: Work) -> str:
-    jobs = text.plural(len(work.jobs), "job")
-    heading = f"{jobs} of {work.path.name} ({work.trace.format}) · estimates: {work.believed.kind}, {work.believed.why}"
-    return heading + (f" · shared cards slow down by {work.slowed_by}" if work.slowed_by else "")
+    lines = [
+        f"{text.plural(len(work.jobs), 'job')} of {work.path.name} ({work.trace.format})",
+        f"estimates: {work.believed.kind} ({work.believed.why})",
+    ]
+    if work.slowed_by:
+        lines.append(f"shared cards: jobs slow each other by {work.slowed_by}")
+    return "\n".join(lines) + "\n"
 
 
 def _notes(work: Work, results: Sequence[Result]) -> list[str]:

@@ -62,8 +62,8 @@ def load_queue(state: State, saved: Snapshot) -> None:
             raise Invalid(f"snapshot.pending[{i}].job.id", f"{each.job.id!r} is there twice")
         _check_new(each.job.id, state, f"snapshot.pending[{i}]")
         one = Waiting(
-            each.job, _known(each.forecast), state.shape_of(each.job), each.sequence,
-            state.lane(each.job), each.attempt, each.kept_us, each.served_gpu_us, each.preemptions, each.fresh, each.blocked,
+            each.job, _known(each.forecast), state.shape_of(each.job), each.sequence, state.lane(each.job),
+            each.attempt, each.kept_us, each.served_gpu_us, each.preemptions, each.fresh, each.blocked,
         )  # fmt: skip
         one.rank = rank_of(one, lambda _, key=each.key: key)
         waiting[each.job.id] = one

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpusquad.core.queue import Waiting, rank_of
 from gpusquad.core.runs import NEVER_US, Run, after_us
+from gpusquad.core.space import Space
 from gpusquad.core.state import State, cards_of
 from gpusquad.core.timeline import Promise
 from gpusquad.model.decision import Decision, Preempt
@@ -77,7 +80,7 @@ def choose_victims(state: State, waiting: Waiting, rule: Rule) -> list[Run]:
     """The cheapest gangs whose leaving lets the waiting one fit; empty if there are none."""
     if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.least_gpus:
         return []
-    space = state.space.copy()
+    space = _open_space(state, waiting)
     chosen: list[Run] = []
     for run in rule.victims:
         if not rule.spend(run):
@@ -89,7 +92,16 @@ def choose_victims(state: State, waiting: Waiting, rule: Rule) -> list[Run]:
     return []
 
 
-def _spare(state: State, space, waiting: Waiting, chosen: list[Run]) -> list[Run]:
+def _open_space(state: State, waiting: Waiting) -> Space:
+    """What is free now, on nodes that stay open for as long as the gang would be there."""
+    space = state.space.copy()
+    if state.timeline.windows:
+        closed = state.timeline.closed_nodes(state.now_us, after_us(state.now_us, waiting.stay_us))
+        space.hide(np.array(closed, dtype=np.int64))
+    return space
+
+
+def _spare(state: State, space: Space, waiting: Waiting, chosen: list[Run]) -> list[Run]:
     """Let those stay who turned out not to be needed, the dearest first."""
     needed = list(chosen)
     for run in reversed(chosen[:-1]):
@@ -101,7 +113,7 @@ def _spare(state: State, space, waiting: Waiting, chosen: list[Run]) -> list[Run
     return needed
 
 
-def _can_place(state: State, space, waiting: Waiting) -> bool:
+def _can_place(state: State, space: Space, waiting: Waiting) -> bool:
     placement = state.try_place(space, waiting.job)
     if isinstance(placement, Placement):
         space.give_back(waiting.job, placement)
@@ -110,9 +122,10 @@ def _can_place(state: State, space, waiting: Waiting) -> bool:
 
 
 def _evict(state: State, waiting: Waiting, rule: Rule, victims: list[Run]) -> Iterable[Decision]:
-    """Tell the victims to go, and hold what they leave for the one they leave for."""
+    """Tell the victims to go, and hold what they leave for the one they leave for, before anything promised so far."""
     job, now_us = waiting.job, state.now_us
-    space = state.space.copy()
+    state.remake_promises(f"{job.id} takes cards by {rule.name}")
+    space = _open_space(state, waiting)
     for run in victims:
         run.leaving = True
         state.runs.move_end(run, now_us + LEAVING_US)
@@ -145,7 +158,12 @@ class _Rules:
     def __init__(self, state: State) -> None:
         self._state = state
         now_us = state.now_us
-        staying = [run for run in state.runs.by_id.values() if not run.leaving and run.job.checkpoint.preemptible]
+        # Who started at this very instant stays, or two could push each other off for ever without time passing.
+        staying = [
+            run
+            for run in state.runs.by_id.values()
+            if not run.leaving and run.job.checkpoint.preemptible and run.started_us < now_us
+        ]
         staying.sort(key=lambda run: (run.job.priority_level, lost_us(run, now_us) * run.job.gpus, -run.started_us,
                                       run.sequence))  # fmt: skip
         self._staying = staying

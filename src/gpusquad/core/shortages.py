@@ -58,7 +58,7 @@ def _only_together(reliefs: Reliefs, job: Job, real: set[Obstacle]) -> list[Reas
                {"needed": needed, "idle" if code is Code.NO_CARDS else "most": there})
         for obstacle, code, what, needed, there in sums if obstacle in real and needed > there
     ]  # fmt: skip
-    if reasons or real and real <= {Obstacle.DOWN, Obstacle.WINDOW}:
+    if reasons or (real and real <= {Obstacle.DOWN, Obstacle.WINDOW}):
         return reasons
     text = "each part of the gang has room alone, but the place finds none for all at once"
     if len(job.groups) == 1:
