@@ -525,11 +525,12 @@ def test_what_if_tells_who_is_delayed_and_who_must_go() -> None:
     policies: Policies = make_policies("urgent", "easy", "binpack", preemption=Preemption("priority", 0.0))
     state = State(grid("1x2"), policies)
     submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2)))
+    state.now_us = 1  # nobody is preempted at the instant of its start
     answer = what_if(state, job("now", Request(gpus=2), priority="urgent"), Forecast(HOUR, HOUR))
     assert not answer.starts_now
     assert answer.preempted == ("a",)
-    assert answer.eta.start_us == 0
-    assert dict(answer.delayed) == {"b": HOUR}
+    assert answer.eta.start_us == 1
+    assert dict(answer.delayed) == {"b": HOUR + 1}
     with pytest.raises(Invalid):
         what_if(state, job("a", Request(gpus=1)), Forecast(HOUR, HOUR))
 

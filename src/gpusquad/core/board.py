@@ -184,7 +184,8 @@ class Board:
         if not isinstance(placement, Placement):
             return None
         state.space.take(waiting.job, placement)
-        self._windows = {key: window}
+        # The window has the gang taken already; any other is out of date (and so is this one where nodes close).
+        self._windows = {} if state.timeline.windows else {key: window}
         return placement
 
     def _find_by_moving_cards(self, promise: Promise, job: Job) -> Placement | None:
