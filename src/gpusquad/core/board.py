@@ -73,9 +73,13 @@ class Board:
             return False
         state.timeline.promises.pop(job.id, None)
         state.begin(waiting, placement)
-        cause = state.claims.pop(job.id, "") or ("backfill" if state.timeline.promises else "next")
+        cause = state.claims.pop(job.id, "") or ("backfill" if self._passes_somebody(waiting) else "next")
         self.decisions.append(Start(job.id, placement, cause))
         return True
+
+    def _passes_somebody(self, waiting: Waiting) -> bool:
+        queue = self.state.queue
+        return any(queue[job_id].rank < waiting.rank for job_id in self.state.timeline.promises)
 
     def start_claims(self) -> None:
         """Those for whom others left go before everybody; who does not fit when all have left gives up."""
@@ -125,6 +129,7 @@ class Board:
         self.state.fresh.clear()
         self.state.settled = True
         self.state.brighter = False
+        self.state.why_moved = ""
 
     # -- starting --------------------------------------------------------------------------------------------------
 

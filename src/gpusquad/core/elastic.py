@@ -99,7 +99,7 @@ def _breaks_a_promise(state: State, run: Run, least: Placement, but: str) -> boo
     """With fewer tasks it ends later: nobody who was promised its cards may have to wait for that."""
     others = [p for p in state.timeline.promises.values() if p.job.id != but]
     slowed_us = state.now_us + max(0, run.end_us - state.now_us) * tasks_in(run.placement) // tasks_in(least)
-    return promise_between(others, run.end_us, slowed_us, least) is not None
+    return promise_between(others, run.end_us, slowed_us, run.job, least) is not None
 
 
 def _least(run: Run) -> Placement:

@@ -24,14 +24,14 @@ def spoiled_promise(state: State, job: Job, placement: Placement, until_us: int)
     if rate is None or not promises or not job.has_shares:
         return None
     own_end_us = _stretched(state.now_us, until_us, 1.0, _slowest(state, rate, job, placement, without=None))
-    found = promise_between(promises, until_us, own_end_us, placement)
+    found = promise_between(promises, until_us, own_end_us, job, placement)
     for neighbour in _neighbours(state, job, placement):
         if found is not None:
             break
         before = _slowest(state, rate, neighbour.job, neighbour.placement, without=job)
         after = _slowest(state, rate, neighbour.job, neighbour.placement, without=None)
         slowed_us = _stretched(state.now_us, neighbour.end_us, before, after)
-        found = promise_between(promises, neighbour.end_us, slowed_us, neighbour.placement)
+        found = promise_between(promises, neighbour.end_us, slowed_us, neighbour.job, neighbour.placement)
     return found
 
 
@@ -40,14 +40,23 @@ def _stretched(now_us: int, end_us: int, before: float, after: float) -> int:
     return min(now_us + round(max(0, end_us - now_us) * before / after), NEVER_US)
 
 
-def promise_between(promises: list[Promise], end_us: int, slowed_us: int, placement: Placement) -> Promise | None:
-    """A promise that begins after the old end and before the new one, on nodes this gang holds."""
-    nodes = set(placement.all_nodes())
+def promise_between(
+    promises: list[Promise], end_us: int, slowed_us: int, job: Job, placement: Placement
+) -> Promise | None:
+    """A promise that begins after the old end and before the new one, on what this gang holds."""
+    cards = set(placement.all_cards())
+    nodes = set(placement.all_nodes()) if job.cpu_milli or job.memory_bytes else set()
     for promise in promises:
-        counts_on_it = promise.placement is None or not nodes.isdisjoint(promise.placement.all_nodes())
-        if end_us <= promise.start_us < slowed_us and counts_on_it:
+        if end_us <= promise.start_us < slowed_us and _counts_on(promise, cards, nodes):
             return promise
     return None
+
+
+def _counts_on(promise: Promise, cards: set[int], nodes: set[int]) -> bool:
+    """Whether it waits for any of these cards, or for CPU or memory of these nodes."""
+    if promise.placement is None:
+        return True
+    return not (cards.isdisjoint(promise.placement.all_cards()) and nodes.isdisjoint(promise.placement.all_nodes()))
 
 
 def _neighbours(state: State, job: Job, placement: Placement) -> list[Run]:

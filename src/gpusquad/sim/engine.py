@@ -126,8 +126,9 @@ class SimEngine:
     def on_card(self, card: int) -> list[str]:
         return list(self._on_card.get(card, ()))
 
-    def is_working(self, job_id: str) -> bool:
-        return job_id in self._working
+    def ends_at(self, job_id: str, now_us: int) -> bool:
+        """Whether that gang is still at work and done at this instant."""
+        return job_id in self._working and self._working[job_id].end_us == now_us
 
     def working(self) -> list[str]:
         return list(self._working)

@@ -148,7 +148,7 @@ class _Simulation:
             self._decide(now_us)
             acted = True
         for job_id in due:
-            if job_id not in early and self.engine.is_working(job_id):  # a card lost just now may have ended it
+            if job_id not in early and self.engine.ends_at(job_id, now_us):  # lost or preempted just now?
                 self._end(job_id, now_us)
             self._decide(now_us)
             acted = True
