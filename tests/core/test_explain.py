@@ -9,23 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusquad import registry
 from gpusquad.core.accounts import Tenant
 from gpusquad.core.board import Board
 from gpusquad.core.cycle import cycle
 from gpusquad.core.explain import copy_state, position, refusal, what_if, when, why, why_never
 from gpusquad.core.lanes import Lane
-from gpusquad.core.policies import Policies, make_policies
+from gpusquad.core.policies import Preemption, make_policies
 from gpusquad.core.relief import Obstacle
 from gpusquad.core.snapshot import dump_snapshot, load_snapshot
 from gpusquad.core.space import MAX_SHARERS
-from gpusquad.core.state import State
+from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request, Role, Share
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.model.views import Forecast
-from gpusquad.sim.simulator import exact
+from gpusquad.sim.simulator import exact, user
 from tests.strategies import Load, cpu_only, loads, requests, shares, single_cards, whole_cards
 
 OBSTACLE = {
@@ -509,8 +510,6 @@ def test_when_gives_a_range_and_the_promise() -> None:
 
 
 def test_when_is_not_known_behind_a_job_without_estimate() -> None:
-    from gpusquad.core.state import UNKNOWN
-
     state = state_of(grid("1x1"))
     state.enqueue(job("a", Request(gpus=1)), UNKNOWN)
     state.enqueue(job("b", Request(gpus=1)), Forecast(HOUR, HOUR))
@@ -520,9 +519,7 @@ def test_when_is_not_known_behind_a_job_without_estimate() -> None:
 
 
 def test_what_if_tells_who_is_delayed_and_who_must_go() -> None:
-    from gpusquad.core.policies import Preemption
-
-    policies: Policies = make_policies("urgent", "easy", "binpack", preemption=Preemption("priority", 0.0))
+    policies = make_policies("urgent", "easy", "binpack", preemption=Preemption("priority", 0.0))
     state = State(grid("1x2"), policies)
     submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2)))
     state.now_us = 1  # nobody is preempted at the instant of its start
@@ -545,3 +542,30 @@ def test_a_copy_is_equal_and_apart() -> None:
     submit(other, job("d", Request(gpus=1)))
     cycle(other, HOUR)
     assert json.dumps(dump_snapshot(state)) == before
+
+
+# -- under everything that can be chosen ---------------------------------------------------------------------------
+
+
+@given(
+    loads(most=7, windows=True, incidents=True, elastic=True, fates=True, priorities=True, estimates="any"),
+    st.sampled_from(registry.names("order")),
+    plans,
+    st.sampled_from(registry.names("place")),
+    st.sampled_from([Preemption(), Preemption("priority", 0.0), Preemption("order", 0.001)]),
+)
+def test_everybody_has_a_reason_under_every_policy(load: Load, order, plan, place, preemption) -> None:
+    def ask(state: State, now_us: int) -> None:
+        before = dump_snapshot(state)
+        for waiting in list(state.queue):
+            reasons = why(state, waiting.job.id)
+            assert reasons, f"{waiting.job.id} could start, and did not"
+            assert all(reason.message and reason.cure for reason in reasons)
+            assert position(state, waiting.job.id) >= 1
+            eta = when(state, waiting.job.id, steps=20)
+            assert eta.start_us is None or eta.start_us >= now_us
+            assert eta.high_us is None or (eta.start_us is not None and eta.start_us <= eta.high_us)
+        assert dump_snapshot(state) == before
+
+    policies = make_policies(order, plan, place, preemption=preemption)
+    load.run(policies=policies, forecast=user, on_cycle=ask)

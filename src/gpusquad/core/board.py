@@ -11,8 +11,8 @@ from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import FOREVER_US, NEVER_US, after_us
 from gpusquad.core.slowdown import spoiled_promise
 from gpusquad.core.space import Space
-from gpusquad.core.state import State
-from gpusquad.core.timeline import Promise
+from gpusquad.core.state import State, cards_of
+from gpusquad.core.timeline import UNKNOWN_SPARE, Promise
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
@@ -72,6 +72,10 @@ class Board:
             self._windows.clear()
             return False
         state.timeline.promises.pop(job.id, None)
+        if not job.has_shares:
+            for promise in state.timeline.promises.values():
+                if promise.overlaps(state.now_us, until_us):
+                    promise.spare_cards -= cards_of(placement)
         state.begin(waiting, placement)
         cause = state.claims.pop(job.id, "") or ("backfill" if self._passes_somebody(waiting) else "next")
         self.decisions.append(Start(job.id, placement, cause))
@@ -97,6 +101,8 @@ class Board:
             return True
         new = self._first_promise(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
+            if old.placement is not None:
+                old.spare_cards = UNKNOWN_SPARE  # something ended early: there may be more than was counted
             return True
         if new is None:
             state.timeline.promises.pop(job.id, None)
@@ -140,6 +146,8 @@ class Board:
             return self._refuse(waiting, 0)
         now_us = state.now_us
         in_way = [p for p in state.timeline.promises.values() if p.job.id != job.id and p.overlaps(now_us, until_us)]
+        if not job.has_shares and any(job.gang.least_gpus > p.spare_cards for p in in_way):
+            return self._refuse(waiting, until_us)
         closed = bool(state.timeline.windows) and bool(state.timeline.closed_nodes(now_us, until_us))
         if not in_way and not closed:
             return self._place_now(job) or self._refuse(waiting, 0)
@@ -165,8 +173,6 @@ class Board:
         job = waiting.job
         if promise.placement is None and not job.has_shares:
             placement = self._place_now(job) if job.gang.gpus <= promise.spare_cards and not job.is_elastic else None
-            if placement is not None:
-                promise.spare_cards -= job.gpus
             if placement is not None or not job.is_elastic:
                 return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([promise], waiting, until_us)
@@ -220,7 +226,7 @@ class Board:
             self._refused[waiting.shape] = min(known, until_us)
 
     def _may_fit(self) -> np.ndarray:
-        """A quick no for most: by shape, and by time where counting cards is enough."""
+        """A quick no for most: by shape, and by what promises leave over for those who stay too long."""
         state = self.state
         queue = state.queue
         if self._overcommits:
@@ -233,7 +239,7 @@ class Board:
             cards[shape] = 0 if job.has_shares else job.gang.least_gpus
         may = fits[queue.shapes]
         for promise in state.timeline.promises.values():
-            if promise.placement is None and may.any():
+            if may.any():
                 short = queue.stay_us <= promise.start_us - state.now_us
                 may &= short | (cards[queue.shapes] <= promise.spare_cards)
         return may
@@ -271,7 +277,15 @@ class Board:
         end_us = after_us(at_us, waiting.stay_us)
         space = state.timeline.available(at_us, end_us, state.now_us, job.id)
         placement = state.try_place(space, job) if self._overcommits or space.fits(job) else None
-        return Promise(job, at_us, end_us, placement) if isinstance(placement, Placement) else None
+        if not isinstance(placement, Placement):
+            return None
+        return Promise(job, at_us, end_us, placement, self._left_over(job, placement, at_us))
+
+    def _left_over(self, job: Job, placement: Placement, at_us: int) -> int:
+        """Cards idle at that instant beside those promised."""
+        if job.has_shares:
+            return UNKNOWN_SPARE
+        return self.state.timeline.space_at(at_us).idle_total - cards_of(placement)
 
     def _name_cards(self, promise: Promise) -> None:
         """From a count of cards to cards by name: others are about to be promised some, or to share some."""

@@ -19,6 +19,7 @@ from gpusquad.model.placement import Placement
 
 _LAST = 1 << 62
 """Sorts behind every sequence number."""
+UNKNOWN_SPARE = 1 << 40
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +31,8 @@ class Promise:
     end_us: int
     placement: Placement | None
     """None while counting cards is enough."""
-    spare_cards: int = 0
-    """When counting is enough: cards left over at the start."""
+    spare_cards: int = UNKNOWN_SPARE
+    """Cards idle at the start beside those promised: nobody who needs more may stay so long. """
     first_us: int = 0
     """The start first promised (from high quantiles)."""
 
