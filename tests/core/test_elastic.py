@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpusquad.core.accounts import Tenant
 from gpusquad.core.policies import make_policies
-from gpusquad.model.cluster import grid
+from gpusquad.model.cluster import Card, Cluster, Node, grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.outcome import Outcome
@@ -61,3 +62,17 @@ def test_it_gives_way_to_whoever_waits_and_grows_back() -> None:
 def test_it_keeps_its_cards_when_giving_them_up_would_not_help() -> None:
     outcomes = run(fixed("f", 4, 100), elastic("e", 2, 4, 4, 50), fixed("big", 8, 10, at_s=1))
     assert sizes(outcomes["e"]) == [4]
+
+
+def test_it_takes_no_more_than_its_tenant_may_hold() -> None:
+    policies = make_policies(tenants=(Tenant("default", limit_gpus=4),))
+    result = simulate(Scenario(grid("1x8"), [elastic("e", 1, 4, 8, 100)], policies, exact))
+    assert sizes(result.outcomes[0]) == [4]
+
+
+def test_shapes_are_tried_in_another_order_before_a_gang_is_refused() -> None:
+    nodes = (Node("n0", (Card("a"),), 1000), Node("n1", (Card("b"),), 500))
+    roles = (Role("gpu", 1, Request(gpus=1, cpu_milli=100)), Role("cpu", 1, Request(cpu_milli=1000)))
+    trace = TraceJob(Job("j", roles), 10 * US_PER_S)
+    result = simulate(Scenario(Cluster(nodes), [trace], make_policies(), exact))
+    assert result.outcomes[0].end == "succeeded"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gpusquad.core.limits import headroom
 from gpusquad.core.runs import Run
 from gpusquad.core.slowdown import promise_between
 from gpusquad.core.state import State, cards_of, tasks_in
@@ -43,10 +44,13 @@ def apply_shrink(state: State, job_id: str) -> None:
 
 
 def _grow(state: State, run: Run) -> Iterator[Decision]:
-    counts = [
-        min(high - len(part.nodes), state.space.total_room(run.job.groups[part.request_index][0]))
-        for part, (_, high) in zip(run.placement.parts, run.job.bounds, strict=True)
-    ]
+    counts, left = [], headroom(state, run.job)
+    for part, (_, high) in zip(run.placement.parts, run.job.bounds, strict=True):
+        request = run.job.groups[part.request_index][0]
+        more = min(high - len(part.nodes), state.space.total_room(request))
+        more = max(0, min(more, left // request.cards if request.cards else more))
+        left -= more * request.cards
+        counts.append(more)
     if not any(count > 0 for count in counts):
         return
     more = _place_more(state, run, counts)

@@ -21,6 +21,18 @@ def hold_over_limit(state: State) -> None:
             state.unsettle()
 
 
+def headroom(state: State, job: Job) -> int:
+    """How many more GPUs its tenant and its lane may hold."""
+    most = len(state.space.fixed.card_ids)
+    if not state.has_limits:
+        return most
+    lane = state.lane(job)
+    in_lane = int(lane.limit_ratio * most) - state.accounts.lane_gpus.get(lane.name, 0)
+    limit = state.accounts.tenant(job.tenant).limit_gpus
+    of_tenant = most if limit is None else limit - state.accounts.of(job.tenant).gpus
+    return min(in_lane, of_tenant)
+
+
 def over_limit(state: State, job: Job) -> tuple[str, str, int, int] | None:
     """Which limit the gang would break: (kind, name, held, limit)."""
     least = job.gang.least_gpus

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusquad.core.accounts import Accounts
 from gpusquad.core.lanes import Lane, lane_of
+from gpusquad.core.limits import headroom
 from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Queue, Waiting
 from gpusquad.core.runs import NEVER_US, Run, Runs
@@ -222,12 +223,17 @@ class State:
     def try_place(self, space: Space, job: Job) -> Placement | Refusal:
         """Ask the place policy; what it places is taken from that space."""
         propose, demand = self.policies.place.propose, self.policies.demand
-        if not job.is_elastic:
-            return propose(job, Trial(space, job, demand))
-        placement = propose(job, Trial(space, job, demand, elastic_counts(job, space)))
-        if isinstance(placement, Placement):
-            return placement
-        return propose(job, Trial(space, job, demand, [low for low, _ in job.bounds]))
+        counts = elastic_counts(job, space, headroom(self, job)) if job.is_elastic else None
+        answer = propose(job, Trial(space, job, demand, counts))
+        if isinstance(answer, Refusal) and job.is_elastic:
+            counts = [low for low, _ in job.bounds]
+            answer = propose(job, Trial(space, job, demand, counts))
+        # Shapes are placed one after another, so the first may take what only it could leave to the second.
+        for turn in range(1, len(job.groups)):
+            if not isinstance(answer, Refusal):
+                break
+            answer = propose(job, Trial(space, job, demand, counts, turn))
+        return answer
 
     def can_ever_run(self, job: Job) -> bool:
         """Whether the configured cluster, all healthy and empty, could hold the gang."""
@@ -250,9 +256,13 @@ def tasks_in(placement: Placement) -> int:
     return sum(len(part.nodes) for part in placement.parts)
 
 
-def elastic_counts(job: Job, space: Space) -> list[int]:
-    """As many tasks as there is room for, within the bounds."""
+def elastic_counts(job: Job, space: Space, most_gpus: int) -> list[int]:
+    """As many tasks as there is room for and the limits allow, within the bounds."""
     counts = []
+    left = most_gpus - job.gang.least_gpus
     for (request, _), (low, high) in zip(job.groups, job.bounds, strict=True):
-        counts.append(int(np.clip(space.total_room(request), low, high)))
+        allowed = low + max(0, left) // request.cards if request.cards else high
+        count = int(np.clip(min(space.total_room(request), allowed), low, high))
+        left -= (count - low) * request.cards
+        counts.append(count)
     return counts

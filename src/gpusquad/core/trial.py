@@ -19,11 +19,12 @@ class Trial:
     __slots__ = ("_parts", "demand", "groups", "job", "space")
 
     def __init__(self, space: Space, job: Job, demand: Sequence[tuple[Request, float]] = (),
-                 counts: Sequence[int] | None = None) -> None:  # fmt: skip
+                 counts: Sequence[int] | None = None, turn: int = 0) -> None:  # fmt: skip
         self.space = space
         self.job = job
         self.demand = demand
-        self.groups = _groups(job, counts)
+        groups = _groups(job, counts)
+        self.groups = groups[turn:] + groups[:turn]
         self._parts: list[Part] = []
 
     def put(self, group: Group, nodes: Ints, cards: Ints) -> None:
