@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from gpusquad.core.cycle import cycle
 from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.never import refusal
-from gpusquad.core.ports import Cancelled, CardChanged, Ended, Event, NodeChanged, Resized, Slowed, Submitted
+from gpusquad.core.ports import Cancelled, CardChanged, CarryOut, Ended, Event, NodeChanged, Resized, Slowed, Submitted
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
 from gpusquad.core.transitions import FINAL, JobState, advance
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
-
-CarryOut = Callable[[int, Sequence[Decision]], None]
 
 
 class Driver:

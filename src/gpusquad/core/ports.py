@@ -1,10 +1,10 @@
-"""What the core needs of the outside. Engines, clocks and stores implement these; the core never asks for more."""
+"""How the core meets the outside: events come in, decisions go out. Time comes with both; the core has no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job
@@ -69,17 +69,5 @@ class Cancelled:
 
 Event = Submitted | Ended | Slowed | Resized | CardChanged | NodeChanged | Cancelled
 
-
-class Clock(Protocol):
-    """Time, in microseconds."""
-
-    def now_us(self) -> int: ...
-
-
-class Engine(Protocol):
-    """Carries decisions out and reports what happened."""
-
-    def carry_out(self, decisions: Sequence[Decision]) -> None: ...
-    def events(self, until_us: int | None) -> Iterable[tuple[int, Event]]:
-        """What happened, oldest first; waits at most until then."""
-        ...
+CarryOut = Callable[[int, Sequence[Decision]], None]
+"""An engine's end of the loop: told the time and what to do. What comes of it returns as events."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusquad.model.placement import Placement
-from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +51,4 @@ class Resize:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Stays pending: one code and a number; ``explain`` has the rest."""
-
-    job_id: str
-    code: Code
-    number: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The promise to a waiting gang: these cards, from this instant."""
-
-    job_id: str
-    start_us: int
-    end_us: int
-    placement: Placement | None
-    """None while any cards will do (tasks that need one idle card and nothing else)."""
-    promised_us: int
-    """The start first promised; later moves are measured against it."""
-
-
-Decision = Start | Preempt | Stop | Refuse | Resize | Hold
+Decision = Start | Preempt | Stop | Refuse | Resize
