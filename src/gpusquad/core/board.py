@@ -72,14 +72,20 @@ class Board:
             self._windows.clear()
             return False
         state.timeline.promises.pop(job.id, None)
-        if not job.has_shares:
-            for promise in state.timeline.promises.values():
-                if promise.overlaps(state.now_us, until_us):
-                    promise.spare_cards -= cards_of(placement)
+        for promise in state.timeline.promises.values():
+            if promise.overlaps(state.now_us, until_us):
+                self._stay_past(promise, job, placement)
         state.begin(waiting, placement)
         cause = state.claims.pop(job.id, "") or ("backfill" if self._passes_somebody(waiting) else "next")
         self.decisions.append(Start(job.id, placement, cause))
         return True
+
+    def _stay_past(self, promise: Promise, job: Job, placement: Placement) -> None:
+        """Somebody will still be there when the promise begins: that much less is left over then."""
+        if not job.has_shares:
+            promise.spare_cards -= cards_of(placement)
+        if promise.wall is not None:
+            promise.wall.take(job, placement)
 
     def _passes_somebody(self, waiting: Waiting) -> bool:
         queue = self.state.queue
@@ -102,7 +108,8 @@ class Board:
         new = self._first_promise(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
             if old.placement is not None:
-                old.spare_cards = UNKNOWN_SPARE  # something ended early: there may be more than was counted
+                # Something ended early: there may be more than was counted.
+                old.spare_cards, old.wall = UNKNOWN_SPARE, None
             return True
         if new is None:
             state.timeline.promises.pop(job.id, None)
@@ -176,7 +183,10 @@ class Board:
             if placement is not None or not job.is_elastic:
                 return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([promise], waiting, until_us)
-        return placement or self._find_by_moving_cards(promise, job) or self._refuse(waiting, until_us)
+        if placement is None and all(request.counts_decide for request, _ in promise.job.groups):
+            # Any idle card is as good to it as the named ones. For blocks of cards the trial is rarely worth its time.
+            placement = self._find_by_moving_cards(promise, job)
+        return placement or self._refuse(waiting, until_us)
 
     def _find_in_front(self, in_way: list[Promise], waiting: Waiting, until_us: int) -> Placement | None:
         """Only capacity that is free now and not promised at any instant of the stay."""
@@ -185,6 +195,12 @@ class Board:
             self._name_cards(promise)
         key = tuple(p.job.id for p in in_way)
         window = self._windows.get(key)
+        if window is None and len(in_way) == 1 and not state.timeline.windows:
+            wall = self._wall(in_way[0])
+            if not self._overcommits and not wall.fits(waiting.job):
+                return None
+            window = self._windows[key] = state.space.copy()
+            window.keep_least(wall)
         if window is None:
             window = state.timeline.available(state.now_us, until_us, state.now_us, waiting.job.id)
             if not state.timeline.windows:
@@ -199,6 +215,13 @@ class Board:
         self._windows = {} if state.timeline.windows else {key: window}
         return placement
 
+    def _wall(self, promise: Promise) -> Space:
+        if promise.wall is None:
+            promise.wall = self.state.timeline.space_at(promise.start_us)
+            if promise.placement is not None:
+                promise.wall.take(promise.job, promise.placement)
+        return promise.wall
+
     def _find_by_moving_cards(self, promise: Promise, job: Job) -> Placement | None:
         """Start the gang wherever it fits, if the promised one then still fits at its instant on other cards."""
         state = self.state
@@ -208,7 +231,7 @@ class Board:
         future = state.timeline.available(promise.start_us, promise.end_us, state.now_us, promise.job.id)
         elsewhere = state.try_place(future, promise.job) if future.fits(promise.job) else None
         if isinstance(elsewhere, Placement):
-            promise.placement = elsewhere
+            promise.placement, promise.wall = elsewhere, None
             return placement
         state.space.give_back(job, placement)
         return None

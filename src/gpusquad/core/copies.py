@@ -18,7 +18,7 @@ def copy_state(state: State) -> State:
     other.space = state.space.copy()
     other.runs = copy_runs(state.runs)
     other.timeline = Timeline(other.space, other.runs, tuple(state.timeline.windows))
-    other.timeline.promises = {name: replace(promise) for name, promise in state.timeline.promises.items()}
+    other.timeline.promises = {name: replace(promise, wall=None) for name, promise in state.timeline.promises.items()}
     other.accounts = _copy_accounts(state.accounts)
     for name in ("claims", "first_promise", "moved", "shapes", "shape_jobs", "_possible"):
         setattr(other, name, copy(getattr(state, name)))

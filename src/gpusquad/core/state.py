@@ -189,6 +189,8 @@ class State:
         """All but those for whom others are already leaving."""
         promises = self.timeline.promises
         self.timeline.promises = {i: p for i, p in promises.items() if i in self.claims}
+        for promise in self.timeline.promises.values():
+            promise.wall = None
 
     def _drop_promises_behind(self, position: int) -> None:
         """A job ahead arrived: promises to those behind it no longer stand."""

@@ -35,6 +35,8 @@ class Promise:
     """Cards idle at the start beside those promised: nobody who needs more may stay so long. """
     first_us: int = 0
     """The start first promised (from high quantiles)."""
+    wall: Space | None = None
+    """Capacity at the start less what is promised, once worked out; ends as predicted do not change it."""
 
     def overlaps(self, start_us: int, end_us: int) -> bool:
         return self.start_us < end_us and start_us < self.end_us
