@@ -9,7 +9,8 @@ import pytest
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Share, Slo
 from gpusquad.model.units import US_PER_S
-from gpusquad.sim.metrics import Summary, area_under, jain, mean_active, spread, summarise
+from gpusquad.sim.job_table import mean_active
+from gpusquad.sim.metrics import Summary, area_under, jain, spread, summarise
 from gpusquad.sim.outcome import Outcome, Result, Samples, Span
 
 

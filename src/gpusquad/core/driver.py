@@ -14,7 +14,7 @@ from gpusquad.core.ports import Cancelled, CardChanged, CarryOut, Ended, Event, 
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
-from gpusquad.core.transitions import FINAL, JobState, advance
+from gpusquad.core.transitions import JobState, advance
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
 
 
@@ -127,6 +127,3 @@ class Driver:
     def _cancelled(self, event: Cancelled) -> None:
         self.state.withdraw(event.job_id)
         self._move(event.job_id, JobState.CANCELLED)
-
-    def unfinished(self) -> list[str]:
-        return [job_id for job_id, state in self.job_states.items() if state not in FINAL]

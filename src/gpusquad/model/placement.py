@@ -42,12 +42,3 @@ class Placement:
     def as_lists(self) -> list[dict[str, object]]:
         """Plain data, for dumps and for comparing."""
         return [{"group": p.request_index, "nodes": p.nodes.tolist(), "cards": p.cards.tolist()} for p in self.parts]
-
-    @staticmethod
-    def from_lists(rows: list[dict], note: str = "") -> Placement:
-        parts = []
-        for row in rows:
-            nodes = np.asarray(row["nodes"], dtype=np.int64)
-            cards = np.asarray(row["cards"], dtype=np.int64).reshape(len(nodes), -1)
-            parts.append(Part(int(row["group"]), nodes, cards))
-        return Placement(tuple(parts), note)

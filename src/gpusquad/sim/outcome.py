@@ -48,10 +48,6 @@ class Outcome:
         """From request to first start."""
         return None if self.started_us is None else self.started_us - self.job.submitted_us
 
-    @property
-    def jct_us(self) -> int | None:
-        return None if self.ended_us is None else self.ended_us - self.job.submitted_us
-
 
 @dataclass(slots=True)
 class Samples:

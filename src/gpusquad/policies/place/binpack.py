@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.policies.place._tasks import least, put_shares
 from gpusquad.registry import register
 
 
@@ -48,10 +47,4 @@ def _whole(group: Group, trial: Trial) -> bool:
 def _shares(group: Group, trial: Trial) -> bool:
     """Task by task, the card with the least free memory that has room (and CPU beside it)."""
     space = trial.space
-    for _ in range(group.count):
-        cards = np.flatnonzero(space.card_room(group.request) * (space.room(group.request)[space.fixed.card_node] > 0))
-        if not len(cards):
-            return False
-        best = cards[np.argmin(space.card_memory_free[cards])]
-        trial.put(group, space.fixed.card_node[best : best + 1], np.array([[best]]))
-    return True
+    return put_shares(group, trial, lambda cards: least(cards, space.card_memory_free))

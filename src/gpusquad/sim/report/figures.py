@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusquad.model.units import US_PER_S
-from gpusquad.sim.metrics import JobTable
+from gpusquad.sim.job_table import JobTable
 from gpusquad.sim.outcome import Outcome, Result
 from gpusquad.sim.report import series, text
 from gpusquad.sim.report.gantt import Bars, Gantt

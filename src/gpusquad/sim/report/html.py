@@ -19,7 +19,8 @@ import numpy as np
 import gpusquad
 from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
-from gpusquad.sim.metrics import JobTable, Summary, summarise
+from gpusquad.sim.job_table import JobTable
+from gpusquad.sim.metrics import Summary, summarise
 from gpusquad.sim.outcome import Result
 from gpusquad.sim.report import figures, text
 from gpusquad.sim.report.gantt import Gantt, gantt
