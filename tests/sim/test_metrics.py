@@ -128,6 +128,12 @@ def test_crowd_with_long_times_and_many_parties() -> None:
     assert crowd == pytest.approx(np.ones(2000))
 
 
+def test_a_gang_that_grows_has_not_restarted() -> None:
+    grown = ran(make_job("grown", gpus=1), (0, 30, (0,)), (30, 60, (0, 1)))
+    grown.spans[0].cut = "resized"
+    assert summarise(make_result(grown)).restarts == 0
+
+
 def test_preemption_does_not_improve_slowdown() -> None:
     # Runs 0-30, loses it all, waits, runs 50-110: 60 s of work in 110 s.
     twice = ran(make_job("twice", gpus=2), (0, 30, (0, 1)), (50, 110, (2, 3)), lost_us=us(30), solo_s=60)

@@ -50,6 +50,9 @@ class JobTable:
     def _add_attempts(self, result: Result) -> None:
         spans = [span for outcome in result.outcomes for span in outcome.spans]
         self.attempts = _column(len(outcome.spans) for outcome in result.outcomes)
+        resized = sum(span.cut == "resized" for span in spans)
+        self.restarts = int(np.maximum(self.attempts - 1, 0).sum()) - resized
+        """Runs begun again after a preemption or a loss; a gang that goes on with other tasks has not restarted."""
         self.started: Mask = self.attempts > 0
         self.finished: Mask = self._over & self.started & (self.ended_us != NEVER)
 
