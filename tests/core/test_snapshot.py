@@ -123,7 +123,7 @@ def test_nothing_that_decides_is_left_out() -> None:
     """A new attribute must be dumped and copied, or be named here as worked out anew."""
     state = State(grid("1x1"), make_policies())
     saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence", "settled", "brighter",
-             "fresh", "claims", "first_promise", "why_moved"}  # fmt: skip
+             "fresh", "claims", "first_promise", "why_moved", "resizes"}  # fmt: skip
     worked_out = {"rate", "moved", "shapes", "shape_jobs", "shape_waiting", "has_limits", "_configured", "_possible"}
     assert set(vars(state)) == saved | worked_out
     assert set(vars(state.runs)) == {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}

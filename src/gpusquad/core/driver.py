@@ -7,10 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gpusquad.core.changes import adopt, update, with_policies
 from gpusquad.core.cycle import cycle
 from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.never import refusal
-from gpusquad.core.ports import Cancelled, CardChanged, CarryOut, Ended, Event, NodeChanged, Resized, Slowed, Submitted
+from gpusquad.core.ports import (
+    Adopted,
+    Cancelled,
+    CardChanged,
+    CarryOut,
+    Ended,
+    Event,
+    Leaving,
+    NodeChanged,
+    PoliciesChanged,
+    Resized,
+    Slowed,
+    Started,
+    Submitted,
+    Updated,
+    WindowsChanged,
+)
 from gpusquad.core.preempt import next_reclaim_us
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
@@ -29,12 +46,18 @@ class Driver:
         self._refused: list[Refuse] = []
         self._handlers: dict[type, Callable] = {
             Submitted: self._submitted,
+            Adopted: self._adopted,
+            Started: self._started,
+            Leaving: self._leaving,
             Ended: self._ended,
+            Updated: self._updated,
             Slowed: self._slowed,
             Resized: self._resized,
             CardChanged: self._card_changed,
             NodeChanged: self._node_changed,
             Cancelled: self._cancelled,
+            PoliciesChanged: self._policies_changed,
+            WindowsChanged: self._windows_changed,
         }
 
     def apply(self, now_us: int, event: Event) -> None:
@@ -69,13 +92,17 @@ class Driver:
                         wake = min(wake, at_us)
         return wake
 
+    def forget(self, job_id: str) -> None:
+        """A job is over for good; services that live long keep nothing of it here."""
+        self.job_states.pop(job_id, None)
+        self.state.forget(job_id)
+
     def _move(self, job_id: str, then: JobState) -> None:
         self.job_states[job_id] = advance(job_id, self.job_states.get(job_id), then)
 
     def _note(self, decision: Decision) -> None:
         if isinstance(decision, Start):
             self._move(decision.job_id, JobState.STARTING)
-            self._move(decision.job_id, JobState.RUNNING)
         elif isinstance(decision, Preempt):
             self._move(decision.job_id, JobState.PREEMPTING)
         elif isinstance(decision, Stop):
@@ -92,7 +119,24 @@ class Driver:
             self._refused.append(Refuse(job.id, reason))
             return
         self._move(job.id, JobState.PENDING)
-        self.state.enqueue(job, event.forecast)
+        past = event.past
+        self.state.enqueue(job, event.forecast, attempt=past.attempt, kept_us=past.kept_us,
+                           served_gpu_us=past.served_gpu_us, preemptions=past.preemptions,
+                           sequence=past.sequence)  # fmt: skip
+
+    def _adopted(self, event: Adopted) -> None:
+        adopt(self.state, event)
+        self.job_states[event.job.id] = JobState.RUNNING
+
+    def _started(self, event: Started) -> None:
+        if self.job_states.get(event.job_id) is JobState.STARTING:
+            self._move(event.job_id, JobState.RUNNING)
+
+    def _leaving(self, event: Leaving) -> None:
+        if event.job_id in self.state.runs:
+            self.state.runs[event.job_id].leaving = True
+            if self.job_states[event.job_id] is not JobState.STOPPING:
+                self._move(event.job_id, JobState.STOPPING)
 
     def _ended(self, event: Ended) -> None:
         run = self.state.finish(event.job_id)
@@ -105,6 +149,9 @@ class Driver:
             self.state.requeue(run, event.kept_us, preempted=False)
         else:
             self._move(event.job_id, JobState(event.how))
+
+    def _updated(self, event: Updated) -> None:
+        update(self.state, event.job, event.forecast)
 
     def _slowed(self, event: Slowed) -> None:
         if event.job_id in self.state.runs:
@@ -127,3 +174,10 @@ class Driver:
     def _cancelled(self, event: Cancelled) -> None:
         self.state.withdraw(event.job_id)
         self._move(event.job_id, JobState.CANCELLED)
+
+    def _policies_changed(self, event: PoliciesChanged) -> None:
+        self.state = with_policies(self.state, event.policies)
+
+    def _windows_changed(self, event: WindowsChanged) -> None:
+        self.state.timeline.windows = list(event.windows)
+        self.state.remake_promises("maintenance changed")

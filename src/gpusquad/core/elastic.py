@@ -21,6 +21,8 @@ from gpusquad.model.placement import Part, Placement
 
 def resize(state: State) -> Iterator[Decision]:
     """What to grow or shrink now."""
+    if not state.resizes:
+        return
     elastic = [run for run in state.runs.elastic.values() if not run.leaving and run.shrinks_to is None]
     if not elastic:
         return

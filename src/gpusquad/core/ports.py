@@ -2,31 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
+from gpusquad.model.cluster import Window
 from gpusquad.model.decision import Decision
-from gpusquad.model.job import Job
+from gpusquad.model.job import Job, Share
+from gpusquad.model.placement import Placement
 from gpusquad.model.views import Forecast
+
+# -- events of the core --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a job has behind it when it comes back to the queue or is found running."""
+
+    attempt: int = 0
+    kept_us: int = 0
+    served_gpu_us: int = 0
+    preemptions: int = 0
+    sequence: int | None = None
+    """Its arrival number; None: it arrives now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job asks to run."""
+    """A job asks to run, for the first time or again."""
 
     job: Job
     forecast: Forecast
+    past: Past = Past()
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A gang that started before this scheduler did."""
+
+    job: Job
+    forecast: Forecast
+    placement: Placement
+    started_us: int
+    past: Past = Past()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Every task of a gang runs."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A gang was told to go from outside the cycle: its user cancelled it, or it hangs."""
+
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A gang is gone from its cards: finished, failed, or preempted as told."""
+    """A gang is gone from its cards: finished, failed, or preempted as told. Held: it waits apart to be tried again."""
 
     job_id: str
-    how: Literal["succeeded", "failed", "timed_out", "preempted", "lost"]
+    how: Literal["succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "held"]
     kept_us: int = 0
     """Work that outlives the attempt (checkpoints); counts when the job runs again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A job's goal, priority or estimate is another one now; it may wait or run."""
+
+    job: Job
+    forecast: Forecast | None = None
+    """None: as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesChanged:
+    """Other policies or tenants from now on; who runs, runs on."""
+
+    policies: Any
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsChanged:
+    """Maintenance was announced or called off."""
+
+    windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +132,108 @@ class Cancelled:
     job_id: str
 
 
-Event = Submitted | Ended | Slowed | Resized | CardChanged | NodeChanged | Cancelled
+Event = (
+    Submitted | Adopted | Started | Leaving | Ended | Updated | Slowed | Resized | CardChanged | NodeChanged | Cancelled
+    | PoliciesChanged | WindowsChanged
+)  # fmt: skip
 
 CarryOut = Callable[[int, Sequence[Decision]], None]
 """An engine's end of the loop: told the time and what to do. What comes of it returns as events."""
+
+
+# -- engines that run real tasks -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLaunch:
+    """One task of a gang, ready to run."""
+
+    index: int
+    """Its rank in the gang."""
+    role: str
+    role_index: int
+    node: str
+    cards: tuple[str, ...]
+    command: tuple[str, ...]
+    cpu_milli: int = 0
+    """0: no limit."""
+    memory_bytes: int = 0
+    share: Share | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One attempt of a gang: every task or none."""
+
+    job_id: str
+    attempt: int
+    name: str
+    tenant: str
+    user: str
+    tasks: tuple[TaskLaunch, ...]
+    workdir: str
+    grace_s: float
+    simulated: bool = False
+    run_as: tuple[int, int] | None = None
+    """User and group id; None: as the service itself."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnd:
+    """How one task ended."""
+
+    task: int
+    exit_code: int | None = None
+    signal: int | None = None
+    out_of_memory: bool = False
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStarted:
+    """Every task of the attempt runs (or runs on, after a restart of the service)."""
+
+    job_id: str
+    attempt: int
+    pids: tuple[int, ...]
+    note: str = ""
+    """What could not be done as asked, for example limits that are not allowed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEnded:
+    """No task of the attempt runs any more."""
+
+    job_id: str
+    attempt: int
+    how: Literal["succeeded", "failed", "stopped", "lost"]
+    """stopped: as told. lost: its end was not seen."""
+    cause: str
+    first: TaskEnd | None = None
+    """The task that ended the gang, where one did."""
+    never_started: bool = False
+
+
+Report = EngineStarted | EngineEnded
+
+
+class Engine(Protocol):
+    """Runs gangs. Calls return at once; what becomes of them is reported, from any thread, at least once."""
+
+    def launch(self, launch: Launch) -> None:
+        """Start all tasks of an attempt, or none. A second call for the same attempt never starts anything."""
+        ...
+
+    def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
+        """Ask the tasks to end, and make them after the grace time. Unknown attempts are reported lost."""
+        ...
+
+    def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
+        """After a restart: report on each of these, and stop whatever else of ours still runs."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching. Tasks run on."""
+        ...

@@ -104,6 +104,7 @@ class Snapshot:
     with_rate: bool
     """A rate function had a say. Being code, it is not dumped: who loads brings it, or decides without."""
     why_moved: str
+    resizes: bool
     cluster: Cluster
     windows: tuple[Window, ...]
     policies: SavedPolicies

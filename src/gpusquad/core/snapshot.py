@@ -39,7 +39,7 @@ def dump_snapshot(state: State) -> dict:
         version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.settled,
         brighter=state.brighter,
         any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
-        why_moved=state.why_moved,
+        why_moved=state.why_moved, resizes=state.resizes,
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
@@ -69,6 +69,7 @@ def load_snapshot(data: dict, rate: Rate | None = None) -> State:
     state.now_us, state.sequence = saved.now_us, saved.sequence
     state.settled, state.brighter = saved.settled, saved.brighter
     state.why_moved, state.first_promise = saved.why_moved, dict(saved.first_promise)
+    state.resizes = saved.resizes
     return state
 
 

@@ -51,6 +51,8 @@ class State:
         self.first_promise: dict[str, int] = {}
         self.moved: list[tuple[str, int, int, str]] = []
         self.why_moved = ""
+        self.resizes = True
+        """Whether the engine can change the number of tasks of a gang that runs."""
         self.shapes: dict[object, int] = {}
         self.shape_jobs: list[Job] = []
         """One job of each shape, to ask with."""
@@ -96,6 +98,7 @@ class State:
         if sequence is None:
             self.sequence += 1
             sequence = self.sequence
+        self.sequence = max(self.sequence, sequence)
         waiting = Waiting(job, forecast, self.shape_of(job), sequence, self.lane(job), attempt, kept_us, served_gpu_us,
                           preemptions)  # fmt: skip
         position = self.queue.insert(waiting, self.key)
@@ -166,6 +169,10 @@ class State:
         self.brighter = True
         self.runs.move_end(run, end_us)
         self.unsettle()
+
+    def forget(self, job_id: str) -> None:
+        """A job is over for good: nothing of it is needed any more."""
+        self.first_promise.pop(job_id, None)
 
     def unsettle(self) -> None:
         self.settled = False

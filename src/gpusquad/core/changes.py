@@ -1,0 +1,100 @@
+"""What a scheduler that lives on must take in its stride: gangs that ran before it, goals and policies that change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpusquad.core.policies import Policies
+from gpusquad.core.ports import Adopted, Past
+from gpusquad.core.queue import Waiting
+from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.state import State, cards_of
+from gpusquad.model.job import Job
+from gpusquad.model.views import Forecast
+
+
+def adopt(state: State, event: Adopted) -> Run:
+    """A gang is found on its cards: it holds them, and counts, as if this scheduler had started it."""
+    job, past = event.job, event.past
+    if past.sequence is None:
+        state.sequence += 1
+    else:
+        state.sequence = max(state.sequence, past.sequence)
+    state.space.take(job, event.placement)
+    end_us = min(event.started_us + event.forecast.mid_us, NEVER_US)
+    run = Run(job, event.placement, event.forecast, event.started_us, end_us,
+              state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
+              past.served_gpu_us, past.preemptions)  # fmt: skip
+    state.runs.add(run)
+    state.accounts.change(job, cards_of(run.placement), run.lane.name, state.now_us, +1)
+    state.unsettle()
+    return run
+
+
+def update(state: State, job: Job, forecast: Forecast | None) -> None:
+    """The job is another one now; what it asks for stays."""
+    if job.id in state.queue:
+        _update_waiting(state, job, forecast)
+    elif job.id in state.runs:
+        _update_run(state, job, forecast)
+
+
+def with_policies(state: State, policies: Policies) -> State:
+    """The same world under other policies. Promises are made anew: they belong to an order and a plan."""
+    other = State(state.space.fixed.cluster, policies, tuple(state.timeline.windows), state.rate)
+    other.now_us, other.sequence, other.resizes = state.now_us, state.sequence, state.resizes
+    other.first_promise, other.moved = state.first_promise, state.moved
+    other.why_moved = "the policies changed"
+    _copy_health(state, other)
+    for run in sorted(state.runs.by_id.values(), key=lambda run: run.sequence):
+        _take_over(other, run)
+    for name, held in state.accounts.held.items():
+        now = other.accounts.of(name)
+        now.decayed_gpu_us, now.at_us = held.decayed_gpu_us, held.at_us
+    for waiting in state.queue:
+        _enqueue_again(other, waiting, waiting.job, waiting.forecast)
+    other.claims = dict(state.claims)
+    return other
+
+
+def _update_waiting(state: State, job: Job, forecast: Forecast | None) -> None:
+    waiting = state.dequeue(job.id)
+    state.remake_promises(f"{job.name or job.id} was changed")
+    state.timeline.promises.pop(job.id, None)
+    _enqueue_again(state, waiting, job, forecast or waiting.forecast)
+
+
+def _enqueue_again(state: State, waiting: Waiting, job: Job, forecast: Forecast) -> None:
+    state.enqueue(job, forecast, attempt=waiting.attempt, kept_us=waiting.kept_us,
+                  served_gpu_us=waiting.served_gpu_us, preemptions=waiting.preemptions,
+                  sequence=waiting.sequence)  # fmt: skip
+
+
+def _update_run(state: State, job: Job, forecast: Forecast | None) -> None:
+    old = state.runs.remove(job.id)
+    state.space.give_back(old.job, old.placement)
+    state.accounts.change(old.job, cards_of(old.placement), old.lane.name, state.now_us, -1)
+    end_us = old.end_us if forecast is None else min(old.started_us + forecast.mid_us, NEVER_US)
+    run = replace(old, job=job, forecast=forecast or old.forecast, end_us=end_us)
+    _take_over(state, run)
+    state.remake_promises(f"{job.name or job.id} was changed")
+
+
+def _take_over(state: State, run: Run) -> None:
+    run = replace(run, lane=state.lane(run.job))
+    state.space.take(run.job, run.placement)
+    state.runs.add(run)
+    state.accounts.change(run.job, cards_of(run.placement), run.lane.name, state.now_us, +1)
+
+
+def _copy_health(state: State, other: State) -> None:
+    for card, ok in enumerate(state.space.card_ok):
+        if not ok:
+            other.space.set_card_ok(card, False)
+    for node, up in enumerate(state.space.node_up):
+        if not up:
+            other.space.set_node_up(node, False)
+
+
+def past_of(run: Run | Waiting) -> Past:
+    return Past(run.attempt, run.kept_us, run.served_gpu_us, run.preemptions, run.sequence)
