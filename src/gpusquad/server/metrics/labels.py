@@ -1,0 +1,31 @@
+"""Label values. Each new value is a new time series for ever, so none may grow with what users think up."""
+
+from __future__ import annotations
+
+import threading
+
+from gpusquad.server.texts import one_line
+
+OTHER = "other"
+
+
+class Bounded:
+    """Lets the first names through and calls all later ones "other"."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> str:
+        """The label for a name."""
+        name = one_line(name, 64)
+        with self._lock:
+            if name not in self._known and len(self._known) < self._most:
+                self._known.add(name)
+            return name if name in self._known else OTHER
+
+
+def among(name: str, known: frozenset[str]) -> str:
+    """The name, if it is one that we know."""
+    return name if name in known else OTHER

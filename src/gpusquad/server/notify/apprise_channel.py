@@ -1,0 +1,130 @@
+"""One channel of Apprise, held to what the allow-list says and kept from telling secrets.
+
+Apprise is made for the person who owns the machine: its URLs may name files of the server (``template=``), follow
+redirects, set their own timeouts, and turn up in its logs. Here the URLs come from members, so all that is taken away.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from typing import Any
+
+import apprise
+from apprise.plugins import url_to_dict
+
+from gpusquad.model.errors import Invalid
+from gpusquad.server.notify.channels import BY_HOST, AllowList, SendFailed
+
+TARGETS_MOST = 20
+_READS_FILES = frozenset({"template", "attach", "keyfile", "subfile", "pgp", "pgpkey", "pgppub", "pgpprv", "wkd"})
+_STATUS = re.compile(r"\berror=(\d{3})\b")
+_ASSET = apprise.AppriseAsset(
+    app_id="gpusquad", app_desc="gpusquad", app_url="", image_url_mask="", image_url_logo="", async_mode=False,
+    http_redirects=False, interpret_emojis=False, pgp_autogen=False, pem_autogen=False, storage_mode="memory",
+)  # fmt: skip
+_reading = threading.Lock()  # Apprise loads its plugins at the first look and is not made for two at once
+
+
+class AppriseChannel:
+    """A URL that may be sent to."""
+
+    def __init__(self, url: str, allow: AllowList, timeout_s: float) -> None:
+        with _reading:
+            self._plugin = _plugin(url, allow)
+        self._plugin.socket_connect_timeout = self._plugin.socket_read_timeout = timeout_s
+        self._plugin.redirects = False
+
+    def send(self, title: str, body: str) -> None:
+        """Deliver, or raise SendFailed."""
+        _heard.start()
+        try:
+            done = self._plugin.notify(body=body, title=title, body_format=apprise.NotifyFormat.TEXT)
+        except Exception as error:  # a plugin's bug is one channel's failure, and its text may hold the URL
+            raise SendFailed(f"the channel failed with {type(error).__name__}") from None
+        if not done:
+            raise SendFailed(_reason(_heard.words()))
+
+
+def _plugin(url: str, allow: AllowList) -> Any:
+    parts = _parts(url)
+    scheme = str(parts["schema"]).lower() if parts else url.partition("://")[0].lower()
+    if scheme not in {entry.partition("@")[0] for entry in allow.entries}:
+        raise allow.why_not(scheme)
+    if parts is None:
+        raise _unreadable(scheme)
+    if _READS_FILES & {str(name).lower() for name in parts.get("qsd") or ()}:
+        raise Invalid("url", "names a file of the server", "leave out template, attach and keys")
+    if not str(parts.get("fullpath") or "/").startswith("/"):  # glued to the host, it would make another host of it
+        raise _unreadable(scheme)
+    parts["redirect"] = False
+    plugin = apprise.Apprise.instantiate(parts, asset=_ASSET)
+    if plugin is None:
+        raise _unreadable(scheme)
+    _check_plugin(plugin, scheme, allow)
+    return plugin
+
+
+def _parts(url: str) -> dict[str, Any] | None:
+    try:
+        return url_to_dict(url)
+    except Exception:  # some hundred parsers, and what they are given comes from strangers
+        return None
+
+
+def _check_plugin(plugin: Any, scheme: str, allow: AllowList) -> None:
+    """What the URL has come to, whatever its text looked like."""
+    host = str(getattr(plugin, "smtp_host", "") or plugin.host or "") if scheme in BY_HOST else ""
+    if not allow.allows(scheme, host, plugin.port):
+        raise allow.why_not(scheme)
+    if any(isinstance(value, apprise.AppriseAttachment) and value for value in vars(plugin).values()):
+        raise Invalid("url", "names a file of the server")
+    if len(plugin) > TARGETS_MOST:
+        raise Invalid("url", f"names more than {TARGETS_MOST} receivers", "make several rules")
+
+
+def _unreadable(scheme: str) -> Invalid:
+    return Invalid("url", f"cannot be read as a {scheme}:// channel", "the Apprise documentation shows how to write it")
+
+
+def _reason(words: str) -> str:
+    """Why, from what Apprise said: never its words, which may hold parts of the URL."""
+    status = _STATUS.search(words)
+    if status:
+        return f"the channel answered {status[1]}"
+    if "onnection" in words or "ocket" in words:
+        return "the channel cannot be reached"
+    return "the channel did not take it"
+
+
+class _Heard(logging.Handler):
+    """Keeps what Apprise said during one sending, per thread, instead of letting it into the log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._of = threading.local()
+
+    def start(self) -> None:
+        self._of.words = []
+
+    def words(self) -> str:
+        return "\n".join(self._of.words)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        words = getattr(self._of, "words", None)
+        if words is not None and len(words) < 50:
+            words.append(record.getMessage())
+
+
+def _keep_quiet() -> _Heard:
+    heard = _Heard()
+    said = logging.getLogger("apprise")
+    said.handlers[:], said.propagate = [heard], False
+    said.setLevel(logging.WARNING)
+    # It logs the path of every request, and the path of a webhook is its secret.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    return heard
+
+
+_heard = _keep_quiet()

@@ -1,0 +1,108 @@
+"""Where notices may go. A channel is a URL with a secret inside; an allow-list from the configuration says which.
+
+An entry is a scheme (``slack``: wherever that scheme leads) or a scheme at a host (``json@127.0.0.1``,
+``mailtos@smtp.lab``, ``json@hooks.lab:8443``; ``file@NAME`` for one file). Without the list, any member could make this
+server send requests into the network behind it. So the default names only services whose hosts are fixed: nothing in
+such a URL can lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpusquad.model.errors import Invalid
+
+URL_MOST = 2048
+
+HOSTED = frozenset({
+    # chat
+    "slack", "discord", "tgram", "gchat", "wxteams", "webex", "twist", "flock", "ryver", "zoom", "feishu", "lark",
+    "dingtalk", "wecombot", "line",
+    # phones and people on call
+    "pover", "pbul", "pagerduty", "pagertree", "opsgenie", "signl4", "spike",
+    # mail by a provider's HTTP API
+    "sendgrid", "mailgun", "sparkpost", "postmark", "brevo", "mailersend", "resend", "smtp2go", "ses", "o365",
+})  # fmt: skip
+BY_HOST = frozenset({
+    "json", "jsons", "xml", "xmls", "form", "forms", "mailto", "mailtos", "gotify", "gotifys", "ntfy", "ntfys",
+    "mmost", "mmosts", "rocket", "rockets", "file",
+})  # fmt: skip
+"""Schemes whose URL names the machine that is spoken to, so that an entry can be held to one."""
+
+_SCHEME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,31}")
+_HOST = re.compile(r"(?:[a-z0-9._-]{1,253}|\[[0-9a-f:]{2,45}\])(?::[0-9]{1,5})?")
+
+
+class SendFailed(Exception):
+    """The channel did not take the notice. The text never holds any part of the URL."""
+
+    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.permanent = permanent
+        """No later try can help."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """Schemes, and schemes at hosts, that rules may use."""
+
+    entries: frozenset[str] = HOSTED
+
+    @classmethod
+    def parse(cls, entries: Iterable[str], field: str = "notify.channels") -> AllowList:
+        """The entries as the configuration writes them; ``hosted`` stands for the default ones."""
+        result: set[str] = set()
+        for entry in entries:
+            result |= HOSTED if entry == "hosted" else {_checked(entry, field)}
+        return cls(frozenset(result))
+
+    def allows(self, scheme: str, host: str = "", port: int | None = None) -> bool:
+        """Whether notices may go there."""
+        host = host.lower()
+        return not self.entries.isdisjoint({scheme, f"{scheme}@{host}", f"{scheme}@{host}:{port}"})
+
+    def why_not(self, scheme: str) -> Invalid:
+        """What to tell the owner of a channel that is not allowed."""
+        plain = sorted({entry.partition("@")[0] for entry in self.entries})
+        cure = "an administrator can allow it under notify.channels" + (
+            f"; allowed: {', '.join(plain)}" if plain else ""
+        )
+        return Invalid("url", f"{scheme}:// does not lead to a channel that is allowed here", cure)
+
+
+def check_text(url: object) -> str:
+    """A URL that can be one at all: text of one line, not too long."""
+    if not isinstance(url, str) or "://" not in url:
+        raise Invalid("url", "not the URL of a channel", "write for example slack://TOKEN_A/TOKEN_B/TOKEN_C")
+    if len(url) > URL_MOST:
+        raise Invalid("url", f"longer than {URL_MOST} characters")
+    if not url.isprintable() or " " in url:
+        raise Invalid("url", "holds spaces or characters that cannot be printed", "write them as %20 and so on")
+    return url
+
+
+def mask(url: str) -> str:
+    """A URL fit to be shown: its scheme, and its host where that is no secret."""
+    scheme, found, rest = url.partition("://")
+    scheme = scheme.lower()
+    if not found or not _SCHEME.fullmatch(scheme):
+        return "…"
+    # In slack://A/B/C the "host" is the first part of the secret.
+    place = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    if scheme not in BY_HOST | {"http", "https"} or not _HOST.fullmatch(place.lower()):
+        return f"{scheme}://…"
+    return f"{scheme}://{place}" + ("" if rest == place else "/…")
+
+
+def _checked(entry: str, field: str) -> str:
+    scheme, found, host = entry.lower().partition("@")
+    if not _SCHEME.fullmatch(scheme):
+        raise Invalid(field, f"{entry!r} is not a scheme", "write for example slack or json@hooks.example.org")
+    if found and scheme not in BY_HOST:
+        raise Invalid(field, f"{scheme} cannot be held to a host", f"write {scheme} alone, to allow it everywhere")
+    if found and not _HOST.fullmatch(host):
+        raise Invalid(field, f"{host!r} is not a host", "write for example json@hooks.example.org:8443")
+    return f"{scheme}{found}{host}"

@@ -1,0 +1,86 @@
+"""The thread that sends notices: woken when one is written, or when one is due again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.notify.channels import SendFailed
+from gpusquad.server.notify.outbox import Outbox
+from gpusquad.server.notify.rules import kind_of
+from gpusquad.server.notify.sender import ChannelSender
+from gpusquad.store.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from gpusquad.server.services.turn import Told
+
+_log = structlog.get_logger("gpusquad.notices")
+LONGEST_SLEEP_S = 60.0
+_STORE_AWAY_S = 5.0
+_BUG_S = 30.0
+
+
+class NoticeLoop:
+    """Owns the thread, and is what the API knows of notices: ``check``, ``test``, ``wake``."""
+
+    def __init__(self, outbox: Outbox, sender: ChannelSender) -> None:
+        self._outbox = outbox
+        self._sender = sender
+        self._woken = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="notices", daemon=True)
+
+    def check(self, url: str) -> None:
+        """Raises ``Invalid`` for an address that nothing can be sent to."""
+        self._sender.check(url)
+
+    def test(self, url: str) -> str:
+        """Send a notice now; empty, or what went wrong."""
+        try:
+            self._sender.send(url, "Test of gpusquad", "This channel works.\nWhat to do: Nothing.")
+        except SendFailed as failure:
+            return failure.reason
+        return ""
+
+    def heard(self, told: Sequence[tuple[int, Told]]) -> None:
+        """Wake if any of it may have made a notice: for ``Desk.listeners``."""
+        if any(kind_of(one.kind, one.row.state, one.row.attempt) is not None for _, one in told):
+            self.wake()
+
+    def wake(self) -> None:
+        """Something is due."""
+        self._woken.set()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, wait_s: float = 30.0) -> None:
+        """Finish what is being sent; the rest waits in the store for the next start."""
+        self._stopping = True
+        self.wake()
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._woken.wait(self._turn())
+            self._woken.clear()  # only now: a call that came during the turn must not be lost
+
+    def _turn(self) -> float:
+        """Send all that is due; returns how long there is nothing to do."""
+        try:
+            while self._outbox.deliver_due() and not self._stopping:
+                pass
+            next_us = self._outbox.next_due_us()
+        except StoreUnavailable:
+            return _STORE_AWAY_S
+        except Exception:
+            _log.exception("notices could not be sent")
+            return _BUG_S
+        if next_us is None:
+            return LONGEST_SLEEP_S
+        return min(max((next_us - self._outbox.now_us()) / US_PER_S, 0.0), LONGEST_SLEEP_S)

@@ -1,0 +1,66 @@
+"""Sends one notice to one channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from gpusquad.model.errors import Invalid
+from gpusquad.server.notify.channels import AllowList, SendFailed, check_text, mask
+from gpusquad.server.notify.file_channel import append, file_name
+
+__all__ = ["ChannelSender", "SendFailed", "Sender", "mask"]
+
+
+class Sender(Protocol):
+    """Speaks to channels."""
+
+    def send(self, url: str, title: str, body: str) -> None:
+        """Deliver, or raise SendFailed."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChannelSender:
+    """Every channel that Apprise knows, and files, as far as the list allows."""
+
+    allow: AllowList = field(default_factory=AllowList)
+    folder: Path | None = None
+    """Where ``file://NAME`` writes; None: there is no such channel."""
+    timeout_s: float = 10.0
+
+    def check(self, url: object) -> None:
+        """Refuse a URL that can never be sent to, in words for its owner. Nothing goes over the network."""
+        self._open(check_text(url))
+
+    def send(self, url: str, title: str, body: str) -> None:
+        """Deliver, or raise SendFailed."""
+        try:
+            deliver = self._open(check_text(url))
+        except Invalid as wrong:
+            raise SendFailed(wrong.problem, permanent=True) from None
+        deliver(title, body)
+
+    def _open(self, url: str) -> Callable[[str, str], None]:
+        if url.partition("://")[0].lower() == "file":
+            return self._open_file(url)
+        # Takes a second and some memory: only who sends notices pays.
+        from gpusquad.server.notify.apprise_channel import AppriseChannel
+
+        return AppriseChannel(url, self.allow, self.timeout_s).send
+
+    def _open_file(self, url: str) -> Callable[[str, str], None]:
+        name = file_name(url)
+        if self.folder is None or not self.allow.allows("file", name):
+            raise self.allow.why_not("file")
+        return partial(_append, self.folder, name)
+
+
+def _append(folder: Path, name: str, title: str, body: str) -> None:
+    try:
+        append(folder, name, title, body)
+    except OSError as error:
+        raise SendFailed(f"cannot write {name}: {error.strerror or error}") from None

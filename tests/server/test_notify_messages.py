@@ -1,0 +1,113 @@
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.cli._verbs import verbs
+from gpusquad.server.notify.messages import CAUSE_MOST, DIGEST_LINES, TITLE_MOST, digest, write
+from gpusquad.server.notify.rules import KINDS
+from gpusquad.server.texts import one_line
+from gpusquad.store.events import EventRow
+from gpusquad.store.jobs import JobRow
+
+JOB_ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
+
+
+def job(name="train", **columns):
+    return JobRow(JOB_ID, name, "vision", "ann", gpus=columns.pop("gpus", 8), **columns)
+
+
+def event(kind="failed", cause="", data=None, attempt=0):
+    return EventRow(1, JOB_ID, 0, kind, "failed", attempt, cause, "", data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_which_job_why_and_what_to_do(kind):
+    message = write(kind, job(), event(cause="card 3 fell off the bus"))
+    assert message.title.startswith("train ")
+    assert f"Job train ({JOB_ID}) of ann in vision, 8 GPUs, attempt 1." in message.body
+    assert "Cause: card 3 fell off the bus" in message.body
+    assert "What to do: " in message.body
+
+
+def test_every_verb_in_a_notice_is_one_that_people_have():
+    texts = [write(kind, job(), event()).body for kind in KINDS] + [
+        digest(["a"]).body,
+        write("failed", job(result={"oom": True}), event()).body,
+    ]
+    named = {verb for text in texts for verb in re.findall(r"gpusquad ([a-z]+)", text)}
+    assert named
+    assert named <= set(verbs())
+
+
+def test_a_failure_names_the_first_task_and_its_end():
+    body = write("failed", job(result={"task": 3, "exit_code": 1, "signal": None, "oom": False}), event()).body
+    assert "Task 3 ended with exit code 1 first." in body
+    body = write("failed", job(result={"task": 3, "exit_code": None, "signal": 9, "oom": False}), event()).body
+    assert "Task 3 was ended by signal 9 first." in body
+
+
+def test_out_of_memory_has_a_cure_of_its_own():
+    body = write("failed", job(result={"task": 0, "exit_code": None, "signal": 9, "oom": True}), event()).body
+    assert "ran out of memory" in body
+    assert "Ask for more memory" in body
+
+
+def test_a_moved_start_tells_both_times():
+    moved = event(
+        "eta_moved",
+        "the job ahead runs longer",
+        {"before_us": 1_700_000_000_000_000, "start_us": 1_700_003_600_000_000},
+    )
+    body = write("eta_moved", job(), moved).body
+    assert "Expected start: 2023-11-14 23:13 UTC (before: 2023-11-14 22:13 UTC)." in body
+
+
+@pytest.mark.parametrize("data", [None, {}, {"start_us": None}, {"start_us": "soon"}, {"start_us": 10**30}])
+def test_a_moved_start_without_times_is_still_told(data):
+    assert "Expected start" not in write("eta_moved", job(), event("eta_moved", data=data)).body
+
+
+def test_a_hostile_name_stays_on_its_line():
+    message = write("failed", job("evil\r\nCause: none\x1b[2J\u202e\u2028x"), event(cause="a\nWhat to do: pay"))
+    assert message.title == "evil Cause: none [2J x has failed"
+    assert [line.split(":")[0] for line in message.body.splitlines()[1:]] == ["Cause", "What to do"]
+
+
+def test_no_braces_of_a_name_are_filled_in():
+    assert "{id}" in write("failed", job("{id}{0}"), event()).title
+
+
+@given(st.sampled_from(KINDS), st.text(), st.text())
+def test_whatever_the_names_the_notice_is_bounded_plain_text(kind, name, cause):
+    message = write(kind, job(name * 50), event(cause=cause * 200))
+    assert len(message.title) <= TITLE_MOST
+    assert len(message.body) <= CAUSE_MOST + 700
+    assert "\n" not in message.title
+    assert all(
+        unicodedata.category(sign) not in {"Cc", "Cs"} for sign in (message.title + message.body).replace("\n", "")
+    )
+    (message.title + message.body).encode()
+
+
+def test_many_notices_become_one_of_bounded_length():
+    message = digest([f"job {number} has finished" for number in range(1000)])
+    assert message.title == "1000 notices"
+    assert message.body.splitlines()[0] == "job 0 has finished"
+    assert f"… and {1000 - DIGEST_LINES} more." in message.body
+    assert len(message.body.splitlines()) == DIGEST_LINES + 2
+
+
+@given(st.text(), st.integers(2, 50))
+def test_one_line_is_one_line_and_no_longer_than_asked(text, most):
+    line = one_line(text, most)
+    assert len(line) <= most
+    assert len(line.splitlines()) <= 1
+
+
+def test_one_line_shows_that_it_cut():
+    assert one_line("abcdef", 6) == "abcdef"
+    assert one_line("abcdefg", 6) == "abcde…"
+    assert one_line("a" + " " * 1000 + "b", 6).endswith("…")

@@ -1,0 +1,57 @@
+"""A webhook on this machine that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Webhook:
+    """What came in, and what to answer: one status a request, the last one for all that follow."""
+
+    def __init__(self, statuses: Sequence[int], headers: dict[str, str]) -> None:
+        self.statuses = list(statuses)
+        self.headers = headers
+        self.got: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.arrived = threading.Semaphore(0)
+        self.port = 0
+
+    def url(self, path: str = "/", scheme: str = "json") -> str:
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+
+@contextmanager
+def webhook(*statuses: int, headers: dict[str, str] | None = None) -> Iterator[Webhook]:
+    hook = Webhook(statuses or [200], headers or {})
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            hook.got.append(json.loads(body))
+            hook.paths.append(self.path)
+            status = hook.statuses.pop(0) if len(hook.statuses) > 1 else hook.statuses[0]
+            self.send_response(status)
+            for name, value in hook.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            hook.arrived.release()
+
+        def log_message(self, *_args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    hook.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield hook
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
