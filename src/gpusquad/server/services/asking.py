@@ -1,0 +1,140 @@
+"""Why, when, what if, and who is next: asked of a copy, so that no answer changes anything or holds anybody up."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from gpusquad.core import explain
+from gpusquad.core.limits import over_limit
+from gpusquad.core.queue import Waiting
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.state import State
+from gpusquad.core.transitions import JobState
+from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.units import show_us
+from gpusquad.model.views import Forecast
+from gpusquad.server.answers import Accuracy, QueueEntry, WhatIfAnswer, WhenAnswer, Who, WhyAnswer
+from gpusquad.server.errors import NotFound
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.holds import reasons_held
+from gpusquad.server.services.intake import Intake
+from gpusquad.server.services.records import forecast_of, known, places_of
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import forecasts
+from gpusquad.store.forecasts import ForecastRow
+
+STEPS = 2000
+"""Instants looked ahead for an answer somebody waits for."""
+_RECORD_US = 30 * 86_400 * 1_000_000
+
+
+class Asking:
+    """Answers from any thread."""
+
+    def __init__(self, desk: Desk, intake: Intake) -> None:
+        self._desk = desk
+        self._intake = intake
+
+    def why(self, job_id: str) -> WhyAnswer:
+        row = self._desk.rows.get(job_id)
+        if row is None:
+            raise NotFound(f"job {job_id} is over, or there is none")
+        if row.state == JobState.HELD:
+            return WhyAnswer(None, [Reason(Code.HELD, text, "release it" if "held by" in text else "wait")
+                                    for text in reasons_held(row)])  # fmt: skip
+        copy = self._copy()
+        if job_id not in copy.queue:
+            return WhyAnswer(None, [])
+        return WhyAnswer(explain.position(copy, job_id), explain.why(copy, job_id))
+
+    def when(self, job_id: str) -> WhenAnswer:
+        row = self._desk.rows.get(job_id)
+        if row is None:
+            raise NotFound(f"job {job_id} is over, or there is none")
+        copy = self._copy()
+        forecast, accuracy = _or_none(forecast_of(row)), self._accuracy()
+        if job_id not in copy.queue:
+            return WhenAnswer(None, row.started_us, row.started_us, None, forecast, accuracy)
+        eta = explain.when(copy, job_id, STEPS)
+        self._keep(job_id, copy.now_us, eta)
+        place = explain.position(copy, job_id)
+        return WhenAnswer(place, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy)
+
+    def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
+        job, forecast = self._intake.imagine(spec, who)
+        copy = self._copy()
+        answer = explain.what_if(copy, job, known(forecast, job.limit_us), STEPS)
+        eta = answer.eta
+        return WhatIfAnswer(
+            answer.refused, answer.starts_now, eta.start_us, eta.high_us, eta.promised_us, _or_none(forecast),
+            places_of(job, answer.placement, copy.space.fixed) if answer.placement else (),
+            answer.delayed, answer.preempted,
+        )  # fmt: skip
+
+    def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
+        """One page of the queue in order, each with the first thing in its way. Positions count everybody."""
+        with self._desk.lock:
+            state = self._desk.state
+            if tenant is None:
+                page = range(offset, min(offset + limit, len(state.queue)))
+            else:
+                mine = (at for at, waiting in enumerate(state.queue) if waiting.job.tenant == tenant)
+                page = islice(mine, offset, offset + limit)
+            return [_entry(state, state.queue.at(at), at + 1) for at in page]
+
+    def positions(self) -> dict[str, int]:
+        with self._desk.lock:
+            return {waiting.job.id: at for at, waiting in enumerate(self._desk.state.queue, 1)}
+
+    def _copy(self) -> State:
+        with self._desk.lock:
+            copy = explain.copy_state(self._desk.state)
+        copy.now_us = max(copy.now_us, self._desk.clock.now_us())
+        return copy
+
+    def _accuracy(self) -> Accuracy | None:
+        with self._desk.database.read() as connection:
+            found = forecasts.accuracy(connection, self._desk.clock.now_us() - _RECORD_US)
+        if not found.count or found.within_ratio is None or found.median_error_s is None:
+            return None
+        return Accuracy(found.count, found.within_ratio, found.median_error_s)
+
+    def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
+        """What we say is kept, to be compared with what came."""
+        if eta.start_us is None or eta.start_us >= NEVER_US:
+            return
+        row = ForecastRow(job_id=job_id, made_us=now_us, mid_us=eta.start_us,
+                          high_us=eta.high_us if eta.high_us is not None else eta.start_us, truth_us=None)  # fmt: skip
+        with self._desk.database.write() as connection:
+            forecasts.add(connection, row)
+
+
+def _entry(state: State, waiting: Waiting, position: int) -> QueueEntry:
+    job = waiting.job
+    promise = state.timeline.promises.get(job.id)
+    promised_us = promise.start_us if promise is not None and promise.start_us < NEVER_US else None
+    code, message = _first_blocker(state, waiting, promised_us)
+    return QueueEntry(job.id, position, promised_us, promised_us, code, message)
+
+
+def _first_blocker(state: State, waiting: Waiting, promised_us: int | None) -> tuple[str, str]:
+    """Cheap and true, for a table; ``why`` tells all."""
+    job = waiting.job
+    if waiting.blocked:
+        over = over_limit(state, job)
+        if over is not None:
+            kind, name, held, limit = over
+            code = Code.TENANT_LIMIT if kind == "tenant" else Code.LANE_LIMIT
+            return str(code), f"{kind} {name} holds {held} of at most {limit} GPUs"
+    needed, idle = job.gang.least_gpus, state.space.idle_total
+    if promised_us is not None:
+        return str(Code.NO_CARDS), f"cards reserved in {show_us(max(0, promised_us - state.now_us))}"
+    if needed > idle:
+        return str(Code.NO_CARDS), f"needs {needed} GPU{'s' * (needed != 1)}, {idle} idle"
+    if not state.space.fits(job):
+        return str(Code.NO_BLOCK), f"needs {needed} GPU{'s' * (needed != 1)} together, {idle} idle apart"
+    return str(Code.BEHIND), "would delay those ahead"
+
+
+def _or_none(forecast: Forecast) -> Forecast | None:
+    return None if forecast.mid_us >= NEVER_US else forecast

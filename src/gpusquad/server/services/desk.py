@@ -1,0 +1,162 @@
+"""What the parts of the scheduler share: the driver, the rows of unfinished jobs, and one turn of work after another.
+
+A turn is: handle what came in, decide, put everything on record in one transaction, and only then act. So nothing runs
+that the store does not know of, and a crash at any point leaves either nothing or a record to go by.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+
+from gpusquad.core.driver import Driver
+from gpusquad.core.ports import Engine
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.space import Fixed
+from gpusquad.core.state import State
+from gpusquad.model.decision import Decision
+from gpusquad.model.job import Job
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import Forecast
+from gpusquad.server.services.loop import Closed, Finish, Item, Loop
+from gpusquad.server.services.observer import Observer
+from gpusquad.server.services.records import job_of
+from gpusquad.server.services.turn import Told, Turn
+from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.scheduler")
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
+LONGEST_SLEEP_S = 60.0
+
+
+class Time(Protocol):
+    """The clock, as far as the scheduler needs it."""
+
+    def now_us(self) -> int: ...
+
+
+class Predictor(Protocol):
+    """How long jobs run."""
+
+    def predict(self, job: Job) -> Forecast: ...
+
+    def learn(self, job: Job, run_us: int) -> None: ...
+
+
+Listener = Callable[[Sequence[tuple[int, Told]]], None]
+"""Told what happened, with the numbers of the lines, once it is on record."""
+
+
+@dataclass
+class Desk:
+    """Everything behind the scheduler's one lock."""
+
+    database: Database
+    clock: Time
+    engine: Engine
+    predictor: Predictor
+    simulated: bool = False
+    observer: Observer = field(default_factory=Observer)
+
+    def __post_init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held while the state changes or is copied; never over I/O."""
+        self.rows: dict[str, JobRow] = {}
+        self.jobs: dict[str, Job] = {}
+        self.listeners: list[Listener] = []
+        self.in_transaction: list[Callable[[Any, Sequence[Told]], None]] = []
+        """Called with the connection inside a turn's transaction: what must not be lost if the story is not."""
+        self.before_deciding: list[Callable[[Turn], int]] = []
+        """Called before each cycle; each says when it wants to be called again."""
+        self.after_deciding: list[Callable[[Turn, Sequence[Decision]], None]] = []
+        self.unavailable = ""
+        """Why nothing can be put on record just now."""
+        self.loop = Loop(self._run_turn)
+        self.driver: Driver
+        self.turn: Turn
+
+    @property
+    def state(self) -> State:
+        return self.driver.state
+
+    @property
+    def fixed(self) -> Fixed:
+        return self.driver.state.space.fixed
+
+    def job(self, job_id: str) -> Job:
+        """The core's job of an unfinished row."""
+        if job_id not in self.jobs:
+            self.jobs[job_id] = job_of(self.rows[job_id])
+        return self.jobs[job_id]
+
+    def drop(self, job_id: str) -> None:
+        """Over for good: the store remembers."""
+        self.rows.pop(job_id, None)
+        self.jobs.pop(job_id, None)
+        self.driver.forget(job_id)
+
+    def _run_turn(self, items: Sequence[Item]) -> float | None:
+        now_us = self.clock.now_us()
+        turn = self.turn = Turn(now_us, self.rows)
+        with self.lock:
+            finishes = [finish for item in items if (finish := self._handle(item)) is not None]
+            wake_us = min((call(turn) for call in self.before_deciding), default=NEVER_US)
+            began = time.perf_counter()
+            decisions = self.driver.decide(now_us)
+            self.observer.cycled(time.perf_counter() - began)
+            for call in self.after_deciding:
+                call(turn, decisions)
+            wake_us = min(wake_us, self.driver.next_wake_us())
+        self._put_on_record(turn)
+        for finish in finishes:
+            finish()
+        for act in turn.acts:
+            self._act(act)
+        if wake_us >= NEVER_US:
+            return LONGEST_SLEEP_S
+        return min(max(0.0, (wake_us - self.clock.now_us()) / US_PER_S), LONGEST_SLEEP_S)
+
+    def _handle(self, item: Item) -> Finish | None:
+        try:
+            return item()
+        except Exception:
+            _log.exception("an event could not be handled")
+            return None
+
+    def _act(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            _log.exception("an engine could not be told")
+
+    def _put_on_record(self, turn: Turn) -> None:
+        """Tried until it stands: without it nothing may act, and no caller hears that it is done."""
+        if not (turn.changes or turn.told or turn.writes):
+            return
+        wait_s = _FIRST_RETRY_S
+        while True:
+            try:
+                with self.database.write() as connection:
+                    numbers = turn.write(connection)
+                    for call in self.in_transaction:
+                        call(connection, turn.told)
+                break
+            except StoreUnavailable as error:
+                if not self.unavailable:
+                    _log.warning("the store does not answer; decisions wait for it", error=str(error))
+                self.unavailable = str(error)
+            if not self.loop.pause(wait_s):
+                raise Closed("the service stops while its store does not answer")
+            wait_s = min(2 * wait_s, _LAST_RETRY_S)
+        if self.unavailable:
+            self.unavailable = ""
+            _log.info("the store answers again")
+        told = list(zip(numbers, turn.told, strict=True))
+        for listener in self.listeners:
+            listener(told)

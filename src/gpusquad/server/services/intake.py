@@ -1,0 +1,171 @@
+"""Jobs come in: named, checked against what could ever run, put on record, and only then queued."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from gpusquad.core.explain import refusal
+from gpusquad.core.ports import Submitted
+from gpusquad.core.transitions import JobState
+from gpusquad.model.edge import job_to_dict
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.views import Forecast
+from gpusquad.server.answers import Who
+from gpusquad.server.errors import Forbidden, Refused
+from gpusquad.server.ids import new_id
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.holds import Holds
+from gpusquad.server.services.loop import Finish
+from gpusquad.server.services.people import People
+from gpusquad.server.services.records import forecast_record, known, past_of
+from gpusquad.server.services.turn import Told
+from gpusquad.spec.check import spec_to_dict
+from gpusquad.spec.convert import retry_rule, to_job
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import events, jobs
+from gpusquad.store.jobs import JobFilter, JobRow
+
+_MOST_AFTER = 1000
+
+
+class Intake:
+    """Accepts jobs from any thread."""
+
+    def __init__(self, desk: Desk, people: People, holds: Holds) -> None:
+        self._desk = desk
+        self._people = people
+        self._holds = holds
+        self._sequence = itertools.count(1)
+
+    def count_from(self, sequence: int) -> None:
+        self._sequence = itertools.count(sequence)
+
+    def submit(self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None) -> list[JobRow]:
+        """All of them or none."""
+        if key is not None:
+            group_id = _group_of(who.user, key)
+        again = key is not None
+        now_us = self._desk.clock.now_us()
+        asked = [self._job(spec, who, now_us) for spec in specs]
+        with self._desk.lock:
+            forecasts = [self._admit(job) for job in asked]
+        rows = [
+            self._row(spec, job, forecast, who, group_id)
+            for spec, job, forecast in zip(specs, asked, forecasts, strict=True)
+        ]
+        with self._desk.database.write() as connection:
+            if again and (before := jobs.by_group(connection, str(group_id))):
+                return before
+            rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
+            self._check_quota(connection, rows, who)
+            jobs.insert(connection, rows)
+            told = [Told(row, now_us, str(row.state), actor=who.user) for row in rows]
+            numbers = [
+                events.append(connection, row.id, now_us, one.kind, row.state, 0, actor=who.user)
+                for row, one in zip(rows, told, strict=True)
+            ]
+            for call in self._desk.in_transaction:
+                call(connection, told)
+            states = self._states_of_dependencies(connection, rows)
+        self._desk.loop.post(lambda: self._enter(rows, asked, forecasts, states))
+        for listener in self._desk.listeners:
+            listener(list(zip(numbers, told, strict=True)))
+        return rows
+
+    def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, Forecast]:
+        """A job as it would be, for asking what if."""
+        job = self._job(spec, who, self._desk.clock.now_us())
+        with self._desk.lock:
+            return job, known(self._desk.predictor.predict(job), job.limit_us)
+
+    def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:
+        tenant = spec.tenant or who.tenant
+        if tenant != who.tenant and not who.is_admin:
+            raise Forbidden(f"you belong to tenant {who.tenant}", field="tenant", cure="leave tenant out")
+        if not self._people.known(tenant):
+            raise Invalid("tenant", f"there is no tenant {tenant!r}", f"choose from {', '.join(self._people.names())}")
+        return to_job(spec, new_id(), now_us, tenant, who.user)
+
+    def _admit(self, job: Job) -> Forecast:
+        reason = refusal(self._desk.state, job)
+        if reason is not None:
+            raise Refused(reason)
+        return known(self._desk.predictor.predict(job), job.limit_us)
+
+    def _row(self, spec: JobSpec, job: Job, forecast: Forecast, who: Who, group_id: str | None) -> JobRow:
+        return JobRow(
+            id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, group_id=group_id,
+            state=str(JobState.PENDING), attempt=0, priority=job.priority, lane=job.lane,
+            submitted_us=job.submitted_us, started_us=None, ended_us=None, release_us=None,
+            sequence=next(self._sequence), gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec),
+            core=job_to_dict(job), forecast=forecast_record(forecast), kept_us=0, served_gpu_us=0, preemptions=0,
+            retries_left=retry_rule(spec).count, after=[], placement=None, cause="", result=None, progress=None,
+            stop=None,
+        )  # fmt: skip
+
+    def _with_dependencies(self, connection: Connection, row: JobRow, spec: JobSpec) -> JobRow:
+        if not spec.after:
+            return row
+        after = [
+            {"job": found, "on": wanted.on}
+            for wanted in spec.after
+            for found in self._find(connection, wanted.job, row.tenant)
+        ]
+        if len(after) > _MOST_AFTER:
+            raise Invalid("after", f"names {len(after)} jobs", f"wait for at most {_MOST_AFTER}")
+        return replace(row, state=str(JobState.HELD), after=after)
+
+    def _find(self, connection: Connection, text: str, tenant: str) -> list[str]:
+        """By id, by group, or the latest job of that name with all of its sweep."""
+        row = jobs.get(connection, text)
+        if row is not None and row.tenant == tenant:
+            return [row.id]
+        group = [row.id for row in jobs.by_group(connection, text) if row.tenant == tenant]
+        if group:
+            return group
+        found = jobs.find(connection, JobFilter(name=text, tenants=(tenant,)), 1, None).items
+        if not found:
+            raise Invalid("after", f"there is no job {text!r} in tenant {tenant}", "give an id or a name")
+        same = jobs.by_group(connection, found[0].group_id) if found[0].group_id else [found[0]]
+        return [row.id for row in same if row.name == text]
+
+    def _check_quota(self, connection: Connection, rows: Sequence[JobRow], who: Who) -> None:
+        for tenant in {row.tenant for row in rows}:
+            most = self._people.most_unfinished(tenant)
+            if most is None:
+                continue
+            count = jobs.count(connection, JobFilter(states=jobs.UNFINISHED_STATES, tenants=(tenant,)))
+            if count + len(rows) > most:
+                raise Refused(Reason(
+                    Code.TENANT_LIMIT, f"tenant {tenant} has {count} unfinished jobs of at most {most}",
+                    "wait until some are done, or have the quota raised", {"unfinished": count, "limit": most},
+                ))  # fmt: skip
+
+    def _states_of_dependencies(self, connection: Connection, rows: Sequence[JobRow]) -> dict[str, str]:
+        wanted = {dependency["job"] for row in rows for dependency in row.after}
+        return {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
+
+    def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[Forecast],
+               states: dict[str, str]) -> Finish | None:  # fmt: skip
+        """In the scheduler's thread: what is on record joins the queue."""
+        desk = self._desk
+        for row, job, forecast in zip(rows, asked, forecasts, strict=True):
+            desk.rows[row.id], desk.jobs[row.id] = row, job
+            if row.state == JobState.HELD:
+                self._holds.watch(row)
+                self._holds.settle(desk.turn, {d["job"]: states[d["job"]] for d in row.after}, row.id)
+            else:
+                desk.driver.apply(desk.turn.now_us, Submitted(job, forecast, past_of(row)))
+        return None
+
+
+def _group_of(user: str, key: str) -> str:
+    """The same key of the same user is the same submission."""
+    return "once-" + hashlib.sha256(f"{user}\0{key}".encode()).hexdigest()[:32]

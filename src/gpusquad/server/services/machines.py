@@ -1,0 +1,264 @@
+"""The machines as they are now: who is on which card, what is cordoned or drained, what came from outside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpusquad.core.ports import CardChanged, NodeChanged, WindowsChanged
+from gpusquad.core.state import State
+from gpusquad.core.transitions import JobState
+from gpusquad.model.cluster import Window
+from gpusquad.model.errors import Invalid
+from gpusquad.server.answers import CardStatus, CardUser, ClusterStatus, NodeStatus, Who, WindowStatus
+from gpusquad.server.errors import NotFound
+from gpusquad.server.ids import new_id
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.outcomes import Outcomes
+from gpusquad.store import marks
+from gpusquad.store.marks import MarkRow
+
+CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
+GANG_SIZES = (1, 2, 4, 8, 16)
+
+
+class Machines:
+    """Keeps why a card may not be used, and shows all machines."""
+
+    def __init__(self, desk: Desk, outcomes: Outcomes) -> None:
+        self._desk = desk
+        self._outcomes = outcomes
+        self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """Card -> kind of block -> cause. A card is used when it has none."""
+        self._drained: dict[str, str] = {}
+        self._windows: dict[str, WindowStatus] = {}
+        self.samples: Mapping[str, Mapping[str, Any]] = {}
+        """The last sample of each card."""
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """At start: what administrators said stays said."""
+        with self._desk.database.read() as connection:
+            rows = marks.all(connection)
+        for row in rows:
+            if row.kind == "cordon" and row.target in self._desk.fixed.card_index:
+                self._block(row.target, CORDON, row.cause)
+            elif row.kind == "drain" and row.target in self._desk.fixed.node_index:
+                self._drain(row.target, row.cause)
+            elif row.kind == "window":
+                self._windows[row.id] = _window_status(row)
+        self._announce()
+
+    def fault(self, card: str, cause: str) -> None:
+        """The card is broken: its gangs end and queue again, neighbours on other cards go on."""
+
+        def handle() -> None:
+            if card not in self._desk.fixed.card_index:
+                return
+            self._block(card, FAULT, cause)
+            for job_id in self._on_card(card):
+                row = self._desk.rows[job_id]
+                if JobState(row.state) in (JobState.STARTING, JobState.RUNNING):
+                    self._desk.state.runs[job_id].leaving = True
+                    self._outcomes.tell_to_go(self._desk.turn, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
+
+        self._desk.loop.post(handle)
+
+    def recovered(self, card: str) -> None:
+        self._desk.loop.post(lambda: self._unblock(card, FAULT))
+
+    def taken_outside(self, card: str, cause: str | None) -> None:
+        """Somebody else's process holds the card (a cause), or none does any more."""
+        if cause is None:
+            self._desk.loop.post(lambda: self._unblock(card, OUTSIDE))
+        else:
+            self._desk.loop.post(lambda: self._block(card, OUTSIDE, cause))
+
+    def is_taken_outside(self, card: str) -> bool:
+        return OUTSIDE in self._blocks.get(card, {})
+
+    def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
+        self._check(card, self._desk.fixed.card_index, "card")
+        self._mark("cordon", card, who, cause)
+        self._desk.loop.call(lambda: self._block(card, CORDON, cause or f"by {who.user}"))
+        return self._card(card)
+
+    def uncordon(self, card: str) -> CardStatus:
+        """Also forgives a fault: the administrator has looked."""
+        self._check(card, self._desk.fixed.card_index, "card")
+        self._unmark("cordon", card)
+
+        def handle() -> None:
+            self._unblock(card, CORDON)
+            self._unblock(card, FAULT)
+
+        self._desk.loop.call(handle)
+        return self._card(card)
+
+    def drain(self, node: str, who: Who, cause: str) -> NodeStatus:
+        self._check(node, self._desk.fixed.node_index, "node")
+        self._mark("drain", node, who, cause)
+        self._desk.loop.call(lambda: self._drain(node, cause or f"by {who.user}"))
+        return self._node(node)
+
+    def undrain(self, node: str) -> NodeStatus:
+        self._check(node, self._desk.fixed.node_index, "node")
+        self._unmark("drain", node)
+
+        def handle() -> None:
+            self._drained.pop(node, None)
+            self._desk.driver.apply(self._desk.turn.now_us, NodeChanged(node, True))
+
+        self._desk.loop.call(handle)
+        return self._node(node)
+
+    def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
+                   cause: str) -> WindowStatus:  # fmt: skip
+        for node in nodes:
+            self._check(node, self._desk.fixed.node_index, "node")
+        if end_us is not None and end_us <= max(start_us, self._desk.clock.now_us()):
+            raise Invalid("end", "is not after the start, or is over already")
+        row = self._mark("window", ",".join(nodes), who, cause, start_us, end_us)
+        status = _window_status(row)
+        self._windows[row.id] = status
+        self._desk.loop.call(self._announce)
+        return status
+
+    def remove_window(self, window_id: str) -> None:
+        if self._windows.pop(window_id, None) is None:
+            raise NotFound(f"there is no window {window_id!r}")
+        with self._desk.database.write() as connection:
+            marks.remove(connection, window_id)
+        self._desk.loop.call(self._announce)
+
+    def windows(self) -> list[WindowStatus]:
+        now_us = self._desk.clock.now_us()
+        return [w for w in self._windows.values() if w.end_us is None or w.end_us > now_us]
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[NodeStatus]:
+        with self._desk.lock:
+            users = self._users()
+            return [self._node_status(index, users) for index in range(len(self._desk.fixed.node_ids))]
+
+    def cards(self) -> list[CardStatus]:
+        return [card for node in self.nodes() for card in node.cards]
+
+    def cluster(self, mode: str) -> ClusterStatus:
+        with self._desk.lock:
+            state = self._desk.state
+            idle = _usable_idle(state)
+            cards = [card for node in self.nodes() for card in node.cards]
+        usable = {size: int((idle // size).sum()) for size in GANG_SIZES if size <= max(state.space.fixed.node_cards)}
+        return ClusterStatus(
+            gpus=len(cards), free=sum(c.state == "free" for c in cards), usable=usable,
+            unhealthy=sum(c.state == "cordoned" for c in cards),
+            taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._desk.simulated, mode=mode,
+        )  # fmt: skip
+
+    # -- inside a turn ---------------------------------------------------------------------------------------------
+
+    def _block(self, card: str, kind: str, cause: str) -> None:
+        was_ok = not self._blocks[card]
+        self._blocks[card][kind] = cause
+        if was_ok:
+            self._desk.driver.apply(self._now_us(), CardChanged(card, False))
+
+    def _unblock(self, card: str, kind: str) -> None:
+        if self._blocks[card].pop(kind, None) is not None and not self._blocks[card]:
+            self._desk.driver.apply(self._now_us(), CardChanged(card, True))
+
+    def _drain(self, node: str, cause: str) -> None:
+        self._drained[node] = cause
+        self._desk.driver.apply(self._now_us(), NodeChanged(node, False))
+
+    def _announce(self) -> None:
+        windows = tuple(Window(w.id, w.nodes, w.start_us, w.end_us) for w in self.windows())
+        self._desk.driver.apply(self._now_us(), WindowsChanged(windows))
+
+    def _now_us(self) -> int:
+        return self._desk.clock.now_us()
+
+    def _on_card(self, card: str) -> list[str]:
+        index = self._desk.fixed.card_index[card]
+        return [run.job.id for run in self._desk.state.runs.by_id.values() if index in run.placement.all_cards()]
+
+    # -- marks -----------------------------------------------------------------------------------------------------
+
+    def _check(self, name: str, index: Mapping[str, int], kind: str) -> None:
+        if name not in index:
+            raise NotFound(f"there is no {kind} {name!r}", cure="gpusquad nodes lists them")
+
+    def _mark(self, kind: str, target: str, who: Who, cause: str, start_us: int | None = None,
+              end_us: int | None = None) -> MarkRow:  # fmt: skip
+        at_us = self._desk.clock.now_us() if start_us is None else start_us
+        row = MarkRow(new_id(), kind, target, at_us, end_us, who.user, cause)
+        with self._desk.database.write() as connection:
+            marks.put(connection, row)
+        return row
+
+    def _unmark(self, kind: str, target: str) -> None:
+        with self._desk.database.write() as connection:
+            marks.remove_of(connection, kind, target)
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def _users(self) -> dict[str, list[CardUser]]:
+        users: defaultdict[str, list[CardUser]] = defaultdict(list)
+        for run in self._desk.state.runs.by_id.values():
+            for part in run.placement.parts:
+                share = run.job.groups[part.request_index][0].share
+                job = run.job
+                user = CardUser(job.id, job.name, job.user, job.tenant, share.sm_milli if share else None,
+                                share.memory_bytes if share else None)  # fmt: skip
+                for card in part.cards.ravel().tolist():
+                    users[self._desk.fixed.card_ids[card]].append(user)
+        return users
+
+    def _node_status(self, index: int, users: Mapping[str, list[CardUser]]) -> NodeStatus:
+        space, fixed = self._desk.state.space, self._desk.fixed
+        node = fixed.cluster.nodes[index]
+        return NodeStatus(
+            id=node.id, drained=node.id in self._drained, cpu_milli=node.cpu_milli,
+            cpu_free_milli=int(space.node_cpu_free[index]), memory_bytes=node.memory_bytes,
+            memory_free_bytes=int(space.node_memory_free[index]),
+            cards=tuple(self._card_status(card, at, node.id, users) for at, card in enumerate(node.cards)),
+            windows=tuple(w for w in self.windows() if node.id in w.nodes),
+        )  # fmt: skip
+
+    def _card_status(self, card: Any, index: int, node: str, users: Mapping[str, list[CardUser]]) -> CardStatus:
+        blocks, jobs = self._blocks.get(card.id, {}), tuple(users.get(card.id, ()))
+        state, cause = _card_state(blocks, jobs, self._drained.get(node))
+        return CardStatus(card.id, node, index, card.model, card.memory_bytes, state, cause, jobs,
+                          self.samples.get(card.id), self._desk.simulated)  # fmt: skip
+
+    def _node(self, node: str) -> NodeStatus:
+        return next(one for one in self.nodes() if one.id == node)
+
+    def _card(self, card: str) -> CardStatus:
+        return next(one for one in self.cards() if one.id == card)
+
+
+def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], drained: str | None) -> Any:
+    for kind in (FAULT, CORDON):
+        if kind in blocks:
+            return "cordoned", blocks[kind]
+    if OUTSIDE in blocks:
+        return "taken_outside", blocks[OUTSIDE]
+    if jobs:
+        return ("busy" if jobs[0].sm_milli is None else "shared"), ""
+    return ("free", "") if drained is None else ("drained", drained)
+
+
+def _usable_idle(state: State) -> np.ndarray:
+    """Idle cards of each node that takes work."""
+    return np.where(state.space.node_up, state.space.node_idle, 0)
+
+
+def _window_status(row: MarkRow) -> WindowStatus:
+    return WindowStatus(row.id, tuple(row.target.split(",")), row.start_us, row.end_us, row.by, row.cause)

@@ -1,0 +1,257 @@
+"""What becomes of decisions and of an engine's reports: transitions, their story, and what the engine is told next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpusquad.core.hang import crash_backoff_s
+from gpusquad.core.ports import Ended, EngineEnded, EngineStarted, Report, Started, Submitted
+from gpusquad.core.transitions import JobState
+from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.launches import ReadSecret, launch_of
+from gpusquad.server.services.loop import Finish
+from gpusquad.server.services.people import People
+from gpusquad.server.services.records import forecast_of, forecast_record, past_of, placement_record
+from gpusquad.server.services.turn import Turn
+from gpusquad.spec.check import spec_from_dict
+from gpusquad.spec.convert import RetryRule, grace_s, retry_rule
+from gpusquad.store import attempts
+from gpusquad.store.jobs import JobRow
+
+S = JobState
+ON_CARDS = frozenset({S.STARTING, S.RUNNING, S.PREEMPTING, S.STOPPING, S.LOST})
+TOLD_TO_GO = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
+LOST_GRACE_S = 5.0
+"""For gangs whose card is broken: there is little to save."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a job goes when its attempt is over."""
+
+    then: JobState
+    how: str
+    """What the core is told; also what the attempt's record says."""
+    cause: str
+
+
+def judge_end(row: JobRow, report: EngineEnded, retries: RetryRule) -> Verdict:
+    """A gang that was told to go went for that reason, unless it had finished by itself."""
+    state, asked = JobState(row.state), row.stop or {}
+    if report.how == "succeeded" and state is not S.LOST:
+        return Verdict(S.SUCCEEDED, "succeeded", "")
+    if state is S.STOPPING:
+        how = asked.get("how", "cancelled")
+        return Verdict(JobState(how), how, asked.get("cause", ""))
+    if state is S.PREEMPTING:
+        return Verdict(S.PENDING, "preempted", asked.get("cause", ""))
+    if state is S.LOST:
+        return Verdict(S.PENDING, "lost", asked.get("cause", report.cause))
+    if report.how in ("lost", "stopped"):
+        return Verdict(S.PENDING, "lost", report.cause)
+    if row.retries_left > 0 and "failed" in retries.on:
+        return Verdict(S.HELD, "held", report.cause)
+    return Verdict(S.FAILED, "failed", report.cause)
+
+
+class Outcomes:
+    """The scheduler's hands and ears."""
+
+    def __init__(self, desk: Desk, people: People, read_secret: ReadSecret) -> None:
+        self._desk = desk
+        self._people = people
+        self._read_secret = read_secret
+        self.on_final: list[Any] = []
+        """Called with the turn and the row of each job that is over."""
+        self.on_held: list[Any] = []
+        """Called with the row of each job that waits apart for its next try."""
+        desk.after_deciding.append(self._note)
+
+    def report(self, report: Report) -> None:
+        """From any thread."""
+        self._desk.loop.post(lambda: self._heard(report))
+
+    def tell_to_go(self, turn: Turn, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
+                   for_job: str | None = None) -> None:  # fmt: skip
+        """Stop a gang that is on its cards; the rest follows when the engine says that it is gone."""
+        row = turn.rows[job_id]
+        asked = {"how": how, "cause": cause, "for_job": for_job}
+        turn.move(job_id, then, str(then), cause, actor=actor, stop=asked, data={"for": for_job} if for_job else None)
+        grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
+        turn.acts.append(lambda: self._desk.engine.stop(job_id, row.attempt, cause, grace))
+
+    def finish(self, turn: Turn, job_id: str, then: JobState, cause: str, *, actor: str = "",
+               **columns: Any) -> None:  # fmt: skip
+        """Over for good."""
+        columns.setdefault("ended_us", turn.now_us)
+        row = turn.move(job_id, then, str(then), cause, actor=actor, stop=None, **columns)
+        for call in self.on_final:
+            call(turn, row)
+        self._desk.drop(job_id)
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _note(self, turn: Turn, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            self._desk.observer.decided(type(decision).__name__.lower())
+            if isinstance(decision, Start):
+                self._start(turn, decision)
+            elif isinstance(decision, Preempt):
+                self.tell_to_go(turn, decision.job_id, S.PREEMPTING, "preempted", self._preempted_by(turn, decision),
+                                for_job=decision.for_job)  # fmt: skip
+            elif isinstance(decision, Stop):
+                self.tell_to_go(turn, decision.job_id, S.STOPPING, "timed_out", decision.cause)
+            elif isinstance(decision, Refuse):
+                self.finish(turn, decision.job_id, S.FAILED, str(decision.reason))
+
+    def _preempted_by(self, turn: Turn, decision: Preempt) -> str:
+        other = turn.rows.get(decision.for_job)
+        return f"for {other.name or other.id} of {other.user}: {decision.cause}" if other else decision.cause
+
+    def _start(self, turn: Turn, decision: Start) -> None:
+        desk, job_id = self._desk, decision.job_id
+        job, fixed = desk.job(job_id), desk.fixed
+        record = placement_record(job, decision.placement, fixed)
+        row = turn.rows[job_id]
+        cards = [card for task in record["tasks"] for card in task["cards"]]
+        desk.observer.started(row.tenant, (turn.now_us - row.submitted_us) / US_PER_S)
+        row = turn.move(job_id, S.STARTING, "starting", decision.cause, data={"cards": cards},
+                        started_us=turn.now_us, placement=record, progress=None, result=None)  # fmt: skip
+        opened = attempts.AttemptRow(
+            job_id=job_id, attempt=row.attempt, tenant=row.tenant, user=row.user, started_us=turn.now_us,
+            ended_us=None, gpu_milli=_held_milli(job, decision), cards=cards, how="", cause="",
+        )  # fmt: skip
+        turn.writes.append(lambda c: attempts.open(c, opened))
+        turn.acts.append(lambda: self._launch(row, decision))
+
+    def _launch(self, row: JobRow, decision: Start) -> None:
+        desk = self._desk
+        try:
+            job = desk.job(row.id)
+            launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
+                               read_secret=self._read_secret, run_as=self._people.run_as(row.tenant))  # fmt: skip
+            desk.engine.launch(launch)
+        except (Invalid, OSError, KeyError) as error:
+            self.report(EngineEnded(row.id, row.attempt, "failed", f"could not be started: {error}"))
+
+    def _grace_s(self, row: JobRow) -> float:
+        return grace_s(spec_from_dict(dict(row.spec)))
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def _heard(self, report: Report) -> Finish | None:
+        desk = self._desk
+        row = desk.rows.get(report.job_id)
+        if row is None or row.attempt != report.attempt or JobState(row.state) not in ON_CARDS:
+            return None  # an old attempt, or one that is settled already
+        if isinstance(report, EngineStarted):
+            self._started(desk.turn, row, report)
+        else:
+            self._ended(desk.turn, row, report)
+        return None
+
+    def _started(self, turn: Turn, row: JobRow, report: EngineStarted) -> None:
+        state = JobState(row.state)
+        if row.id not in self._desk.state.runs:
+            # Found running after a restart on cards that are not here any more.
+            if state not in TOLD_TO_GO:
+                self.tell_to_go(turn, row.id, S.LOST, "lost", "its cards are gone")
+        elif state is S.STARTING:
+            turn.move(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
+            self._desk.driver.apply(turn.now_us, Started(row.id))
+        elif state in TOLD_TO_GO:
+            cause, grace = (row.stop or {}).get("cause", ""), self._grace_s(row)
+            turn.acts.append(lambda: self._desk.engine.stop(row.id, row.attempt, cause, grace))
+
+    def _ended(self, turn: Turn, row: JobRow, report: EngineEnded) -> None:
+        verdict = judge_end(row, report, _retries(row))
+        closed = ("preempted" if verdict.how == "preempted" else verdict.how, verdict.cause)
+        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, turn.now_us, *closed))
+        result = _result(report)
+        if verdict.then is S.PENDING:
+            self._again(turn, row, verdict, result)
+        elif verdict.then is S.HELD:
+            self._retry_later(turn, row, verdict, result)
+        else:
+            self._over(turn, row, verdict, result)
+
+    def _over(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+        desk = self._desk
+        if verdict.then is S.SUCCEEDED:
+            desk.predictor.learn(desk.job(row.id), row.kept_us + _ran_us(turn, row))
+        self._leave(turn, row, verdict.how)
+        self.finish(turn, row.id, verdict.then, verdict.cause, result=result)
+
+    def _again(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+        """Back to the queue with its request time and what its checkpoint kept."""
+        desk = self._desk
+        if verdict.how == "lost" and JobState(row.state) is not S.LOST:
+            row = turn.move(row.id, S.LOST, "lost", verdict.cause, stop=None)
+        kept_us = self._kept_us(turn, row) if verdict.how == "preempted" else 0
+        self._leave(turn, row, verdict.how, kept_us)
+        if row.id not in desk.state.queue:
+            desk.driver.job_states.pop(row.id, None)
+            past = past_of(row)
+            event = Submitted(desk.job(row.id), forecast_of(row), type(past)(
+                past.attempt + 1, past.kept_us, past.served_gpu_us, past.preemptions, past.sequence))  # fmt: skip
+            desk.driver.apply(turn.now_us, event)
+        waiting = desk.state.queue[row.id]
+        turn.move(
+            row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
+            attempt=waiting.attempt, kept_us=waiting.kept_us, served_gpu_us=waiting.served_gpu_us,
+            preemptions=waiting.preemptions, forecast=forecast_record(waiting.forecast), placement=None,
+            started_us=None, stop=None, result=result,
+        )  # fmt: skip
+
+    def _retry_later(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+        """Whoever fails fast waits longer each time."""
+        ran_s = _ran_us(turn, row) / US_PER_S
+        wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s)
+        served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
+        self._leave(turn, row, "held")
+        self._desk.driver.forget(row.id)
+        row = turn.move(
+            row.id, S.HELD, "retry", f"{verdict.cause}; tried again in {wait_s:.0f} s", attempt=row.attempt + 1,
+            retries_left=row.retries_left - 1, release_us=turn.now_us + int(wait_s * US_PER_S), placement=None,
+            started_us=None, served_gpu_us=served_us, result=result, stop=None,
+        )  # fmt: skip
+        for call in self.on_held:
+            call(row)
+
+    def _leave(self, turn: Turn, row: JobRow, how: Any, kept_us: int = 0) -> None:
+        if row.id in self._desk.state.runs:
+            self._desk.driver.apply(turn.now_us, Ended(row.id, how, kept_us))
+
+    def _kept_us(self, turn: Turn, row: JobRow) -> int:
+        """What the last checkpoint holds, by the job's own word."""
+        every_us = self._desk.job(row.id).checkpoint.every_us
+        ran_us = _ran_us(turn, row)
+        return ran_us // every_us * every_us if every_us else 0
+
+
+def _ran_us(turn: Turn, row: JobRow) -> int:
+    return turn.now_us - row.started_us if row.started_us is not None else 0
+
+
+def _held_milli(job: Any, decision: Start) -> int:
+    total = 0
+    for part in decision.placement.parts:
+        total += len(part.nodes) * job.groups[part.request_index][0].gpu_milli
+    return total
+
+
+def _retries(row: JobRow) -> RetryRule:
+    return retry_rule(spec_from_dict(dict(row.spec))) if row.retries_left else RetryRule()
+
+
+def _result(report: EngineEnded) -> dict[str, Any] | None:
+    first = report.first
+    if first is None:
+        return None
+    return {"task": first.task, "exit_code": first.exit_code, "signal": first.signal, "oom": first.out_of_memory,
+            "cause": first.cause}  # fmt: skip

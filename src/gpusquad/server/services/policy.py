@@ -1,0 +1,136 @@
+"""Which policies decide, changed while jobs run: numbered revisions in the store, and the store wins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from gpusquad.core.changes import with_policies
+from gpusquad.core.explain import copy_state
+from gpusquad.core.forecast import Replay
+from gpusquad.core.policies import Policies, Preemption
+from gpusquad.core.ports import PoliciesChanged
+from gpusquad.core.state import State
+from gpusquad.model.decision import Preempt, Start
+from gpusquad.model.errors import Invalid
+from gpusquad.modes import load_mode, mode_names
+from gpusquad.registry import create
+from gpusquad.server.answers import PolicyPreview, PolicyStatus, Who
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.people import People
+from gpusquad.store import policy as revisions
+
+DEFAULT_MODE = "fifo"
+KINDS = ("order", "plan", "place")
+_STEPS = 2000
+_MOST_MOVED = 100
+
+
+class PolicyDesk:
+    """Reads, sets and previews."""
+
+    def __init__(self, desk: Desk, people: People, default_mode: str = DEFAULT_MODE) -> None:
+        self._desk = desk
+        self._people = people
+        self._settings: dict[str, Any] = {"mode": default_mode}
+        self._about: tuple[int, int, str, str] = (0, 0, "", "")
+
+    def load(self) -> Policies:
+        """At start: the last revision, or the default."""
+        with self._desk.database.read() as connection:
+            last = revisions.latest(connection)
+        if last is not None:
+            self._settings = dict(last.settings)
+            self._about = (last.revision, last.at_us, last.by, last.note)
+        return self._policies(self._settings)
+
+    def status(self) -> PolicyStatus:
+        policies = self._desk.state.policies
+        revision, at_us, by, note = self._about
+        return PolicyStatus(
+            revision, self._settings["mode"], *(policies.names[kind] for kind in KINDS),
+            preemption=asdict(policies.preemption), modes=mode_names(), at_us=at_us, by=by, note=note,
+        )  # fmt: skip
+
+    def set(self, wanted: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
+        """From the next cycle on. What is not named stays, unless another mode is chosen."""
+        settings = self._merge(wanted)
+        policies = self._policies(settings)
+        now_us = self._desk.clock.now_us()
+        with self._desk.database.write() as connection:
+            number = revisions.append(connection, now_us, who.user, settings, note)
+
+        def change() -> PolicyStatus:
+            self._settings, self._about = settings, (number, now_us, who.user, note)
+            self._desk.driver.apply(self._desk.turn.now_us, PoliciesChanged(policies))
+            return self.status()
+
+        return self._desk.loop.call(change)
+
+    def tenants_changed(self) -> None:
+        """Weights, guarantees and limits are read again."""
+        self._people.reload()
+        policies = self._policies(self._settings)
+        self._desk.loop.call(lambda: self._desk.driver.apply(self._desk.turn.now_us, PoliciesChanged(policies)))
+
+    def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
+        """The same queue under both, on copies."""
+        policies = self._policies(self._merge(wanted))
+        with self._desk.lock:
+            now = copy_state(self._desk.state)
+        then = with_policies(now, policies)
+        return _compare(now, then)
+
+    def _merge(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        known = {"mode", *KINDS, "preemption"}
+        for name in wanted:
+            if name not in known:
+                raise Invalid(name, "is no part of a policy", f"choose from {', '.join(sorted(known))}")
+        kept = {} if wanted.get("mode") else self._settings
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return dict(kept) | given
+
+    def _policies(self, settings: Mapping[str, Any]) -> Policies:
+        mode = load_mode(_named_mode(settings["mode"]))
+        overrides: dict[str, Any] = {kind: settings[kind] for kind in KINDS if settings.get(kind)}
+        for kind, text in overrides.items():
+            create(kind, text)
+        if settings.get("preemption"):
+            overrides["preemption"] = _preemption(mode.preemption, settings["preemption"])
+        tenants = {tenant.name: tenant for tenant in (*mode.tenants, *self._people.for_core())}
+        return mode.policies(**overrides, tenants=tuple(tenants.values()))
+
+
+def _named_mode(name: object) -> str:
+    """By name only: a path from outside is not opened."""
+    if not isinstance(name, str) or name not in mode_names():
+        raise Invalid("mode", f"there is no mode {name!r}", f"choose from {', '.join(mode_names())}")
+    return name
+
+
+def _preemption(plain: Preemption, wanted: Mapping[str, Any]) -> Preemption:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if given.get("by", "none") not in ("none", "priority", "order"):
+        raise Invalid("preemption.by", f"{given['by']!r} is not known", "choose none, priority or order")
+    try:
+        return replace(plain, **given)
+    except TypeError as error:
+        raise Invalid("preemption", str(error), "choose from by, min_run_s, most_per_job") from None
+
+
+def _compare(now: State, then: State) -> PolicyPreview:
+    waiting = {one.job.id for one in now.queue}
+    before, after = Replay(now, "mid"), Replay(then, "mid")
+    before.run(waiting, _STEPS)
+    after.run(waiting, _STEPS)
+    moved = [
+        (job_id, before.started.get(job_id), after.started.get(job_id))
+        for job_id in sorted(waiting)
+        if before.started.get(job_id) != after.started.get(job_id)
+    ]
+    return PolicyPreview(
+        tuple(d.job_id for d in after.first if isinstance(d, Start)),
+        tuple(d.job_id for d in after.first if isinstance(d, Preempt)),
+        tuple(moved[:_MOST_MOVED]),
+    )

@@ -1,0 +1,55 @@
+"""Promises given and moved become lines in the story, and forecasts to be held against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpusquad.core.runs import NEVER_US
+from gpusquad.model.decision import Decision, Start
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.turn import Turn
+from gpusquad.store import forecasts
+from gpusquad.store.forecasts import ForecastRow
+
+TELL_AFTER_US = 60 * US_PER_S
+"""A start that moves by less is not worth a notice."""
+
+
+class Promises:
+    """Watches what each cycle promised."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._told: dict[str, int] = {}
+        """Job -> the start it was told last."""
+        desk.after_deciding.append(self._note)
+
+    def _note(self, turn: Turn, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self._settle(turn, decision.job_id)
+        state = self._desk.state
+        causes = {job_id: why for job_id, _, _, why in state.moved}
+        state.moved.clear()
+        for job_id, promise in state.timeline.promises.items():
+            if promise.start_us < NEVER_US and job_id in turn.rows:
+                self._promised(turn, job_id, promise.start_us, promise.first_us, causes.get(job_id, ""))
+        for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
+            del self._told[job_id]
+
+    def _promised(self, turn: Turn, job_id: str, start_us: int, high_us: int, why: str) -> None:
+        before_us = self._told.get(job_id)
+        if before_us is None:
+            self._told[job_id] = start_us
+            row = ForecastRow(job_id=job_id, made_us=turn.now_us, mid_us=start_us, high_us=max(start_us, high_us),
+                              truth_us=None)  # fmt: skip
+            turn.writes.append(lambda c: forecasts.add(c, row))
+            turn.tell(job_id, "promised", data={"start_us": start_us})
+        elif start_us > before_us + TELL_AFTER_US:
+            self._told[job_id] = start_us
+            turn.tell(job_id, "eta_moved", why, data={"start_us": start_us, "before_us": before_us})
+
+    def _settle(self, turn: Turn, job_id: str) -> None:
+        self._told.pop(job_id, None)
+        turn.writes.append(lambda c: forecasts.settle(c, job_id, turn.now_us))

@@ -1,0 +1,104 @@
+"""Between the store's rows and the core's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusquad.core.ports import Past
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.space import Fixed
+from gpusquad.core.state import UNKNOWN
+from gpusquad.model.edge import job_from_dict
+from gpusquad.model.job import Job, Role
+from gpusquad.model.placement import Part, Placement
+from gpusquad.model.views import Forecast
+from gpusquad.server.answers import TaskPlace
+from gpusquad.spec.convert import placed_roles
+from gpusquad.store.jobs import JobRow
+
+
+def job_of(row: JobRow) -> Job:
+    return job_from_dict(dict(row.core))
+
+
+def past_of(row: JobRow) -> Past:
+    return Past(row.attempt, row.kept_us, row.served_gpu_us, row.preemptions, row.sequence)
+
+
+def forecast_of(row: JobRow) -> Forecast:
+    known = row.forecast
+    return UNKNOWN if not known else Forecast(known["mid_us"], known["high_us"], known["source"])
+
+
+def forecast_record(forecast: Forecast) -> dict[str, Any] | None:
+    if forecast.mid_us >= NEVER_US:
+        return None
+    return {"mid_us": forecast.mid_us, "high_us": forecast.high_us, "source": forecast.source}
+
+
+def known(forecast: Forecast, limit_us: int | None) -> Forecast:
+    """The core tells "no forecast" by identity. A time limit is a forecast where there is no better one."""
+    if limit_us is not None and forecast.mid_us > limit_us:
+        return Forecast(limit_us, limit_us, "limit")
+    return UNKNOWN if forecast.mid_us >= NEVER_US else forecast
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where one task of a gang sits; its rank is its place in the list."""
+
+    role: Role
+    role_index: int
+    node: str
+    cards: tuple[str, ...]
+
+
+def seats_of(job: Job, placement: Placement, fixed: Fixed) -> list[Seat]:
+    """Tasks by rank: role after role as the job names them. Roles that ask for the same were placed together."""
+    left = [iter(zip(part.nodes.tolist(), part.cards.tolist(), strict=True)) for part in placement.parts]
+    seats: list[Seat] = []
+    for role, group, count in placed_roles(job, [len(part.nodes) for part in placement.parts]):
+        for index in range(count):
+            node, cards = next(left[group])
+            seats.append(Seat(role, index, fixed.node_ids[node], tuple(fixed.card_ids[card] for card in cards)))
+    return seats
+
+
+def places_of(job: Job, placement: Placement, fixed: Fixed) -> tuple[TaskPlace, ...]:
+    return tuple(TaskPlace(rank, seat.node, seat.cards) for rank, seat in enumerate(seats_of(job, placement, fixed)))
+
+
+def placement_record(job: Job, placement: Placement, fixed: Fixed) -> dict[str, Any]:
+    """By name: indexes change when the machine does. ``tasks`` by rank for people, ``parts`` to build it again."""
+    return {
+        "tasks": [
+            {"role": seat.role.name, "node": seat.node, "cards": list(seat.cards)}
+            for seat in seats_of(job, placement, fixed)
+        ],
+        "parts": [
+            {
+                "group": part.request_index,
+                "nodes": [fixed.node_ids[node] for node in part.nodes.tolist()],
+                "cards": [[fixed.card_ids[card] for card in row] for row in part.cards.tolist()],
+            }
+            for part in placement.parts
+        ],
+    }
+
+
+def placement_of(record: Mapping[str, Any], job: Job, fixed: Fixed) -> Placement | None:
+    """None if a node or card of it is not here any more."""
+    parts = []
+    for part in record["parts"]:
+        per_task = job.groups[part["group"]][0].cards
+        nodes = [fixed.node_index.get(node) for node in part["nodes"]]
+        cards = [[fixed.card_index.get(card) for card in row] for row in part["cards"]]
+        if None in nodes or any(None in row for row in cards):
+            return None
+        parts.append(Part(part["group"], np.array(nodes, dtype=np.int64),
+                          np.array(cards, dtype=np.int64).reshape(len(nodes), per_task)))  # fmt: skip
+    return Placement(tuple(parts))

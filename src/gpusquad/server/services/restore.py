@@ -1,0 +1,72 @@
+"""After a restart: the store says what should be, the engine what is, and the scheduler goes on from there."""
+
+from __future__ import annotations
+
+from gpusquad.core.driver import Driver
+from gpusquad.core.policies import Policies
+from gpusquad.core.ports import Adopted, Submitted
+from gpusquad.core.state import State
+from gpusquad.core.transitions import JobState
+from gpusquad.model.cluster import Cluster
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.holds import Holds
+from gpusquad.server.services.outcomes import ON_CARDS, TOLD_TO_GO
+from gpusquad.server.services.records import forecast_of, job_of, past_of, placement_of
+from gpusquad.store import jobs
+from gpusquad.store.jobs import JobFilter, JobRow
+
+LEARN_FROM = 5000
+"""Jobs of the past that the predictor is shown at start."""
+
+
+def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds) -> list[tuple[str, int]]:
+    """Fill the desk from the store; returns the attempts that an engine must be asked about."""
+    with desk.database.read() as connection:
+        rows = jobs.unfinished(connection)
+    state = State(cluster, policies)
+    state.now_us, state.resizes = desk.clock.now_us(), False
+    desk.driver = Driver(state, lambda now_us, decisions: None)
+    asked: list[tuple[str, int]] = []
+    for row in rows:
+        desk.rows[row.id] = row
+        if JobState(row.state) in ON_CARDS:
+            asked.append((row.id, row.attempt))
+            _put_back(desk, row)
+    for row in rows:
+        if row.state == JobState.PENDING:
+            desk.driver.apply(state.now_us, Submitted(desk.job(row.id), forecast_of(row), past_of(row)))
+        elif row.state == JobState.HELD:
+            holds.watch(row)
+    _recall_claims(desk)
+    return asked
+
+
+def learn_from_history(desk: Desk) -> None:
+    """Oldest first, so that the latest weigh as they did."""
+    with desk.database.read() as connection:
+        past = jobs.find(connection, JobFilter(states=("succeeded",), sort="-ended"), LEARN_FROM).items
+    for row in reversed(past):
+        if row.started_us is not None and row.ended_us is not None:
+            desk.predictor.learn(job_of(row), row.kept_us + row.ended_us - row.started_us)
+
+
+def _put_back(desk: Desk, row: JobRow) -> None:
+    """On its cards as before. If they are not here any more the engine ends it and it queues again."""
+    job = desk.job(row.id)
+    placement = placement_of(row.placement, job, desk.fixed) if row.placement else None
+    if placement is None:
+        return
+    started_us = row.started_us if row.started_us is not None else desk.state.now_us
+    desk.driver.apply(
+        desk.state.now_us, Adopted(job, forecast_of(row), placement, min(started_us, desk.state.now_us), past_of(row))
+    )
+    desk.driver.job_states[row.id] = JobState(row.state)
+    desk.state.runs[row.id].leaving = JobState(row.state) in TOLD_TO_GO
+
+
+def _recall_claims(desk: Desk) -> None:
+    """Whoever others are leaving for still goes first."""
+    for row in desk.rows.values():
+        claimant = (row.stop or {}).get("for_job") or ""
+        if row.state == JobState.PREEMPTING and claimant in desk.state.queue:
+            desk.state.claims[claimant] = str((row.stop or {}).get("cause", ""))

@@ -1,0 +1,303 @@
+"""The scheduler as everybody else sees it: one object, safe to call from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpusquad.core.hang import Rules
+from gpusquad.core.ports import Cancelled, Engine, Leaving, Report, Updated
+from gpusquad.core.transitions import FINAL, JobState
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.edge import job_from_dict, job_to_dict
+from gpusquad.model.views import Forecast
+from gpusquad.server.answers import (
+    CardStatus,
+    Change,
+    ClusterStatus,
+    NodeStatus,
+    PolicyPreview,
+    PolicyStatus,
+    QueueEntry,
+    WhatIfAnswer,
+    WhenAnswer,
+    Who,
+    WhyAnswer,
+    WindowStatus,
+)
+from gpusquad.server.errors import Conflict, NotFound
+from gpusquad.server.services.asking import Asking
+from gpusquad.server.services.desk import Desk, Listener, Predictor, Time
+from gpusquad.server.services.holds import Holds
+from gpusquad.server.services.intake import Intake
+from gpusquad.server.services.launches import ReadSecret
+from gpusquad.server.services.machines import Machines
+from gpusquad.server.services.observer import Observer
+from gpusquad.server.services.outcomes import Outcomes
+from gpusquad.server.services.people import People
+from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
+from gpusquad.server.services.promises import Promises
+from gpusquad.server.services.records import forecast_record, known
+from gpusquad.server.services.restore import learn_from_history, restore
+from gpusquad.server.services.watch import Watcher
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import jobs
+from gpusquad.store.database import Database
+from gpusquad.store.jobs import JobRow
+
+MakeEngine = Callable[[Callable[[Report], None]], Engine]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a scheduler is made of."""
+
+    database: Database
+    clock: Time
+    cluster: Cluster
+    make_engine: MakeEngine
+    predictor: Predictor
+    read_secret: ReadSecret
+    simulated: bool = False
+    mode: str = DEFAULT_MODE
+    rules: Rules = field(default_factory=Rules)
+    observer: Observer = field(default_factory=Observer)
+
+
+class Scheduler:
+    """Takes jobs, decides, has them run, and answers for it."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._people = People(setup.database)
+        engine = setup.make_engine(self._report)
+        self._desk = Desk(setup.database, setup.clock, engine, setup.predictor, setup.simulated, setup.observer)
+        self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
+        self._holds = Holds(self._desk, self._outcomes)
+        self._intake = Intake(self._desk, self._people, self._holds)
+        self._asking = Asking(self._desk, self._intake)
+        self._policy = PolicyDesk(self._desk, self._people, setup.mode)
+        self._machines = Machines(self._desk, self._outcomes)
+        self._promises = Promises(self._desk)
+        self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Go on from what the store says; then decide for as long as the service lives."""
+        self.prepare()
+        self._desk.loop.start()
+
+    def prepare(self) -> None:
+        """Everything but the thread."""
+        self._people.reload()
+        with self._setup.database.read() as connection:
+            self._intake.count_from(jobs.next_sequence(connection))
+        policies = self._policy.load()
+        asked = restore(self._desk, self._setup.cluster, policies, self._holds)
+        learn_from_history(self._desk)
+        self._machines.load()
+        self._desk.engine.recover(asked)
+
+    def step(self) -> int:
+        """One turn in the caller's thread instead; says when the next one is due if nothing happens before."""
+        self._desk.loop.run_turn()
+        return self._desk.driver.next_wake_us()
+
+    def close(self) -> None:
+        """Stop deciding. What runs, runs on."""
+        self._desk.loop.close()
+        self._desk.engine.close()
+
+    def ready(self) -> tuple[bool, str]:
+        if self._desk.unavailable:
+            return False, f"the store does not answer: {self._desk.unavailable}"
+        if not self._desk.loop.alive:
+            return False, "the scheduler does not run"
+        return True, ""
+
+    def on_event(self, listener: Listener) -> None:
+        """Called from the scheduler's thread after each turn with what is on record now."""
+        self._desk.listeners.append(listener)
+
+    def in_transaction(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
+        """Called inside the transaction that records a turn."""
+        self._desk.in_transaction.append(call)
+
+    def live_runs(self) -> list[tuple[str, int, list[str]]]:
+        """Job, attempt and cards of every gang that runs, for the agent."""
+        rows = list(self._desk.rows.values())
+        return [
+            (row.id, row.attempt, [c for task in (row.placement or {}).get("tasks", ()) for c in task["cards"]])
+            for row in rows
+            if row.state == JobState.RUNNING
+        ]
+
+    def unfinished(self) -> list[JobRow]:
+        return list(self._desk.rows.values())
+
+    def tenants(self) -> list[str]:
+        return self._people.names()
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def submit(self, specs: Sequence[JobSpec], who: Who, group_id: str | None = None,
+               key: str | None = None) -> list[JobRow]:  # fmt: skip
+        return self._intake.submit(specs, who, group_id, key)
+
+    def cancel(self, job_id: str, who: Who, cause: str = "") -> JobRow:
+        """Off the queue at once; off its cards after its grace time. A second call changes nothing."""
+        said = cause or f"cancelled by {who.user}"
+
+        def handle() -> None:
+            row, turn = self._unfinished(job_id), self._desk.turn
+            if row.state == JobState.PENDING:
+                self._desk.driver.apply(turn.now_us, Cancelled(job_id))
+                self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
+            elif row.state == JobState.HELD:
+                self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
+            elif row.state != JobState.STOPPING:
+                self._desk.driver.apply(turn.now_us, Leaving(job_id))
+                self._outcomes.tell_to_go(turn, job_id, JobState.STOPPING, "cancelled", said, who.user)
+
+        self._desk.loop.call(handle)
+        return self.row(job_id)
+
+    def hold(self, job_id: str, who: Who) -> JobRow:
+        def handle() -> None:
+            row = self._unfinished(job_id)
+            if row.state not in (JobState.PENDING, JobState.HELD):
+                raise Conflict(f"job {job_id} is {row.state}", cure="only jobs that wait can be held")
+            self._holds.hold(self._desk.turn, row, who.user)
+
+        self._desk.loop.call(handle)
+        return self.row(job_id)
+
+    def release(self, job_id: str, who: Who) -> JobRow:
+        def handle() -> None:
+            row = self._unfinished(job_id)
+            if row.state != JobState.HELD:
+                raise Conflict(f"job {job_id} is {row.state}, not held")
+            self._holds.release(self._desk.turn, row, who.user)
+
+        self._desk.loop.call(handle)
+        return self.row(job_id)
+
+    def update(self, job_id: str, change: Change, who: Who) -> JobRow:
+        """Another goal, priority or estimate for a job that waits or runs."""
+
+        def handle() -> None:
+            row, turn = self._unfinished(job_id), self._desk.turn
+            before = self._desk.job(job_id)
+            job = job_from_dict(job_to_dict(before) | _as_written(change))
+            self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
+            forecast: Forecast | None = None
+            if change.estimate_us is not None or change.limit_us is not None:
+                forecast = known(self._setup.predictor.predict(job), job.limit_us)
+            self._desk.driver.apply(turn.now_us, Updated(job, forecast))
+            self._desk.jobs[job_id] = job
+            columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
+                       "core": job_to_dict(job)}  # fmt: skip
+            if forecast is not None:
+                columns["forecast"] = forecast_record(forecast)
+            turn.change(row.id, **columns)
+            turn.tell(row.id, "updated", actor=who.user, data=_as_written(change))
+
+        self._desk.loop.call(handle)
+        return self.row(job_id)
+
+    def row(self, job_id: str) -> JobRow:
+        with self._setup.database.read() as connection:
+            row = jobs.get(connection, job_id)
+        if row is None:
+            raise NotFound(f"there is no job {job_id!r}")
+        return row
+
+    def _unfinished(self, job_id: str) -> JobRow:
+        row = self._desk.rows.get(job_id)
+        if row is not None:
+            return row
+        known_row = self.row(job_id)
+        if JobState(known_row.state) in FINAL:
+            raise Conflict(f"job {job_id} is over: {known_row.state}")
+        raise Conflict(f"job {job_id} is just coming in", cure="try again")
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def why(self, job_id: str) -> WhyAnswer:
+        return self._asking.why(job_id)
+
+    def when(self, job_id: str) -> WhenAnswer:
+        return self._asking.when(job_id)
+
+    def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
+        return self._asking.what_if(spec, who)
+
+    def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]:
+        return self._asking.queue(offset, limit, tenant)
+
+    def positions(self) -> dict[str, int]:
+        return self._asking.positions()
+
+    # -- machines --------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[NodeStatus]:
+        return self._machines.nodes()
+
+    def cards(self) -> list[CardStatus]:
+        return self._machines.cards()
+
+    def cluster(self) -> ClusterStatus:
+        return self._machines.cluster(self._policy.status().mode)
+
+    def cordon(self, card: str, who: Who, cause: str = "") -> CardStatus:
+        return self._machines.cordon(card, who, cause)
+
+    def uncordon(self, card: str, who: Who) -> CardStatus:
+        return self._machines.uncordon(card)
+
+    def drain(self, node: str, who: Who, cause: str = "") -> NodeStatus:
+        return self._machines.drain(node, who, cause)
+
+    def undrain(self, node: str, who: Who) -> NodeStatus:
+        return self._machines.undrain(node)
+
+    def windows(self) -> list[WindowStatus]:
+        return self._machines.windows()
+
+    def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
+                   cause: str = "") -> WindowStatus:  # fmt: skip
+        return self._machines.add_window(nodes, start_us, end_us, who, cause)
+
+    def remove_window(self, window_id: str, who: Who) -> None:
+        self._machines.remove_window(window_id)
+
+    # -- policy ----------------------------------------------------------------------------------------------------
+
+    def policy(self) -> PolicyStatus:
+        return self._policy.status()
+
+    def set_policy(self, settings: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
+        return self._policy.set(settings, who, note)
+
+    def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview:
+        return self._policy.preview(settings)
+
+    def set_tenants(self) -> None:
+        self._policy.tenants_changed()
+
+    def _report(self, report: Report) -> None:
+        self._outcomes.report(report)
+
+
+def _as_written(change: Change) -> dict[str, Any]:
+    """The parts of a job that change, as a job's plain form writes them."""
+    texts = {name: getattr(change, name) for name in ("name", "priority", "queue", "lane")}
+    times = {"estimate": change.estimate_us, "limit": change.limit_us}
+    written = {name: value for name, value in texts.items() if value is not None}
+    written |= {name: value / 1e6 for name, value in times.items() if value is not None}
+    if change.slo is not None:
+        goals = {"latency" if name == "p99" else name: value for name, value in change.slo.items()}
+        written["slo"] = {name: value for name, value in goals.items() if value is not None} or None
+    return written

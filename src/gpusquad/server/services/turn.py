@@ -1,0 +1,79 @@
+"""What one turn of the scheduler changes: rows and their story, written in one transaction before anything acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from gpusquad.core.transitions import JobState, advance
+from gpusquad.store import events, jobs
+from gpusquad.store.jobs import JobRow
+
+Write = Callable[[Connection], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One line of a job's story."""
+
+    row: JobRow
+    """The job as it is after it."""
+    at_us: int
+    kind: str
+    cause: str = ""
+    actor: str = ""
+    data: dict[str, Any] | None = None
+
+
+@dataclass
+class Turn:
+    """A unit of work over the rows of unfinished jobs."""
+
+    now_us: int
+    rows: dict[str, JobRow]
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    told: list[Told] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    """Whatever else belongs into the transaction."""
+    acts: list[Callable[[], None]] = field(default_factory=list)
+    """What is done once the transaction stands: engines are told here and nowhere else."""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.changes or self.told or self.writes or self.acts)
+
+    def change(self, job_id: str, **columns: Any) -> JobRow:
+        """Columns that are no transition."""
+        row = self.rows[job_id] = replace(self.rows[job_id], **columns)
+        self.changes.setdefault(job_id, {}).update(columns)
+        return row
+
+    def move(self, job_id: str, then: JobState, kind: str, cause: str = "", *, actor: str = "",
+             data: dict[str, Any] | None = None, **columns: Any) -> JobRow:  # fmt: skip
+        """A transition, if the one table allows it, with its line in the story."""
+        state = advance(job_id, JobState(self.rows[job_id].state), then)
+        row = self.change(job_id, state=str(state), cause=cause, **columns)
+        self.tell(job_id, kind, cause, actor=actor, data=data)
+        return row
+
+    def tell(self, job_id: str, kind: str, cause: str = "", *, actor: str = "",
+             data: dict[str, Any] | None = None) -> None:  # fmt: skip
+        self.told.append(Told(self.rows[job_id], self.now_us, kind, cause, actor, data))
+
+    def write(self, connection: Connection) -> list[int]:
+        """Everything, in the caller's transaction; returns the numbers of the story's lines."""
+        for job_id, columns in self.changes.items():
+            jobs.change(connection, job_id, **columns)
+        numbers = [
+            events.append(
+                connection, one.row.id, one.at_us, one.kind, one.row.state, one.row.attempt, one.cause,
+                data=one.data, actor=one.actor,
+            )
+            for one in self.told
+        ]  # fmt: skip
+        for write in self.writes:
+            write(connection)
+        return numbers

@@ -1,0 +1,183 @@
+"""What the agent reports: samples of cards, progress of runs, faults, intruders; and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from gpusquad.core.hang import Notice, Rules, Watch, judge
+from gpusquad.core.ports import Leaving
+from gpusquad.core.pulse import CardBeat, Pulse
+from gpusquad.core.transitions import JobState
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.machines import Machines
+from gpusquad.server.services.outcomes import Outcomes
+from gpusquad.server.services.people import People
+from gpusquad.store import jobs, samples
+from gpusquad.store.database import StoreUnavailable
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.watch")
+PATIENCE = 3
+"""Samples in a row before an intruder is believed, and before it is believed gone."""
+SMALL_BYTES = 16 * 2**20
+"""A process that holds less memory than this is not in anybody's way (monitoring tools)."""
+KEEP_EVERY_US = 10 * US_PER_S
+"""One sample in ten seconds goes into the store; the last one is always in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One run so far."""
+
+    pulse: Pulse = field(default_factory=Pulse)
+    watch: Watch = field(default_factory=Watch)
+
+
+class Watcher:
+    """Fed by the agent's reader thread, message by message."""
+
+    def __init__(self, desk: Desk, machines: Machines, outcomes: Outcomes, people: People, rules: Rules) -> None:
+        self._desk = desk
+        self._machines = machines
+        self._outcomes = outcomes
+        self._people = people
+        self._rules = rules
+        self._strangers: dict[str, int] = {}
+        """Card -> how many samples in a row showed a stranger (negative: none)."""
+        self._runs: dict[tuple[str, int], _Seen] = {}
+        self._progress: dict[str, tuple[Any, ...]] = {}
+        self._kept_us = 0
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """One message of the agent."""
+        kind = message.get("kind")
+        if kind == "card_fault":
+            self._machines.fault(message["card"], message["cause"])
+        elif kind == "card_ok":
+            self._machines.recovered(message["card"])
+        elif kind == "samples":
+            self._sampled(message)
+
+    def _sampled(self, message: Mapping[str, Any]) -> None:
+        cards = {card["id"]: card for card in message["cards"]}
+        self._machines.samples = cards
+        for card in cards.values():
+            self._look_for_strangers(card)
+        now_us = self._desk.clock.now_us()
+        for run in message.get("runs", ()):
+            self._look_at_run(run, cards, message["at_us"])
+        self._forget_ended()
+        if now_us - self._kept_us >= KEEP_EVERY_US:
+            self._kept_us = now_us
+            self._keep(now_us, list(cards.values()), message.get("runs", ()))
+
+    # -- strangers -------------------------------------------------------------------------------------------------
+
+    def _look_for_strangers(self, card: Mapping[str, Any]) -> None:
+        strangers = [p for p in card.get("processes") or () if p.get("job") is None
+                     and (p.get("memory_bytes") or 0) >= SMALL_BYTES]  # fmt: skip
+        before = self._strangers.get(card["id"], 0)
+        count = max(before, 0) + 1 if strangers else min(before, 0) - 1
+        self._strangers[card["id"]] = max(-PATIENCE, min(PATIENCE, count))
+        taken = self._machines.is_taken_outside(card["id"])
+        if count == PATIENCE and not taken:
+            told = ", ".join(f"{p.get('name') or 'process'} (pid {p['pid']})" for p in strangers[:3])
+            self._machines.taken_outside(card["id"], f"held by {told}")
+        elif count == -PATIENCE and taken:
+            self._machines.taken_outside(card["id"], None)
+
+    # -- runs that hang --------------------------------------------------------------------------------------------
+
+    def _look_at_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
+        row = self._desk.rows.get(run["job"])
+        if row is None or row.attempt != run["attempt"] or row.state != JobState.RUNNING:
+            return
+        seen = self._runs.get((row.id, row.attempt), _Seen())
+        pulse = seen.pulse.after(at_us, _beats(row, cards), self._rules, gpu_ratio=run.get("gpu_ratio"),
+                                 cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
+        evidence = pulse.evidence(
+            at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
+            last_progress_us=run.get("progress_at_us"), high_us=(row.forecast or {}).get("high_us"),
+        )  # fmt: skip
+        stops = self._people.stops_hung(row.tenant)
+        watch, notices = seen.watch.step(at_us, judge(evidence, self._rules), self._rules, stop=stops)
+        self._runs[row.id, row.attempt] = _Seen(pulse, watch)
+        for notice in notices:
+            self._act(row, notice)
+
+    def _act(self, row: JobRow, notice: Notice) -> None:
+        if notice.kind == "warn":
+            self._desk.observer.hung(notice.rule)
+
+        def handle() -> None:
+            now = self._desk.rows.get(row.id)
+            if now is None or now.attempt != row.attempt or now.state != JobState.RUNNING:
+                return
+            turn = self._desk.turn
+            if notice.kind == "stop":
+                self._desk.driver.apply(turn.now_us, Leaving(row.id))
+                cause = f"hung by the rule {notice.rule}: {notice.message}"
+                self._outcomes.tell_to_go(turn, row.id, JobState.STOPPING, "failed", cause)
+            else:
+                kind = "hung" if notice.kind == "warn" else "recovered"
+                told = f"{notice.message}; {notice.cure}" if notice.cure else notice.message
+                turn.tell(row.id, kind, told, data={"rule": notice.rule})
+
+        self._desk.loop.post(handle)
+
+    def _forget_ended(self) -> None:
+        for key in [key for key in self._runs if key[0] not in self._desk.rows]:
+            del self._runs[key]
+        for job_id in [job_id for job_id in self._progress if job_id not in self._desk.rows]:
+            del self._progress[job_id]
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, now_us: int, cards: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
+        """Samples and progress for later; a store that does not answer loses some, no more."""
+        news = {run["job"]: progress_record(run) for run in runs if run.get("step") is not None}
+        changed = {job_id: record for job_id, record in news.items() if record and self._is_new(job_id, record)}
+        try:
+            with self._desk.database.write() as connection:
+                samples.append(connection, now_us, [sample_row(now_us, card) for card in cards])
+                for job_id, record in changed.items():
+                    jobs.change(connection, job_id, progress=record)
+        except (StoreUnavailable, KeyError) as error:
+            _log.warning("samples were not kept", error=str(error))
+
+    def _is_new(self, job_id: str, record: dict[str, Any]) -> bool:
+        seen = (record["step"], record["total"])
+        if job_id not in self._desk.rows or self._progress.get(job_id) == seen:
+            return False
+        self._progress[job_id] = seen
+        return True
+
+
+def progress_record(run: Mapping[str, Any]) -> dict[str, Any] | None:
+    step, total = run.get("step"), run.get("total")
+    if step is None:
+        return None
+    return {"step": step, "total": total, "ratio": min(1.0, step / total) if total else None,
+            "at_us": run.get("progress_at_us")}  # fmt: skip
+
+
+def sample_row(now_us: int, card: Mapping[str, Any]) -> samples.SampleRow:
+    return samples.SampleRow(
+        card=card["id"], at_us=now_us, busy_ratio=card.get("utilisation_ratio"),
+        memory_busy_ratio=card.get("memory_utilisation_ratio"), memory_bytes=card.get("memory_used_bytes"),
+        power_w=card.get("power_w"), temperature_c=card.get("temperature_c"), clock_mhz=card.get("sm_clock_mhz"),
+    )  # fmt: skip
+
+
+def _beats(row: JobRow, cards: Mapping[str, Any]) -> list[CardBeat]:
+    mine = [cards[card] for task in (row.placement or {}).get("tasks", ()) for card in task["cards"] if card in cards]
+    return [
+        CardBeat(card.get("utilisation_ratio"), card.get("power_w"), card.get("idle_power_w"),
+                 card.get("power_limit_w"))
+        for card in mine
+    ]  # fmt: skip
