@@ -1,0 +1,1 @@
+"""What outlives the server: jobs, their stories, accounts. SQLite by default, PostgreSQL by URL, one code path."""

@@ -1,0 +1,88 @@
+"""Which job held how much, from when to when: the ground for usage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlalchemy import Connection, Float, case, cast, distinct, func, or_, select, update
+
+from gpusquad.store.rows import insert_new
+from gpusquad.store.tables import attempts
+
+_MILLI_US_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One run of a gang on its cards."""
+
+    job_id: str
+    attempt: int
+    tenant: str
+    user: str
+    started_us: int
+    ended_us: int | None = None
+    gpu_milli: int = 0
+    cards: list[str] = field(default_factory=list)
+    how: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What a tenant, a user or a job used within an interval."""
+
+    key: str
+    gpu_s: float
+    jobs: int
+    attempts: int
+    tenant: str
+
+
+def open(c: Connection, row: AttemptRow) -> bool:  # noqa: A001
+    """An attempt holds its cards from now on. False: it is known already, as it was."""
+    return insert_new(c, attempts, row)
+
+
+def close(c: Connection, job_id: str, attempt: int, ended_us: int, how: str, cause: str = "") -> bool:
+    """An attempt has left its cards. False: it was not open; the first end told stays."""
+    this = (attempts.c.job_id == job_id) & (attempts.c.attempt == attempt) & attempts.c.ended_us.is_(None)
+    return c.execute(update(attempts).where(this).values(ended_us=ended_us, how=how, cause=cause)).rowcount > 0
+
+
+def of_job(c: Connection, job_id: str) -> list[AttemptRow]:
+    """All attempts of a job, first one first."""
+    query = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
+    return [AttemptRow(*row) for row in c.execute(query)]
+
+
+def usage(
+    c: Connection,
+    by: Literal["tenant", "user", "job"],
+    since_us: int,
+    until_us: int,
+    now_us: int,
+    tenants: Collection[str] | None = None,
+    limit: int | None = None,
+) -> list[UsageRow]:
+    """GPU time within the interval, largest first. What still runs counts up to now; a shared card counts in part."""
+    key = {"tenant": attempts.c.tenant, "user": attempts.c.user, "job": attempts.c.job_id}[by]
+    end_us = func.coalesce(attempts.c.ended_us, now_us)
+    last_us = case((end_us < until_us, end_us), else_=until_us)
+    first_us = case((attempts.c.started_us > since_us, attempts.c.started_us), else_=since_us)
+    # As floats: a year of a large cluster does not fit into 64 bits of thousandths times microseconds.
+    held = (func.sum(cast(attempts.c.gpu_milli, Float(53)) * (last_us - first_us)) / _MILLI_US_PER_S).label("held")
+    query = (
+        select(key, held, func.count(distinct(attempts.c.job_id)), func.count(), attempts.c.tenant)
+        .where(last_us > first_us)
+        # Says less than the line above, but in a way that an index can answer.
+        .where(or_(attempts.c.ended_us > since_us, attempts.c.ended_us.is_(None)))
+        .group_by(*dict.fromkeys((key, attempts.c.tenant)))
+        .order_by(held.desc(), key)
+        .limit(limit)
+    )
+    if tenants is not None:
+        query = query.where(attempts.c.tenant.in_(tenants))
+    return [UsageRow(*row) for row in c.execute(query)]

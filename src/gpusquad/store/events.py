@@ -1,0 +1,72 @@
+"""The story of every job: appended to, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from gpusquad.store.rows import number_of
+from gpusquad.store.tables import events, jobs
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One thing that happened. Later events have larger ids."""
+
+    id: int
+    job_id: str
+    at_us: int
+    kind: str
+    state: str
+    attempt: int
+    cause: str = ""
+    actor: str = ""
+    data: dict[str, Any] | None = None
+    tenant: str | None = None
+    """Whose job it was."""
+
+
+# The tenant is copied, so that the events of one tenant can be followed without looking at those of all others.
+_APPEND = insert(events).values(
+    tenant=select(jobs.c.tenant).where(jobs.c.id == bindparam("of_job")).scalar_subquery(),
+)
+
+
+def append(
+    c: Connection,
+    job_id: str,
+    at_us: int,
+    kind: str,
+    state: str,
+    attempt: int,
+    cause: str = "",
+    data: dict[str, Any] | None = None,
+    actor: str = "",
+) -> int:
+    """Write one event, beside the change of the job and in the same transaction; returns its id."""
+    values = {
+        "job_id": job_id, "of_job": job_id, "at_us": at_us, "kind": kind, "state": state, "attempt": attempt,
+        "cause": cause, "data": data, "actor": actor,
+    }  # fmt: skip
+    return number_of(c.execute(_APPEND, values))
+
+
+def of_job(c: Connection, job_id: str, after: int = 0, limit: int = 1000) -> list[EventRow]:
+    """What happened to one job, in order."""
+    query = select(events).where(events.c.job_id == job_id, events.c.id > after).order_by(events.c.id).limit(limit)
+    return [EventRow(*row) for row in c.execute(query)]
+
+
+def after(c: Connection, event_id: int, limit: int = 1000, tenant: str | None = None) -> list[EventRow]:
+    """What happened since the event with this id: to all jobs, or to those of one tenant."""
+    query = select(events).where(events.c.id > event_id).order_by(events.c.id).limit(limit)
+    if tenant is not None:
+        query = query.where(events.c.tenant == tenant)
+    return [EventRow(*row) for row in c.execute(query)]
+
+
+def last_id(c: Connection) -> int:
+    """The id of the newest event; 0: there is none."""
+    return c.execute(select(events.c.id).order_by(events.c.id.desc()).limit(1)).scalar() or 0

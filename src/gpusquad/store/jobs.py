@@ -1,0 +1,161 @@
+"""Jobs as they are now. How they came to be so is in ``events``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, func, select, update
+
+from gpusquad.store.job_filter import ANY, JobFilter, ordered, restricted
+from gpusquad.store.paging import Page, to_cursor
+from gpusquad.store.rows import names_of, values_of
+from gpusquad.store.tables import job_waits, jobs
+
+__all__ = [
+    "FINAL_STATES",
+    "UNFINISHED_STATES",
+    "JobFilter",
+    "JobRow",
+    "by_group",
+    "by_prefix",
+    "change",
+    "count",
+    "count_by_state",
+    "find",
+    "get",
+    "insert",
+    "next_sequence",
+    "unfinished",
+    "waiting_on",
+]
+
+UNFINISHED_STATES = ("held", "pending", "starting", "running", "preempting", "stopping", "lost")
+FINAL_STATES = ("succeeded", "failed", "cancelled", "timed_out")
+_HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job."""
+
+    id: str
+    name: str
+    tenant: str
+    user: str
+    queue: str = ""
+    group_id: str | None = None
+    state: str = "pending"
+    attempt: int = 0
+    priority: str = "normal"
+    lane: str = ""
+    submitted_us: int = 0
+    started_us: int | None = None
+    ended_us: int | None = None
+    release_us: int | None = None
+    """Not to be tried again before."""
+    sequence: int = 0
+    gpus: int = 0
+    gpu_milli: int = 0
+    kept_us: int = 0
+    served_gpu_us: int = 0
+    preemptions: int = 0
+    retries_left: int = 0
+    cause: str = ""
+    forecast: dict[str, Any] | None = None
+    after: list[dict[str, Any]] = field(default_factory=list)
+    placement: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    progress: dict[str, Any] | None = None
+    stop: dict[str, Any] | None = None
+    spec: dict[str, Any] = field(default_factory=dict)
+    core: dict[str, Any] = field(default_factory=dict)
+
+
+def insert(c: Connection, rows: Iterable[JobRow]) -> None:
+    """New jobs, all in one go."""
+    values = [values_of(row) for row in rows]
+    if values:
+        c.execute(jobs.insert(), values)
+        _insert_waits(c, ((row["id"], row["after"]) for row in values))
+
+
+def get(c: Connection, job_id: str) -> JobRow | None:
+    """The job with this id."""
+    row = c.execute(select(jobs).where(jobs.c.id == job_id)).first()
+    return JobRow(*row) if row else None
+
+
+def by_prefix(c: Connection, prefix: str, limit: int = 2) -> list[JobRow]:
+    """Jobs whose id begins so; two are enough to know that it is not unique."""
+    behind = prefix + "\x7f"  # sorts after whatever an id may go on with
+    where = select(jobs).where(jobs.c.id >= prefix, jobs.c.id < behind)
+    return _rows(c, where.order_by(jobs.c.id).limit(limit))
+
+
+def find(c: Connection, where: JobFilter = ANY, limit: int = 100, cursor: str | None = None) -> Page[JobRow]:
+    """One page in the order that the filter names."""
+    key, order = ordered(where)
+    # The ids first: they come out of an index. Whole jobs, with all their JSON, are read only for this page.
+    ids = restricted(select(jobs.c.id), where, cursor).order_by(*order).limit(limit + 1).subquery()
+    found = _rows(c, select(jobs).join(ids, ids.c.id == jobs.c.id).order_by(*order))
+    if len(found) <= limit:
+        return Page(found)
+    last = found[limit - 1]
+    return Page(found[:limit], to_cursor(where.sort, getattr(last, key.name), last.id))
+
+
+def count(c: Connection, where: JobFilter = ANY) -> int:
+    """How many there are."""
+    return c.execute(restricted(select(func.count()).select_from(jobs), where)).scalar_one()
+
+
+def count_by_state(c: Connection, where: JobFilter = ANY) -> dict[str, int]:
+    """How many there are in each state; states without jobs are left out."""
+    counts = restricted(select(jobs.c.state, func.count()), where).group_by(jobs.c.state)
+    return {row[0]: row[1] for row in c.execute(counts)}
+
+
+def unfinished(c: Connection) -> list[JobRow]:
+    """Every job that is not over, in the order of arrival."""
+    return _rows(c, select(jobs).where(jobs.c.state.in_(UNFINISHED_STATES)).order_by(jobs.c.sequence, jobs.c.id))
+
+
+def by_group(c: Connection, group_id: str) -> list[JobRow]:
+    """The jobs of one submission, in the order of arrival."""
+    return _rows(c, select(jobs).where(jobs.c.group_id == group_id).order_by(jobs.c.sequence, jobs.c.id))
+
+
+def waiting_on(c: Connection, job_id: str) -> list[JobRow]:
+    """Held jobs that come after this one, in the order of arrival."""
+    waiting = select(jobs).join(job_waits, job_waits.c.job_id == jobs.c.id)
+    named = waiting.where(job_waits.c.waits_for == job_id, jobs.c.state == _HELD)
+    return _rows(c, named.order_by(jobs.c.sequence, jobs.c.id))
+
+
+def change(c: Connection, job_id: str, **columns: Any) -> None:
+    """Set columns of a job. KeyError: there is none with this id."""
+    unknown = columns.keys() - set(names_of(JobRow)[1:])
+    if unknown:
+        raise TypeError(f"a job has no {', '.join(sorted(unknown))} to change")
+    if columns and c.execute(update(jobs).where(jobs.c.id == job_id).values(columns)).rowcount == 0:
+        raise KeyError(job_id)
+    if "after" in columns:
+        c.execute(delete(job_waits).where(job_waits.c.job_id == job_id))
+        _insert_waits(c, [(job_id, columns["after"])])
+
+
+def next_sequence(c: Connection) -> int:
+    """The next free arrival number. Ask inside the write that uses it; a batch counts on from there."""
+    return c.execute(select(func.coalesce(func.max(jobs.c.sequence), 0))).scalar_one() + 1
+
+
+def _rows(c: Connection, query: Select) -> list[JobRow]:
+    return [JobRow(*row) for row in c.execute(query)]
+
+
+def _insert_waits(c: Connection, jobs_after: Iterable[tuple[str, list[dict[str, Any]]]]) -> None:
+    pairs = {(entry["job"], job_id) for job_id, after in jobs_after for entry in after}
+    if pairs:
+        c.execute(job_waits.insert(), [{"waits_for": other, "job_id": job_id} for other, job_id in sorted(pairs)])

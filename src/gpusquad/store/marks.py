@@ -1,0 +1,55 @@
+"""What people say about nodes and cards: drained, cordoned, in maintenance from then to then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select
+
+from gpusquad.store import rows
+from gpusquad.store.tables import marks
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRow:
+    """One statement about one target."""
+
+    id: str
+    kind: str
+    """drain (a node), cordon (a card) or window (maintenance)."""
+    target: str
+    start_us: int
+    end_us: int | None = None
+    """None: until told otherwise."""
+    by: str = ""
+    cause: str = ""
+
+
+def put(c: Connection, row: MarkRow) -> None:
+    """A new mark, or another content for a known one."""
+    rows.put(c, marks, row)
+
+
+def get(c: Connection, mark_id: str) -> MarkRow | None:
+    row = c.execute(select(marks).where(marks.c.id == mark_id)).first()
+    return MarkRow(*row) if row else None
+
+
+def all(c: Connection, kind: str | None = None, target: str | None = None) -> list[MarkRow]:  # noqa: A001
+    """By their start."""
+    query = select(marks).order_by(marks.c.start_us, marks.c.id)
+    if kind is not None:
+        query = query.where(marks.c.kind == kind)
+    if target is not None:
+        query = query.where(marks.c.target == target)
+    return [MarkRow(*row) for row in c.execute(query)]
+
+
+def remove(c: Connection, mark_id: str) -> bool:
+    """False: there was none."""
+    return c.execute(delete(marks).where(marks.c.id == mark_id)).rowcount > 0
+
+
+def remove_of(c: Connection, kind: str, target: str) -> int:
+    """Take back all marks of a kind from a target; returns how many there were."""
+    return c.execute(delete(marks).where(marks.c.kind == kind, marks.c.target == target)).rowcount

@@ -1,0 +1,38 @@
+"""What was set while the server ran, as numbered revisions: the newest holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from gpusquad.store.rows import insert_numbered
+from gpusquad.store.tables import policies
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """The settings that held from a moment on."""
+
+    revision: int
+    at_us: int
+    by: str
+    settings: dict[str, Any]
+    note: str = ""
+
+
+def append(c: Connection, at_us: int, by: str, settings: dict[str, Any], note: str = "") -> int:
+    """Returns the number of the new revision."""
+    return insert_numbered(c, policies, at_us=at_us, by=by, settings=settings, note=note)
+
+
+def latest(c: Connection) -> PolicyRow | None:
+    """The one that holds; None: nothing was ever set."""
+    return next(iter(all(c, 1)), None)
+
+
+def all(c: Connection, limit: int = 100) -> list[PolicyRow]:  # noqa: A001
+    """Newest first."""
+    query = select(policies).order_by(policies.c.revision.desc()).limit(limit)
+    return [PolicyRow(*row) for row in c.execute(query)]

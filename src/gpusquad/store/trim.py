@@ -1,0 +1,61 @@
+"""Drops what is old. Jobs, attempts, policies and the audit stay: history and accounts are made of them."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+from sqlalchemy import Connection, delete, func, select
+
+from gpusquad.store import samples
+from gpusquad.store.rows import drop_smallest
+from gpusquad.store.tables import events, forecasts, jobs, notices
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """How many rows were dropped."""
+
+    events: int = 0
+    samples: int = 0
+    notices: int = 0
+    forecasts: int = 0
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+
+def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int = 5_000) -> Trimmed:
+    """Drop old samples, old events of jobs that are over, and old notices and forecasts that are settled.
+
+    About so many rows of each, so that nobody waits long for this write; call again while something was dropped.
+    """
+    return Trimmed(
+        events=_trim_events(c, events_before_us, most),
+        samples=samples.trim(c, samples_before_us, most),
+        notices=_trim_notices(c, events_before_us, most),
+        forecasts=_trim_forecasts(c, events_before_us, most),
+    )
+
+
+def _trim_events(c: Connection, before_us: int, most: int) -> int:
+    # Ids grow with time, so the first event that is not old ends the search. What is older and still there belongs to
+    # jobs that go on, and these are few: no index by time is needed.
+    first_young = select(events.c.id).where(events.c.at_us >= before_us).order_by(events.c.id).limit(1)
+    newest = c.execute(select(func.max(events.c.id))).scalar() or 0
+    end = c.execute(first_young).scalar() or newest + 1
+    over = select(jobs.c.id).where(jobs.c.id == events.c.job_id, jobs.c.ended_us < before_us).exists()
+    old = select(events.c.id).where(events.c.id < end, over).order_by(events.c.id).limit(most)
+    return c.execute(delete(events).where(events.c.id.in_(old))).rowcount
+
+
+def _trim_notices(c: Connection, before_us: int, most: int) -> int:
+    settled = (notices.c.state != "waiting") & (notices.c.created_us < before_us)
+    old = select(notices.c.id).where(settled).order_by(notices.c.id).limit(most)
+    return c.execute(delete(notices).where(notices.c.id.in_(old))).rowcount
+
+
+def _trim_forecasts(c: Connection, before_us: int, most: int) -> int:
+    settled = drop_smallest(c, forecasts.c.truth_us, before_us, most)
+    over = select(jobs.c.id).where(jobs.c.id == forecasts.c.job_id, jobs.c.ended_us < before_us).exists()
+    never_started = forecasts.c.truth_us.is_(None) & (forecasts.c.made_us < before_us) & over
+    return settled + c.execute(delete(forecasts).where(never_started)).rowcount

@@ -1,0 +1,204 @@
+"""Fixtures that run a test on SQLite and on a real PostgreSQL, each time with an empty database of its own.
+
+``database``: open and with its schema. ``database_url``: the same, not opened. ``blank_url``: without a schema.
+``postgresql_server``: the server itself, for tests that stop it. ``tests/conftest.py`` imports them for everybody.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from gpusquad.store.database import Database
+
+__all__ = ["blank_url", "database", "database_template", "database_url", "postgresql_server"]
+
+KINDS = ["sqlite", "postgresql"]
+MISSING = "no PostgreSQL server here; on Debian and Ubuntu: apt-get install postgresql"
+START_S = 60
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A database with its schema and no rows."""
+    opened = Database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=KINDS)
+def database_url(
+    request: pytest.FixtureRequest, tmp_path: Path, database_template: Callable[[str], str]
+) -> Iterator[str]:
+    """Where such a database is."""
+    if request.param == "sqlite":
+        path = tmp_path / "gpusquad.db"
+        shutil.copyfile(database_template("sqlite"), path)
+        yield f"sqlite:///{path}"
+    else:
+        template = database_template("postgresql")
+        yield from _of_its_own(request.getfixturevalue("postgresql_server"), template)
+
+
+@pytest.fixture(params=KINDS)
+def blank_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a database without any table is."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'blank.db'}"
+    else:
+        yield from _of_its_own(request.getfixturevalue("postgresql_server"), "template0")
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """One server for all tests of this process, started when the first one asks."""
+    programs = _programs()
+    if programs is None:
+        # A machine that must test everything may not leave half of it out.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(MISSING)
+    # Not under pytest's own folder: the path of a socket may have no more than 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="gpusquad-pg-"))
+    server = PostgresqlServer(programs, folder)
+    try:
+        server.create()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Databases to copy: much faster than to build the schema for every test."""
+    made: dict[str, str] = {}
+
+    def template(kind: str) -> str:
+        if kind not in made:
+            made[kind] = _sqlite_template(tmp_path_factory) if kind == "sqlite" else _postgresql_template(request)
+        return made[kind]
+
+    return template
+
+
+class PostgresqlServer:
+    """Reached by a Unix socket only. It outlives a crash of its own but, for speed, not one of the machine."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._names = (f"test_{number}" for number in itertools.count())
+        self._process: subprocess.Popen[str] | None = None
+        self._log: list[str] = []
+        # PostgreSQL refuses to run as root.
+        self._as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+
+    def create(self) -> None:
+        if self._as_user:
+            shutil.chown(self._folder, "postgres", "postgres")
+        options = ["--username=gpusquad", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        command = [self._programs / "initdb", "--pgdata", self._folder / "data", *options]
+        made = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False, **self._as_user)
+        assert made.returncode == 0, made.stderr
+
+    def start(self) -> None:
+        settings = {
+            "listen_addresses": "", "unix_socket_directories": self._folder, "fsync": "off", "full_page_writes": "off",
+            "shared_buffers": "32MB", "max_connections": "60",
+        }  # fmt: skip
+        command = [self._programs / "postgres", "-D", self._folder / "data"]
+        command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        libc, end_at_once = ctypes.CDLL(None), signal.SIGQUIT
+        self._process = subprocess.Popen(
+            command, cwd=self._folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True, **self._as_user,
+            preexec_fn=lambda: libc.prctl(1, end_at_once),  # PR_SET_PDEATHSIG: killed tests leave no server behind
+        )  # fmt: skip
+        ready = threading.Event()
+        threading.Thread(target=self._follow, args=(self._process, ready), daemon=True).start()
+        assert ready.wait(START_S), "".join(self._log)
+        assert self._process.poll() is None, "".join(self._log)
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """SIGINT: connections are told. SIGQUIT: as if it had crashed."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(START_S)
+            self._process = None
+
+    def url(self, name: str) -> str:
+        return f"postgresql://gpusquad@/{name}?host={self._folder}"
+
+    def add(self, template: str) -> str:
+        """A new database; returns its name."""
+        name = next(self._names)
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def _follow(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            for line in process.stderr:
+                self._log.append(line)
+                if "ready to accept connections" in line:
+                    ready.set()
+        ready.set()  # it has ended, and the log says why
+
+
+def _of_its_own(server: PostgresqlServer, template: str) -> Iterator[str]:
+    name = server.add(template)
+    yield server.url(name)
+    server.drop(name)
+
+
+def _sqlite_template(factory: pytest.TempPathFactory) -> str:
+    path = factory.mktemp("template") / "gpusquad.db"
+    _migrate(f"sqlite:///{path}")
+    return str(path)
+
+
+def _postgresql_template(request: pytest.FixtureRequest) -> str:
+    server: PostgresqlServer = request.getfixturevalue("postgresql_server")
+    name = server.add("template0")
+    _migrate(server.url(name))
+    return name
+
+
+def _migrate(url: str) -> None:
+    database = Database(url)
+    database.migrate()
+    database.close()
+
+
+def _programs() -> Path | None:
+    """The folder of the newest server: Debian keeps each version in one of its own, others have it in the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    anywhere = shutil.which("postgres")
+    if not found and anywhere is not None:
+        found = [Path(anywhere).resolve()]
+    if not found or (os.geteuid() == 0 and not _has_user("postgres")):
+        return None
+    return found[-1].parent
+
+
+def _has_user(name: str) -> bool:
+    return any(entry.pw_name == name for entry in pwd.getpwall())

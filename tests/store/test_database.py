@@ -1,0 +1,319 @@
+"""Transactions, readers beside the writer, and what happens when the database cannot."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from gpusquad.model.errors import Invalid
+from gpusquad.store import events, jobs, people, settings
+from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.engines import MOST_READERS
+from gpusquad.store.errors import StoreConflict
+from tests.store.examples import job
+
+
+def test_an_exception_undoes_the_whole_write(database):
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    with pytest.raises(ZeroDivisionError):
+        _start_and_fail(database)
+    with database.read() as c:
+        assert jobs.get(c, job(1).id) == job(1)
+        assert events.after(c, 0) == []
+
+
+def _start_and_fail(database):
+    with database.write() as c:
+        jobs.change(c, job(1).id, state="running")
+        events.append(c, job(1).id, 1, "started", "running", 0)
+        raise ZeroDivisionError
+
+
+def test_a_write_inside_a_write_is_refused_instead_of_waiting_for_ever(database):
+    with database.write(), pytest.raises(RuntimeError, match="inside a write"), database.write():
+        pass
+    with database.write() as c:
+        settings.put(c, "still", "works")
+
+
+def test_a_reader_cannot_write(database):
+    with pytest.raises(DBAPIError, match=r"(?i)read-?only"), database.read() as c:
+        settings.put(c, "a", 1)
+
+
+def test_a_reader_sees_one_moment(database):
+    with database.write() as c:
+        settings.put(c, "a", 1)
+    with database.read() as reader:
+        assert settings.get(reader, "a") == 1
+        with database.write() as c:
+            settings.put(c, "a", 2)
+        assert settings.get(reader, "a") == 1
+    with database.read() as reader:
+        assert settings.get(reader, "a") == 2
+
+
+def test_who_follows_the_events_misses_none(database):
+    """Ids become visible in the order in which they were given out, whoever writes."""
+    writers, each = 4, 40
+    seen: list[int] = []
+    done = threading.Event()
+
+    def write(writer):
+        for number in range(each):
+            with database.write() as c:
+                events.append(c, f"job-{writer}", number, "tick", "running", 0)
+
+    def follow():
+        last_round = False
+        while not last_round:
+            last_round = done.is_set()
+            with database.read() as c:
+                seen.extend(event.id for event in events.after(c, seen[-1] if seen else 0))
+
+    with ThreadPoolExecutor(writers + 1) as pool:
+        follower = pool.submit(follow)
+        for future in [pool.submit(write, writer) for writer in range(writers)]:
+            future.result()
+        done.set()
+        follower.result()
+    assert seen == sorted(seen)
+    assert len(seen) == writers * each
+
+
+DIES_IN_A_WRITE = """
+import os, sys
+from gpusquad.store import events, jobs
+from gpusquad.store.database import Database
+database = Database(sys.argv[1])
+for attempt in range(1, 20):
+    with database.write() as c:
+        jobs.change(c, sys.argv[2], state="running", attempt=attempt)
+        if attempt == 7:
+            os.kill(os.getpid(), 9)
+        events.append(c, sys.argv[2], attempt, "started", "running", attempt)
+"""
+
+
+def test_a_crash_between_state_and_event_leaves_both_or_none(database, database_url):
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    child = subprocess.run([sys.executable, "-c", DIES_IN_A_WRITE, database_url, job(1).id], check=False)
+    assert child.returncode == -signal.SIGKILL
+    with database.read() as c:
+        assert jobs.get(c, job(1).id) == job(1, state="running", attempt=6)
+        assert [event.attempt for event in events.of_job(c, job(1).id)] == [1, 2, 3, 4, 5, 6]
+
+
+WRITES_ON_AND_ON = """
+import itertools, sys
+from gpusquad.store import events, jobs
+from gpusquad.store.database import Database
+database = Database(sys.argv[1])
+for attempt in itertools.count(1):
+    with database.write() as c:
+        jobs.change(c, sys.argv[2], state="running", attempt=attempt)
+        events.append(c, sys.argv[2], attempt, "started", "running", attempt)
+    print(attempt, flush=True)
+"""
+
+
+def test_a_crash_at_any_moment_loses_nothing_that_was_committed(database, database_url):
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    command = [sys.executable, "-c", WRITES_ON_AND_ON, database_url, job(1).id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for _ in range(50):
+            child.stdout.readline()
+        child.kill()
+        told = 50 + len(child.stdout.readlines())
+    with database.write() as c:
+        jobs.change(c, job(1).id, cause="seen")  # waits until the server has noticed that the other one is gone
+        (row,) = jobs.unfinished(c)
+        assert [event.attempt for event in events.of_job(c, job(1).id)] == list(range(1, row.attempt + 1))
+    assert row.attempt in (told, told + 1)
+
+
+def test_a_row_that_is_there_already(database):
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    with pytest.raises(StoreConflict), database.write() as c:
+        jobs.insert(c, [job(2), job(1)])
+    with database.read() as c:
+        assert jobs.count(c) == 1
+
+
+def test_a_row_that_names_a_missing_one(database):
+    with pytest.raises(StoreConflict), database.write() as c:
+        people.put_user(c, people.UserRow("ada", tenant="nobody"))
+
+
+@pytest.mark.parametrize("name", ["'; DROP TABLE jobs; --", "ünï🚀cödé", "%_\\/", "tab\tand\nline"])
+def test_any_text_is_kept(database, name):
+    with database.write() as c:
+        jobs.insert(c, [job(1, name=name), job(2)])
+    for condition in ({"name": name}, {"text": name}):
+        with database.read() as c:
+            assert [row.name for row in jobs.find(c, jobs.JobFilter(**condition)).items] == [name]
+
+
+@pytest.mark.parametrize("name", ["nul\0inside", "half a pair \ud800"])
+def test_text_that_is_no_text_does_no_harm(database, name):
+    """Callers refuse it. PostgreSQL does too, while SQLite takes the first of these."""
+    with suppress(Invalid), database.write() as c:
+        jobs.insert(c, [job(1, name=name)])
+    with database.write() as c:
+        jobs.insert(c, [job(2)])
+        assert jobs.get(c, job(2).id) == job(2)
+
+
+@pytest.mark.parametrize("condition", [{"name": "\0"}, {"text": "\ud800"}, {"since_us": 2**70}])
+def test_a_filter_that_no_database_understands(database, condition):
+    with suppress(Invalid), database.read() as c:
+        assert jobs.find(c, jobs.JobFilter(**condition)).items == []
+    with database.read() as c:
+        assert jobs.count(c) == 0
+
+
+def test_a_number_that_is_too_large(database):
+    with pytest.raises(Invalid, match="cannot hold"), database.write() as c:
+        jobs.insert(c, [job(1, submitted_us=2**63)])
+
+
+def test_json_comes_back_as_it_went(database):
+    value = {"z": 1, "a": [1.5, None, True, "nul\0", "\ud800", 2**80, -0.0], "ünï": {"": {}}}
+    with database.write() as c:
+        settings.put(c, "all", value)
+    with database.read() as c:
+        assert json.dumps(settings.get(c, "all")) == json.dumps(value)  # the order of keys too
+
+
+def test_json_has_no_nan(database):
+    with pytest.raises(Exception, match="not JSON compliant"), database.write() as c:
+        settings.put(c, "a", float("nan"))
+
+
+def test_errors_do_not_show_what_was_written(database):
+    with database.write() as c:
+        people.put_tenant(c, people.TenantRow("physics"))
+        people.put_user(c, people.UserRow("ada", "physics"))
+    with pytest.raises(Exception, match="nothing_like_that") as caught, database.write() as c:
+        c.execute(text("INSERT INTO nothing_like_that VALUES (:hash)"), {"hash": "swordfish"})
+    assert "swordfish" not in str(caught.value)
+
+
+def test_a_wrong_statement_is_not_worth_trying_again(database):
+    with pytest.raises(DBAPIError), database.write() as c:
+        c.execute(text("SELECT * FROM nothing_like_that"))
+
+
+# -- when it cannot ------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_under_sqlite(tmp_path):
+    database = Database(tmp_path / "gpusquad.db")
+    database.migrate()
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    with database.write() as c:
+        pages = c.execute(text("PRAGMA page_count")).scalar_one()
+        c.execute(text(f"PRAGMA max_page_count = {pages}"))
+    with pytest.raises(StoreUnavailable, match="full"), database.write() as c:
+        jobs.insert(c, [job(number) for number in range(2, 1000)])
+    with database.write() as c:
+        c.execute(text("PRAGMA max_page_count = 1000000"))
+        assert jobs.count(c) == 1
+        jobs.insert(c, [job(2)])
+    database.close()
+
+
+def test_a_locked_sqlite_file(tmp_path):
+    path = tmp_path / "gpusquad.db"
+    database = Database(path, wait_s=0.01)
+    database.migrate()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="locked"), database.write():
+        pass
+    with database.read() as c:
+        assert jobs.count(c) == 0
+    other.execute("ROLLBACK")
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    other.close()
+    database.close()
+
+
+def test_more_readers_than_connections(tmp_path):
+    database = Database(tmp_path / "gpusquad.db", wait_s=0.01)
+    with ExitStack() as readers:
+        for _ in range(MOST_READERS):
+            readers.enter_context(database.read())
+        with pytest.raises(StoreUnavailable, match="in use"), database.read():
+            pass
+        with database.write():  # has a connection of its own
+            pass
+    with database.read():
+        pass
+    database.close()
+
+
+@pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
+def test_how_sqlite_is_set_up(tmp_path, synchronous):
+    wanted = {"journal_mode": "wal", "synchronous": {"NORMAL": 1, "FULL": 2}[synchronous], "foreign_keys": 1}
+    database = Database(tmp_path / "gpusquad.db", synchronous=synchronous)
+    for transaction in (database.write, database.read):
+        with transaction() as c:
+            told = {name: c.execute(text(f"PRAGMA {name}")).scalar() for name in wanted}
+        assert told == wanted
+    database.close()
+
+
+CODES = {"disk_full": "53100", "too_many_connections": "53300", "deadlock": "40P01", "standby": "25006"}
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_postgresql_says_when_it_cannot(database, code):
+    with pytest.raises(StoreUnavailable), database.write() as c:
+        c.execute(text(f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_postgresql_goes_away_and_comes_back(database, postgresql_server, how):
+    database.own()
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+    with database.read() as c:
+        assert jobs.count(c) == 1
+    try:
+        with pytest.raises(StoreUnavailable):
+            _write_while_it_stops(database, postgresql_server, how)
+        for transaction in (database.read, database.write):
+            with pytest.raises(StoreUnavailable), transaction() as c:
+                jobs.count(c)
+    finally:
+        postgresql_server.start()
+    with database.read() as c:
+        assert jobs.count(c) == 1
+    with database.write() as c:
+        jobs.insert(c, [job(2)])
+        assert jobs.count(c) == 2
+
+
+def _write_while_it_stops(database, server, how):
+    with database.write() as c:
+        jobs.insert(c, [job(2)])
+        server.stop(how)
+        jobs.insert(c, [job(3)])

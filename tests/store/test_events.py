@@ -1,0 +1,60 @@
+"""The story of a job, and of all jobs."""
+
+import pytest
+
+from gpusquad.store import events, jobs
+from gpusquad.store.events import EventRow
+from tests.store.examples import job
+
+
+@pytest.fixture
+def told(database):
+    """Six events of three jobs: the first two belong to one tenant, the third to another."""
+    with database.write() as c:
+        jobs.insert(c, [job(1), job(2), job(3, tenant="maths")])
+        for number in range(6):
+            events.append(c, job(1 + number % 3).id, number, "started", "running", 0)
+    return database
+
+
+def test_an_event_comes_back_as_it_went(database):
+    with database.write() as c:
+        jobs.insert(c, [job(1)])
+        first = events.append(c, job(1).id, 5, "submitted", "pending", 0)
+        data = {"by": "01K", "numbers": [1, 2.5]}
+        second = events.append(c, job(1).id, 6, "preempted", "preempting", 1, "made room", data, actor="scheduler")
+        third = events.append(c, "a job that is not there", 6, "odd", "failed", 0)
+    assert first < second < third
+    with database.read() as c:
+        assert events.after(c, 0) == [
+            EventRow(first, job(1).id, 5, "submitted", "pending", 0, tenant="physics"),
+            EventRow(second, job(1).id, 6, "preempted", "preempting", 1, "made room", "scheduler", data, "physics"),
+            EventRow(third, "a job that is not there", 6, "odd", "failed", 0, tenant=None),
+        ]
+
+
+def test_events_of_a_job(told):
+    with told.read() as c:
+        assert [event.at_us for event in events.of_job(c, job(2).id)] == [1, 4]
+        first = events.of_job(c, job(2).id, limit=1)
+        assert [event.at_us for event in first] == [1]
+        assert [event.at_us for event in events.of_job(c, job(2).id, after=first[0].id)] == [4]
+
+
+def test_events_of_everybody_and_of_a_tenant(told):
+    with told.read() as c:
+        everything = events.after(c, 0)
+        assert [event.at_us for event in everything] == [0, 1, 2, 3, 4, 5]
+        assert [event.at_us for event in events.after(c, everything[2].id, limit=2)] == [3, 4]
+        assert [event.at_us for event in events.after(c, 0, tenant="maths")] == [2, 5]
+        assert events.after(c, 0, tenant="arts") == []
+        assert events.last_id(c) == everything[-1].id
+
+
+def test_no_id_is_given_out_twice(told):
+    """Whoever follows by id would miss an event whose id is not larger than one seen before."""
+    with told.write() as c:
+        last = events.last_id(c)
+        c.execute(events.events.delete())
+        assert events.last_id(c) == 0
+        assert events.append(c, job(1).id, 9, "started", "running", 0) > last

@@ -1,0 +1,45 @@
+from statistics import median
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpusquad.store import forecasts
+from gpusquad.store.forecasts import Accuracy, ForecastRow
+from tests.store.examples import SECOND_US
+
+
+def test_a_start_settles_all_open_forecasts_of_its_job(database):
+    with database.write() as c:
+        forecasts.add(c, ForecastRow("a", 1, 10, 20))
+        forecasts.add(c, ForecastRow("a", 2, 11, 21))
+        forecasts.add(c, ForecastRow("a", 2, 12, 22))
+        forecasts.add(c, ForecastRow("b", 1, 10, 20))
+        assert forecasts.settle(c, "a", 15) == 2
+        assert forecasts.settle(c, "a", 99) == 0
+        assert forecasts.of_job(c, "a") == [ForecastRow("a", 1, 10, 20, 15), ForecastRow("a", 2, 12, 22, 15)]
+        assert forecasts.of_job(c, "b")[0].truth_us is None
+
+
+def test_nothing_to_judge_by(database):
+    with database.write() as c:
+        forecasts.add(c, ForecastRow("a", 1, 10, 20))
+        assert forecasts.accuracy(c, 0) == Accuracy(0, None, None)
+
+
+us = st.integers(0, 1000).map(lambda second: second * SECOND_US)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
+@given(rows=st.lists(st.tuples(us, us, st.none() | us), max_size=9), since_us=us)
+def test_accuracy_is_what_counting_by_hand_gives(database, rows, since_us):
+    with database.write() as c:
+        c.execute(forecasts.forecasts.delete())
+        for number, (mid_us, late_us, truth_us) in enumerate(rows):
+            forecasts.add(c, ForecastRow(f"job-{number}", 0, mid_us, mid_us + late_us, truth_us))
+        found = forecasts.accuracy(c, since_us)
+    settled = [row for row in rows if row[2] is not None and row[2] >= since_us]
+    assert found.count == len(settled)
+    if settled:
+        assert found.within_ratio == sum(truth <= mid + late for mid, late, truth in settled) / len(settled)
+        assert found.median_error_s == pytest.approx(median(abs(truth - mid) for mid, _, truth in settled) / SECOND_US)
