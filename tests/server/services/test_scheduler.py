@@ -64,6 +64,23 @@ def test_the_same_key_is_the_same_submission(world: World) -> None:
     assert [row.id for row in first] == [row.id for row in again] != [row.id for row in other]
 
 
+def test_a_submission_on_record_that_was_never_queued_is_queued_by_its_second_try(world: World) -> None:
+    specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
+    (row,) = world.scheduler.submit(specs, ADA, None, "k1")
+    world.scheduler._desk.loop._inbox.clear()  # as if the answer of the store had been lost
+    world.settle()
+    assert world.state(row.id) == "pending"
+    world.scheduler.submit(specs, ADA, None, "k1")
+    world.settle()
+    assert world.state(row.id) == "running"
+    world.engine.end(row.id, 0)
+    world.settle()
+    world.scheduler.submit(specs, ADA, None, "k1")
+    world.settle()
+    assert world.state(row.id) == "succeeded"
+    assert len(world.engine.launched) == 1
+
+
 def test_a_quota_bounds_unfinished_jobs(world: World) -> None:
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", max_pending=2))

@@ -60,7 +60,9 @@ class ScriptedEngine:
         key = (launch.job_id, launch.attempt)
         assert key not in self.running, "started twice"
         cards = tuple(card for task in launch.tasks for card in task.cards)
-        busy = {card for other in self.running.values() for task in other.tasks if not task.share for card in task.cards}
+        busy = {
+            card for other in self.running.values() for task in other.tasks if not task.share for card in task.cards
+        }
         assert not busy & set(cards), "a card is held twice"
         self.running[key] = launch
         self.launched.append((self.clock.at_us, launch.name, launch.attempt, cards))

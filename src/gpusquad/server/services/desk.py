@@ -77,7 +77,9 @@ class Desk:
         self.after_deciding: list[Callable[[Turn, Sequence[Decision]], None]] = []
         self.unavailable = ""
         """Why nothing can be put on record just now."""
-        self.loop = Loop(self._run_turn)
+        self.on_broken: Callable[[], None] = lambda: None
+        """Called when memory and store may no longer agree: whoever runs the service stops it, the store is right."""
+        self.loop = Loop(self._run_or_break)
         self.driver: Driver
         self.turn: Turn
 
@@ -100,6 +102,17 @@ class Desk:
         self.rows.pop(job_id, None)
         self.jobs.pop(job_id, None)
         self.driver.forget(job_id)
+
+    def _run_or_break(self, items: Sequence[Item]) -> float | None:
+        try:
+            return self._run_turn(items)
+        except Closed:
+            raise
+        except Exception as error:
+            _log.exception("the scheduler stops; the next start goes on from the store")
+            self.unavailable = f"the scheduler broke: {type(error).__name__}"
+            self.on_broken()
+            raise Closed(self.unavailable) from error
 
     def _run_turn(self, items: Sequence[Item]) -> float | None:
         now_us = self.clock.now_us()

@@ -45,6 +45,9 @@ class Holds:
             self._waiting_on[dependency["job"]].add(row.id)
         self._due[row.id] = row.release_us or 0
 
+    def just_ended(self, job_id: str) -> bool:
+        return job_id in self._just_ended
+
     def settle(self, turn: Turn, states: dict[str, str], job_id: str) -> None:
         """Dependencies that were over already when the job came; some ended after their states were read."""
         for dependency_id, state in states.items():

@@ -24,7 +24,7 @@ from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.loop import Finish
 from gpusquad.server.services.people import People
-from gpusquad.server.services.records import forecast_record, known, past_of
+from gpusquad.server.services.records import forecast_of, forecast_record, job_of, known, past_of
 from gpusquad.server.services.turn import Told
 from gpusquad.spec.check import spec_to_dict
 from gpusquad.spec.convert import retry_rule, to_job
@@ -62,6 +62,7 @@ class Intake:
         ]
         with self._desk.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
+                self._desk.loop.post(lambda: self._enter_missing([row.id for row in before]))
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
             self._check_quota(connection, rows, who)
@@ -151,6 +152,18 @@ class Intake:
     def _states_of_dependencies(self, connection: Connection, rows: Sequence[JobRow]) -> dict[str, str]:
         wanted = {dependency["job"] for row in rows for dependency in row.after}
         return {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
+
+    def _enter_missing(self, ids: Sequence[str]) -> Finish | None:
+        """A first try whose answer never came may have been recorded and not queued: the second one sees to that."""
+        desk = self._desk
+        missing = [job_id for job_id in ids if job_id not in desk.rows and not self._holds.just_ended(job_id)]
+        if missing:
+            with desk.database.read() as connection:
+                rows = [row for job_id in missing if (row := jobs.get(connection, job_id)) is not None]
+                waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
+                states = self._states_of_dependencies(connection, waiting)
+            self._enter(waiting, [job_of(row) for row in waiting], [forecast_of(row) for row in waiting], states)
+        return None
 
     def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[Forecast],
                states: dict[str, str]) -> Finish | None:  # fmt: skip

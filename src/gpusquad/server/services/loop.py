@@ -8,15 +8,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-import structlog
-
 Finish = Callable[[], None]
 Item = Callable[[], Finish | None]
 """Done inside a turn; what it returns is called when the turn's changes are on record."""
 Result = TypeVar("Result")
 MOST_A_TURN = 1000
 """Items handled before a cycle decides: a burst is one cycle, and no burst holds off decisions for ever."""
-_log = structlog.get_logger("gpusquad.loop")
 
 
 class Closed(RuntimeError):
@@ -102,9 +99,6 @@ class Loop:
                 wait_s = self._turn(self._take())
             except Closed:
                 return
-            except Exception:
-                _log.exception("a turn of the scheduler failed")
-                wait_s = 1.0
 
 
 def _settle(future: Future, do: Callable[[], object]) -> Finish:

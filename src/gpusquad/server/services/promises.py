@@ -51,5 +51,7 @@ class Promises:
             turn.tell(job_id, "eta_moved", why, data={"start_us": start_us, "before_us": before_us})
 
     def _settle(self, turn: Turn, job_id: str) -> None:
-        self._told.pop(job_id, None)
+        promised_us = self._told.pop(job_id, None)
+        if promised_us is not None:
+            self._desk.observer.forecast_settled((turn.now_us - promised_us) / US_PER_S)
         turn.writes.append(lambda c: forecasts.settle(c, job_id, turn.now_us))

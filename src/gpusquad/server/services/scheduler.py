@@ -121,6 +121,10 @@ class Scheduler:
         """Called from the scheduler's thread after each turn with what is on record now."""
         self._desk.listeners.append(listener)
 
+    def on_broken(self, call: Callable[[], None]) -> None:
+        """Called if the scheduler cannot go on and has to be started anew."""
+        self._desk.on_broken = call
+
     def in_transaction(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
         """Called inside the transaction that records a turn."""
         self._desk.in_transaction.append(call)

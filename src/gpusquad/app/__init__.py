@@ -1,0 +1,1 @@
+"""Wires the rooms together; nothing imports this but the command line."""

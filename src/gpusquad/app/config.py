@@ -1,0 +1,121 @@
+"""The one settings file, ``config.toml`` in the home folder. It seeds; what is set while running is kept in the store.
+
+::
+
+    [server]
+    port = 7070
+
+    [store]
+    url = "postgresql://gpusquad@/gpusquad"
+
+    [cluster]
+    simulate = 8        # cards made of nothing, to try things out
+
+    [policy]
+    mode = "fair"
+
+    [hang]
+    silent_s = 900
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpusquad.core.hang import Rules
+from gpusquad.model.errors import Invalid
+
+FILE = "config.toml"
+SIMULATED_CARDS = 8
+"""Where there is no GPU."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerConfig(_Section):
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 7070
+    hosts: tuple[str, ...] = ()
+    """Other names it is called by."""
+    requests_per_s: Annotated[float, Field(gt=0)] = 1000.0
+    requests_burst: Annotated[int, Field(gt=0)] = 2000
+
+
+class StoreConfig(_Section):
+    url: str = ""
+    """Left out: a SQLite file in the home folder."""
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    keep_days: Annotated[float, Field(gt=0)] = 90.0
+    """The stories of finished jobs, and samples a tenth of that."""
+
+
+class ClusterConfig(_Section):
+    simulate: Annotated[int, Field(ge=0, le=4096)] | None = None
+    """So many cards made of nothing. Left out: real ones, or eight of these where there are none."""
+    sample_every_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
+
+
+class PolicyConfig(_Section):
+    mode: str = "fifo"
+    """Until another one is set."""
+
+
+class LogsConfig(_Section):
+    task_bytes: Annotated[int, Field(ge=1 << 16)] = 128 << 20
+    """The newest of each task's output."""
+
+
+class NotifyConfig(_Section):
+    channels: tuple[str, ...] = ("hosted",)
+    """Where notices may go: ``hosted`` are the known chat and mail services; see the guide for others."""
+
+
+class Config(_Section):
+    """Everything that can be set."""
+
+    server: ServerConfig = ServerConfig()
+    store: StoreConfig = StoreConfig()
+    cluster: ClusterConfig = ClusterConfig()
+    policy: PolicyConfig = PolicyConfig()
+    hang: dict[str, float] = Field(default_factory=dict)
+    logs: LogsConfig = LogsConfig()
+    notify: NotifyConfig = NotifyConfig()
+
+    def hang_rules(self) -> Rules:
+        known = Rules.__dataclass_fields__
+        for name in self.hang:
+            if name not in known:
+                raise Invalid(f"hang.{name}", "is not known", f"choose from {', '.join(known)}")
+        return Rules(**self.hang)
+
+
+def home_folder() -> Path:
+    """Where everything of this service lies."""
+    return Path(os.environ.get("GPUSQUAD_HOME") or "~/.gpusquad").expanduser()
+
+
+def load_config(home: Path, overrides: dict[str, dict[str, Any]] | None = None) -> Config:
+    """The file, if there is one; ``overrides`` come from the command line."""
+    path = home / FILE
+    data: dict[str, Any] = {}
+    if path.exists():
+        try:
+            data = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise Invalid(str(path), str(error)) from None
+    for section, values in (overrides or {}).items():
+        data[section] = data.get(section, {}) | {name: value for name, value in values.items() if value is not None}
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise Invalid(f"{path.name}: {'.'.join(map(str, first['loc']))}", first["msg"]) from None
+    config.hang_rules()
+    return config

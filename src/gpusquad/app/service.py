@@ -1,0 +1,171 @@
+"""One machine's service, put together: store, agent, engine, scheduler, notices, API."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+
+from gpusquad.app.config import Config
+from gpusquad.app.first_start import ensure_admin_token, ensure_people, make_home, write_private
+from gpusquad.app.housekeeping import Housekeeping
+from gpusquad.app.machine import Machine
+from gpusquad.app.run_logs import RunLogs
+from gpusquad.engines.local.engine import LocalEngine, LogLimits
+from gpusquad.model.errors import Invalid
+from gpusquad.registry import create
+from gpusquad.server.app import make_app
+from gpusquad.server.audit import AuditTrail
+from gpusquad.server.auth import Auth
+from gpusquad.server.clock import Clock
+from gpusquad.server.limits import Limits
+from gpusquad.server.metrics import Meters, Snapshot, snapshot_of
+from gpusquad.server.notify.channels import AllowList
+from gpusquad.server.notify.loop import NoticeLoop
+from gpusquad.server.notify.outbox import Outbox
+from gpusquad.server.notify.sender import ChannelSender
+from gpusquad.server.secrets import SecretStore
+from gpusquad.server.services.scheduler import Scheduler, Setup
+from gpusquad.server.wiring import Services
+from gpusquad.store import events, jobs
+from gpusquad.store.database import Database, StoreInUse
+
+DATABASE_FILE = "gpusquad.db"
+SERVER_FILE = "server.json"
+_log = structlog.get_logger("gpusquad")
+
+
+@dataclass
+class Service:
+    """Everything that lives as long as the service."""
+
+    home: Path
+    config: Config
+
+    def __post_init__(self) -> None:
+        make_home(self.home)
+        self.clock = Clock()
+        self.database = self._open_store()
+        self.machine = Machine(self.config.cluster, str(self.home))
+        self.meters = Meters(self.clock.now_us)
+        self.secrets = SecretStore(self.home)
+        self.scheduler = Scheduler(Setup(
+            database=self.database, clock=self.clock, cluster=self.machine.cluster,
+            make_engine=lambda report: LocalEngine(self.home, report, LogLimits(self.config.logs.task_bytes)),
+            predictor=create("predictor", "recent"), read_secret=self.secrets.read,
+            simulated=self.machine.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
+            observer=self.meters,
+        ))  # fmt: skip
+        self.meters.watch(self)
+        self.housekeeping = Housekeeping(self.database, self.home, self.config.store, self.clock.now_us)
+        self._connect_notices()
+
+    def start(self) -> None:
+        """From here on jobs run."""
+        self.scheduler.on_event(self._tell_agent)
+        self.scheduler.start()
+        self.machine.listen(self.scheduler.watcher.hear)
+        self._tell_agent(())
+        self.notices.start()
+        self.housekeeping.start()
+
+    def close(self) -> None:
+        """Jobs run on; the next start finds them."""
+        (self.home / SERVER_FILE).unlink(missing_ok=True)
+        self.scheduler.close()
+        self.notices.stop(5.0)
+        self.housekeeping.close()
+        self.machine.close()
+        self.database.close()
+
+    def serve(self, ready_fd: int | None = None) -> None:
+        """Answer requests until told to stop. Who waits at ``ready_fd`` reads a byte once it can be called."""
+        server = self.config.server
+        services = self._services()
+        listening = _listen(server.host, server.port)
+        port = listening.getsockname()[1]
+        ensure_admin_token(self.home, self.database, self.clock.now_us())
+        self.start()
+        write_private(self.home / SERVER_FILE, json.dumps({"url": f"http://{server.host}:{port}", "pid": os.getpid()}))
+        app = make_app(services)
+        uvicorn_config = uvicorn.Config(app, log_config=None, server_header=False, timeout_graceful_shutdown=5)
+        cards = len(self.machine.inventory["node"]["cards"])
+        _log.info("ready", url=f"http://{server.host}:{port}", cards=cards, simulated=self.machine.simulated)
+        if ready_fd is not None:
+            os.write(ready_fd, b"1")  # connections wait in the socket's queue until the server takes them
+            os.close(ready_fd)
+        self.scheduler.on_broken(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        try:
+            uvicorn.Server(uvicorn_config).run(sockets=[listening])
+        finally:
+            services.broadcast.close()
+            self.close()
+
+    def metrics_snapshot(self) -> Snapshot:
+        """What a scrape of /metrics shows."""
+        with self.database.read() as connection:
+            finished = jobs.count_by_state(connection, jobs.JobFilter(states=jobs.FINAL_STATES))
+        return snapshot_of(
+            self.scheduler.unfinished(), self.clock.now_us(), tenants=self.scheduler.tenants(), finished=finished,
+            cards=self.scheduler.cards(), usable=self.scheduler.cluster().usable,
+        )  # fmt: skip
+
+    def _open_store(self) -> Database:
+        url = self.config.store.url or self.home / DATABASE_FILE
+        database = Database(url, synchronous=self.config.store.synchronous)
+        try:
+            database.own()
+        except StoreInUse as error:
+            raise Invalid("store", str(error), "stop the other service, or give this one another home") from None
+        database.migrate()
+        ensure_people(database)
+        with database.read() as connection:
+            for event in events.after(connection, events.last_id(connection) - 1, 1):
+                self.clock.not_before(event.at_us)
+        return database
+
+    def _connect_notices(self) -> None:
+        allow = AllowList.parse(self.config.notify.channels)
+        sender = ChannelSender(allow, self.home / "notices")
+        outbox = Outbox(self.database, sender, self.clock.now_us, count=self.meters.notice)
+        self.notices = NoticeLoop(outbox, sender)
+        self.scheduler.in_transaction(outbox.note)
+        self.scheduler.on_event(self.notices.heard)
+
+    def _services(self) -> Services:
+        server = self.config.server
+        limits = Limits(requests_per_s=server.requests_per_s, requests_burst=server.requests_burst, hosts=server.hosts)
+        return Services(
+            scheduler=self.scheduler, database=self.database, logs=RunLogs(self.home), notices=self.notices,
+            secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),
+            audit=AuditTrail(self.database, self.clock.now_us), limits=limits, clock=self.clock,
+        )  # fmt: skip
+
+    def _tell_agent(self, told: Sequence[Any]) -> None:
+        """Which runs to look after."""
+        self.machine.agent.tell_runs([
+            {"job": job_id, "attempt": attempt, "folder": str(self.home / "runs" / job_id / str(attempt)),
+             "cards": cards, "pids": []}
+            for job_id, attempt, cards in self.scheduler.live_runs()
+        ])  # fmt: skip
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise Invalid("server.port", f"{host}:{port}: {error.strerror}", "choose another with --port") from None
+    listening.listen(1024)
+    return listening
