@@ -1,0 +1,121 @@
+"""Numbers, times and sizes: how each is checked and what an editor is told of it.
+
+A value is kept as it was written (``2h``); only its form is checked here, by the parsers of ``model``. In a job file a
+number may be a placeholder; in a concrete job (context ``CONCRETE``) none is left, and text that filled one is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from pydantic import PlainValidator, ValidationInfo, WithJsonSchema
+
+from gpusquad.model.edge_job import MOST_GPUS
+from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import MOST_CORES, MOST_TEXT, MOST_US, Fields
+from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.model.units import US_PER_S
+from gpusquad.spec import texts
+from gpusquad.spec.paths import short
+from gpusquad.spec.placeholders import MARK
+
+CONCRETE: Final = {"concrete": True}
+"""The context of a check after which nothing is filled any more."""
+MOST_TASKS = 10_000
+MOST_RETRIES = 100
+MOST_GRACE_S = 86_400
+
+_MOST_S = MOST_US // US_PER_S
+_NUMBER = r"\s*\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
+
+
+def _read(method: str, *, is_number: bool = False, **bounds: Any) -> Callable[[object, ValidationInfo], Any]:
+    """A check by one of the readers in ``model.fields``. ``is_number``: that reader takes no plain text."""
+
+    def check(value: object, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise Invalid("", f"expected a number{'' if is_number else ' or text'}, got {short(value)}")
+        if isinstance(value, str):
+            if info.context is not CONCRETE and MARK in value:
+                return texts.any_text(value, MOST_TEXT)
+            if info.context is CONCRETE and is_number:
+                value = _as_number(value)
+        try:
+            getattr(Fields({"value": value}, "", ("value",)), method)("value", **bounds)
+        except Invalid as error:
+            raise Invalid("", error.problem, error.cure) from None
+        return value
+
+    return check
+
+
+def _as_number(text: str) -> int | float | str:
+    """What a filled placeholder says; text that is no number is left for the reader to refuse."""
+    for kind in (int, float):
+        try:
+            return kind(text) if "_" not in text else text  # Python reads 1_000, no unit of ours does
+        except ValueError:
+            continue
+    return text
+
+
+def _grace(value: object, info: ValidationInfo) -> Any:
+    checked = _read("us")(value, info)
+    is_open = isinstance(value, str) and MARK in value
+    if not is_open and Fields({"value": value}, "", ("value",)).us("value") > MOST_GRACE_S * US_PER_S:
+        raise Invalid("", f"{short(value)} is more than a day", "a stop should not take longer")
+    return checked
+
+
+def _or_placeholder(*schemas: dict) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [*schemas, {"type": "string", "pattern": r"\$\{", "maxLength": MOST_TEXT}]})
+
+
+def _whole(low: int, high: int) -> WithJsonSchema:
+    return _or_placeholder({"type": "integer", "minimum": low, "maximum": high})
+
+
+def _amount(most: float, units: str) -> WithJsonSchema:
+    """A number, or text with a unit that this pattern names."""
+    text = {"type": "string", "pattern": rf"^{_NUMBER}{units}\s*$", "maxLength": MOST_TEXT}
+    return _or_placeholder({"type": "number", "minimum": 0, "maximum": most}, text)
+
+
+_TIMES = "([uUmM]?[sS]|[mM]([iI][nN])?|[hHdD])?"
+_SIZES = "([kKmMgGtT][iI]?)?[bB]?"
+
+
+Gpus = Annotated[
+    int | float | str,
+    PlainValidator(
+        _read("whole", is_number=True, default=0, high=MOST_GPUS, cure="for a part of one GPU write share: {sm: 0.5}")
+    ),
+    _whole(0, MOST_GPUS),
+]
+Tasks = Annotated[
+    int | float | str,
+    PlainValidator(_read("whole", is_number=True, default=1, low=1, high=MOST_TASKS)),
+    _whole(1, MOST_TASKS),
+]
+RetryCount = Annotated[
+    int | float | str,
+    PlainValidator(_read("whole", is_number=True, default=0, high=MOST_RETRIES)),
+    _whole(0, MOST_RETRIES),
+]
+Duration = Annotated[int | float | str, PlainValidator(_read("us")), _amount(_MOST_S, _TIMES)]
+Grace = Annotated[int | float | str, PlainValidator(_grace), _amount(MOST_GRACE_S, _TIMES)]
+Size = Annotated[int | float | str, PlainValidator(_read("bytes")), _amount(2**53, _SIZES)]
+Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MOST_CORES, "m?")]
+SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1, "%?")]
+Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]
+Rate = Annotated[
+    int | float | str,
+    PlainValidator(_read("positive", is_number=True)),
+    _or_placeholder({"type": "number", "exclusiveMinimum": 0}),
+]
+Priority = Annotated[
+    str,
+    PlainValidator(_read("choice", default="normal", choices=tuple(PRIORITY_CLASSES))),
+    _or_placeholder({"enum": list(PRIORITY_CLASSES)}),
+]

@@ -1,0 +1,93 @@
+"""What all parts of a job file have in common."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar, get_args
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic.fields import FieldInfo
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import Fields
+from gpusquad.spec.paths import key_text, short
+
+_ABBREVIATIONS = frozenset({"gpu", "cpu", "sm", "slo"})
+
+
+class Part(BaseModel):
+    """Named fields. Null is the same as leaving a field out; a name nobody knows is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, field_title_generator=lambda name, _: title(name))
+
+    no_such_field: ClassVar[dict[str, str]] = {}
+    """Names people try that are not fields, with what to do instead."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, data: Any) -> Any:
+        if isinstance(data, cls):
+            return data
+        if not isinstance(data, dict):
+            raise Invalid("", f"expected fields with names, got {short(data)}")
+        known = _names(cls)
+        for name in data:
+            if name not in known:
+                raise _unknown(cls, name)
+        return {name: value for name, value in data.items() if value is not None}
+
+
+def lengthened(main_field: str, expected: str, *kinds: type, schema: Any) -> BeforeValidator:
+    """Lets a part be written short, as its one main field. ``schema``: both ways, for editors."""
+
+    def lengthen(value: Any) -> Any:
+        if isinstance(value, (dict, BaseModel)):
+            return value
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise Invalid("", f"expected {expected}, got {short(value)}")
+        return {main_field: value}
+
+    return BeforeValidator(lengthen, json_schema_input_type=schema)
+
+
+def choice(kind: Any) -> BeforeValidator:
+    """Says which words of a ``Literal`` there are, and which was meant."""
+    words = get_args(kind)
+
+    def check(value: Any) -> Any:
+        try:
+            return Fields({"value": value}, "", ("value",)).choice("value", "", words)
+        except Invalid as error:
+            raise Invalid("", error.problem, error.cure) from None
+
+    return BeforeValidator(check)
+
+
+def title(name: str) -> str:
+    """``gpu_memory`` as a heading."""
+    words = [word.upper() if word in _ABBREVIATIONS else word for word in name.split("_")]
+    return " ".join([words[0][:1].upper() + words[0][1:], *words[1:]])
+
+
+def names_of(name: str, field: FieldInfo) -> list[str]:
+    """What a job file may call a field."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [str(alias or name)]
+
+
+@cache
+def _names(part: type[Part]) -> tuple[str, ...]:
+    """The fields as a job file calls them."""
+    return tuple(called for name, field in part.model_fields.items() for called in names_of(name, field))
+
+
+def _unknown(part: type[Part], name: object) -> Invalid:
+    if name in part.no_such_field:
+        return Invalid(str(name), "is not a known field", part.no_such_field[str(name)])
+    try:
+        Fields({key_text(name): None}, "", _names(part))
+    except Invalid as error:
+        return error
+    return Invalid(key_text(name), "is not a known field", "write it as text")

@@ -1,0 +1,104 @@
+"""Plain data becomes a checked job file or a checked concrete job. All that is wrong becomes one ``Invalid``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from gpusquad.model.edge import job_from_dict
+from gpusquad.model.errors import Invalid
+from gpusquad.spec.amounts import CONCRETE, MOST_TASKS
+from gpusquad.spec.convert import core_data
+from gpusquad.spec.model import JobFields, JobFile, JobSpec
+from gpusquad.spec.paths import at, key_text, short
+from gpusquad.spec.placeholders import MARK, check_names, marked_texts
+from gpusquad.spec.sweep import INDEX, swept_names
+
+_Fields = TypeVar("_Fields", bound=JobFields)
+
+
+def check(data: dict) -> JobFile:
+    """A job file whose every field can be used. What holds placeholders is checked again when they are filled."""
+    file = _validated(JobFile, data)
+    _check_commands(file)
+    marked = list(marked_texts(open_data(file)))
+    known = known_names(file)
+    for where, text in marked:
+        try:
+            check_names(text, known)
+        except Invalid as error:
+            raise at(where, error) from None
+    core = core_data(file)
+    if not marked or MARK not in repr(core):
+        _check_whole(core)
+    return file
+
+
+def known_names(file: JobFile) -> set[str]:
+    """What placeholders of this file may name."""
+    return {*file.params, *swept_names(file.sweep), *([INDEX] if file.sweep else [])}
+
+
+def open_data(file: JobFile) -> dict:
+    """The file as plain data, with its placeholders and without what fills them."""
+    return file.model_dump(exclude={"version", "params", "sweep"}, exclude_defaults=True, by_alias=True)
+
+
+def spec_to_dict(spec: JobSpec) -> dict:
+    """Plain data for JSON, in the words of a job file. What is left at its default is left out."""
+    return spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+
+
+def spec_from_dict(data: dict) -> JobSpec:
+    """A checked concrete job; reads back what ``spec_to_dict`` wrote."""
+    spec = _validated(JobSpec, data, CONCRETE)
+    _check_commands(spec)
+    _check_whole(core_data(spec))
+    return spec
+
+
+def _validated(kind: type[_Fields], data: dict, context: Any = None) -> _Fields:
+    try:
+        return kind.model_validate(data, context=context)
+    except ValidationError as error:
+        raise _as_invalid(error) from None
+
+
+def _check_commands(job: JobFields) -> None:
+    if job.command is not None:
+        return
+    if job.roles is None:
+        raise Invalid("command", "is missing", "write for example command: [python3, train.py]")
+    for index, role in enumerate(job.roles):
+        if role.command is None:
+            raise Invalid(f"roles[{index}].command", "is missing", "give the role a command, or the whole job one")
+
+
+def _check_whole(core: dict) -> None:
+    """What concerns several fields at once is the scheduler's to say."""
+    job = job_from_dict(core | {"id": "-"})
+    tasks = sum(role.bounds[1] for role in job.roles)
+    if tasks > MOST_TASKS:
+        raise Invalid("roles" if "roles" in core else "count", f"{tasks} tasks in one job", f"keep it to {MOST_TASKS}")
+
+
+def _as_invalid(error: ValidationError) -> Invalid:
+    """The first thing that is wrong, in our words."""
+    first = error.errors(include_url=False)[0]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{key_text(part)}" for part in first["loc"])
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, Invalid):
+        return at(where.removeprefix("."), cause)
+    say = _SAYINGS.get(first["type"], lambda found: Invalid("", found["msg"]))
+    return at(where.removeprefix("."), say(first))
+
+
+_SAYINGS: dict[str, Callable[[Any], Invalid]] = {
+    "missing": lambda found: Invalid("", "is missing"),
+    "bool_type": lambda found: Invalid("", f"expected true or false, got {short(found['input'])}"),
+    "tuple_type": lambda found: Invalid("", f"expected a list, got {short(found['input'])}", "put it in [ ]"),
+    "too_long": lambda found: Invalid("", "has too many entries", f"keep it to {found['ctx']['max_length']}"),
+    "too_short": lambda found: Invalid("", "is empty", "give at least one, or leave the field out"),
+}

@@ -1,0 +1,121 @@
+"""What a concrete job means: to the scheduler (``Job``), and to the engine that runs its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpusquad.model.edge import job_from_dict
+from gpusquad.model.fields import Fields, seconds
+from gpusquad.model.job import Job, Role
+from gpusquad.model.units import US_PER_S
+from gpusquad.spec.model import JobFields, JobSpec
+from gpusquad.spec.parts import RetryOn
+
+DEFAULT_GRACE_S = 30.0
+SHELL = ("/bin/sh", "-c")
+
+_CORE = {
+    "queue", "lane", "app", "priority", "estimate", "limit", "slo", "profile", "checkpoint", "roles",
+    "gpus", "count", "min", "max", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card",
+}  # fmt: skip
+_NOT_CORE = {"checkpoint": {"grace"}, "roles": {"__all__": {"command", "env"}}}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommand:
+    """What one task runs. Its rank in the gang is its place in the list."""
+
+    role: str
+    role_index: int
+    group: int
+    """Which of ``Job.groups`` it belongs to: roles that ask for the same are placed together."""
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """When a job is tried again."""
+
+    count: int = 0
+    backoff_s: float = 0.0
+    on: tuple[RetryOn, ...] = ()
+
+
+def to_job(spec: JobSpec, id: str, submitted_us: int, tenant: str, user: str) -> Job:  # noqa: A002
+    """The job the scheduler decides on. ``tenant`` and ``user`` are those that were found to be allowed."""
+    outside = {
+        "id": id,
+        "name": printable(spec.name),
+        "tenant": tenant,
+        "user": user,
+        "submitted": seconds(submitted_us),
+    }
+    return job_from_dict(core_data(spec) | outside)
+
+
+def core_data(job: JobFields) -> dict:
+    """The part of a job that ``model.edge`` reads."""
+    return job.model_dump(include=_CORE, exclude=_NOT_CORE, exclude_none=True, exclude_defaults=True)
+
+
+def task_commands(spec: JobSpec, sizes: Sequence[int] | None = None) -> list[TaskCommand]:
+    """Every task in the order of the roles. ``sizes``: how many tasks of each group were placed; None: as asked."""
+    job = job_from_dict(core_data(spec) | {"id": "-"})
+    return [
+        TaskCommand(role.name, index, group, *program)
+        for (role, group, count), program in zip(placed_roles(job, sizes), _programs(spec), strict=True)
+        for index in range(count)
+    ]
+
+
+def placed_roles(job: Job, sizes: Sequence[int] | None = None) -> list[tuple[Role, int, int]]:
+    """Each role with its group in ``Job.groups`` and how many of that group's tasks are its own.
+
+    Elastic roles that share a group get first what they need, then what they asked for, then what they may have.
+    """
+    group_of = {request: index for index, (request, _) in enumerate(job.groups)}
+    groups = [group_of[role.request] for role in job.roles]
+    if sizes is None:
+        return [(role, group, role.count) for role, group in zip(job.roles, groups, strict=True)]
+    counts, left = [0] * len(groups), list(sizes)
+    for wanted in (lambda role: role.bounds[0], lambda role: role.count, lambda role: role.bounds[1]):
+        for index, (role, group) in enumerate(zip(job.roles, groups, strict=True)):
+            more = min(wanted(role) - counts[index], left[group])
+            counts[index] += more
+            left[group] -= more
+    return list(zip(job.roles, groups, counts, strict=True))
+
+
+def grace_s(spec: JobFields) -> float:
+    """Seconds between the signal TERM and the end by force."""
+    if spec.checkpoint is None or spec.checkpoint.grace is None:
+        return DEFAULT_GRACE_S
+    return _seconds(spec.checkpoint.grace)
+
+
+def retry_rule(spec: JobFields) -> RetryRule:
+    if spec.retries is None:
+        return RetryRule()
+    return RetryRule(int(spec.retries.count), _seconds(spec.retries.backoff), spec.retries.on)
+
+
+def printable(name: str) -> str:
+    """A name as the scheduler takes it: without what joins characters but shows nothing itself."""
+    return name if name.isprintable() else "".join(filter(str.isprintable, name))
+
+
+def _programs(spec: JobSpec) -> list[tuple[tuple[str, ...], Mapping[str, str]]]:
+    """Command and variables of each role."""
+    if spec.roles is None:
+        return [(_argv(spec.command), spec.env)]
+    return [(_argv(role.command or spec.command), {**spec.env, **role.env}) for role in spec.roles]
+
+
+def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (*SHELL, command) if isinstance(command, str) else tuple(command or ())
+
+
+def _seconds(value: float | str) -> float:
+    return Fields({"value": value}, "", ("value",)).us("value") / US_PER_S

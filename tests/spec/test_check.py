@@ -1,0 +1,242 @@
+"""Job files: what is read, what is refused and how it is named."""
+
+import math
+
+import pytest
+from hypothesis import given
+
+from gpusquad.model.errors import Invalid
+from gpusquad.spec.check import check, spec_from_dict, spec_to_dict
+from gpusquad.spec.expand import expand
+from tests.spec.data import FULL, ROLES, SIMPLE, damaged_files, json_like
+
+
+def refused(data) -> Invalid:
+    with pytest.raises(Invalid) as caught:
+        check(data)
+    return caught.value
+
+
+@pytest.mark.parametrize("data", [SIMPLE, FULL, ROLES])
+def test_good_files_are_read(data):
+    assert check(data).command == (data["command"] if isinstance(data["command"], str) else tuple(data["command"]))
+
+
+def test_values_are_kept_as_they_were_written():
+    file = check(FULL)
+    assert (file.memory, file.limit, file.cpu) == ("16GiB", 7200, "500m")
+
+
+def test_short_forms_are_lengthened():
+    file = check(SIMPLE | {"secrets": ["KEY"], "after": ["prepare"], "retries": 2, "slo": {"p99": "20ms"}})
+    assert file.secrets[0].env_name == "KEY"
+    assert (file.after[0].job, file.after[0].on) == ("prepare", "success")
+    assert file.retries is not None
+    assert (file.retries.count, file.retries.on) == (2, ("failed", "lost"))
+    assert file.slo is not None
+    assert file.slo.latency == "20ms"
+
+
+def test_null_is_the_same_as_leaving_out():
+    nothing = {"estimate": None, "slo": {"deadline": None}, "name": None, "roles": None, "env": None, "after": None}
+    assert check(SIMPLE | nothing) == check(SIMPLE | {"slo": {}})
+
+
+@pytest.mark.parametrize("name", ["träin", "训练", "👩\u200d🔬", "a b", "x" * 128, "نام\u200cها", "no\u00a0break"])
+def test_names_may_be_any_unicode(name):
+    assert check(SIMPLE | {"name": name}).name == name
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        # names of fields
+        ({"gpuss": 1}, "gpuss", "did you mean 'gpus'"),
+        ({"frobnicate": 1}, "frobnicate", "known here"),
+        ({"slo": {"latancy": 1}}, "slo.latancy", "did you mean 'latency'"),
+        ({"checkpoint": {"evry": 1}}, "checkpoint.evry", "did you mean 'every'"),
+        ({"a\nb": 1}, "'a\\nb'", "not a known field"),
+        ({3: 1}, "3", "not a known field"),
+        # numbers and units, as everywhere in gpusquad
+        ({"gpus": 0.5}, "gpus", "share: {sm: 0.5}"),
+        ({"gpus": -1}, "gpus", "below 0"),
+        ({"gpus": "4"}, "gpus", "expected a number"),
+        ({"gpus": True}, "gpus", "expected a number"),
+        ({"gpus": [1]}, "gpus", "expected a number"),
+        ({"gpus": math.nan}, "gpus", "not a finite"),
+        ({"gpus": 10**5000}, "gpus", "beyond"),
+        ({"count": 10_001}, "count", "above 10000"),
+        ({"count": 2, "min": 3}, "count", "outside 3 to 2"),
+        ({"estimate": "2 parsecs"}, "estimate", "'parsecs' is not a unit"),
+        ({"estimate": -1}, "estimate", "below 0"),
+        ({"estimate": {}}, "estimate", "expected a number or text"),
+        ({"limit": "1e300d"}, "limit", "above"),
+        ({"memory": "lots"}, "memory", "12GB or 80GiB"),
+        ({"cpu": "half"}, "cpu", "500m"),
+        ({"slo": {"throughput": 0}}, "slo.throughput", "is zero"),
+        ({"slo": {"availability": 1.5}}, "slo.availability", "above 1"),
+        ({"slo": {"p99": "20mss"}}, "slo.p99", "not a unit"),
+        ({"slo": {"p99": "20ms", "latency": "1s"}}, "slo.p99", "same as latency"),
+        ({"slo": 5}, "slo", "expected fields"),
+        ({"checkpoint": {"grace": "2d"}}, "checkpoint.grace", "more than a day"),
+        ({"checkpoint": {"every": 0}}, "checkpoint.every", "is zero"),
+        ({"checkpoint": {"preemptible": "yes"}}, "checkpoint.preemptible", "true or false"),
+        ({"version": 2}, "version", "write version: 1"),
+        ({"version": True}, "version", "write version: 1"),
+        # what concerns several fields
+        ({"share": {"sm": 0.5}}, "share", "not both"),
+        ({"gpus": None, "share": {"sm": 2}}, "share.sm", "more than one GPU"),
+        ({"gpus": None, "share": {}}, "share", "asks for nothing"),
+        ({"gpus": None}, "gpus", "nothing else is asked for"),
+        ({"card": "n/0", "gpus": 2}, "card", "one card"),
+        ({"roles": [{"name": "a", "cpu": 1}]}, "gpus", "stands beside roles"),
+        # texts
+        ({"name": "x" * 129}, "name", "keep it to 128"),
+        ({"name": "a\nb"}, "name", "control character U+000A"),
+        ({"name": "a\u202eb"}, "name", "control character U+202E"),
+        ({"name": "a\0b"}, "name", "NUL"),
+        ({"name": "\ud800"}, "name", "half a character"),
+        ({"name": 3}, "name", "put it in quotes"),
+        ({"queue": "a\tb"}, "queue", "cannot be printed"),
+        ({"workdir": "/a\0"}, "workdir", "NUL"),
+        ({"workdir": "/" * 5000}, "workdir", "keep it to 4096"),
+        ({"priority": "hihg"}, "priority", "did you mean 'high'"),
+        ({"priority": 3}, "priority", "expected text"),
+        ({"gpu_model": []}, "gpu_model", "is empty"),
+        ({"gpu_model": ["A", 3]}, "gpu_model[1]", "expected text"),
+        # commands and variables
+        ({"command": None}, "command", "write for example command:"),
+        ({"command": []}, "command", "is empty"),
+        ({"command": " "}, "command", "is empty"),
+        ({"command": ["", "x"]}, "command[0]", "is empty"),
+        ({"command": ["train", 3]}, "command[1]", "put it in quotes"),
+        ({"command": ["a\0"]}, "command[0]", "NUL"),
+        ({"command": "x" * 30_001}, "command", "keep it to 30000"),
+        ({"command": ["x"] * 5000}, "command", "keep it to 4096"),
+        ({"command": {"a": 1}}, "command", "expected a command"),
+        ({"env": {"A-B": "x"}}, "env.A-B", "not the name of a variable"),
+        ({"env": {"1A": "x"}}, "env.1A", "not the name of a variable"),
+        ({"env": {"A": 1}}, "env.A", "put it in quotes"),
+        ({"env": {"A": "\0"}}, "env.A", "NUL"),
+        ({"env": {"GPUSQUAD_JOB": "x"}}, "env.GPUSQUAD_JOB", "set by gpusquad"),
+        ({"env": {"CUDA_VISIBLE_DEVICES": "0"}}, "env.CUDA_VISIBLE_DEVICES", "set by gpusquad"),
+        ({"env": ["A=1"]}, "env", "expected names with values"),
+        ({"env": {f"A{i}": "" for i in range(2000)}}, "env", "keep it to 1024"),
+        # secrets
+        ({"secrets": [{"name": "A", "value": "x"}]}, "secrets[0].value", "give only the name"),
+        ({"secrets": ["a-b"]}, "secrets[0].as", "{name: a-b, as: A_NAME}"),
+        ({"secrets": ["../x"]}, "secrets[0].name", "not the name of a secret"),
+        ({"secrets": ["A", "A"]}, "secrets[1]", "also set by secrets[0]"),
+        ({"secrets": ["A"], "env": {"A": ""}}, "secrets[0]", "also set by env"),
+        ({"secrets": {"A": "x"}}, "secrets", "expected a list"),
+        ({"secrets": [3]}, "secrets[0]", "the name of a secret"),
+        # other lists
+        ({"after": "prepare"}, "after", "put it in [ ]"),
+        ({"after": [{"job": "a", "on": "sucess"}]}, "after[0].on", "did you mean 'success'"),
+        ({"after": [{"on": "any"}]}, "after[0].job", "is missing"),
+        ({"after": [" "]}, "after[0].job", "is empty"),
+        ({"after": ["x"] * 300}, "after", "keep it to 256"),
+        ({"retries": -1}, "retries.count", "below 0"),
+        ({"retries": 101}, "retries.count", "above 100"),
+        ({"retries": {"backoff": 1}}, "retries.count", "is missing"),
+        ({"retries": {"count": 1, "on": []}}, "retries.on", "is empty"),
+        ({"retries": True}, "retries", "expected a number"),
+        ({"notify": ["succeded"]}, "notify[0]", "did you mean 'succeeded'"),
+        # parameters and sweeps
+        ({"params": {"a b": 1}}, "params.a b", "not the name of a parameter"),
+        ({"params": {"a": [1]}}, "params.a", "expected a text"),
+        ({"params": {"a": math.inf}}, "params.a", "put it in quotes"),
+        ({"params": [1]}, "params", "expected names with values"),
+        ({"sweep": {}}, "sweep", "is empty"),
+        ({"sweep": {"a": 1}}, "sweep.a", "expected a list"),
+        ({"sweep": {"a": []}}, "sweep.a", "is empty"),
+        ({"sweep": {"a": [1, None]}}, "sweep.a[1]", "expected a text"),
+        ({"sweep": {"a": [1], "zip": {"a": [1]}}}, "sweep.zip.a", "swept twice"),
+        ({"sweep": {"zip": {"a": [1], "b": [1, 2]}}}, "sweep.zip", "differ in length (a 1, b 2)"),
+        ({"sweep": {"zip": {}}}, "sweep.zip", "is empty"),
+        ({"sweep": {"a": list(range(101)), "b": list(range(100))}}, "sweep", "makes 10100 jobs"),
+        ({"sweep": [{"a": 1}, {"a": [2]}]}, "sweep[1].a", "expected a text"),
+        ({"sweep": []}, "sweep", "is empty"),
+        ({"sweep": [{f"a{i}": 1} for i in range(300)]}, "sweep", "300 parameters"),
+        ({"command": "echo ${HOME}"}, "command", "$${HOME} leaves it to the shell"),
+        ({"command": ["x", "${lr}"], "params": {"lrr": 1}}, "command[1]", "did you mean ${lrr}?"),
+        ({"env": {"A": "${sweep.index}"}}, "env.A", "not a parameter"),
+        ({"name": "a${b"}, "name", "not closed"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(change, field, words):
+    error = refused(SIMPLE | change)
+    assert error.field == field
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("roles", "field", "words"),
+    [
+        ([{"name": "a", "gpus": 1}, {"name": "b", "gpus": -1}], "roles[1].gpus", "below 0"),
+        ([{"name": "a", "gpus": 1}, {"name": "a", "gpus": 1}], "roles[1].name", "used twice"),
+        ([{"gpus": 1}], "roles[0].name", "is missing"),
+        ([{"nme": "a", "gpus": 1}], "roles[0].nme", "did you mean 'name'"),
+        ([{"name": "a"}], "roles[0].gpus", "nothing else is asked for"),
+        ([{"name": "a", "gpus": 1, "env": {"=": ""}}], "roles[0].env.=", "not the name"),
+        ([{"name": "a", "cpu": 1, "count": 9000}, {"name": "b", "cpu": 1, "count": 9000}], "roles", "18000 tasks"),
+        ([], "roles", "is empty"),
+        ([3], "roles[0]", "expected fields"),
+        ({"name": "a"}, "roles", "expected a list"),
+        ([{"name": "a", "cpu": 1}] * 300, "roles", "keep it to 256"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_roles_is_named(roles, field, words):
+    error = refused({"command": "x", "roles": roles})
+    assert error.field == field
+    assert words in str(error)
+
+
+def test_every_role_needs_a_command():
+    error = refused({"roles": [{"name": "a", "gpus": 1, "command": "x"}, {"name": "b", "gpus": 1}]})
+    assert error.field == "roles[1].command"
+    assert error.cure
+
+
+@pytest.mark.parametrize("data", [None, [], 3, "gpus: 1", {}])
+def test_what_is_no_job_file_at_all_is_refused(data):
+    refused(data)
+
+
+def test_errors_stay_short_however_large_the_value():
+    deep: list = []
+    for _ in range(900):
+        deep = [deep]
+    for value in (deep, ["x" * 10**6], {"x" * 10**6: 1}, "x" * 10**6):
+        for field in ("gpus", "estimate", "name", "command", "env", "sweep", "slo", "roles", "params"):
+            assert len(str(refused(SIMPLE | {field: value}))) < 1000
+
+
+def test_a_placeholder_may_stand_for_a_number():
+    file = check(SIMPLE | {"gpus": "${n}", "count": "${n}", "priority": "${p}", "params": {"n": 2, "p": "low"}})
+    (spec,) = expand(file)
+    assert (spec.gpus, spec.count, spec.priority) == (2, 2, "low")
+
+
+def check_whatever(data) -> None:
+    """Nothing but ``Invalid`` comes out, and what is accepted holds together."""
+    error = None
+    try:
+        for spec in expand(check(data)):
+            assert spec_from_dict(spec_to_dict(spec)) == spec
+    except Invalid as caught:
+        error = caught
+    if error:
+        assert error.field
+        assert error.problem
+        assert len(str(error).encode()) < 2000
+
+
+@given(json_like)
+def test_anything_is_refused_in_order(data):
+    check_whatever(data)
+
+
+@given(damaged_files())
+def test_damaged_files_are_refused_in_order(data):
+    check_whatever(data)

@@ -1,0 +1,108 @@
+"""What a concrete job means to the scheduler and to the engines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.model.cluster import GIB
+from gpusquad.model.edge import job_from_dict, job_to_dict
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Checkpoint, Job, Profile, Request, Role, Share, Slo
+from gpusquad.spec.check import check
+from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, placed_roles, retry_rule, task_commands, to_job
+from gpusquad.spec.expand import expand
+from tests.spec.data import FULL, ROLES, SIMPLE
+
+NOW_US = 1_790_000_000_123_457
+
+
+def spec_of(data: dict):
+    return expand(check(data))[0]
+
+
+def job_of(data: dict) -> Job:
+    return to_job(spec_of(data), "job-1", NOW_US, "vision", "ada")
+
+
+def test_every_part_reaches_the_scheduler():
+    assert job_of(FULL) == Job(
+        id="job-1", name="träin-0.1", tenant="vision", user="ada", queue="nightly", priority="high", lane="batch",
+        app="resnet", submitted_us=NOW_US, estimate_us=7200 * 10**6, limit_us=7200 * 10**6,
+        roles=(Role("task", 4, Request(2, None, 500, 16 * GIB, ("A100", "H100"), 40 * 10**9), 2, 8),),
+        slo=Slo(NOW_US + 6 * 3600 * 10**6, 20_000, 100.0, 0.9990000000000001),
+        profile=Profile(0.5, 8 * 10**9, 0.1, "measured"),
+        checkpoint=Checkpoint(600 * 10**6, 30 * 10**6, False),
+    )  # fmt: skip
+
+
+def test_roles_reach_the_scheduler():
+    learner, actor = job_of(ROLES).roles
+    assert (learner.name, learner.count, learner.request) == ("learner", 1, Request(4))
+    assert (actor.name, actor.count) == ("actor", 16)
+    assert actor.request == Request(share=Share(2 * GIB, 100), cpu_milli=4000)
+
+
+def test_the_tenant_is_the_one_that_was_allowed():
+    assert job_of(SIMPLE | {"tenant": "other"}).tenant == "vision"
+
+
+def test_a_name_the_scheduler_cannot_print_loses_only_what_joins():
+    job = job_of(SIMPLE | {"name": "👩\u200d🔬"})
+    assert job.name == "👩🔬"
+    assert job_from_dict(job_to_dict(job)) == job
+
+
+def test_text_runs_in_a_shell_and_a_list_as_it_is():
+    assert task_commands(spec_of(SIMPLE | {"command": "a | b"}))[0].command == ("/bin/sh", "-c", "a | b")
+    assert task_commands(spec_of(SIMPLE))[0].command == ("python3", "train.py")
+
+
+def test_roles_have_commands_and_variables_of_their_own():
+    tasks = task_commands(spec_of(ROLES | {"env": {"A": "0", "B": "2"}}))
+    assert [(task.role, task.role_index) for task in tasks] == [("learner", 0), *(("actor", i) for i in range(16))]
+    assert (tasks[0].command, tasks[0].env) == (("python3", "learn.py"), {"A": "1", "B": "2"})
+    assert (tasks[1].command, tasks[1].env) == (("/bin/sh", "-c", "python3 run.py"), {"A": "0", "B": "2"})
+    assert [task.group for task in tasks] == [0] + [1] * 16
+
+
+ELASTIC = {
+    "command": "x",
+    "roles": [
+        {"name": "a", "gpus": 1, "count": 2, "min": 1, "max": 4},
+        {"name": "m", "cpu": 1},
+        {"name": "b", "gpus": 1, "count": 3, "min": 2, "max": 3},
+    ],
+}
+
+
+@pytest.mark.parametrize(("size", "a", "b"), [(3, 1, 2), (4, 2, 2), (5, 2, 3), (6, 3, 3), (7, 4, 3)])
+def test_placed_tasks_go_to_the_roles_that_need_them(size, a, b):
+    tasks = task_commands(spec_of(ELASTIC), [size, 1])
+    assert [task.role for task in tasks] == ["a"] * a + ["m"] + ["b"] * b
+    assert [task.group for task in tasks] == [0] * a + [1] + [0] * b
+
+
+@given(st.integers(3, 7))
+def test_every_placed_task_has_a_role(size):
+    job = job_of(ELASTIC)
+    placed = placed_roles(job, [size, 1])
+    assert sum(count for _, group, count in placed if group == 0) == size
+    assert all(role.bounds[0] <= count <= role.bounds[1] for role, _, count in placed)
+
+
+def test_grace():
+    assert grace_s(spec_of(SIMPLE)) == DEFAULT_GRACE_S
+    assert grace_s(spec_of(SIMPLE | {"checkpoint": {"grace": "1500ms"}})) == 1.5
+    assert grace_s(spec_of(SIMPLE | {"checkpoint": {"grace": 0}})) == 0
+
+
+def test_retries():
+    assert retry_rule(spec_of(SIMPLE)) == RetryRule()
+    assert retry_rule(spec_of(SIMPLE | {"retries": 2})) == RetryRule(2, 10.0, ("failed", "lost"))
+    assert retry_rule(spec_of(FULL)) == RetryRule(3, 60.0, ("lost",))
+
+
+@pytest.mark.parametrize("tenant", ["", "a\nb"])
+def test_a_tenant_from_outside_is_checked(tenant):
+    with pytest.raises(Invalid):
+        to_job(spec_of(SIMPLE), "job-1", NOW_US, tenant, "ada")
