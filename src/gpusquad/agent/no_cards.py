@@ -1,0 +1,25 @@
+"""A machine without cards: its CPU still takes work, and its runs are still watched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpusquad.agent.source import CardFacts, CardReading, JobProcess, OnFault
+
+
+class NoCards:
+    """An inventory of nothing."""
+
+    simulated = False
+    driver = ""
+    cards: Sequence[CardFacts] = ()
+
+    def read(self, processes: Sequence[JobProcess]) -> list[CardReading]:
+        del processes
+        return []
+
+    def watch(self, on_fault: OnFault) -> None:
+        """Nothing can fail."""
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,178 @@
+"""What the folder of a run tells: when it last wrote output, how much, and how far it is.
+
+The folders are written by tasks too. So nothing is followed or waited for: no links, no pipes, bounded reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpusquad.agent.progress import Progress
+from gpusquad.agent.tracker import Tracker
+
+TAIL_BYTES = 8 * 1024
+"""Read of each task's log in one look; what came in between is skipped."""
+_SEGMENT = re.compile(r"(\d{1,9})\.(\d{20})\.log")
+_PROGRESS_BYTES = 256
+_MOST = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class RunReading:
+    """A run's own signs of life. None: none yet."""
+
+    last_output_us: int | None = None
+    log_bytes: int = 0
+    step: int | None = None
+    total: int | None = None
+    progress_at_us: int | None = None
+
+
+@dataclass(slots=True)
+class _Task:
+    read_to: int = 0
+    tracker: Tracker = field(default_factory=Tracker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    path: str
+    start: int
+    size: int
+    changed_us: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    progress: Progress
+    at_us: int
+
+
+class RunFiles:
+    """Looks at one run again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._logs = folder / "logs"
+        self._progress = folder / "progress"
+        self._tasks: dict[int, _Task] = {}
+        self._told: dict[int, _Told] = {}
+
+    def look(self, now_us: int) -> RunReading:
+        """How the run is now."""
+        segments = _newest_segments(self._logs)
+        for task, segment in segments.items():
+            self._read_log(task, segment, now_us)
+        self._read_told(now_us)
+        written = [segment for segment in segments.values() if segment.end > 0]
+        progress = self._shown()
+        return RunReading(
+            last_output_us=max((segment.changed_us for segment in written), default=None),
+            log_bytes=sum(segment.end for segment in written),
+            step=progress.step if progress is not None else None,
+            total=progress.total if progress is not None else None,
+            progress_at_us=max(self._moved_us(), default=None),
+        )
+
+    def _shown(self) -> Progress | None:
+        """What tasks say outright goes before what their output looks like. A gang is as far as its slowest task."""
+        if self._told:
+            return min((told.progress for told in self._told.values()), key=_how_far)
+        # Other tasks than the first often print counters of their own; hers is the run's.
+        followed = (self._tasks[task].tracker.progress for task in sorted(self._tasks))
+        return next((progress for progress in followed if progress is not None), None)
+
+    def _moved_us(self) -> list[int]:
+        followed = [task.tracker.moved_us for task in self._tasks.values()]
+        return [at_us for at_us in followed if at_us is not None] + [told.at_us for told in self._told.values()]
+
+    def _read_log(self, number: int, segment: _Segment, now_us: int) -> None:
+        task = self._tasks.setdefault(number, _Task())
+        if segment.end <= task.read_to:
+            task.tracker.settle(min(segment.changed_us, now_us))
+            return
+        start = max(task.read_to, segment.start, segment.end - TAIL_BYTES)
+        data = _read_regular(segment.path, start - segment.start, TAIL_BYTES)
+        if data:
+            task.tracker.feed(data, min(segment.changed_us, now_us), after_gap=start > task.read_to)
+            task.read_to = start + len(data)
+
+    def _read_told(self, now_us: int) -> None:
+        for task, path in _numbered(self._progress):
+            told = _parse_told(_read_regular(path, 0, _PROGRESS_BYTES) or b"", now_us)
+            before = self._told.get(task)
+            # Saying the same again is no progress.
+            if told is not None and (before is None or before.progress != told.progress):
+                self._told[task] = told
+
+
+def _how_far(progress: Progress) -> tuple[bool, float]:
+    """Those who know their total first: their ratio can be compared."""
+    return (progress.total is None, progress.step / (progress.total or 1))
+
+
+def _parse_told(data: bytes, now_us: int) -> _Told | None:
+    """``step total time_us``; ``-`` for a total that is not known."""
+    fields = data.split()
+    try:
+        step, at_us = int(fields[0]), int(fields[2])
+        total = None if fields[1] == b"-" else int(fields[1])
+    except (IndexError, ValueError):
+        return None
+    if not 0 <= step <= _MOST or (total is not None and not 0 < total <= _MOST) or at_us < 0:
+        return None
+    return _Told(Progress(step if total is None else min(step, total), total), min(at_us, now_us))
+
+
+def _newest_segments(folder: Path) -> dict[int, _Segment]:
+    newest: dict[int, tuple[int, str]] = {}
+    for entry in _entries(folder):
+        match = _SEGMENT.fullmatch(entry)
+        if match is not None:
+            task, start = int(match[1]), int(match[2])
+            newest[task] = max(newest.get(task, (-1, "")), (start, entry))
+    found: dict[int, _Segment] = {}
+    for task, (start, name) in newest.items():
+        path = str(folder / name)
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found[task] = _Segment(path, start, status.st_size, status.st_mtime_ns // 1000)
+    return found
+
+
+def _numbered(folder: Path) -> list[tuple[int, str]]:
+    names = (name for name in _entries(folder) if name.isascii() and name.isdigit() and len(name) < 10)
+    return [(int(name), str(folder / name)) for name in names]
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _read_regular(path: str, offset: int, limit: int) -> bytes | None:
+    """None: gone, a link, or no plain file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        return os.pread(file, limit, offset)
+    except OSError:
+        return None
+    finally:
+        os.close(file)

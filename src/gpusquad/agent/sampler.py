@@ -1,0 +1,105 @@
+"""One look at everything, as the messages that the server gets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpusquad.agent.health import Health
+from gpusquad.agent.machine import Machine
+from gpusquad.agent.processes import Processes, total_cpu_ratio
+from gpusquad.agent.run_files import RunFiles
+from gpusquad.agent.source import CardReading, Inventory, JobProcess
+from gpusquad.agent.wire import Run
+
+Message = dict[str, Any]
+
+
+def inventory_message(inventory: Inventory, machine: Machine) -> Message:
+    """The first thing the server hears."""
+    node = {**asdict(machine), "cards": [asdict(card) for card in inventory.cards]}
+    return {"kind": "inventory", "simulated": inventory.simulated, "driver": inventory.driver, "node": node}
+
+
+class Sampler:
+    """Remembers what a single look cannot tell: the lowest power of a card, where a log was read to."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        health: Health,
+        processes: Processes | None = None,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inventory = inventory
+        self._health = health
+        self._processes = processes if processes is not None else Processes()
+        self._now_us = now_us
+        self._clock_s = clock_s
+        self._idle_w: dict[str, float] = {}
+        self._files: dict[tuple[str, int], RunFiles] = {}
+
+    def sample(self, runs: Sequence[Run]) -> list[Message]:
+        """The samples, after whatever they say about the health of cards."""
+        owned = self._processes.look(runs)
+        readings = self._inventory.read(owned)
+        at_us = self._now_us()
+        verdicts = [message for reading in readings for message in self._health.see(reading, self._clock_s())]
+        cards = {reading.id: self._card(reading) for reading in readings}
+        by_id = {reading.id: reading for reading in readings}
+        self._follow(runs)
+        samples: Message = {
+            "kind": "samples",
+            "at_us": at_us,
+            "cards": list(cards.values()),
+            "runs": [self._run(run, owned, by_id, at_us) for run in runs],
+        }
+        return [*verdicts, samples]
+
+    def _card(self, reading: CardReading) -> Message:
+        if reading.power_w is not None:
+            self._idle_w[reading.id] = min(reading.power_w, self._idle_w.get(reading.id, reading.power_w))
+        card = asdict(reading)
+        del card["trouble"]
+        card["idle_power_w"] = self._idle_w.get(reading.id)
+        card["throttle"] = None if reading.throttle is None else list(reading.throttle)
+        card["processes"] = [self._process(process) for process in card["processes"] or ()]
+        return card
+
+    def _process(self, process: Message) -> Message:
+        job, attempt = self._processes.owner(process["pid"]) or (None, None)
+        name = self._processes.name(process["pid"]) or process["name"]
+        memory_bytes = process["memory_bytes"]
+        return {"pid": process["pid"], "memory_bytes": memory_bytes, "name": name, "job": job, "attempt": attempt}
+
+    def _run(self, run: Run, owned: Sequence[JobProcess], cards: dict[str, CardReading], at_us: int) -> Message:
+        processes = [process for process in owned if (process.job, process.attempt) == run.key]
+        return {
+            "job": run.job,
+            "attempt": run.attempt,
+            **asdict(self._files[run.key].look(at_us)),
+            "cpu_ratio": total_cpu_ratio(processes),
+            "rss_bytes": sum(process.rss_bytes for process in processes),
+            "gpu_ratio": self._gpu_ratio(run, [cards[card] for card in run.cards if card in cards]),
+        }
+
+    def _gpu_ratio(self, run: Run, cards: Sequence[CardReading]) -> float | None:
+        """The mean over the run's cards of how busy the run keeps each; None where that is not known for one."""
+        ratios = [self._share_of(run, card) for card in cards]
+        known = [ratio for ratio in ratios if ratio is not None]
+        return sum(known) / len(known) if known and len(known) == len(ratios) else None
+
+    def _share_of(self, run: Run, card: CardReading) -> float | None:
+        if card.processes is None:
+            return None
+        mine = [process for process in card.processes if self._processes.owner(process.pid) == run.key]
+        if all(process.utilisation_ratio is not None for process in card.processes):
+            return min(sum((process.utilisation_ratio or 0.0 for process in mine), start=0.0), 1.0)
+        return card.utilisation_ratio if len(mine) == len(card.processes) else None  # alone: the card's is the run's
+
+    def _follow(self, runs: Sequence[Run]) -> None:
+        self._files = {run.key: self._files.get(run.key) or RunFiles(Path(run.folder)) for run in runs}

@@ -1,0 +1,100 @@
+"""Cards that do not exist, for trying gpusquad without a GPU. What jobs do on the CPU stands for their GPU work."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpusquad.agent.source import CardFacts, CardProcess, CardReading, JobProcess, OnFault
+
+FAULTS_FILE = "sim-faults.json"
+"""In the home folder: maps a card's id to why it fails. Take the entry out and the card recovers."""
+
+_GIB = 2**30
+_MEMORY_BYTES = 80 * _GIB
+_SMS = 132
+_IDLE_W, _LIMIT_W = 70.0, 700.0
+_COOL_C, _WARM_C = 30.0, 70.0
+_IDLE_MHZ, _BUSY_MHZ, _MEMORY_MHZ = 345, 1980, 3201
+_FAULTS_BYTES = 64 * 1024
+_log = logging.getLogger(__name__)
+
+
+class SimulatedInventory:
+    """``count`` equal cards ``SIM-0``, ``SIM-1`` …; one CPU core at work is one busy card."""
+
+    simulated = True
+    driver = "simulated"
+
+    def __init__(self, count: int, home: Path) -> None:
+        self.cards = [
+            CardFacts(f"SIM-{index}", index, "Simulated", _MEMORY_BYTES, _SMS, 0, f"simulated:{index}")
+            for index in range(count)
+        ]
+        self._faults = home / FAULTS_FILE
+        self._complaint = ""
+
+    def read(self, processes: Sequence[JobProcess]) -> list[CardReading]:
+        faults = self._read_faults()
+        return [_read(card, _on_card(card.id, processes), faults.get(card.id)) for card in self.cards]
+
+    def watch(self, on_fault: OnFault) -> None:
+        """Faults come from the file, which is read each time."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _read_faults(self) -> Mapping[str, str]:
+        """No entry where the file is missing or wrong; a wrong one is complained about once."""
+        try:
+            with self._faults.open("rb") as file:
+                faults = json.loads(file.read(_FAULTS_BYTES))
+            found = {str(card): str(cause or "simulated fault") for card, cause in faults.items()}
+            self._complaint = ""
+            return found
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                _log.warning('%s: %s; write {"SIM-0": "cause"}', self._faults.name, error)
+            return {}
+
+
+def _on_card(card: str, processes: Sequence[JobProcess]) -> tuple[CardProcess, ...]:
+    """A process with several cards works on all of them alike."""
+    return tuple(
+        CardProcess(
+            pid=process.pid,
+            memory_bytes=process.rss_bytes // len(process.cards),
+            utilisation_ratio=None if process.cpu_ratio is None else min(process.cpu_ratio / len(process.cards), 1.0),
+            name=process.name,
+        )
+        for process in processes
+        if card in process.cards
+    )
+
+
+def _read(card: CardFacts, processes: tuple[CardProcess, ...], fault: str | None) -> CardReading:
+    if fault is not None:
+        return CardReading(card.id, trouble=fault)
+    busy = min(sum((process.utilisation_ratio or 0.0 for process in processes), start=0.0), 1.0)
+    used_bytes = min(sum(process.memory_bytes or 0 for process in processes), _MEMORY_BYTES)
+    return CardReading(
+        id=card.id,
+        utilisation_ratio=busy,
+        memory_utilisation_ratio=busy / 2,
+        memory_used_bytes=used_bytes,
+        memory_total_bytes=_MEMORY_BYTES,
+        power_w=_IDLE_W + busy * (_LIMIT_W - _IDLE_W),
+        power_limit_w=_LIMIT_W,
+        temperature_c=_COOL_C + busy * (_WARM_C - _COOL_C),
+        sm_clock_mhz=_BUSY_MHZ if busy else _IDLE_MHZ,
+        memory_clock_mhz=_MEMORY_MHZ,
+        ecc_corrected=0,
+        ecc_uncorrected=0,
+        throttle=(),
+        processes=processes,
+    )

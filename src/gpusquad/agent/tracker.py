@@ -1,0 +1,90 @@
+"""Follows the output of one task and keeps its progress: several bars, bars inside bars, bars that start again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gpusquad.agent.progress import LINE_LENGTH, Progress, Seen, combine, read
+from gpusquad.model.units import US_PER_S
+
+_FORGET_US = 3600 * US_PER_S
+_LINE_ENDS = re.compile(rb"[\r\n]")
+
+
+class Tracker:
+    """Fed with bytes as they come."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        self.moved_us: int | None = None
+        """When anything last counted on, also a bar that is not the one shown."""
+        self._rest = b""
+        self._main: Seen | None = None
+        self._main_us = 0
+        self._header: Seen | None = None
+        self._rounds = 0
+        self._last: Seen | None = None
+
+    def feed(self, data: bytes, now_us: int, *, after_gap: bool = False) -> None:
+        """More output. After a gap the first line is not whole and says nothing."""
+        lines = _LINE_ENDS.split((b"" if after_gap else self._rest) + data)
+        if after_gap:
+            lines = lines[1:] or [b""]
+        # The last one may go on; it counts when its end comes or nothing more does.
+        self._rest = lines.pop()[-4 * LINE_LENGTH :]
+        for line in lines:
+            self._take(line, now_us)
+
+    def settle(self, now_us: int) -> None:
+        """No more came for a while: a line without an end is whole. Bars end where their next drawing begins."""
+        rest, self._rest = self._rest, b""
+        if rest:
+            self._take(rest, now_us)
+
+    def _take(self, line: bytes, now_us: int) -> None:
+        seen = read(line)
+        if seen is None:
+            return
+        if seen != self._last:
+            self._last, self.moved_us = seen, now_us
+        if seen.step is None:
+            self._take_header(seen)
+        elif not self._is_inside(seen, now_us):
+            self._take_bar(seen, now_us)
+
+    def _take_header(self, seen: Seen) -> None:
+        """An epoch begins or ends on a line of its own; the bars that follow are parts of it."""
+        self._header = seen
+        total = self._main.total if self._main is not None else None
+        self.progress = combine(seen if total is None else replace(seen, step=0, total=total))
+
+    def _is_inside(self, seen: Seen, now_us: int) -> bool:
+        """A bar of another length while the main one is not finished, like an evaluation during training."""
+        main = self._main
+        if main is None or main.total is None or main.total == seen.total:
+            return False
+        return main.step is not None and main.step < main.total and now_us - self._main_us < _FORGET_US
+
+    def _take_bar(self, seen: Seen, now_us: int) -> None:
+        main = self._main
+        if main is None or main.total != seen.total:
+            self._rounds = 0
+            if main is not None and main.step == main.total:
+                self._header = None  # what comes after the last bar is not part of its epochs
+        elif seen.epochs_done is None and self._header is None and _starts_again(main, seen):
+            self._rounds += 1
+        self._main, self._main_us = seen, now_us
+        if seen.epochs_done is None and self._header is not None:
+            seen = replace(seen, epochs_done=self._header.epochs_done, epochs=self._header.epochs)
+        elif seen.epochs_done is None and self._rounds:
+            # The same bar again and again: rounds without a known number. Their count goes on, the end is not known.
+            seen = replace(seen, epochs_done=self._rounds)
+        self.progress = combine(seen)
+
+
+def _starts_again(before: Seen, now: Seen) -> bool:
+    """From near the end back to near the start; less may be several programs that draw over each other."""
+    if before.step is None or now.step is None or not before.total:
+        return False
+    return before.step >= 0.9 * before.total and now.step <= 0.1 * before.total

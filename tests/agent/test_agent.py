@@ -1,0 +1,151 @@
+"""The agent as a process of its own, with simulated cards."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gpusquad.agent.simulated import FAULTS_FILE
+
+BUSY = "while True: pass"
+
+
+class Talk:
+    """The server's side of a conversation."""
+
+    def __init__(self, *arguments, home, parent=None):
+        command = [sys.executable, "-P", "-m", "gpusquad.agent", "--every", "0.05", "--home", str(home), *arguments]
+        self.process = subprocess.Popen(
+            command + ([] if parent is None else ["--parent", str(parent)]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def tell(self, line):
+        self.process.stdin.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self):
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read().decode()
+        return json.loads(line)
+
+    def hear_until(self, wanted):
+        while True:
+            message = self.hear()
+            if wanted(message):
+                return message
+
+    def end(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(ValueError):  # closed already
+            self.process.stdout.read()
+        code = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code
+
+
+@pytest.fixture
+def talk(tmp_path):
+    conversation = Talk("--simulate", "2", "--recover-after", "0.1", home=tmp_path)
+    yield conversation
+    conversation.process.kill()
+    conversation.end()
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A busy process of attempt 4 of job J1, with its folder."""
+    folder = tmp_path / "runs" / "J1" / "4"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "progress").mkdir()
+    environment = {**os.environ, "GPUSQUAD_JOB": "J1", "GPUSQUAD_ATTEMPT": "4", "GPUSQUAD_CARDS": "SIM-1"}
+    process = subprocess.Popen([sys.executable, "-c", BUSY], env=environment)
+    yield {"job": "J1", "attempt": 4, "folder": str(folder), "cards": ["SIM-1"], "pids": [process.pid]}
+    process.kill()
+    process.wait()
+
+
+def test_it_says_what_there_is_and_ends_with_its_input(talk):
+    first = talk.hear()
+    assert (first["kind"], first["simulated"]) == ("inventory", True)
+    assert [card["id"] for card in first["node"]["cards"]] == ["SIM-0", "SIM-1"]
+    assert first["node"]["cpu_milli"] > 0
+    assert talk.hear()["kind"] == "samples"
+    assert talk.end() == 0
+
+
+def test_it_follows_a_run(talk, job, tmp_path):
+    talk.tell({"runs": [job]})
+    busy = talk.hear_until(lambda m: m["kind"] == "samples" and m["cards"][1]["utilisation_ratio"])
+    (process,) = busy["cards"][1]["processes"]
+    assert (process["pid"], process["job"], process["attempt"]) == (job["pids"][0], "J1", 4)
+    assert busy["cards"][1]["memory_used_bytes"] > 0
+    assert busy["cards"][0]["utilisation_ratio"] == 0
+    (run,) = busy["runs"]
+    assert (run["job"], run["attempt"], run["step"], run["log_bytes"]) == ("J1", 4, None, 0)
+    assert run["cpu_ratio"] > 0
+    assert run["gpu_ratio"] > 0
+
+    log = tmp_path / "runs" / "J1" / "4" / "logs" / f"0.{0:020d}.log"
+    log.write_bytes(b"\xff step 45/100\n")
+    told = talk.hear_until(lambda m: m["kind"] == "samples" and m["runs"][0]["step"] is not None)["runs"][0]
+    assert (told["step"], told["total"], told["log_bytes"]) == (45, 100, len(log.read_bytes()))
+    assert told["last_output_us"] == log.stat().st_mtime_ns // 1000
+
+    talk.tell({"runs": []})
+    assert talk.hear_until(lambda m: m["kind"] == "samples" and not m["runs"])["cards"][1]["processes"] == []
+
+
+def test_a_card_fails_and_recovers_by_the_file(talk, tmp_path):
+    talk.hear_until(lambda m: m["kind"] == "card_ok" and m["card"] == "SIM-0")
+    (tmp_path / FAULTS_FILE).write_text('{"SIM-0": "Xid 79"}')
+    fault = talk.hear_until(lambda m: m["kind"] == "card_fault")
+    assert (fault["card"], fault["cause"]) == ("SIM-0", "Xid 79")
+    (tmp_path / FAULTS_FILE).unlink()
+    assert talk.hear_until(lambda m: m["kind"] == "card_ok")["card"] == "SIM-0"
+
+
+@pytest.mark.parametrize(
+    "line", [b"\n", b"{\n", b"[]\n", b'{"runs": 5}\n', b'{"runs": [{}]}\n', b"\xff\xfe\n", b"[" * 9999 + b"\n"]
+)
+def test_bad_lines_are_survived(talk, job, line):
+    talk.tell(line)
+    talk.tell({"runs": [job]})
+    talk.hear_until(lambda m: m["kind"] == "samples" and m["runs"])
+
+
+def test_a_run_whose_folder_and_processes_are_gone_is_survived(talk):
+    talk.tell({"runs": [{"job": "J9", "attempt": 0, "folder": "/no/such", "cards": ["SIM-7"], "pids": [2**22 + 5]}]})
+    message = talk.hear_until(lambda m: m["kind"] == "samples" and m["runs"])
+    assert message["runs"][0]["rss_bytes"] == 0
+
+
+def test_ctrl_c_is_for_the_server(talk):
+    talk.hear()
+    talk.process.send_signal(signal.SIGINT)
+    talk.hear_until(lambda m: m["kind"] == "samples")
+    assert talk.end() == 0
+
+
+def test_it_ends_when_nobody_listens(talk):
+    talk.hear()
+    talk.process.stdout.close()
+    assert talk.process.wait(timeout=60) == 0
+
+
+def test_the_child_of_a_dead_parent_does_not_start(tmp_path):
+    orphan = Talk("--simulate", "1", home=tmp_path, parent=2**22 + 5)
+    assert orphan.process.stdout.read() == b""
+    assert orphan.end() == 0
+
+
+def test_a_wrong_number_of_cards_is_refused_in_words(tmp_path):
+    wrong = Talk("--simulate", "-1", home=tmp_path)
+    assert b"not a number of cards" in wrong.process.stderr.read()
+    assert wrong.end() == 2

@@ -1,0 +1,77 @@
+"""Sources of GPU facts: the contract, and what is particular to the simulation."""
+
+import json
+
+import pytest
+
+from gpusquad.agent.no_cards import NoCards
+from gpusquad.agent.nvml import NvmlInventory
+from gpusquad.agent.simulated import FAULTS_FILE, SimulatedInventory
+from gpusquad.agent.source import JobProcess
+from tests.agent import contract
+from tests.agent.fake_nvml import FakeNvml
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize("source", ["simulated", "none", "nvml"])
+def test_the_contract(source, tmp_path):
+    sources = {
+        "simulated": lambda: SimulatedInventory(4, tmp_path),
+        "none": NoCards,
+        "nvml": lambda: NvmlInventory(FakeNvml(4)),
+    }
+    contract.check(sources[source]())
+
+
+def worker(pid=1, cards=("SIM-0",), cpu_ratio=0.5, rss_bytes=GIB):
+    return JobProcess(pid, "python", "J1", 0, tuple(cards), cpu_ratio, rss_bytes)
+
+
+@pytest.fixture
+def simulated(tmp_path):
+    return SimulatedInventory(2, tmp_path)
+
+
+def test_simulated_cards_look_like_large_ones(simulated):
+    first = simulated.cards[0]
+    assert (first.id, first.model, first.memory_bytes, first.sms) == ("SIM-0", "Simulated", 80 * GIB, 132)
+
+
+def test_cpu_time_stands_for_utilisation_and_resident_memory_for_the_cards(simulated):
+    busy, idle = simulated.read([worker(1), worker(2, cpu_ratio=0.25), worker(3, cpu_ratio=None)])
+    assert (busy.utilisation_ratio, busy.memory_used_bytes) == (0.75, 3 * GIB)
+    assert [(process.pid, process.memory_bytes) for process in busy.processes] == [(1, GIB), (2, GIB), (3, GIB)]
+    assert (idle.utilisation_ratio, idle.memory_used_bytes, idle.processes) == (0.0, 0, ())
+    assert idle.power_w < busy.power_w < busy.power_limit_w
+
+
+def test_a_process_with_two_cards_works_on_both(simulated):
+    for reading in simulated.read([worker(cards=("SIM-0", "SIM-1"), cpu_ratio=1.0)]):
+        assert (reading.utilisation_ratio, reading.memory_used_bytes) == (0.5, GIB // 2)
+
+
+def test_more_than_everything_is_everything(simulated):
+    full, _ = simulated.read([worker(n, cpu_ratio=9.0, rss_bytes=70 * GIB) for n in range(3)])
+    assert (full.utilisation_ratio, full.memory_used_bytes) == (1.0, 80 * GIB)
+
+
+def test_a_file_makes_a_card_fail_and_recover(simulated, tmp_path):
+    (tmp_path / FAULTS_FILE).write_text(json.dumps({"SIM-1": "Xid 79", "SIM-9": "not ours"}))
+    assert [reading.trouble for reading in simulated.read([])] == [None, "Xid 79"]
+    (tmp_path / FAULTS_FILE).write_text("{}")
+    assert [reading.trouble for reading in simulated.read([])] == [None, None]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"SIM-1": null}', "\x00", "[" * 60_000])
+def test_a_wrong_file_breaks_nothing(simulated, tmp_path, text):
+    (tmp_path / FAULTS_FILE).write_text(text)
+    expected = "simulated fault" if "null" in text else None
+    assert [reading.trouble for reading in simulated.read([])] == [None, expected]
+
+
+def test_a_wrong_file_is_complained_about_once(simulated, tmp_path, caplog):
+    (tmp_path / FAULTS_FILE).write_text("{")
+    simulated.read([])
+    simulated.read([])
+    assert len(caplog.records) == 1

@@ -1,0 +1,290 @@
+"""The NVML source against a binding that fails in every way it can."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from gpusquad.agent.nvml import NvmlInventory
+from gpusquad.agent.nvml_calls import Library
+from gpusquad.agent.nvml_events import FaultEvents
+from gpusquad.agent.source import CardReading, SourceUnavailable
+from tests.agent import fake_nvml
+from tests.agent.fake_nvml import FakeNvml
+
+XID, DOUBLE_BIT = 8, 2
+
+
+@pytest.fixture
+def nvml():
+    return FakeNvml()
+
+
+def reading(nvml, **kwargs):
+    return NvmlInventory(nvml, **kwargs).read(())[0]
+
+
+def test_the_facts(nvml, tmp_path):
+    inventory = NvmlInventory(nvml, pci_devices=tmp_path)
+    assert (inventory.driver, inventory.simulated, len(inventory.cards)) == ("580.1", False, 2)
+    card = inventory.cards[1]
+    assert (card.id, card.index, card.model, card.sms, card.pci) == ("GPU-1", 1, "NVIDIA Fake", 132, "00000000:01:00.0")
+
+
+def test_a_reading(nvml):
+    found = reading(nvml)
+    assert found == CardReading(
+        "GPU-0", 0.75, 0.4, 5 * 2**30, 80 * 2**30, 351.5, 700.0, 61.0, 1980, 3201, 3, 0,
+        ("power_cap", "hardware_thermal"), (), None,
+    )  # fmt: skip
+
+
+CALLS = [name for name in fake_nvml._ANSWERS if name.startswith("nvmlDeviceGet") and "HandleByIndex" not in name]
+
+
+@pytest.mark.parametrize("error", ["NVML_ERROR_NOT_SUPPORTED", "NVML_ERROR_UNKNOWN", "NVML_ERROR_FUNCTION_NOT_FOUND"])
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "nvmlDeviceGetMemoryInfo"])
+def test_no_single_call_that_fails_stops_the_others(nvml, name, error):
+    inventory = NvmlInventory(nvml)
+    whole = inventory.read(())[0]
+    nvml.fail(name, error)
+    found = inventory.read(())[0]
+    assert found.trouble is None
+    changed = [field for field in CardReading.__dataclass_fields__ if getattr(found, field) != getattr(whole, field)]
+    assert len(changed) <= 2
+    assert all(getattr(found, field) is None for field in changed)
+
+
+def test_a_card_that_cannot_tell_its_memory_is_well(nvml):
+    nvml.fail("nvmlDeviceGetMemoryInfo", "NVML_ERROR_NOT_SUPPORTED")
+    found = reading(nvml)
+    assert (found.trouble, found.memory_used_bytes, found.utilisation_ratio) == (None, None, 0.75)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_single_call_that_fails_hides_the_cards(nvml, name):
+    nvml.fail(name, "NVML_ERROR_UNKNOWN")
+    inventory = NvmlInventory(nvml)
+    assert len(inventory.cards) == (0 if name == "nvmlDeviceGetCount" else 2)
+    assert len({card.id for card in inventory.cards}) == len(inventory.cards)
+
+
+def test_a_binding_that_raises_anything_costs_one_field(nvml, monkeypatch):
+    def stumble(*arguments):
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad name")
+
+    monkeypatch.setitem(fake_nvml._ANSWERS, "nvmlDeviceGetPowerUsage", stumble)
+    found = reading(nvml)
+    assert (found.power_w, found.temperature_c) == (None, 61.0)
+
+
+def test_no_library_and_no_driver_are_told_apart_from_no_cards(nvml):
+    nvml.fail("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")
+    with pytest.raises(SourceUnavailable, match="NVML does not start: error 9"):
+        NvmlInventory(nvml)
+    assert NvmlInventory(FakeNvml(0)).cards == []
+
+
+# -- topology ------------------------------------------------------------------------------------------------------
+
+
+def domains(nvml, numa, tmp_path):
+    for card, node in enumerate(numa):
+        folder = tmp_path / f"0000:{card:02x}:00.0"
+        folder.mkdir()
+        (folder / "numa_node").write_text(f"{node}\n")
+    return [card.domain for card in NvmlInventory(nvml, pci_devices=tmp_path).cards]
+
+
+def test_nvlink_makes_a_domain(tmp_path):
+    nvml = FakeNvml(6)
+    nvml.linked = {(0, 2), (2, 4), (1, 3)}
+    assert domains(nvml, [0] * 6, tmp_path) == [0, 1, 0, 1, 0, 2]
+
+
+def test_without_nvlink_the_numa_node_does(tmp_path):
+    assert domains(FakeNvml(4), [0, 1, 0, -1], tmp_path) == [0, 1, 0, 0]
+
+
+def test_without_either_there_is_one(tmp_path):
+    assert domains(FakeNvml(3), [], tmp_path) == [0, 0, 0]
+
+
+# -- processes -----------------------------------------------------------------------------------------------------
+
+
+def test_processes_with_their_memory_and_work(nvml):
+    nvml.processes[0] = [SimpleNamespace(pid=7, usedGpuMemory=100), SimpleNamespace(pid=8, usedGpuMemory=None)]
+    nvml.utilisation[0] = [
+        SimpleNamespace(pid=7, smUtil=60, timeStamp=1000),
+        SimpleNamespace(pid=9, smUtil=4_000_000_000, timeStamp=1000),
+    ]
+    inventory = NvmlInventory(nvml)
+    first, second = inventory.read(())[0].processes
+    assert (first.pid, first.memory_bytes, first.utilisation_ratio, first.name) == (7, 100, 0.6, "program-7")
+    assert (second.pid, second.memory_bytes, second.utilisation_ratio) == (8, None, 0.0)
+    # No new samples since: who did what is not known, and is not made up.
+    assert [process.utilisation_ratio for process in inventory.read(())[0].processes] == [None, None]
+
+
+# -- lost cards ----------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that the test sets, and an inventory that reads it."""
+
+    def __init__(self, nvml, **kwargs):
+        self.now_s = 100.0
+        self.inventory = NvmlInventory(nvml, clock_s=lambda: self.now_s, **kwargs)
+
+    def troubles(self, after_s=0.0):
+        """Read every second for a while; what the last reading said."""
+        for _ in range(int(after_s)):
+            self.now_s += 1.0
+            self.inventory.read(())
+        return [found.trouble for found in self.inventory.read(())]
+
+
+GONE = "the card is gone: the driver does not list it"
+
+
+def test_a_lost_card_stays_in_the_inventory_and_comes_back(nvml):
+    clock = Clock(nvml)
+    nvml.lose(1)
+    assert clock.troubles() == [None, "the card is lost: error 15"]
+    assert clock.troubles(30)[1]
+    assert [card.id for card in clock.inventory.cards] == ["GPU-0", "GPU-1"]
+    nvml.heal()
+    assert clock.troubles(60) == [None, None]
+    assert nvml.opened == 1
+
+
+def test_a_card_that_does_not_answer_gets_some_time(nvml):
+    clock = Clock(nvml)
+    nvml.fail("nvmlDeviceGetMemoryInfo", "NVML_ERROR_UNKNOWN", 0)
+    assert clock.troubles() == clock.troubles(9) == [None, None]
+    assert clock.troubles(1) == ["the card does not answer: error 999", None]
+    nvml.heal()
+    assert clock.troubles() == [None, None]
+
+
+def test_a_library_that_stumbles_while_it_is_opened_again_takes_no_healthy_card_down(nvml):
+    clock = Clock(nvml)
+    nvml.lose(1)
+    nvml.fail("nvmlInit", "NVML_ERROR_UNKNOWN")
+    clock.troubles(3)
+    nvml.broken.pop(("nvmlInit", None))
+    assert clock.troubles(5)[0] is None
+    assert nvml.opened == 1
+
+
+def test_a_lost_card_is_not_asked_on_and_on(nvml):
+    inventory = NvmlInventory(nvml)
+    nvml.lose(1)
+    nvml.calls.clear()
+    inventory.read(())
+    lost = nvml.calls
+    nvml.calls = []
+    nvml.heal()
+    inventory.read(())
+    assert len(lost) <= len(nvml.calls) // 2 + 2
+
+
+def unload(nvml):
+    nvml.lose(0)
+    nvml.fail("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")
+    nvml.fail("nvmlDeviceGetCount", "NVML_ERROR_UNINITIALIZED")
+
+
+def test_a_driver_that_goes_away_takes_all_cards_until_it_is_back(nvml):
+    clock = Clock(nvml)
+    unload(nvml)
+    assert all(clock.troubles(20))
+    nvml.heal()
+    assert clock.troubles(30) == [None, None]
+
+
+def test_a_driver_that_stays_away_needs_a_new_process(nvml):
+    clock = Clock(nvml)
+    unload(nvml)
+    with pytest.raises(SourceUnavailable):
+        clock.troubles(200)
+
+
+def test_cards_that_were_here_before_are_missed(nvml):
+    clock = Clock(FakeNvml(1), expect=["GPU-0", "GPU-7"])
+    assert [card.id for card in clock.inventory.cards] == ["GPU-0", "GPU-7"]
+    assert clock.troubles() == clock.troubles(9) == [None, None]
+    assert clock.troubles(1) == [None, GONE]
+
+
+def test_without_a_driver_all_that_were_here_before_are_missed(nvml):
+    unload(nvml)
+    clock = Clock(nvml, expect=["GPU-0", "GPU-1"])
+    assert clock.troubles(15) == [GONE, GONE]
+    nvml.heal()
+    assert clock.troubles(40) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("action", "trouble"), [(0, None), (1, "the driver says: it needs a reset"), (4, None), (77, None)]
+)
+def test_a_card_that_needs_a_reset_is_in_trouble(nvml, action, trouble):
+    nvml.recovery[0] = action
+    assert reading(nvml).trouble == trouble
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def heard(nvml):
+    faults, something = [], threading.Event()
+
+    def on_fault(card, cause):
+        faults.append((card, cause))
+        something.set()
+
+    events = FaultEvents(Library(nvml), {"GPU-0": 0, "GPU-1": 1}, on_fault)
+    yield SimpleNamespace(faults=faults, something=something, events=events)
+    events.close()
+
+
+def test_xids_are_heard(nvml, heard):
+    nvml.raise_event(1, XID, 79)
+    assert heard.something.wait(30)
+    assert heard.faults == [("GPU-1", "Xid 79")]
+
+
+def test_faults_of_programs_are_not_faults_of_the_card(nvml, heard):
+    for xid in (13, 31, 43, 45, 63, 154):
+        nvml.raise_event(0, XID, xid)
+    nvml.raise_event(0, DOUBLE_BIT, 0)
+    assert heard.something.wait(30)
+    assert heard.faults == [("GPU-0", "uncorrected memory error (double bit ECC)")]
+
+
+def test_an_event_of_an_unknown_card_breaks_nothing(nvml, heard):
+    nvml.fail("nvmlDeviceGetUUID", "NVML_ERROR_GPU_IS_LOST")
+    nvml.raise_event(7, XID, 79)
+    nvml.raise_event(0, XID, 79)
+    assert heard.something.wait(30)
+    assert heard.faults == [("GPU-0", "Xid 79")]
+
+
+def test_a_wait_that_fails_is_tried_again(nvml, heard):
+    nvml.fail("nvmlEventSetWait_v2", "NVML_ERROR_GPU_IS_LOST")
+    assert nvml.failed.wait(30)
+    nvml.heal()
+    nvml.raise_event(0, XID, 48)
+    assert heard.something.wait(30)
+
+
+def test_cards_without_events_are_read_only(nvml):
+    nvml.fail("nvmlDeviceGetSupportedEventTypes", "NVML_ERROR_NOT_SUPPORTED")
+    events = FaultEvents(Library(nvml), {"GPU-0": 0}, lambda card, cause: None)
+    assert not events.listening
+    events.close()
+    nvml.heal()
+    nvml.fail("nvmlEventSetCreate", "NVML_ERROR_NOT_SUPPORTED")
+    assert not FaultEvents(Library(nvml), {"GPU-0": 0}, lambda card, cause: None).listening
