@@ -7,10 +7,10 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format bench run clean
+.PHONY: help setup test lint format bench run postgresql clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv and install gpusquad with its development tools
 
@@ -38,9 +38,12 @@ format: setup ## Format the code and mend what ruff can mend
 bench: setup ## Print the scoreboard: each claim beside its bar and baseline
 	$(BIN)/python -m bench run --all
 
-run: setup ## Simulate the sample trace under three modes and write out/report.html
-	@mkdir -p out
-	$(BIN)/gpusquad simulate examples/sample.jsonl --cluster 2x4 --compare fifo,fair,jct --report out/report.html
+run: setup ## Start the service of this machine, run sample jobs through it and show the queue
+	@examples/tour.sh $(BIN)/gpusquad
+
+postgresql: ## Install PostgreSQL's server, which the tests start for themselves (Debian and Ubuntu, as root)
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; }
 
 clean: ## Remove .venv, caches and outputs
 	rm -rf $(VENV) out dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,26 +1,35 @@
-"""The ``gpusquad`` command: one file per verb. A verb imports what it needs when it runs, so that help is quick."""
+"""The ``gpusquad`` command: one file per verb, imported when the verb is used. ``_verbs.py`` lists them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import gpusquad
 from gpusquad.cli._errors import Group
-from gpusquad.cli.policies import policies
-from gpusquad.cli.replay import replay
-from gpusquad.cli.simulate import simulate
+from gpusquad.cli._quick import quicken
+from gpusquad.cli._verbs import verbs
+
+
+class _Verbs(Group):
+    """The overview."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands.update(verbs())
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        quicken(self)
+        return super().make_context(info_name, args, parent=parent, **extra)
+
 
 app = typer.Typer(
-    cls=Group,
+    cls=_Verbs,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
-    help="Decide what runs together on GPUs, and try it on traces before anything changes in production.",
+    help="Decide what runs together on GPUs: submit jobs, see what they wait for, and try policies on traces first.",
 )
-app.command()(simulate)
-app.command()(policies)
-app.command()(replay)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Bad input is one line on stderr and exit code 2, for every verb."""
+"""Whatever goes wrong is one line on stderr and an exit code, for every verb."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from gpusquad.cli import _exit
+from gpusquad.cli._safe import one_line
+from gpusquad.client.errors import ApiError
 from gpusquad.model.errors import Invalid
 
-BAD_INPUT = 2
+LET_IN = "set GPUSQUAD_TOKEN; an administrator makes one with gpusquad token create"
 
 
 class Group(TyperGroup):
@@ -18,15 +21,22 @@ class Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except ApiError as error:
+            say(f"{error.message} ({LET_IN})" if error.status == 401 else str(error))
+            code = _exit.of_error(error)
         except Invalid as error:
-            _say(str(error))
+            say(str(error))
+            code = _exit.BAD_INPUT
+        except KeyboardInterrupt:
+            code = _exit.INTERRUPTED
         except BrokenPipeError:
             raise
         except OSError as error:
-            _say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        raise typer.Exit(BAD_INPUT)
+            say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            code = _exit.BAD_INPUT
+        raise typer.Exit(code)
 
 
-def _say(problem: str) -> None:
+def say(problem: str) -> None:
     """One line, whatever was quoted in it."""
-    typer.echo("error: " + " ".join(problem.split()), err=True)
+    typer.echo("error: " + one_line(problem), err=True)

@@ -1,0 +1,38 @@
+#!/bin/sh
+# A tour of the queue on this machine: sample jobs go in, run, and come out. Each command is shown before it runs.
+# Usage: examples/tour.sh [GPUSQUAD]   (the command to use; default: gpusquad)
+set -eu
+cd "$(dirname "$0")/.."
+gpusquad=${1:-gpusquad}
+
+step() {
+    echo
+    echo "\$ gpusquad $*"
+    "$gpusquad" "$@"
+}
+
+step up
+step submit examples/jobs/hello.yaml
+step submit examples/jobs/train.yaml --set pause=0.2
+echo
+echo "\$ gpusquad submit examples/jobs/sweep.yaml --quiet"
+sweep=$("$gpusquad" submit examples/jobs/sweep.yaml --quiet)
+echo "$(echo "$sweep" | wc -l) jobs"
+step submit --gpus 8 --name needs-all-eight --estimate 5s -- sh -c 'echo "eight cards: $GPUSQUAD_CARDS"'
+step queue
+step why needs-all-eight
+step when needs-all-eight
+step wait train needs-all-eight
+echo
+echo "\$ gpusquad wait (the twenty jobs of the sweep)"
+# shellcheck disable=SC2086 -- one word a job
+"$gpusquad" wait $sweep >/dev/null
+step logs needs-all-eight
+step history --limit 30
+step usage
+step queue
+echo
+echo "The service goes on in the background. Submit something of yours:"
+echo "  $gpusquad submit --gpus 1 --name mine -- python3 train.py"
+echo "Stop it with:"
+echo "  $gpusquad down"

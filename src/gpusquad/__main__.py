@@ -1,0 +1,5 @@
+"""``python -m gpusquad``."""
+
+from gpusquad.cli import main
+
+main()

@@ -1,0 +1,209 @@
+"""Makes a job file of what the command line says: a file, options that go before it, and a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from gpusquad.cli._job_options import JobOptions
+from gpusquad.model.errors import Invalid
+
+MOST_FILE_BYTES = 1 << 20
+MOST_NAME_CHARS = 64
+_SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
+         "lane", "app", "retries")  # fmt: skip
+"""Options that are called as in the file."""
+_PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|torchrun|accelerate|deepspeed|mpirun|uv|nice)")
+"""Programs that run something else: a job is better called after that."""
+_FILE = re.compile(r"[\w./+][\w./+@-]*")
+"""Neither an option nor a variable nor a script in quotes."""
+
+Plain = dict[str, Any]
+
+
+def job_file(options: JobOptions, words: list[str] | None) -> tuple[Plain, Plain]:
+    """The file and its parameters, as they are sent."""
+    file: Plain
+    if words is not None and not words:
+        raise Invalid("command", "is empty", "write it after --")
+    if options.file is None and words is None:
+        raise Invalid("command", "is missing", "name a job file, or write the command after --")
+    params = _pairs(options.params, "set", _scalar)
+    if options.file is not None:
+        file = read_file(options.file)
+    else:
+        file, params = {"params": params} if params else {}, {}
+    known = _known_names(file)
+    file |= _asked(options, file, known)
+    if words is not None:
+        file["command"] = [_literal(word, known) for word in words]
+    file.setdefault("workdir", _literal(os.getcwd(), ()))
+    file["workdir"] = _absolute(file["workdir"])
+    if not file.get("name"):
+        file["name"] = _name_of(options.file, words)
+    return file, params
+
+
+def read_file(name: str) -> Plain:
+    """A job file as plain data. Whether it makes sense is for the service to say."""
+    if name == "-":
+        return _parsed(sys.stdin.read(MOST_FILE_BYTES + 1))
+    path = Path(name)
+    if path.suffix == ".json":
+        return _json(path)
+    try:
+        return _yaml(path)
+    except FileNotFoundError:
+        raise Invalid("file", f"there is no file {name!r}", "write a command after --") from None
+    except IsADirectoryError:
+        raise Invalid("file", f"{name!r} is a folder", "name the file in it") from None
+
+
+def _parsed(text: str) -> Plain:
+    return _object(text, "stdin") if text.lstrip().startswith("{") else _yaml(text)
+
+
+def _yaml(source: Path | str) -> Plain:
+    try:
+        from gpusquad.spec.yaml_file import load
+    except ModuleNotFoundError as error:
+        raise Invalid("file", f"YAML needs the package {error.name}", "install it, or write the file as JSON") from None
+    return load(source)
+
+
+def _json(path: Path) -> Plain:
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise Invalid("file", f"there is no file {str(path)!r}") from None
+    except UnicodeDecodeError:
+        raise Invalid("file", f"{path.name} is not UTF-8 text", "save it as UTF-8") from None
+    return _object(text, path.name)
+
+
+def _object(text: str, name: str) -> Plain:
+    if len(text) > MOST_FILE_BYTES:
+        raise Invalid("file", f"{name} is larger than {MOST_FILE_BYTES >> 20} MiB", "put long texts into a file")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid("file", f"{name} is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise Invalid("file", f"{name}: expected fields with names", 'write for example {"gpus": 1}')
+    return data
+
+
+def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
+    """What the options say, in the file's words. They go before what the file says."""
+    asked: Plain = {name: value for name in _SAME if (value := getattr(options, name)) is not None}
+    if options.tasks is not None:
+        asked["count"] = options.tasks
+    if options.workdir is not None:
+        asked["workdir"] = _literal(os.path.abspath(os.path.expanduser(options.workdir)), ())
+    share = {"memory": options.share_memory, "sm": options.share_sm}
+    if any(value is not None for value in share.values()):
+        asked["share"] = _joined(file.get("share"), {name: value for name, value in share.items() if value is not None})
+    if options.gpu_model:
+        asked["gpu_model"] = options.gpu_model[0] if len(options.gpu_model) == 1 else options.gpu_model
+    checkpoint = {"every": options.checkpoint_every, "preemptible": options.preemptible}
+    if any(value is not None for value in checkpoint.values()):
+        given = {name: value for name, value in checkpoint.items() if value is not None}
+        asked["checkpoint"] = _joined(file.get("checkpoint"), given)
+    if options.slo:
+        from gpusquad.spec.slo_text import slo_from_text
+
+        asked["slo"] = slo_from_text(",".join(options.slo))
+    if options.env:
+        values = {name: _literal(value, known) for name, value in _pairs(options.env, "env", str, _from_here).items()}
+        asked["env"] = _joined(file.get("env"), values)
+    if options.secret:
+        asked["secrets"] = [*_list(file.get("secrets")), *map(_secret, options.secret)]
+    if options.after:
+        asked["after"] = [*_list(file.get("after")), *map(_after, options.after)]
+    if options.notify:
+        asked["notify"] = [*_list(file.get("notify")), *options.notify]
+    return asked
+
+
+def _joined(before: object, given: Plain) -> Plain:
+    return (before if isinstance(before, dict) else {}) | given
+
+
+def _list(before: object) -> list:
+    return before if isinstance(before, list) else []
+
+
+def _pairs(texts: Iterable[str] | None, option: str, read: Any, missing: Any = None) -> Plain:
+    found: Plain = {}
+    for text in texts or ():
+        name, is_pair, value = text.partition("=")
+        if not name or not (is_pair or missing):
+            raise Invalid(option, f"cannot read {text!r}", f"write --{option} NAME=VALUE")
+        found[name] = read(value) if is_pair else missing(name)
+    return found
+
+
+def _from_here(name: str) -> str:
+    if name not in os.environ:
+        raise Invalid("env", f"{name} is not set here", f"write --env {name}=VALUE")
+    return os.environ[name]
+
+
+def _scalar(text: str) -> str | int | float | bool:
+    """``0.1`` is a number, ``true`` a truth, everything else is text, as in the file."""
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"-?(0|[1-9]\d{0,15})", text):
+        return int(text)
+    if re.fullmatch(r"-?(0|[1-9]\d*)?(\.\d+)?([eE][+-]?\d+)?", text) and any(sign.isdigit() for sign in text):
+        return float(text)
+    return text
+
+
+def _secret(text: str) -> str | Plain:
+    name, is_pair, variable = text.partition("=")
+    return {"name": name, "as": variable} if is_pair else name
+
+
+def _after(text: str) -> str | Plain:
+    job, _, on = text.rpartition(":")
+    return {"job": job, "on": on} if on in ("success", "failure", "any") and job else text
+
+
+def _known_names(file: Plain) -> set[str]:
+    """What ``${…}`` may mean in this file."""
+    names = set(_joined(file.get("params"), {}))
+    sweep = file.get("sweep")
+    rows = sweep if isinstance(sweep, list) else [sweep, _joined(sweep, {}).get("zip")]
+    names.update(name for row in rows if isinstance(row, dict) for name in row)
+    return names | ({"sweep.index"} if sweep else set())
+
+
+def _literal(text: str, known: Collection[str]) -> str:
+    """Text from a shell stays as it is: ``${HOME}`` is not ours to fill, unless a parameter is called so."""
+    ours = "|".join(re.escape(name) for name in known)
+    keep = rf"(?!\s*(?:{ours})\s*\}})" if ours else ""
+    return re.sub(rf"\$\{{{keep}", "$${", text)
+
+
+def _absolute(workdir: object) -> object:
+    """A folder is meant as seen from here; one that begins with a parameter is not known yet."""
+    if not isinstance(workdir, str) or workdir.startswith(("/", "${")):
+        return workdir
+    return os.path.join(_literal(os.getcwd(), ()), os.path.expanduser(workdir) if workdir.startswith("~") else workdir)
+
+
+def _name_of(file: str | None, words: list[str] | None) -> str:
+    """After its file, else after what it runs."""
+    if file is not None and file != "-":
+        return Path(file).stem
+    for word in words or ():
+        if _FILE.fullmatch(word) and not _PROGRAMS.fullmatch(word):
+            return Path(word).stem[:MOST_NAME_CHARS] or "job"
+    return _literal(Path(words[0]).name[:MOST_NAME_CHARS], ()) if words else "job"

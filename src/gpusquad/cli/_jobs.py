@@ -1,0 +1,125 @@
+"""How a job is called and shown, the same in every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpusquad.cli._safe import one_line
+from gpusquad.cli._times import NOT_KNOWN, relative, span
+
+Plain = Mapping[str, Any]
+
+FINAL = frozenset({"succeeded", "failed", "cancelled", "timed_out"})
+ON_CARDS = frozenset({"starting", "running", "stopping", "preempting", "lost"})
+WAITING = frozenset({"held", "pending"})
+STATES = ("held", "pending", "starting", "running", "stopping", "preempting", "lost", *sorted(FINAL))
+STYLES = {
+    "running": "green", "starting": "cyan", "pending": "yellow", "held": "magenta", "stopping": "cyan",
+    "preempting": "cyan", "lost": "bold red", "succeeded": "green", "failed": "bold red", "timed_out": "red",
+    "cancelled": "dim",
+}  # fmt: skip
+ID_LENGTH = 8
+MOST_CARDS = 8
+
+
+def short(job_id: str) -> str:
+    """The end of an id: the start of a ULID is the time, and jobs of one hour share it."""
+    return job_id[-ID_LENGTH:]
+
+
+def label(job: Plain) -> str:
+    """``name (id)``."""
+    name, job_id = one_line(job.get("name") or ""), one_line(short(job["id"]))
+    return f"{name} ({job_id})" if name else job_id
+
+
+def words(state: str) -> str:
+    return one_line(state).replace("_", " ")
+
+
+def time_in_state(job: Plain, now_s: float) -> str:
+    """How long it has been waiting or running, or how long it ran."""
+    started_s, ended_s = job.get("started_s"), job.get("ended_s")
+    if job["state"] in WAITING or started_s is None:
+        return span((ended_s or now_s) - job["submitted_s"])
+    return span((ended_s or now_s) - started_s)
+
+
+def outlook(job: Plain, now_s: float) -> str:
+    """What comes next for it: when it starts, or how much is left."""
+    if job["state"] in WAITING:
+        return _starts(job, now_s)
+    if job["state"] in ON_CARDS:
+        return " · ".join(part for part in (_done(job), _left(job, now_s)) if part)
+    return relative(job["ended_s"], now_s) if job.get("ended_s") else ""
+
+
+def cause(job: Plain) -> str:
+    """Why it is not running, or what ended it."""
+    reason = job.get("reason")
+    if job["state"] in WAITING and reason:
+        return one_line(reason.get("message") or reason.get("code") or "")
+    return one_line(job.get("cause") or "")
+
+
+def ending(job: Plain) -> str:
+    """``exit 1``, ``SIGKILL``, ``out of memory``; with the task, where there are several."""
+    result = job.get("result")
+    if not result:
+        return ""
+    if result.get("oom"):
+        told = "out of memory"
+    elif result.get("signal"):
+        told = _signal(result["signal"])
+    elif result.get("exit_code") is None:
+        return ""
+    else:
+        told = f"exit {result['exit_code']}"
+    return f"{told}, task {result['task']}" if (job.get("tasks") or 1) > 1 and result.get("task") is not None else told
+
+
+def cards(placement: Sequence[Plain], most: int = MOST_CARDS) -> str:
+    """``n0: 0 1 · n1: 0``."""
+    by_node: dict[str, list[str]] = {}
+    for task in placement:
+        by_node.setdefault(task["node"], []).extend(task.get("cards") or [])
+    parts, left = [], most
+    for node, ids in by_node.items():
+        unique = list(dict.fromkeys(ids))
+        shown = [one_line(card.removeprefix(f"{node}/")) for card in unique[: max(left, 0)]]
+        left -= len(shown)
+        if shown or not unique:
+            parts.append(one_line(node) + (f": {' '.join(shown)}" if shown else ""))
+    rest = len({card for ids in by_node.values() for card in ids}) - (most - left)
+    return " · ".join(parts) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _starts(job: Plain, now_s: float) -> str:
+    if job.get("eta_s") is not None:
+        return relative(max(job["eta_s"], now_s), now_s)
+    if job.get("promised_s") is not None:
+        return f"promised {relative(max(job['promised_s'], now_s), now_s)}"
+    return "" if job["state"] == "held" else NOT_KNOWN
+
+
+def _done(job: Plain) -> str:
+    ratio = (job.get("progress") or {}).get("ratio")
+    return "" if ratio is None else f"{100 * ratio:.0f} %"
+
+
+def _left(job: Plain, now_s: float) -> str:
+    forecast = job.get("forecast")
+    if not forecast or job.get("started_s") is None or forecast.get("mid_s") is None:
+        return ""
+    left_s = job["started_s"] + forecast["mid_s"] - now_s
+    return f"{span(left_s)} left" if left_s > 0 else f"{span(-left_s)} over"
+
+
+def _signal(number: int) -> str:
+    from signal import Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,112 @@
+"""Tables and small blocks of facts, for wide and narrow terminals. Imported only where a person reads the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpusquad.cli._safe import one_line
+
+WIDTH_OF_PIPES = 2000
+"""A pipe has no width: nothing is cut or wrapped, so that ``grep`` sees whole rows."""
+GAP = 2
+"""Blank columns between two."""
+WRAP_LEAST = 30
+"""Wrapped text is not squeezed below this as long as something else can shrink."""
+Cell = str | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, and what becomes of it where there is little room."""
+
+    head: str
+    right: bool = False
+    from_width: int = 0
+    """Left out on terminals narrower than this."""
+    most: int | None = None
+    """Longer cells end in an ellipsis."""
+    least: int | None = None
+    """May shrink to this where there is little room; None: never."""
+    wraps: bool = False
+    """Shrinks first, and goes on over several lines."""
+    style: str = ""
+
+
+def console() -> Console:
+    """Stdout. The width is that of the terminal, else ``COLUMNS``, else without bound."""
+    out = Console(highlight=False)
+    if out.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return out
+    return Console(highlight=False, width=WIDTH_OF_PIPES)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int) -> Table:
+    """A table whose cells are safe to show, whoever wrote them."""
+    shown = [index for index, column in enumerate(columns) if width >= column.from_width]
+    cells = [[cell_of(row[index]) for index in shown] for row in rows]
+    chosen = [columns[index] for index in shown]
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    for column, column_width in zip(chosen, _widths(chosen, cells, width), strict=True):
+        _add(made, column, column_width)
+    for row in cells:
+        made.add_row(*row)
+    return made
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
+    """Names and values under each other; what is empty is left out."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value:
+            made.add_row(f"  {name}", cell_of(value))
+    return made
+
+
+def cell_of(value: Cell) -> Text:
+    """Plain text is never read as markup."""
+    return value if isinstance(value, Text) else Text(one_line(value))
+
+
+def bar(ratio: float, width: int = 10) -> str:
+    """``████▌     ``."""
+    eighths = round(min(1.0, max(0.0, ratio)) * width * 8)
+    whole, part = divmod(eighths, 8)
+    return ("█" * whole + (" ▏▎▍▌▋▊▉"[part] if part else "")).ljust(width)
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
+    """As wide as the cells, but no wider than the terminal: those that may shrink do, those that wrap first."""
+    bounded = width < WIDTH_OF_PIPES
+    widths = []
+    for index, column in enumerate(columns):
+        needed = max((len(column.head), *(row[index].cell_len for row in rows)))
+        widths.append(min(needed, column.most) if column.most and bounded else needed)
+    too_many = sum(widths) + GAP * (len(columns) - 1) - width
+    for least_of_wrapping, wrapping in ((WRAP_LEAST, True), (None, False), (1, True)):
+        for index, column in enumerate(columns):
+            least = least_of_wrapping if column.wraps else column.least
+            if too_many > 0 and column.wraps == wrapping and least is not None:
+                given = min(too_many, max(0, widths[index] - max(least, len(column.head))))
+                widths[index] -= given
+                too_many -= given
+    return widths
+
+
+def _add(made: Table, column: Column, width: int) -> None:
+    made.add_column(
+        column.head,
+        justify="right" if column.right else "left",
+        style=column.style or None,
+        no_wrap=not column.wraps,
+        overflow="fold" if column.wraps else "ellipsis",
+        width=width,
+    )

@@ -1,0 +1,25 @@
+"""``gpusquad cordon``: take cards out of use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpusquad.cli import _complete
+from gpusquad.cli._service import AsJson, Cause, connect
+
+
+def cordon(
+    card: Annotated[list[str], typer.Argument(metavar="CARD…", autocompletion=_complete.cards, show_default=False)],
+    cause: Cause = "",
+    as_json: AsJson = False,
+) -> None:
+    """Start nothing new on cards. What runs there, runs on."""
+    from gpusquad.cli._each import for_each
+    from gpusquad.cli._safe import one_line
+
+    client = connect()
+    for_each(
+        card, lambda name: client.cluster.cordon(name, cause), lambda name, _: f"{one_line(name)}: cordoned", as_json
+    )

@@ -1,0 +1,29 @@
+"""``gpusquad nodes``: machines and their cards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gpusquad.cli._service import AsJson, connect, print_json
+
+
+def nodes(
+    with_cards: Annotated[bool, typer.Option("--cards", "-c", help="One row for each card.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List nodes, what is free on them, and their cards."""
+    client = connect()
+    found: Any = client.cluster.nodes()
+    if as_json:
+        print_json({"items": found})
+        return
+    from gpusquad.cli._node_view import cards_table, nodes_table
+    from gpusquad.cli._tables import console
+
+    out = console()
+    if with_cards:
+        out.print(cards_table(found, out.width))
+    else:
+        out.print(nodes_table(found, client.now_s(), out.width))

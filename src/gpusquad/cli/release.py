@@ -1,0 +1,14 @@
+"""``gpusquad release``: let a held job start again."""
+
+from __future__ import annotations
+
+from gpusquad.cli._service import AsJson, JobsArgument, connect
+
+
+def release(job: JobsArgument, as_json: AsJson = False) -> None:
+    """Let held jobs start again."""
+    from gpusquad.cli._each import for_each
+    from gpusquad.cli._jobs import label, words
+
+    client = connect()
+    for_each(job, client.jobs.release, lambda _, answer: f"{label(answer)}: {words(answer['state'])}", as_json)

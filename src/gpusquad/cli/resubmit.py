@@ -1,0 +1,17 @@
+"""``gpusquad resubmit``: a job once more."""
+
+from __future__ import annotations
+
+from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
+
+
+def resubmit(job: JobArgument, as_json: AsJson = False) -> None:
+    """Submit a job once more, as it was, and see the plan."""
+    client = connect()
+    accepted = client.jobs.resubmit(job)
+    if as_json:
+        print_json(accepted)
+        return
+    from gpusquad.cli._plan_view import show_plan
+
+    show_plan(client, accepted)

@@ -1,0 +1,23 @@
+"""``gpusquad story``: what happened to a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
+
+
+def story(job: JobArgument, as_json: AsJson = False) -> None:
+    """Tell what happened to a job, when, why, and who did it."""
+    client = connect()
+    events: Any = client.jobs.story(job)
+    if as_json:
+        print_json({"items": events})
+        return
+    from gpusquad.cli._answers import heading
+    from gpusquad.cli._story_view import story_table
+    from gpusquad.cli._tables import console
+
+    out = console()
+    out.print(heading(client.jobs.get(job), None, client.now_s()))
+    out.print(story_table(events, out.width))

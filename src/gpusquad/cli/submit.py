@@ -1,0 +1,66 @@
+"""``gpusquad submit``: a job file or a command goes in, the plan comes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpusquad.cli._job_options import JobOptions, WithWords, with_job_options, words_after_dashes
+from gpusquad.cli._service import AsJson, connect, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
+
+submit = typer.Typer(add_completion=False)
+_AFTER = "Afterwards"
+
+
+@submit.command("submit", cls=WithWords)
+@with_job_options
+def _submit(
+    options: JobOptions,
+    context: typer.Context,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until it is over; the exit code tells how it ended.", rich_help_panel=_AFTER)
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="The same, with its logs.", rich_help_panel=_AFTER)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.", rich_help_panel=_AFTER)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job file or a command, and see the plan.
+
+    gpusquad submit train.yaml --set lr=0.1
+
+    gpusquad submit --gpus 2 --name vgg -- python train.py --epochs 90
+    """
+    from gpusquad.cli._job_file import job_file
+
+    file, params = job_file(options, words_after_dashes(context))
+    client = connect()
+    accepted: Any = client.jobs.submit(file, params)
+    if quiet:
+        typer.echo("\n".join(job["id"] for job in accepted["jobs"]))
+    elif as_json and not (wait or follow):
+        print_json(accepted)
+    elif not as_json:
+        from gpusquad.cli._plan_view import show_plan
+
+        show_plan(client, accepted)
+    if wait or follow:
+        _wait(client, accepted, follow, as_json)
+
+
+def _wait(client: Client, accepted: dict[str, Any], follow: bool, as_json: bool) -> None:
+    from gpusquad.cli import _exit
+    from gpusquad.cli._following import follow_logs, wait_for
+
+    ids = [job["id"] for job in accepted["jobs"]]
+    if follow and len(ids) == 1 and not as_json:
+        follow_logs(client, ids[0])
+    ended = wait_for(client, ids, tell=not as_json)
+    if as_json:
+        print_json(accepted | {"jobs": ended})
+    raise typer.Exit(_exit.of_states([job["state"] for job in ended]))

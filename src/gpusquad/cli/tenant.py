@@ -1,0 +1,104 @@
+"""``gpusquad tenant``: who owns quota."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from gpusquad.cli import _complete
+from gpusquad.cli._groups import group
+from gpusquad.cli._service import AsJson, connect, print_json
+
+SUMMARY = "Show and change tenants and their limits."
+NONE = "none"
+
+
+def show(as_json: AsJson = False) -> None:
+    """List tenants with their weights and limits."""
+    tenants: Any = connect().people.tenants()
+    if as_json:
+        print_json({"items": tenants})
+        return
+    _print(tenants)
+
+
+tenant = group(SUMMARY, show)
+tenant.command("list")(show)
+
+
+@tenant.command("set")
+def _set(
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=_complete.tenants, show_default=False)],
+    weight: Annotated[str | None, typer.Option(metavar="NUMBER", help="Its part where shares are fair.")] = None,
+    guaranteed: Annotated[str | None, typer.Option(metavar="N|none", help="GPUs it can always have.")] = None,
+    limit: Annotated[str | None, typer.Option(metavar="N|none", help="GPUs it may hold at most.")] = None,
+    reclaim: Annotated[str | None, typer.Option(metavar="TIME", help="Waits so long for its guarantee.")] = None,
+    max_pending: Annotated[str | None, typer.Option(metavar="N|none", help="Jobs that may wait.")] = None,
+    on_hang: Annotated[Literal["warn", "stop"] | None, typer.Option(help="What becomes of hung jobs.")] = None,
+    run_as: Annotated[str | None, typer.Option(metavar="UID:GID|none", help="Whose processes its tasks are.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a tenant, or make it. What is left out stays."""
+    from gpusquad.model.errors import Invalid
+
+    given = {
+        "weight": _number(weight, "weight", float),
+        "guaranteed_gpus": _number(guaranteed, "guaranteed", int),
+        "limit_gpus": _number(limit, "limit", int),
+        "reclaim_s": _seconds(reclaim),
+        "max_pending": _number(max_pending, "max-pending", int),
+        "on_hang": on_hang,
+        "run_as": run_as,
+    }
+    changes = {key: None if value == NONE else value for key, value in given.items() if value is not None}
+    client = connect()
+    before: Any = next((one for one in client.people.tenants() if one["name"] == name), {})
+    if not changes and before:
+        raise Invalid("tenant", "nothing is changed", "give for example --limit 8")
+    kept = {key: before[key] for key in given if key in before}
+    answer: Any = client.people.set_tenant(name, kept | changes)
+    if as_json:
+        print_json(answer)
+    else:
+        _print([answer])
+
+
+def _print(tenants: list[dict[str, Any]]) -> None:
+    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._times import span
+
+    columns = (
+        Column("TENANT", most=24, least=10), Column("WEIGHT", right=True), Column("GUARANTEED", right=True),
+        Column("LIMIT", right=True), Column("RECLAIM", right=True, from_width=70),
+        Column("MAX PENDING", right=True, from_width=80), Column("ON HANG", from_width=90),
+        Column("RUNS AS", from_width=100),
+    )  # fmt: skip
+    rows = [
+        (one["name"], f"{one['weight']:g}", _shown(one["guaranteed_gpus"]), _shown(one["limit_gpus"]),
+         span(one["reclaim_s"]), _shown(one["max_pending"]), one["on_hang"], _shown(one["run_as"]))
+        for one in tenants
+    ]  # fmt: skip
+    out = console()
+    out.print(table(columns, rows, out.width))
+
+
+def _shown(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _number(text: str | None, option: str, kind: type) -> Any:
+    from gpusquad.model.errors import Invalid
+
+    if text is None or text == NONE:
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        raise Invalid(option, f"{text!r} is not a number", f"write for example --{option} 8") from None
+
+
+def _seconds(text: str | None) -> float | None:
+    from gpusquad.model.units import US_PER_S, parse_us
+
+    return None if text is None else parse_us(text, "reclaim") / US_PER_S

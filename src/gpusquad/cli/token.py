@@ -1,0 +1,80 @@
+"""``gpusquad token``: what lets programs and people in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gpusquad.cli._groups import group
+from gpusquad.cli._service import AsJson, connect, note, print_json
+
+SUMMARY = "Make and revoke tokens."
+
+
+def show(as_json: AsJson = False) -> None:
+    """List tokens. What they are is never shown again."""
+    client = connect()
+    tokens: Any = client.people.tokens()
+    if as_json:
+        print_json({"items": tokens})
+        return
+    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._times import relative
+
+    out, now_s = console(), client.now_s()
+    columns = (
+        Column("TOKEN"), Column("USER", most=16), Column("LABEL", most=24, least=8), Column("MAY"), Column("STATE"),
+        Column("LAST USED", from_width=90), Column("MADE", from_width=100),
+    )  # fmt: skip
+    rows = [
+        (one["id"], one["user"], one["label"], " ".join(one["scopes"]), _state(one, now_s),
+         relative(one["last_used_s"], now_s) if one["last_used_s"] is not None else "never",
+         relative(one["created_s"], now_s))
+        for one in tokens
+    ]  # fmt: skip
+    out.print(table(columns, rows, out.width) if rows else "no tokens")
+
+
+token = group(SUMMARY, show)
+token.command("list")(show)
+
+
+@token.command("create")
+def _create(
+    label: Annotated[str, typer.Option("--label", "-l", metavar="TEXT", help="What it is for.")] = "",
+    user: Annotated[str, typer.Option(metavar="NAME", help="Whose; else yours.")] = "",
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="read|submit|admin", help="What it may do; may be repeated.")
+    ] = None,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is valid: 30d.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a token. It goes to stdout, this once and never again."""
+    from gpusquad.cli._times import read_time
+
+    client = connect()
+    expires_s = read_time(expires, "expires", client.now_s(), "future") if expires else None
+    made: Any = client.people.create_token(user=user or None, label=label, scopes=scope, expires_s=expires_s)
+    if as_json:
+        print_json(made)
+        return
+    note(f"token {made['id']} of {made['user']} may {', '.join(made['scopes'])}; keep it, it is not shown again:")
+    typer.echo(made["token"])
+
+
+@token.command("revoke")
+def _revoke(token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id.", show_default=False)]) -> None:
+    """Let nobody in by this token any more."""
+    connect().people.revoke_token(token_id)
+    typer.echo(f"token {token_id} is revoked")
+
+
+def _state(one: dict[str, Any], now_s: float) -> str:
+    from gpusquad.cli._times import relative
+
+    if one["revoked_s"] is not None:
+        return "revoked"
+    if one["expires_s"] is None:
+        return "valid"
+    return f"expires {relative(one['expires_s'], now_s)}" if one["expires_s"] > now_s else "expired"

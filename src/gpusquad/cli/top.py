@@ -1,0 +1,59 @@
+"""``gpusquad top``: cards and jobs, live."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpusquad.cli._service import AsJson, connect, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
+
+MOST_WAITING = 200
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print tables and leave.")] = False,
+    every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How often to look.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Watch cards and jobs live; w says why a job waits, c cancels it."""
+    client = connect()
+    if as_json:
+        print_json(overview(client))
+    elif once or not sys.stdout.isatty():
+        _print(client)
+    else:
+        _live(client, float(every))
+
+
+def overview(client: Client) -> dict[str, Any]:
+    """Everything that is shown."""
+    return {
+        "cluster": client.cluster.summary(),
+        "nodes": client.cluster.nodes(),
+        "queue": client.cluster.queue(MOST_WAITING),
+    }
+
+
+def _print(client: Client) -> None:
+    from gpusquad.cli._tables import console
+    from gpusquad.cli._top_view import top_view
+
+    out = console()
+    out.print(top_view(overview(client), client.now_s(), out.width))
+
+
+def _live(client: Client, every_s: float) -> None:
+    try:
+        from gpusquad.cli._top_live import Top
+    except ModuleNotFoundError:  # Textual comes with the service; a machine that only submits may not have it
+        from gpusquad.cli._top_view import top_view
+        from gpusquad.cli._watch import watch_screen
+
+        watch_screen(client, lambda: overview(client), top_view, every_s)
+        return
+    Top(connect, every_s).run()

@@ -1,0 +1,22 @@
+"""``gpusquad uncordon``: use cards again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpusquad.cli import _complete
+from gpusquad.cli._service import AsJson, connect
+
+
+def uncordon(
+    card: Annotated[list[str], typer.Argument(metavar="CARD…", autocompletion=_complete.cards, show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Use cards again."""
+    from gpusquad.cli._each import for_each
+    from gpusquad.cli._safe import one_line
+
+    client = connect()
+    for_each(card, client.cluster.uncordon, lambda name, _: f"{one_line(name)}: in use again", as_json)

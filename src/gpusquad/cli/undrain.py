@@ -1,0 +1,22 @@
+"""``gpusquad undrain``: use nodes again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpusquad.cli import _complete
+from gpusquad.cli._service import AsJson, connect
+
+
+def undrain(
+    node: Annotated[list[str], typer.Argument(metavar="NODE…", autocompletion=_complete.nodes, show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Use nodes again."""
+    from gpusquad.cli._each import for_each
+    from gpusquad.cli._safe import one_line
+
+    client = connect()
+    for_each(node, client.cluster.undrain, lambda name, _: f"{one_line(name)}: in use again", as_json)

@@ -1,0 +1,57 @@
+"""``gpusquad update``: change a job that waits or runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gpusquad.cli import _complete
+from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
+
+Text = str | None
+
+
+def update(
+    job: JobArgument,
+    priority: Annotated[
+        Text, typer.Option("--priority", "-p", metavar="CLASS", help="low, normal, high or urgent.",
+                           autocompletion=_complete.priorities)
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GOAL=VALUE", help="p99=20ms, deadline=6h, throughput=100; none removes the goal."),
+    ] = None,
+    estimate: Annotated[Text, typer.Option(metavar="TIME", help="How long it may run: 2h.")] = None,
+    limit: Annotated[Text, typer.Option(metavar="TIME", help="It is stopped after this.")] = None,
+    queue: Annotated[Text, typer.Option(metavar="NAME", help="Another queue of its tenant.")] = None,
+    lane: Annotated[Text, typer.Option(metavar="NAME", help="Another lane.")] = None,
+    name: Annotated[Text, typer.Option("--name", "-n", metavar="NAME", help="Another name.")] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Change a job's priority, goal, estimate or limit while it waits or runs."""
+    from gpusquad.cli._jobs import label
+    from gpusquad.model.errors import Invalid
+
+    given = {
+        "priority": priority, "estimate": estimate, "limit": limit, "queue": queue, "lane": lane, "name": name,
+        "slo": _goal(slo),
+    }  # fmt: skip
+    changes = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        raise Invalid("update", "changes nothing", "give for example --priority high")
+    answer: Any = connect().jobs.update(job, changes)
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(f"{label(answer)}: changed {', '.join(changes)}")
+
+
+def _goal(texts: list[str] | None) -> dict[str, Any] | None:
+    if not texts:
+        return None
+    if texts == ["none"]:
+        return {}
+    from gpusquad.spec.slo_text import slo_from_text
+
+    return slo_from_text(",".join(texts))

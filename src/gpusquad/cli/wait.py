@@ -1,0 +1,27 @@
+"""``gpusquad wait``: until jobs are over."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpusquad.cli._service import AsJson, JobsArgument, connect, print_json
+
+
+def wait(
+    job: JobsArgument,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Give up after this: 90s, 2h. Exit code 124.")] = "",
+    any_one: Annotated[bool, typer.Option("--any", help="Only until the first is over.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Wait for jobs to end. The exit code is 0 if they succeeded, 1 if not, 124 if it took too long."""
+    from gpusquad.cli import _exit
+    from gpusquad.cli._following import wait_for
+    from gpusquad.model.units import US_PER_S, parse_us
+
+    timeout_s = parse_us(timeout, "timeout") / US_PER_S if timeout else None
+    ended = wait_for(connect(), job, any_one=any_one, timeout_s=timeout_s, tell=not as_json)
+    if as_json:
+        print_json({"items": ended})
+    raise typer.Exit(_exit.of_states([one["state"] for one in ended]))

@@ -1,0 +1,77 @@
+"""``gpusquad window``: maintenance that is announced."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gpusquad.cli import _complete
+from gpusquad.cli._groups import group
+from gpusquad.cli._service import AsJson, Cause, connect, print_json
+
+SUMMARY = "Announce maintenance: no gang starts that would run into it."
+
+
+def show(as_json: AsJson = False) -> None:
+    """List announced maintenance."""
+    client = connect()
+    windows: Any = client.windows.all()
+    if as_json:
+        print_json({"items": windows})
+        return
+    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._times import clock, relative
+
+    out, now_s = console(), client.now_s()
+    columns = (
+        Column("WINDOW"), Column("NODES", wraps=True), Column("FROM"), Column("TO"), Column("BEGINS"),
+        Column("BY", most=14, from_width=80), Column("WHY", wraps=True, from_width=70),
+    )  # fmt: skip
+    rows = [
+        (one["id"], " ".join(one["nodes"]), clock(one["start_s"], now_s),
+         clock(one["end_s"], now_s) if one["end_s"] is not None else "until removed",
+         relative(one["start_s"], now_s), one["by"], one["cause"])
+        for one in windows
+    ]  # fmt: skip
+    out.print(table(columns, rows, out.width) if rows else "no maintenance is announced")
+
+
+window = group(SUMMARY, show)
+window.command("list")(show)
+
+
+@window.command("add")
+def _add(
+    node: Annotated[
+        list[str], typer.Argument(metavar="NODE…", autocompletion=_complete.nodes, show_default=False)
+    ],
+    start: Annotated[str, typer.Option(metavar="TIME", help="From: 2h (from now), or 2026-03-01T22:00.")] = "now",
+    end: Annotated[str, typer.Option(metavar="TIME", help="To; left out: until it is removed.")] = "",
+    lasting: Annotated[str, typer.Option("--for", metavar="TIME", help="How long, instead of --end.")] = "",
+    cause: Cause = "",
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Announce maintenance of nodes."""
+    from gpusquad.cli._times import read_time
+    from gpusquad.model.errors import Invalid
+
+    if end and lasting:
+        raise Invalid("end", "stands beside --for", "give one of them")
+    client = connect()
+    start_s = read_time(start, "start", client.now_s(), "future")
+    end_s = read_time(end, "end", client.now_s(), "future") if end else None
+    if lasting:
+        end_s = read_time(lasting, "for", start_s, "future")
+    made: Any = client.windows.add(node, start_s, end_s, cause)
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(f"window {made['id']} is announced")
+
+
+@window.command("remove")
+def _remove(window_id: Annotated[str, typer.Argument(metavar="WINDOW", show_default=False)]) -> None:
+    """Call maintenance off."""
+    connect().windows.remove(window_id)
+    typer.echo(f"window {window_id} is called off")

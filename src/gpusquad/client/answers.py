@@ -1,0 +1,74 @@
+"""What an answer says: data, an error, and the time at the service."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any, Protocol
+
+from gpusquad.client.errors import ApiError
+
+SKEW_S = 2.0
+"""Clocks this close are taken as one: the header has whole seconds, and answers take time."""
+MOST_TEXT = 2000
+
+
+class Headers(Protocol):
+    """What of an answer's headers is needed here."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+def json_of(status: int, body: bytes, url: str) -> Any:
+    """Plain data; None for an answer without a body."""
+    if not body:
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise ApiError(
+            status, "unexpected", "the answer is not JSON", cure=f"is {url} the address of a gpusquad service?"
+        ) from None
+
+
+def error_of(status: int, headers: Headers, body: bytes, url: str) -> ApiError:
+    """The error that an answer describes, in its own words where it has any."""
+    told = _told(body)
+    if told is None:
+        phrase = http.client.responses.get(status, "unexpected answer")
+        cure = f"is {url} the address of a gpusquad service?" if status < 500 else ""
+        return ApiError(status, "unexpected", f"{status} {phrase}", "", cure, _retry_after(headers))
+    code, message, field, cure = (str(told.get(name) or "")[:MOST_TEXT] for name in _FIELDS)
+    return ApiError(status, code or "unexpected", message or f"status {status}", field, cure, _retry_after(headers))
+
+
+def skew_of(headers: Headers, now_s: float) -> float:
+    """How far the service's clock is ahead of ours; 0 where nobody could tell."""
+    date = headers.get("Date")
+    if not date:
+        return 0.0
+    from email.utils import parsedate_to_datetime
+
+    try:
+        skew_s = parsedate_to_datetime(date).timestamp() - now_s
+    except (ValueError, OverflowError):
+        return 0.0
+    return skew_s if abs(skew_s) > SKEW_S else 0.0
+
+
+_FIELDS = ("code", "message", "field", "cure")
+
+
+def _told(body: bytes) -> dict[str, Any] | None:
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return error if isinstance(error, dict) else None
+
+
+def _retry_after(headers: Headers) -> float | None:
+    try:
+        return max(0.0, float(headers.get("Retry-After") or ""))
+    except ValueError:
+        return None

@@ -1,0 +1,55 @@
+"""Machines, cards, the queue and who used what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpusquad.client.pages import pages
+
+if TYPE_CHECKING:
+    from gpusquad.client.http import Http
+    from gpusquad.client.shapes import ClusterView, NodeView, QueueAnswer, Sample, UsageRow
+
+
+class Cluster:
+    """What is there, and what is done with it."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def summary(self) -> ClusterView:
+        return self._http.get("cluster")
+
+    def nodes(self) -> list[NodeView]:
+        return self._http.get("nodes")["items"]
+
+    def queue(self, limit: int | None = 100, tenant: str | None = None) -> QueueAnswer:
+        """Who waits, in order, and who runs. ``limit`` None: everybody who waits."""
+        items, running, answer = [], [], {}
+        for answer in pages(lambda query: self._http.get("queue", query=query), {"tenant": tenant}, limit):
+            items += answer["items"]
+            running = running or answer["running"]  # only the first page has them
+        return answer | {"items": items, "running": running}  # type: ignore[return-value]
+
+    def drain(self, node: str, cause: str = "") -> Any:
+        """Nothing new starts there; what runs, runs on."""
+        return self._http.post("nodes", node, "drain", body={"cause": cause})
+
+    def undrain(self, node: str) -> Any:
+        return self._http.post("nodes", node, "undrain")
+
+    def cordon(self, card: str, cause: str = "") -> Any:
+        """Nothing new starts on that card."""
+        return self._http.post("cards", card, "cordon", body={"cause": cause})
+
+    def uncordon(self, card: str) -> Any:
+        return self._http.post("cards", card, "uncordon")
+
+    def samples(self, card: str, since_s: float | None = None, every_s: float | None = None) -> list[Sample]:
+        """How busy a card was."""
+        return self._http.get("cards", card, "samples", query={"since_s": since_s, "every_s": every_s})["items"]
+
+    def usage(self, by: str = "tenant", since_s: float | None = None, until_s: float | None = None) -> list[UsageRow]:
+        """GPU hours by tenant, user or job."""
+        query = {"by": by, "since_s": since_s, "until_s": until_s}
+        return self._http.get("usage", query=query)["items"]

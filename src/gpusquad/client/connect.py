@@ -1,0 +1,79 @@
+"""Finds the service to speak to: by the environment, else the one of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpusquad.client.client import Client
+from gpusquad.client.errors import Unreachable
+from gpusquad.model.errors import Invalid
+
+START_ONE = "start one with `gpusquad serve`"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service is and how to be let in."""
+
+    url: str
+    token: str = field(repr=False)
+    is_local: bool
+
+
+def find(environment: Mapping[str, str] | None = None, **options: Any) -> Client:
+    """A client for the service that is meant here. ``options`` are those of ``Client``."""
+    address = locate(os.environ if environment is None else environment)
+    cure = START_ONE if address.is_local else "check GPUSQUAD_URL"
+    return Client(address.url, address.token, cure=cure, **options)
+
+
+def locate(environment: Mapping[str, str]) -> Address:
+    """``GPUSQUAD_URL`` and ``GPUSQUAD_TOKEN``, else what the service wrote into its folder."""
+    url, token = (environment.get(name, "").strip() for name in ("GPUSQUAD_URL", "GPUSQUAD_TOKEN"))
+    home = home_of(environment)
+    if not url:
+        return Address(_local_url(home), token or _local_token(home), is_local=True)
+    # The token of this machine's service is not shown to another one.
+    if not token and _written_url(home) == url.rstrip("/"):
+        token = _local_token(home)
+    return Address(url, token, is_local=False)
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """The service's folder."""
+    given = environment.get("GPUSQUAD_HOME", "")
+    return Path(given).expanduser() if given else Path(environment.get("HOME") or "~").expanduser() / ".gpusquad"
+
+
+def _local_url(home: Path) -> str:
+    url = _written_url(home)
+    if not url:
+        raise Unreachable(f"no gpusquad service is running here; {START_ONE}")
+    return url
+
+
+def _written_url(home: Path) -> str:
+    path = home / "server.json"
+    try:
+        url = json.loads(path.read_text(encoding="utf-8"))["url"]
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError:
+        raise Invalid(
+            "GPUSQUAD_HOME", f"{path} may not be read by you", "set GPUSQUAD_URL and GPUSQUAD_TOKEN"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise Invalid("GPUSQUAD_HOME", f"{path} is not as the service writes it", START_ONE) from None
+    return str(url).rstrip("/")
+
+
+def _local_token(home: Path) -> str:
+    try:
+        return (home / "token").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""  # the service then says that it does not know us, and what to do

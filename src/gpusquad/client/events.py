@@ -1,0 +1,36 @@
+"""What happens to jobs, as it happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from gpusquad.client.sse import QUIET_S, follow
+
+if TYPE_CHECKING:
+    from gpusquad.client.http import Http
+    from gpusquad.client.shapes import JobEvent
+
+PATH = ("events",)
+
+
+class Events:
+    """One stream for all jobs one may see."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def follow(self, after: int | None = None) -> Iterator[JobEvent]:
+        """Without end. ``after``: the id of the last event that is known already; None: only what comes."""
+        return (event for event in self.pulse(after) if event is not None)
+
+    def pulse(
+        self, after: int | None = None, patience_s: Callable[[], float] = lambda: QUIET_S
+    ) -> Iterator[JobEvent | None]:
+        """The same, with None whenever events may have been missed or none came for ``patience_s()``: look again."""
+        for message in follow(self._http, PATH, {"after": after}, patience_s=patience_s):
+            if message is None:
+                yield None
+            elif message.event == "job":
+                yield json.loads(message.data)

@@ -1,0 +1,42 @@
+"""Whether the service is well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpusquad.client.errors import ApiError, Unreachable
+
+if TYPE_CHECKING:
+    from gpusquad.client.http import Http
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Whether it takes work, and if not, why."""
+
+    ok: bool
+    reason: str = ""
+
+
+class Health:
+    """Answered without a token."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def alive(self) -> Any:
+        return self._http.call("GET", ("healthz",), prefix=())
+
+    def ready(self) -> Ready:
+        try:
+            self._http.call("GET", ("readyz",), prefix=())
+        except Unreachable:
+            raise
+        except ApiError as error:
+            return Ready(False, error.message)
+        return Ready(True)
+
+    def job_schema(self) -> dict[str, Any]:
+        """The job file as JSON Schema, as this service checks it."""
+        return self._http.get("schema", "job")

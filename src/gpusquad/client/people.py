@@ -1,0 +1,60 @@
+"""Tenants, users and their tokens; what administrators did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpusquad.client.pages import joined
+
+if TYPE_CHECKING:
+    from gpusquad.client.http import Http
+    from gpusquad.client.shapes import AuditRow, Me, NewToken, Tenant, Token, User
+
+
+class People:
+    """Who may do what."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def me(self) -> Me:
+        return self._http.get("me")
+
+    def tenants(self) -> list[Tenant]:
+        return self._http.get("tenants")["items"]
+
+    def set_tenant(self, name: str, values: Mapping[str, Any]) -> Tenant:
+        """Made if it is not there."""
+        return self._http.put("tenants", name, body=dict(values))
+
+    def users(self) -> list[User]:
+        return self._http.get("users")["items"]
+
+    def add_user(self, name: str, tenant: str, role: str) -> User:
+        return self._http.post("users", body={"name": name, "tenant": tenant, "role": role})
+
+    def change_user(self, name: str, changes: Mapping[str, Any]) -> User:
+        """``tenant``, ``role``, ``disabled``; what is left out stays."""
+        return self._http.patch("users", name, body=dict(changes))
+
+    def tokens(self) -> list[Token]:
+        return self._http.get("tokens")["items"]
+
+    def create_token(
+        self,
+        *,
+        user: str | None = None,
+        label: str = "",
+        scopes: Sequence[str] | None = None,
+        expires_s: float | None = None,
+    ) -> NewToken:
+        """The token itself is in this answer and nowhere else. User None: oneself."""
+        asked = {"user": user, "label": label, "scopes": list(scopes) if scopes else None, "expires_s": expires_s}
+        return self._http.post("tokens", body={name: value for name, value in asked.items() if value is not None})
+
+    def revoke_token(self, token_id: str) -> None:
+        self._http.delete("tokens", token_id)
+
+    def audit(self, limit: int | None = 100, **query: Any) -> dict[str, list[AuditRow]]:
+        return joined(lambda q: self._http.get("audit", query=q), query, limit)

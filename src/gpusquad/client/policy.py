@@ -1,0 +1,31 @@
+"""What decides who runs where, and how it came to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpusquad.client.http import Http
+    from gpusquad.client.shapes import PolicyPreview, PolicyView, Revision
+
+
+class Policy:
+    """Changes are numbered revisions; only administrators make them."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def get(self) -> PolicyView:
+        return self._http.get("policy")
+
+    def set(self, changes: Mapping[str, Any]) -> PolicyView:
+        """``mode``, ``order``, ``plan``, ``place``, ``preemption``, ``note``; what is left out stays."""
+        return self._http.put("policy", body=dict(changes))
+
+    def preview(self, changes: Mapping[str, Any]) -> PolicyPreview:
+        """What ``set`` would do to the queue as it is."""
+        return self._http.post("policy", "preview", body=dict(changes))
+
+    def revisions(self, limit: int | None = None) -> list[Revision]:
+        return self._http.get("policy", "revisions", query={"limit": limit})["items"]

@@ -1,0 +1,345 @@
+"""What answers hold. Only for type checkers and readers: at run time answers are plain dictionaries."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Reason(TypedDict):
+    code: str
+    message: str
+    cure: NotRequired[str]
+    numbers: NotRequired[dict[str, float]]
+    who: NotRequired[list[str]]
+
+
+class TaskPlace(TypedDict):
+    task: int
+    node: str
+    cards: list[str]
+    role: NotRequired[str]
+    role_index: NotRequired[int]
+
+
+class RunTime(TypedDict):
+    mid_s: float
+    high_s: float
+    source: str
+
+
+class Progress(TypedDict):
+    step: float | None
+    total: float | None
+    ratio: float | None
+    at_s: float
+
+
+class EndOfTask(TypedDict):
+    task: int | None
+    exit_code: int | None
+    signal: int | None
+    oom: bool
+
+
+class JobView(TypedDict):
+    id: str
+    name: str
+    tenant: str
+    user: str
+    queue: str
+    group: str | None
+    state: str
+    attempt: int
+    priority: str
+    lane: str
+    gpus: int
+    tasks: int
+    submitted_s: float
+    started_s: float | None
+    ended_s: float | None
+    cause: str
+    placement: list[TaskPlace]
+    result: EndOfTask | None
+    progress: Progress | None
+    forecast: RunTime | None
+    retries_left: int
+    preemptions: int
+    after: list[dict[str, str]]
+    reason: NotRequired[Reason | None]
+
+
+class QueueEntry(JobView):
+    position: int | None
+    eta_s: float | None
+    promised_s: float | None
+
+
+class JobPage(TypedDict):
+    items: list[JobView]
+    next: str | None
+
+
+class QueueAnswer(TypedDict):
+    items: list[QueueEntry]
+    running: list[JobView]
+    counts: dict[str, int]
+    next: str | None
+
+
+class Accepted(TypedDict):
+    group: str | None
+    jobs: list[JobView]
+
+
+class WhyAnswer(TypedDict):
+    state: str
+    position: int | None
+    reasons: list[Reason]
+
+
+class Accuracy(TypedDict):
+    count: int
+    within_ratio: float | None
+    median_error_s: float | None
+
+
+class WhenAnswer(TypedDict):
+    state: NotRequired[str]
+    start_s: float | None
+    high_s: float | None
+    promised_s: float | None
+    run: RunTime | None
+    position: int | None
+    accuracy: Accuracy | None
+
+
+class Delay(TypedDict):
+    job: str
+    by_s: float
+
+
+class WhatIfAnswer(TypedDict):
+    refused: Reason | None
+    starts_now: bool
+    start_s: float | None
+    high_s: float | None
+    promised_s: float | None
+    run: RunTime | None
+    placement: list[TaskPlace]
+    delayed: list[Delay]
+    preempted: list[str]
+    others: NotRequired[int]
+    """Jobs of other tenants that would be delayed or preempted."""
+    jobs: NotRequired[int]
+    """Jobs the file makes; the answer is about the first."""
+
+
+class Event(TypedDict):
+    id: int
+    at_s: float
+    kind: str
+    state: str
+    attempt: int
+    cause: str
+    actor: str
+    data: dict[str, Any] | None
+
+
+class JobEvent(TypedDict):
+    id: int
+    job: str
+    name: str
+    at_s: float
+    kind: str
+    state: str
+    attempt: int
+    cause: str
+
+
+class Share(TypedDict):
+    sm: float | None
+    memory_bytes: int | None
+
+
+class CardUser(TypedDict):
+    """Of other tenants only that there is one."""
+
+    id: str | None
+    name: str | None
+    user: str | None
+    share: Share | None
+
+
+class Sample(TypedDict):
+    """None: the card does not tell."""
+
+    at_s: float
+    utilisation_ratio: float | None
+    memory_utilisation_ratio: float | None
+    memory_used_bytes: float | None
+    power_w: float | None
+    temperature_c: float | None
+    sm_clock_mhz: float | None
+
+
+class CardView(TypedDict):
+    id: str
+    uuid: str | None
+    model: str
+    memory_bytes: int
+    index: int
+    state: str
+    cause: str
+    jobs: list[CardUser]
+    sample: Sample | None
+    simulated: bool
+
+
+class Window(TypedDict):
+    id: str
+    nodes: list[str]
+    start_s: float
+    end_s: float | None
+    by: str
+    cause: str
+
+
+class NodeView(TypedDict):
+    id: str
+    up: bool
+    drained: bool
+    cpu_milli: int
+    cpu_free_milli: int
+    memory_bytes: int
+    memory_free_bytes: int
+    cards: list[CardView]
+    windows: list[Window]
+
+
+class ClusterView(TypedDict):
+    gpus: int
+    free: int
+    usable: dict[str, int]
+    unhealthy: int
+    taken_outside: int
+    simulated: bool
+    mode: str
+
+
+class Preemption(TypedDict):
+    by: str
+    min_run_s: NotRequired[float]
+    most_per_job: NotRequired[int]
+
+
+class PolicyView(TypedDict):
+    revision: int
+    mode: str
+    order: str
+    plan: str
+    place: str
+    preemption: Preemption
+    modes: list[str]
+    since_s: float
+    by: str
+    note: NotRequired[str]
+
+
+class Revision(TypedDict):
+    revision: int
+    at_s: float
+    by: str
+    settings: dict[str, Any]
+    note: str
+
+
+class Moved(TypedDict):
+    job: str
+    before_s: float | None
+    after_s: float | None
+
+
+class PolicyPreview(TypedDict):
+    starts: list[str]
+    preempted: list[str]
+    moved: list[Moved]
+
+
+class UsageRow(TypedDict):
+    key: str
+    tenant: str
+    gpu_hours: float
+    jobs: int
+    attempts: int
+
+
+class Me(TypedDict):
+    user: str
+    tenant: str
+    role: str
+    scopes: list[str]
+
+
+class Tenant(TypedDict):
+    name: str
+    weight: float
+    guaranteed_gpus: int | None
+    limit_gpus: int | None
+    reclaim_s: float
+    max_pending: int | None
+    on_hang: str
+    run_as: str | None
+
+
+class User(TypedDict):
+    name: str
+    tenant: str
+    role: str
+    disabled: bool
+
+
+class Token(TypedDict):
+    id: str
+    user: str
+    label: str
+    scopes: list[str]
+    created_s: float
+    expires_s: float | None
+    revoked_s: float | None
+    last_used_s: float | None
+
+
+class NewToken(Token):
+    token: str
+
+
+class AuditRow(TypedDict):
+    at_s: float
+    actor: str
+    action: str
+    target: str
+    data: dict[str, Any] | None
+
+
+class SecretName(TypedDict):
+    name: str
+
+
+class NoticeRule(TypedDict):
+    id: int
+    kinds: list[str]
+    url: str
+    label: str
+    created_s: float
+
+
+class Notice(TypedDict):
+    id: int
+    rule: int
+    job: str
+    kind: str
+    title: str
+    state: str
+    tries: int
+    error: str
+    created_s: float

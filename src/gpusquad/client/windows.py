@@ -1,0 +1,29 @@
+"""Maintenance windows: when nodes are not to be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpusquad.client.http import Http
+    from gpusquad.client.shapes import Window
+
+
+class Windows:
+    """No gang is started that would run into one."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def all(self) -> list[Window]:
+        return self._http.get("windows")["items"]
+
+    def add(self, nodes: Sequence[str], start_s: float, end_s: float | None = None, cause: str = "") -> Window:
+        """End None: until it is removed."""
+        return self._http.post(
+            "windows", body={"nodes": list(nodes), "start_s": start_s, "end_s": end_s, "cause": cause}
+        )
+
+    def remove(self, window: str) -> None:
+        self._http.delete("windows", window)

@@ -1,0 +1,184 @@
+"""What administrators and owners change."""
+
+import json
+
+import pytest
+
+TABLES = [
+    ("queue",), ("nodes",), ("nodes", "--cards"), ("history",), ("usage",), ("usage", "--by", "job"), ("window",),
+    ("window", "list"), ("policy",), ("policy", "show"), ("policy", "history"), ("policy", "preview", "fair"),
+    ("token",), ("token", "list"), ("tenant",), ("tenant", "list"), ("user",), ("user", "list"), ("secret",),
+    ("secret", "list"), ("notify",), ("notify", "list"), ("notify", "failed"), ("status",), ("top", "--once"),
+    ("why", "llama-finetune"), ("when", "llama-finetune"), ("story", "llama-finetune"),
+    ("resubmit", "llama-finetune"), ("hold", "llama-finetune"), ("release", "llama-finetune"),
+    ("update", "llama-finetune", "-p", "high"), ("cancel", "llama-finetune"), ("drain", "n1"), ("undrain", "n1"),
+    ("cordon", "n0/3"), ("uncordon", "n0/3"), ("policy", "set", "fair"), ("user", "add", "eve"),
+    ("user", "set", "bo", "--enable"), ("tenant", "set", "vision", "--weight", "3"), ("token", "create"),
+    ("window", "add", "n1"), ("notify", "add", "slack://x"), ("notify", "test", "4"),
+]  # fmt: skip
+NO_JSON = {("token",), ("window",), ("policy",), ("tenant",), ("user",), ("secret",), ("notify",)}
+
+
+@pytest.mark.parametrize("words", TABLES, ids=" ".join)
+def test_every_verb_for_people_and_for_programs(service, gsq, monkeypatch, words):
+    for width in ("50", "80", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        shown = gsq(*words).stdout
+        assert shown.strip()
+        assert all(len(line) <= int(width) for line in shown.splitlines() if "─" in line)
+    if words not in NO_JSON:
+        assert isinstance(json.loads(gsq(*words, "--json").stdout), dict)
+
+
+def body(service, method: str, path: str) -> dict:
+    return service.of(method, path)[-1].body
+
+
+def test_policy_in_the_apis_words(service, gsq):
+    gsq("policy", "set", "fair", "--order", "las", "--preempt", "priority", "--min-run", "10min", "--most-per-job", 2,
+        "--note", "why not")  # fmt: skip
+    assert body(service, "PUT", "/policy") == {
+        "mode": "fair", "order": "las", "note": "why not",
+        "preemption": {"by": "priority", "min_run_s": 600.0, "most_per_job": 2},
+    }  # fmt: skip
+    assert "nothing is chosen" in gsq("policy", "set", code=2).stderr
+    assert "28 min later" in gsq("policy", "preview", "--place", "spread").stdout
+
+
+def test_a_preview_that_changes_nothing(service, gsq):
+    service.tell("POST", "/policy/preview", {"starts": [], "preempted": [], "moved": []})
+    assert "Nothing would change" in gsq("policy", "preview", "fifo").stdout
+
+
+def test_a_tenant_keeps_what_is_not_given(service, gsq):
+    gsq("tenant", "set", "vision", "--weight", "3", "--limit", "none", "--reclaim", "2min")
+    assert body(service, "PUT", "/tenants/vision") == {
+        "weight": 3.0, "guaranteed_gpus": 4, "limit_gpus": None, "reclaim_s": 120.0, "max_pending": None,
+        "on_hang": "warn", "run_as": None,
+    }  # fmt: skip
+    assert "'many' is not a number" in gsq("tenant", "set", "vision", "--limit", "many", code=2).stderr
+    assert "nothing is changed" in gsq("tenant", "set", "vision", code=2).stderr
+
+
+def test_a_new_tenant(service, gsq):
+    service.tell("PUT", "/tenants/new", service.answers["GET", "/tenants"][0].body["items"][1])
+    gsq("tenant", "set", "new")
+    assert body(service, "PUT", "/tenants/new") == {}
+
+
+def test_a_new_token_stands_alone_on_stdout(service, gsq):
+    result = gsq("token", "create", "--label", "ci", "--scope", "read", "--scope", "submit", "--expires", "30d")
+    assert result.stdout == "gsq_new_token\n"
+    assert "not shown again" in result.stderr
+    sent = body(service, "POST", "/tokens")
+    assert (sent["label"], sent["scopes"]) == ("ci", ["read", "submit"])
+    assert 29 < (sent["expires_s"] - service.now_s) / 86400 < 31
+
+
+def test_removing(service, gsq):
+    gsq("token", "revoke", "t1")
+    gsq("window", "remove", "w1")
+    gsq("notify", "remove", 4)
+    gsq("secret", "remove", "WANDB_API_KEY")
+    gsq("notify", "retry", 9)
+    assert [asked.method for asked in service.asked] == ["DELETE", "DELETE", "DELETE", "DELETE", "POST"]
+    gsq("window", "remove", "w2", code=3)
+
+
+def test_a_secret_from_stdin(service, gsq):
+    shown = gsq("secret", "set", "WANDB_API_KEY", "--tenant", "vision", stdin="line 1\nline 2\n")
+    asked = service.asked[-1]
+    assert asked.body == {"value": "line 1\nline 2"}
+    assert asked.query == {"tenant": ["vision"]}
+    assert "line 1" not in shown.output
+    assert "is empty" in gsq("secret", "set", "X", stdin="", code=2).stderr
+    assert "is longer" in gsq("secret", "set", "X", stdin="x" * 70_000, code=2).stderr
+
+
+def test_a_secret_is_no_argument(service, gsq):
+    gsq("secret", "set", "NAME", "value", code=2)
+    assert service.asked == []
+
+
+def test_windows(service, gsq):
+    gsq("window", "add", "n1", "n2", "--start", "2h", "--for", "4h", "--cause", "fan")
+    sent = body(service, "POST", "/windows")
+    assert sent["nodes"] == ["n1", "n2"]
+    assert sent["end_s"] - sent["start_s"] == pytest.approx(4 * 3600)
+    assert 7000 < sent["start_s"] - service.now_s < 7300
+    gsq("window", "add", "n1")
+    assert body(service, "POST", "/windows")["end_s"] is None
+    assert "stands beside --for" in gsq("window", "add", "n1", "--for", "1h", "--end", "2h", code=2).stderr
+
+
+def test_causes_are_sent(service, gsq):
+    gsq("drain", "n1", "--cause", "fan")
+    gsq("cordon", "n0/3", "--cause", "ECC")
+    gsq("cancel", "llama-finetune", "--cause", "typo")
+    assert [asked.body for asked in service.asked] == [{"cause": "fan"}, {"cause": "ECC"}, {"cause": "typo"}]
+
+
+def test_cancelling_a_group(service, gsq):
+    items = service.answers["GET", "/queue"][0].body["items"][:2]
+    service.tell("GET", "/jobs", {"items": items, "next": None})
+    for item in items:
+        service.tell("POST", f"/jobs/{item['id']}/cancel", item | {"state": "cancelled"})
+    assert len(gsq("cancel", "--group", "01jgroup").stdout.splitlines()) == 2
+    query = service.of("GET", "/jobs")[0].query
+    assert query["group"] == ["01jgroup"]
+    assert "succeeded" not in query["state"]
+    service.tell("GET", "/jobs", {"items": [], "next": None})
+    assert "has no unfinished jobs" in gsq("cancel", "--group", "other", code=3).stderr
+    assert "is missing" in gsq("cancel", code=2).stderr
+
+
+def test_updates_in_the_apis_words(service, gsq):
+    gsq("update", "llama-finetune", "-p", "urgent", "--slo", "p99=20ms,throughput=5", "--estimate", "2h", "--limit",
+        "4h", "--queue", "q", "--lane", "l", "-n", "x")  # fmt: skip
+    assert body(service, "PATCH", "/jobs/llama-finetune") == {
+        "priority": "urgent", "slo": {"latency": "20ms", "throughput": 5.0}, "estimate": "2h", "limit": "4h",
+        "queue": "q", "lane": "l", "name": "x",
+    }  # fmt: skip
+    gsq("update", "llama-finetune", "--slo", "none")
+    assert body(service, "PATCH", "/jobs/llama-finetune") == {"slo": {}}
+    assert "changes nothing" in gsq("update", "llama-finetune", code=2).stderr
+
+
+def test_notices(service, gsq):
+    gsq("notify", "add", "slack://x", "--on", "failed", "-l", "team")
+    assert body(service, "POST", "/notices/rules") == {"url": "slack://x", "kinds": ["failed"], "label": "team"}
+    gsq("notify", "test", "mailto://x")
+    assert body(service, "POST", "/notices/test") == {"url": "mailto://x"}
+    service.tell("POST", "/notices/test", {"ok": False, "error": "no such channel"})
+    assert "no such channel" in gsq("notify", "test", 4, code=5).stderr
+    assert body(service, "POST", "/notices/test") == {"rule": 4}
+
+
+def test_a_service_that_takes_no_work(service, gsq):
+    service.fail("GET", "/readyz", 503, "unavailable", "the store does not answer")
+    shown = gsq("status", code=5).stdout
+    assert "not ready" in shown
+    assert "the store does not answer" in shown
+
+
+def test_usage_over_an_interval(service, gsq):
+    shown = gsq("usage", "--by", "user", "--since", "30d").stdout
+    query = service.asked[-1].query
+    assert query["by"] == ["user"]
+    assert 29 < (service.now_s - float(query["since_s"][0])) / 86400 < 31
+    assert "1,015.8 GPU hours" in shown
+    service.tell("GET", "/usage", {"items": [], "next": None})
+    assert "0.0 GPU hours" in gsq("usage").stdout
+
+
+def test_cards_of_other_tenants_have_no_names(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = gsq("nodes", "--cards").stdout
+    assert "another tenant 50 %" in shown
+    assert "pid 4242 (python) of carol" in shown
+
+
+def test_the_schema_needs_no_service(gsq, monkeypatch, tmp_path):
+    monkeypatch.delenv("GPUSQUAD_URL", raising=False)
+    monkeypatch.setenv("GPUSQUAD_HOME", str(tmp_path))
+    assert "properties" in json.loads(gsq("schema").stdout)

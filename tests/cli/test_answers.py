@@ -1,0 +1,137 @@
+"""``why``, ``when``, ``story``, ``history``: what is known of a job."""
+
+import json
+
+import pytest
+
+from gpusquad.cli._jobs import cards, ending, label, outlook
+from gpusquad.cli._times import stamp
+from tests.fake_service import HOSTILE, job
+
+
+def test_why(service, gsq):
+    assert gsq("why", "llama-finetune").stdout.splitlines() == [
+        "llama-finetune (0004bxdf) is pending for 2 h, number 1 in line",
+        *(line.ljust(140) for line in (
+            "  no block  needs 8 GPUs on one node, the largest free block is 5",
+            "            → ask for 4 GPUs on each of two nodes",
+            "  reserved  would delay sweep-lr-0.1 (promised in 40m): it may run 2h30m",
+            "            0005bxdf",
+            "            → a run of at most 40m may slip in before",
+        )),
+    ]  # fmt: skip
+
+
+def test_why_not(service, gsq):
+    service.tell("GET", "/jobs/llama-finetune/why", {"state": "pending", "position": 1, "reasons": []})
+    assert "Nothing stands in its way" in gsq("why", "llama-finetune").stdout
+    running = job(service.now_s, 1, "vgg", "running")
+    service.tell("GET", "/jobs/vgg", running)
+    service.tell("GET", "/jobs/vgg/why", {"state": "running", "position": None, "reasons": []})
+    assert gsq("why", "vgg").stdout == "vgg (0001bxdf) is running for 1 h\n"
+
+
+def test_when(service, gsq):
+    shown = gsq("when", "llama-finetune").stdout
+    assert "in 12 min, at " in shown
+    assert "in 9 of 10 cases" in shown
+    assert "in 45 min" in shown
+    assert "in 1 h 42 min" in shown
+
+
+def test_when_of_one_that_is_over(service, gsq):
+    over = job(service.now_s, 8, "x", "failed", started_s=service.now_s - 7200, ended_s=service.now_s - 3600, tasks=4,
+               cause="task 3 failed", result={"task": 3, "exit_code": 2, "signal": None, "oom": False})  # fmt: skip
+    service.tell("GET", "/jobs/x", over)
+    answer = {"state": "failed", "start_s": over["started_s"], "high_s": None, "promised_s": None, "run": None,
+              "position": None, "accuracy": None}  # fmt: skip
+    service.tell("GET", "/jobs/x/when", answer)
+    shown = gsq("when", "x").stdout
+    assert shown.startswith("x (0008bxdf) failed 1 h ago\n")
+    assert "task 3 failed" in shown
+    service.tell("GET", "/jobs/x", over | {"cause": ""})
+    assert "exit 2, task 3" in gsq("when", "x").stdout
+
+
+def test_story(service, gsq):
+    shown = gsq("story", "llama-finetune").stdout
+    assert "urgent work of bo took its cards" in shown
+    assert [line.split()[2:4] for line in shown.splitlines()[3:]] == [
+        ["submitted", "pending"], ["3", "min"], ["57", "min"], ["10", "s"],
+    ]  # fmt: skip
+
+
+def test_what_an_event_carries(service, gsq):
+    event = service.answers["GET", "/jobs/llama-finetune/story"][0].body["items"][0]
+    data = {"start_us": 1_700_000_000_000_000, "by_us": 5, "cards": ["n0/0", "n0/1"], "slo": {"deadline": "6h"}}
+    service.tell("GET", "/jobs/llama-finetune/story", {"items": [event | {"data": data}], "next": None})
+    shown = " ".join(gsq("story", "llama-finetune").stdout.split())
+    assert f"start {stamp(1_700_000_000)}, by_us 5, cards n0/0 n0/1, slo deadline 6h" in shown
+
+
+def test_history_and_its_filters(service, gsq):
+    shown = gsq("history", "--since", "7d", "--until", "2030-01-01", "--user", "ana", "--tenant", "vision", "-s",
+                "failed", "-s", "lost", "--text", "di", "--group", "g", "-n", 20).stdout  # fmt: skip
+    query = service.asked[-1].query
+    assert {"user": ["ana"], "tenant": ["vision"], "state": ["failed", "lost"], "text": ["di"], "group": ["g"],
+            "limit": ["20"]}.items() <= query.items()  # fmt: skip
+    assert 6 < (service.now_s - float(query["since_s"][0])) / 86400 < 8
+    assert "task 3 ended with exit code 137" in " ".join(shown.split())
+
+
+def test_history_of_mine(service, gsq):
+    gsq("history", "--mine")
+    assert service.asked[-1].query["user"] == ["ana"]
+
+
+@pytest.mark.parametrize("verb", ["why", "when", "story"])
+def test_as_json(service, gsq, verb):
+    data = json.loads(gsq(verb, "llama-finetune", "--json").stdout)
+    assert data["items" if verb == "story" else "position"]
+    assert gsq(verb, "nope", "--json", code=3).stdout == ""
+
+
+def test_hostile_text_in_every_answer(service, gsq):
+    bad = job(service.now_s, 6, HOSTILE, "failed", user=HOSTILE, cause=HOSTILE, ended_s=service.now_s, tenant=HOSTILE)
+    reason = {"code": HOSTILE, "message": HOSTILE, "cure": HOSTILE, "who": [HOSTILE], "numbers": {}}
+    event = {"id": 1, "at_s": 0.0, "kind": HOSTILE, "state": HOSTILE, "attempt": 0, "cause": "", "actor": HOSTILE,
+             "data": {HOSTILE: [HOSTILE]}}  # fmt: skip
+    service.tell("GET", "/jobs/bad", bad)
+    service.tell("GET", "/jobs", {"items": [bad], "next": None})
+    service.tell("GET", "/jobs/bad/why", {"state": "failed", "position": 1, "reasons": [reason]})
+    service.tell("GET", "/jobs/bad/story", {"items": [event], "next": None})
+    run = {"mid_s": 1.0, "high_s": None, "source": HOSTILE}
+    when = {"start_s": None, "high_s": None, "promised_s": None, "run": run, "position": None, "accuracy": None}
+    service.tell("GET", "/jobs/bad/when", when)
+    service.tell("POST", "/jobs/bad/cancel", bad)
+    for words in (("why", "bad"), ("when", "bad"), ("story", "bad"), ("history",), ("cancel", "bad")):
+        shown = gsq(*words).stdout
+        assert "\x1b" not in shown, words
+        assert "\u202e" not in shown, words
+
+
+def test_cards_by_node():
+    places = [{"task": t, "node": f"n{t}", "cards": [f"n{t}/{c}" for c in range(8)]} for t in range(2)]
+    assert cards(places, 10) == "n0: 0 1 2 3 4 5 6 7 · n1: 0 1 and 6 more"
+    assert cards([{"task": 0, "node": "n0", "cards": []}]) == "n0"
+    assert cards([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [(None, ""), ({"exit_code": 1}, "exit 1"), ({"signal": 9}, "SIGKILL"), ({"signal": 99}, "signal 99"),
+     ({"oom": True, "signal": 9}, "out of memory"), ({"exit_code": None}, "")],
+)  # fmt: skip
+def test_how_it_ended(result, told):
+    assert ending({"result": result, "tasks": 1}) == told
+
+
+def test_a_job_without_a_name():
+    assert label({"id": "01jcp6m8qwz4t7y2k90004bxdf", "name": ""}) == "0004bxdf"
+
+
+def test_over_its_forecast():
+    late = job(1000.0, 1, "x", "running", started_s=0.0, forecast={"mid_s": 400.0, "high_s": 500.0, "source": "user"})
+    assert outlook(late, 1000.0) == "10 min over"
+    assert outlook(late | {"state": "held"}, 1000.0) == ""
+    assert outlook(late | {"state": "pending", "promised_s": 1120.0}, 1000.0) == "promised in 2 min"

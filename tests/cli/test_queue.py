@@ -1,0 +1,108 @@
+"""``gpusquad queue``."""
+
+import json
+
+import pytest
+from rich.cells import cell_len
+
+from tests.fake_service import HOSTILE, job
+
+
+def test_who_runs_and_who_waits(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = gsq("queue").stdout
+    lines = shown.splitlines()
+    assert " ".join(lines[0].split()) == "# JOB NAME USER TENANT GPUS STATE FOR NEXT WHERE / WHY"
+    assert "62 % · 30 min left" in shown
+    assert "n0: 0 1 2 3" in shown
+    assert "in 12 min" in shown
+    assert "needs 8 GPUs on one node, the largest free block is 5" in shown
+    assert lines[-1] == "2 running · 1 starting · 3 pending · 1 held"
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 80, 100, 110, 200])
+def test_every_width(service, gsq, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = gsq("queue").stdout
+    assert all(cell_len(line) <= width for line in shown.splitlines())
+    if width >= 60:
+        assert all(f"{number:04d}bxdf" in shown for number in range(1, 7))
+
+
+def test_narrow_terminals_get_codes_for_reasons(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = gsq("queue").stdout
+    assert "no block" in shown
+    assert "largest free block" not in shown
+
+
+def test_hostile_names_are_only_text(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = gsq("queue").stdout
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
+    assert "<img src=x onerror=al" in shown
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.delenv("FORCE_COLOR")
+    assert r"<img src=x onerror=alert(1)> [red]x[/red] ^[[31mred^[[2J\u202egnp.exe" in gsq("queue").stdout
+
+
+def test_json_is_what_the_api_answered(service, gsq):
+    data = json.loads(gsq("queue", "--json").stdout)
+    assert data == service.answers["GET", "/queue"][0].body
+    assert data["items"][2]["name"] == HOSTILE
+
+
+def test_only_mine(service, gsq):
+    data = json.loads(gsq("queue", "--mine", "--json").stdout)
+    assert {job["user"] for job in (*data["items"], *data["running"])} == {"ana"}
+
+
+def test_only_a_tenant_and_a_state(service, gsq):
+    data = json.loads(gsq("queue", "--tenant", "nlp", "--state", "running", "--json").stdout)
+    assert [job["name"] for job in data["running"]] == ["bert-pretraining-of-a-long-name"]
+    assert data["items"] == []
+    assert service.of("GET", "/queue")[0].query["tenant"] == ["nlp"]
+
+
+def test_held_jobs_are_asked_for_apart(service, gsq):
+    held = job(service.now_s, 20, "later", "held", cause="held by ana")
+    service.tell("GET", "/jobs", {"items": [held], "next": None})
+    shown = gsq("queue", "--state", "held").stdout
+    assert "later" in shown
+    assert "held by ana" in shown
+    assert service.of("GET", "/jobs")[0].query["state"] == ["held"]
+
+
+def test_a_state_that_is_none(service, gsq):
+    assert "'done' is not a state" in gsq("queue", "--state", "done", code=2).stderr
+
+
+def test_nobody(service, gsq):
+    service.tell("GET", "/queue", {"items": [], "running": [], "counts": {}, "next": None})
+    assert gsq("queue").stdout == "nobody waits and nobody runs\n"
+
+
+def test_a_part_of_many(service, gsq):
+    one = service.answers["GET", "/queue"][0].body
+    service.tell("GET", "/queue", one | {"next": "3"})
+    assert "3 waiting jobs shown, --limit N shows more" in gsq("queue", "--limit", "3").stdout
+    assert service.asked[-1].query["limit"] == ["3"]
+
+
+def test_watching_needs_a_terminal(service, gsq):
+    assert "needs a terminal" in gsq("queue", "--watch", code=2).stderr
+
+
+def test_watching_as_json(service, gsq, monkeypatch):
+    looks = []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    lines = gsq("queue", "--watch", "--json", code=130).stdout.splitlines()
+    assert [json.loads(line)["counts"]["pending"] for line in lines] == [3, 3, 3]
