@@ -11,7 +11,6 @@ import structlog
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.notify.channels import SendFailed
 from gpusquad.server.notify.outbox import Outbox
-from gpusquad.server.notify.rules import kind_of
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.store.errors import StoreUnavailable
 
@@ -47,8 +46,8 @@ class NoticeLoop:
         return ""
 
     def heard(self, told: Sequence[tuple[int, Told]]) -> None:
-        """Wake if any of it may have made a notice: for ``Desk.listeners``."""
-        if any(kind_of(one.kind, one.row.state, one.row.attempt) is not None for _, one in told):
+        """Wake if any of it made a notice: for ``Desk.listeners``."""
+        if self._outbox.has_new.is_set():
             self.wake()
 
     def wake(self) -> None:

@@ -6,6 +6,7 @@ A crash between sending and noting it sends once more: at least once, not exactl
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,8 @@ class Outbox:
     """Channels spoken to side by side, so that a slow one does not hold up the others."""
 
     def __post_init__(self) -> None:
+        self.has_new = threading.Event()
+        """Something was written since the last delivery."""
         self._unsaved: list[_Result] = []
         """What the store did not take. Kept, so that its outage does not send anything twice."""
 
@@ -91,6 +94,7 @@ class Outbox:
         found = receivers(kind, job.user, job.spec.get("notify"), rules)
         if found:
             message = write(kind, job, event)
+            self.has_new.set()
             for rule in found:
                 notices.add(c, rule.id, job.id, kind, message.title, message.body, event.at_us)
         return len(found)
@@ -106,6 +110,7 @@ class Outbox:
 
     def deliver_due(self) -> int:
         """Send what is due, oldest first on each channel. Returns how many notices were looked at."""
+        self.has_new.clear()
         self._save()
         groups = self._load()
         if not groups:

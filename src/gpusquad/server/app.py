@@ -1,0 +1,107 @@
+"""The HTTP application: routers, what every request passes before them, and how errors are told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
+
+from gpusquad import __version__
+from gpusquad.server import api_errors
+from gpusquad.server.description import describe
+from gpusquad.server.limits import Buckets
+from gpusquad.server.metrics import CountRequests
+from gpusquad.server.middleware.body import Body
+from gpusquad.server.middleware.entrance import Entrance
+from gpusquad.server.middleware.failures import Failures
+from gpusquad.server.middleware.headers import SecurityHeaders
+from gpusquad.server.middleware.hosts import Hosts
+from gpusquad.server.params import known_query_only
+from gpusquad.server.routers import (
+    audit,
+    cluster,
+    events,
+    health,
+    job_answers,
+    jobs,
+    logs,
+    notices,
+    people,
+    policy,
+    queue,
+    schema,
+    secrets,
+    tokens,
+    usage,
+)
+from gpusquad.server.wiring import Services
+
+PREFIX = "/api/v1"
+OPENAPI = f"{PREFIX}/openapi.json"
+OPEN_PATHS = (OPENAPI, f"{PREFIX}/schema/job")
+"""Needed before anybody has a token, and without secrets."""
+ROUTERS = (
+    jobs, job_answers, logs, queue, cluster, policy, usage, events, people, tokens, audit, secrets, notices, schema,
+)  # fmt: skip
+
+
+def make_app(services: Services) -> FastAPI:
+    """The application for these services. It starts and stops none of them."""
+    app = FastAPI(
+        title="gpusquad",
+        version=__version__,
+        openapi_url=OPENAPI,
+        docs_url=None,  # these pages load their scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        lifespan=_lifespan,
+    )
+    app.state.services = services
+    app.openapi = lambda: describe(app)
+    api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query_only)])
+    for module in ROUTERS:
+        api.include_router(module.router)
+    app.include_router(api)
+    app.include_router(health.router)
+    api_errors.install(app)
+    _add_middleware(app, services)
+    services.scheduler.on_event(services.broadcast.wake)
+    return app
+
+
+def all_routes() -> list[tuple[str, APIRoute]]:
+    """Every endpoint there is, with its whole path."""
+    parts = [(PREFIX, module.router) for module in ROUTERS] + [("", health.router)]
+    return [
+        (prefix + route.path, route) for prefix, part in parts for route in part.routes if isinstance(route, APIRoute)
+    ]
+
+
+def _add_middleware(app: FastAPI, services: Services) -> None:
+    """Each one added goes around those before it: read from the end for the way in."""
+    limits, monotonic_s = services.limits, services.monotonic_s
+    app.add_middleware(Body, most_bytes=limits.body_bytes, timeout_s=limits.body_timeout_s)
+    app.add_middleware(
+        Entrance,
+        auth=services.auth,
+        known=Buckets(limits.requests_per_s, limits.requests_burst, monotonic_s),
+        unknown=Buckets(limits.unknown_per_s, limits.unknown_burst, monotonic_s),
+        prefix=PREFIX,
+        open_paths=OPEN_PATHS,
+    )
+    app.add_middleware(Hosts, names=limits.hosts)
+    app.add_middleware(Failures)
+    app.add_middleware(SecurityHeaders, private_prefix=PREFIX)
+    app.add_middleware(CountRequests, meters=services.metrics)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    services: Services = app.state.services
+    to_thread.current_default_thread_limiter().total_tokens = services.limits.threads
+    yield
+    services.broadcast.close()

@@ -1,0 +1,73 @@
+"""Who changed what: one row for every change that was asked for and done."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from gpusquad.server.answers import Who
+from gpusquad.store import audit
+from gpusquad.store.database import Database
+from gpusquad.store.errors import StoreUnavailable
+
+_log = logging.getLogger("gpusquad.audit")
+_SECRET = re.compile(r"value|token|secret|password|passwd|key|hash|url|env|command|credential", re.IGNORECASE)
+_HIDDEN = "…"
+_MOST_TEXT, _MOST_ITEMS, _MOST_DEPTH = 256, 50, 5
+_MOST_LATE = 10_000
+
+
+class AuditTrail:
+    """Writes beside the change where the change is a transaction of ours, else right after it."""
+
+    def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
+        self._database = database
+        self._now_us = now_us
+        self._late: deque[tuple[Any, ...]] = deque(maxlen=_MOST_LATE)
+        self._lock = threading.Lock()
+
+    def note(self, c: Connection, who: Who, action: str, target: str, data: Mapping[str, Any] | None = None) -> None:
+        """Inside the transaction that makes the change."""
+        audit.append(c, *self._row(who, action, target, data))
+
+    def record(self, who: Who, action: str, target: str, data: Mapping[str, Any] | None = None) -> None:
+        """After a change that the scheduler made. It stands, so a store that fails just now must not make it look
+        undone: the row is written with the next one."""
+        row = self._row(who, action, target, data)
+        with self._lock:
+            rows = [*self._late, row]
+            self._late.clear()
+        try:
+            with self._database.write() as c:
+                for one in rows:
+                    audit.append(c, *one)
+        except StoreUnavailable:
+            _log.warning("audit rows wait for the store: %d", len(rows))
+            with self._lock:
+                self._late.extendleft(reversed(rows))
+
+    def _row(self, who: Who, action: str, target: str, data: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        return self._now_us(), who.user, action, target, None if data is None else redacted(data)
+
+
+def redacted(data: Any, depth: int = 0) -> Any:
+    """The same data, small, and without what may be secret."""
+    if depth >= _MOST_DEPTH:
+        return _HIDDEN
+    if isinstance(data, Mapping):
+        named = list(data.items())[:_MOST_ITEMS]
+        return {
+            str(name)[:_MOST_TEXT]: _HIDDEN if _SECRET.search(str(name)) and value else redacted(value, depth + 1)
+            for name, value in named
+        }
+    if isinstance(data, (list, tuple)):
+        return [redacted(value, depth + 1) for value in data[:_MOST_ITEMS]]
+    if isinstance(data, str):
+        return data if len(data) <= _MOST_TEXT else data[: _MOST_TEXT - 1] + _HIDDEN
+    return data if data is None or isinstance(data, (bool, int, float)) else str(data)[:_MOST_TEXT]

@@ -1,0 +1,41 @@
+"""Runs the application with uvicorn, with bounds on what a connection may cost."""
+
+from __future__ import annotations
+
+import socket
+
+import uvicorn
+from fastapi import FastAPI
+
+from gpusquad.server.wiring import Services
+
+CONNECTIONS = 1000
+KEEP_ALIVE_S = 30
+STOP_S = 5
+"""How long open requests have when the service stops."""
+
+
+class HttpServer(uvicorn.Server):
+    """Ends its streams first when it stops: they would never end by themselves."""
+
+    def __init__(self, app: FastAPI, services: Services, host: str, port: int) -> None:
+        self._broadcast = services.broadcast
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # a client could claim to be on this machine
+                limit_concurrency=CONNECTIONS,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=STOP_S,
+                ws="none",
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._broadcast.close()
+        await super().shutdown(sockets)

@@ -1,0 +1,29 @@
+"""Bytes of a log as text, without ever cutting a character in two."""
+
+from __future__ import annotations
+
+LONGEST_CHARACTER = 4
+
+
+def whole_text(data: bytes, is_last: bool = False) -> tuple[str, int]:
+    """The text, and the bytes it took. A character that is not whole yet is left for later, if there is a later."""
+    used = len(data) if is_last else len(data) - _unfinished(data)
+    return data[:used].decode("utf-8", errors="replace"), used
+
+
+def _unfinished(data: bytes) -> int:
+    """Bytes at the end that begin a character and lack the rest of it."""
+    for back in range(1, min(LONGEST_CHARACTER, len(data) + 1)):
+        byte = data[-back]
+        if byte & 0b1100_0000 == 0b1000_0000:  # the middle of a character: its beginning is further back
+            continue
+        return back if _length(byte) > back else 0
+    return 0
+
+
+def _length(first: int) -> int:
+    if 0xC2 <= first <= 0xDF:
+        return 2
+    if 0xE0 <= first <= 0xEF:
+        return 3
+    return 4 if 0xF0 <= first <= 0xF4 else 1

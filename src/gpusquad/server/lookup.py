@@ -1,0 +1,106 @@
+"""Finds jobs for a caller. What the caller may not see is not found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from gpusquad.server import rights
+from gpusquad.server.answers import Who
+from gpusquad.server.errors import Conflict, Forbidden, NotFound
+from gpusquad.server.ids import LENGTH
+from gpusquad.store import jobs
+from gpusquad.store.jobs import UNFINISHED_STATES, JobFilter, JobRow
+from gpusquad.store.tables import jobs as job_table
+
+SHORTEST_PART = 6
+_SHOWN = [column for column in job_table.c if column.name not in ("spec", "stop")]
+
+
+def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
+    """By its id, the beginning or the end of one, or its name if just one unfinished job has it."""
+    found = _by_id(c, ref.lower(), who) or _by_name(c, ref, who) or _by_end(c, ref.lower(), who)
+    if not found:
+        raise NotFound(f"there is no job {ref!r}", field="job", cure="gpusquad history lists those you may see")
+    if len(found) > 1:
+        told = ", ".join(row.id for row in found)
+        raise Conflict(f"{ref!r} may mean {told} or others", field="job", cure="give the whole id")
+    return found[0]
+
+
+def job_owned(c: Connection, ref: str, who: Who) -> JobRow:
+    """One that the caller may change or stop."""
+    return _allowed(job_seen(c, ref, who), who, rights.may_act, "change or stop it")
+
+
+def job_with_logs(c: Connection, ref: str, who: Who) -> JobRow:
+    """One whose output and source the caller may read."""
+    return _allowed(job_seen(c, ref, who), who, rights.may_read_logs, "read its output")
+
+
+def rows_of(c: Connection, ids: Sequence[str]) -> dict[str, JobRow]:
+    """Those of these jobs that there are, without their specs: lists do not show them, and they are most of a job."""
+    if not ids:
+        return {}
+    found = c.execute(select(*_SHOWN).where(job_table.c.id.in_(ids))).mappings()
+    return {row["id"]: JobRow(**row) for row in found}
+
+
+def ids_in(c: Connection, states: Collection[str], tenant: str | None, most: int) -> list[str]:
+    """Jobs in states that few are in, oldest first. The tenant is compared here: the store would rather look through
+    all jobs the tenant ever had."""
+    few = select(job_table.c.id, job_table.c.tenant).where(job_table.c.state.in_(states)).order_by(job_table.c.sequence)
+    return [row.id for row in c.execute(few) if tenant in (None, row.tenant)][:most]
+
+
+def names_of(c: Connection, ids: Collection[str]) -> dict[str, str]:
+    """Only the names: events are many."""
+    if not ids:
+        return {}
+    found = c.execute(select(job_table.c.id, job_table.c.name).where(job_table.c.id.in_(ids)))
+    return {row.id: row.name for row in found}
+
+
+def ids_seen(c: Connection, ids: Collection[str], who: Who) -> set[str]:
+    """Those of these jobs that the caller may see."""
+    if who.is_admin or not ids:
+        return set(ids)
+    seen = select(job_table.c.id).where(job_table.c.id.in_(ids), job_table.c.tenant == who.tenant)
+    return set(c.execute(seen).scalars())
+
+
+def _by_id(c: Connection, ref: str, who: Who) -> list[JobRow]:
+    if len(ref) == LENGTH:
+        row = jobs.get(c, ref)
+        return [row] if row is not None and rights.may_see(who, row) else []
+    begins = (job_table.c.id >= ref) & (job_table.c.id < ref + "\x7f")
+    return _first_two(c, begins, who) if _is_part(ref) else []
+
+
+def _by_end(c: Connection, ref: str, who: Who) -> list[JobRow]:
+    """Ids begin with the time, so their ends tell jobs of one day apart. Looks at every id, so it comes last."""
+    return _first_two(c, job_table.c.id.endswith(ref), who) if _is_part(ref) else []
+
+
+def _is_part(ref: str) -> bool:
+    return SHORTEST_PART <= len(ref) < LENGTH and ref.isalnum() and ref.isascii()
+
+
+def _first_two(c: Connection, condition: ColumnElement[bool], who: Who) -> list[JobRow]:
+    """Two are enough to know that it is not unique."""
+    query = select(job_table).where(condition).order_by(job_table.c.id).limit(2)
+    if not who.is_admin:
+        query = query.where(job_table.c.tenant == who.tenant)
+    return [JobRow(*row) for row in c.execute(query)]
+
+
+def _by_name(c: Connection, name: str, who: Who) -> list[JobRow]:
+    tenants = None if who.is_admin else (who.tenant,)
+    return list(jobs.find(c, JobFilter(UNFINISHED_STATES, tenants, name=name), limit=2).items)
+
+
+def _allowed(row: JobRow, who: Who, may: Callable[[Who, JobRow], bool], doing: str) -> JobRow:
+    if not may(who, row):
+        raise Forbidden(f"job {row.id} belongs to {row.user}", cure=f"only its owner or an administrator may {doing}")
+    return row

@@ -1,0 +1,118 @@
+"""Why a job waits, when it starts, what happened to it, and what would happen to another one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.answers import WhatIfAnswer, WhenAnswer, Who, WhyAnswer
+from gpusquad.server.api_errors import reason_view
+from gpusquad.server.errors import NotFound
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.lookup import ids_seen
+from gpusquad.server.params import MOST_ROWS, Limit, Svc
+from gpusquad.server.rights import Member
+from gpusquad.server.routers.jobs import SeenJob
+from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
+from gpusquad.server.submission import specs_of
+from gpusquad.server.views import Plain, event_view, instant_s, page, places_view, run_view
+from gpusquad.server.wiring import Services
+from gpusquad.store import events
+from gpusquad.store.jobs import FINAL_STATES, JobRow
+
+router = APIRouter(tags=["answers"])
+
+
+@router.get("/jobs/{job}/why", response_model=WhyView)
+async def why_job(row: SeenJob, svc: Svc) -> Answer:
+    """Everything that keeps a job from starting now."""
+    return Answer(await svc.slow.run(lambda: _why(row, svc)))
+
+
+@router.get("/jobs/{job}/when", response_model=WhenView)
+async def when_job(row: SeenJob, svc: Svc) -> Answer:
+    """When a job is expected to start, as a range, and how good such forecasts were."""
+    return Answer(await svc.slow.run(lambda: _when(row, svc)))
+
+
+@router.post("/whatif", response_model=WhatIfView)
+async def what_if(body: FileRequest, who: Member, svc: Svc) -> Answer:
+    """What a job would meet if it were submitted now. Nothing is submitted."""
+    return Answer(await svc.slow.run(lambda: _what_if(body, who, svc)))
+
+
+@router.get("/jobs/{job}/story", response_model=Story)
+def job_story(
+    row: SeenJob, svc: Svc, limit: Limit = MOST_ROWS, cursor: Annotated[int, Query(ge=0, le=2**53)] = 0
+) -> Answer:
+    """What happened to a job, oldest first."""
+    with svc.database.read() as c:
+        found = events.of_job(c, row.id, cursor, limit + 1)
+    more = len(found) > limit
+    return Answer(page([event_view(one) for one in found[:limit]], str(found[limit - 1].id) if more else None))
+
+
+def _why(row: JobRow, svc: Services) -> Plain:
+    answer = WhyAnswer(None, ())
+    if row.state not in FINAL_STATES:
+        with suppress(NotFound):  # it ended just now
+            answer = svc.scheduler.why(row.id)
+    return {
+        "state": str(row.state),
+        "position": answer.position,
+        "reasons": [reason_view(reason) for reason in answer.reasons],
+    }
+
+
+def _when(row: JobRow, svc: Services) -> Plain:
+    answer = WhenAnswer(None, row.started_us, row.started_us, None, None, None)
+    if row.state not in FINAL_STATES:
+        with suppress(NotFound):
+            answer = svc.scheduler.when(row.id)
+    accuracy = answer.accuracy
+    return {
+        "state": str(row.state),
+        "start_s": instant_s(answer.start_us),
+        "high_s": instant_s(answer.high_us),
+        "promised_s": instant_s(answer.promised_us),
+        "run": run_view(answer.forecast),
+        "position": answer.position,
+        "accuracy": None
+        if accuracy is None
+        else {
+            "count": accuracy.count,
+            "within_ratio": accuracy.within_ratio,
+            "median_error_s": accuracy.median_error_s,
+        },
+    }
+
+
+def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
+    specs = specs_of(body, who, svc)
+    answer = svc.scheduler.what_if(specs[0], who)
+    told = {
+        "refused": None if answer.refused is None else reason_view(answer.refused),
+        "starts_now": answer.starts_now,
+        "start_s": instant_s(answer.start_us),
+        "high_s": instant_s(answer.high_us),
+        "promised_s": instant_s(answer.promised_us),
+        "run": run_view(answer.forecast),
+        "placement": places_view(answer.placement),
+        "jobs": len(specs),
+    }
+    return told | _harmed(answer, who, svc)
+
+
+def _harmed(answer: WhatIfAnswer, who: Who, svc: Services) -> Plain:
+    """Jobs of other tenants are counted, not named."""
+    named = {job for job, _ in answer.delayed} | set(answer.preempted)
+    with svc.database.read() as c:
+        seen = ids_seen(c, named, who)
+    return {
+        "delayed": [{"job": job, "by_s": by_us / US_PER_S} for job, by_us in answer.delayed if job in seen],
+        "preempted": [job for job in answer.preempted if job in seen],
+        "others": len(named - seen),
+    }

@@ -1,0 +1,168 @@
+"""Jobs: submitted, listed, changed, stopped."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header
+
+from gpusquad.server import submission
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.lookup import job_owned, job_seen, job_with_logs
+from gpusquad.server.params import (
+    USUAL_ROWS,
+    Cursor,
+    JobRef,
+    Limit,
+    QueryLine,
+    States,
+    Svc,
+    TimeS,
+    split_states,
+    to_us,
+)
+from gpusquad.server.rights import Member, Reader, tenant_seen
+from gpusquad.server.schemas.jobs import (
+    CauseRequest,
+    ChangeRequest,
+    FileRequest,
+    JobPage,
+    JobSource,
+    JobView,
+    Sort,
+    Submitted,
+)
+from gpusquad.server.views import job_view, page
+from gpusquad.server.wiring import Services
+from gpusquad.store import jobs
+from gpusquad.store.jobs import JobFilter, JobRow
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=128,
+        pattern=r"^[\x21-\x7e]+$",
+        description="The same key of the same user is one submission, however often it is sent",
+    ),
+]
+
+
+def seen_job(job: JobRef, who: Reader, svc: Svc) -> JobRow:
+    with svc.database.read() as c:
+        return job_seen(c, job, who)
+
+
+def logged_job(job: JobRef, who: Reader, svc: Svc) -> JobRow:
+    with svc.database.read() as c:
+        return job_with_logs(c, job, who)
+
+
+def owned_job(job: JobRef, who: Member, svc: Svc) -> JobRow:
+    with svc.database.read() as c:
+        return job_owned(c, job, who)
+
+
+SeenJob = Annotated[JobRow, Depends(seen_job)]
+LoggedJob = Annotated[JobRow, Depends(logged_job)]
+OwnedJob = Annotated[JobRow, Depends(owned_job)]
+
+
+@router.post("", status_code=201, response_model=Submitted)
+def submit_jobs(body: FileRequest, who: Member, svc: Svc, key: IdempotencyKey = None) -> Answer:
+    """Submit a job file: one job, or one for every point of its sweep. All are accepted or none."""
+    return submission.submit(submission.specs_of(body, who, svc), who, svc, key, "job.submit")
+
+
+@router.get("", response_model=JobPage)
+def list_jobs(
+    who: Reader,
+    svc: Svc,
+    state: States = [],  # noqa: B006 - FastAPI copies it
+    tenant: QueryLine = None,
+    user: QueryLine = None,
+    name: QueryLine = None,
+    group: QueryLine = None,
+    text: QueryLine = None,
+    since_s: TimeS = None,
+    until_s: TimeS = None,
+    sort: Sort = "-submitted",
+    limit: Limit = USUAL_ROWS,
+    cursor: Cursor = None,
+) -> Answer:
+    """Jobs of any state, newest first."""
+    held_to = tenant_seen(who, tenant)
+    where = JobFilter(
+        states=split_states(state) or None,
+        tenants=None if held_to is None else (held_to,),
+        users=None if user is None else (user,),
+        name=name,
+        group_id=group,
+        text=text,
+        since_us=to_us(since_s),
+        until_us=to_us(until_s),
+        sort=sort,
+    )
+    with svc.database.read() as c:
+        found = jobs.find(c, where, limit, cursor)
+    return Answer(page([job_view(row) for row in found.items], found.next_cursor))
+
+
+@router.get("/{job}", response_model=JobView)
+def get_job(row: SeenJob) -> Answer:
+    """One job as it is now."""
+    return Answer(job_view(row))
+
+
+@router.get("/{job}/source", response_model=JobSource)
+def get_job_source(row: LoggedJob) -> Answer:
+    """The job as it was accepted: command, environment, what it asks for. For its owner."""
+    return Answer({"spec": row.spec})
+
+
+@router.patch("/{job}", response_model=JobView)
+def change_job(row: OwnedJob, body: ChangeRequest, who: Member, svc: Svc) -> Answer:
+    """Change a job that waits or runs."""
+    change = submission.change_of(body)
+    svc.scheduler.update(row.id, change, who)
+    svc.audit.record(who, "job.change", row.id, body.model_dump(exclude_none=True))
+    return _now(row, svc)
+
+
+@router.post("/{job}/cancel", response_model=JobView)
+def cancel_job(row: OwnedJob, who: Member, svc: Svc, body: CauseRequest | None = None) -> Answer:
+    """Take a job back, or stop it."""
+    cause = body.cause if body else ""
+    svc.scheduler.cancel(row.id, who, cause or f"cancelled by {who.user}")
+    svc.audit.record(who, "job.cancel", row.id, {"cause": cause})
+    return _now(row, svc)
+
+
+@router.post("/{job}/hold", response_model=JobView)
+def hold_job(row: OwnedJob, who: Member, svc: Svc) -> Answer:
+    """Keep a pending job from starting."""
+    svc.scheduler.hold(row.id, who)
+    svc.audit.record(who, "job.hold", row.id)
+    return _now(row, svc)
+
+
+@router.post("/{job}/release", response_model=JobView)
+def release_job(row: OwnedJob, who: Member, svc: Svc) -> Answer:
+    """Let a held job go on."""
+    svc.scheduler.release(row.id, who)
+    svc.audit.record(who, "job.release", row.id)
+    return _now(row, svc)
+
+
+@router.post("/{job}/resubmit", status_code=201, response_model=Submitted)
+def resubmit_job(row: OwnedJob, who: Member, svc: Svc, key: IdempotencyKey = None) -> Answer:
+    """The same job once more, as a new one."""
+    return submission.submit([submission.again(row)], who, svc, key, "job.resubmit")
+
+
+def _now(row: JobRow, svc: Services) -> Answer:
+    with svc.database.read() as c:
+        return Answer(job_view(jobs.get(c, row.id) or row))

@@ -1,0 +1,134 @@
+"""Tenants and users."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from fastapi import APIRouter, Request
+from sqlalchemy import Connection
+
+from gpusquad.model.errors import Invalid
+from gpusquad.server.errors import Conflict, NotFound
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import PathName, Svc, to_s
+from gpusquad.server.rights import Admin, Reader, caller_of
+from gpusquad.server.schemas.people import (
+    Me,
+    NewTenant,
+    NewUser,
+    TenantPage,
+    TenantRequest,
+    TenantView,
+    UserChange,
+    UserPage,
+    UserView,
+)
+from gpusquad.server.views import page
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow, UserRow
+
+router = APIRouter(tags=["people"])
+
+
+@router.get("/me", response_model=Me)
+async def get_me(request: Request, who: Reader) -> Answer:
+    """Who asks, and what they may do."""
+    caller = caller_of(request)
+    return Answer({
+        "user": who.user, "tenant": who.tenant, "role": who.role, "scopes": sorted(who.scopes),
+        "is_admin": who.is_admin,
+        "token": {"id": caller.token_id, "label": caller.label, "expires_s": to_s(caller.expires_us)},
+    })  # fmt: skip
+
+
+# -- tenants -------------------------------------------------------------------------------------------------------
+
+
+@router.get("/tenants", response_model=TenantPage)
+def list_tenants(who: Reader, svc: Svc) -> Answer:
+    """All tenants for administrators, one's own for others."""
+    with svc.database.read() as c:
+        rows = people.tenants(c)
+    return Answer(page([asdict(row) for row in rows if who.is_admin or row.name == who.tenant]))
+
+
+@router.post("/tenants", status_code=201, response_model=TenantView)
+def add_tenant(body: NewTenant, who: Admin, svc: Svc) -> Answer:
+    """A new tenant."""
+    row = TenantRow(**body.model_dump())
+    _check_quota(row)
+    with svc.database.write() as c:
+        if people.tenant(c, row.name) is not None:
+            raise Conflict(f"there is a tenant {row.name} already", field="name")
+        people.put_tenant(c, row)
+        svc.audit.note(c, who, "tenant.add", row.name, body.model_dump())
+    svc.scheduler.set_tenants()
+    return Answer(asdict(row), status_code=201)
+
+
+@router.put("/tenants/{name}", response_model=TenantView)
+def put_tenant(name: PathName, body: TenantRequest, who: Admin, svc: Svc) -> Answer:
+    """A tenant's weight, guarantee and limits, all of them; made if it is not there."""
+    row = TenantRow(name, **body.model_dump())
+    _check_quota(row)
+    with svc.database.write() as c:
+        people.put_tenant(c, row)
+        svc.audit.note(c, who, "tenant.set", name, body.model_dump())
+    svc.scheduler.set_tenants()
+    return Answer(asdict(row))
+
+
+def _check_quota(row: TenantRow) -> None:
+    if row.guaranteed_gpus is not None and row.limit_gpus is not None and row.guaranteed_gpus > row.limit_gpus:
+        raise Invalid("guaranteed_gpus", "is more than limit_gpus", "raise the limit or lower the guarantee")
+
+
+# -- users ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/users", response_model=UserPage)
+def list_users(who: Reader, svc: Svc) -> Answer:
+    """All users for administrators, those of one's own tenant for others."""
+    with svc.database.read() as c:
+        rows = people.users(c, None if who.is_admin else who.tenant)
+    return Answer(page([asdict(row) for row in rows]))
+
+
+@router.post("/users", status_code=201, response_model=UserView)
+def add_user(body: NewUser, who: Admin, svc: Svc) -> Answer:
+    """A new user. A token lets them in."""
+    row = UserRow(**body.model_dump())
+    with svc.database.write() as c:
+        if people.user(c, row.name) is not None:
+            raise Conflict(f"there is a user {row.name} already", field="name")
+        _check_tenant(c, row)
+        people.put_user(c, row)
+        svc.audit.note(c, who, "user.add", row.name, body.model_dump())
+    return Answer(asdict(row), status_code=201)
+
+
+@router.patch("/users/{name}", response_model=UserView)
+def change_user(name: PathName, body: UserChange, who: Admin, svc: Svc) -> Answer:
+    """Another tenant or role, or shut out. Takes effect at once."""
+    with svc.database.write() as c:
+        before = people.user(c, name)
+        if before is None:
+            raise NotFound(f"there is no user {name}", field="name")
+        row = replace(before, **body.model_dump(exclude_none=True))
+        _check_tenant(c, row)
+        people.put_user(c, row)
+        _check_admin_left(c)
+        svc.audit.note(c, who, "user.change", name, body.model_dump(exclude_none=True))
+    svc.auth.forget()
+    return Answer(asdict(row))
+
+
+def _check_tenant(c: Connection, row: UserRow) -> None:
+    if people.tenant(c, row.tenant) is None:
+        raise Invalid("tenant", f"there is no tenant {row.tenant!r}", "make it first")
+
+
+def _check_admin_left(c: Connection) -> None:
+    """Else nobody could ever put it right again."""
+    if not any(user.role == "admin" and not user.disabled for user in people.users(c)):
+        raise Conflict("no administrator would be left", cure="make somebody else administrator first")

@@ -1,0 +1,71 @@
+"""What decides who runs where, and how it came to be so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.answers import PolicyPreview
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import USUAL_ROWS, Limit, Svc
+from gpusquad.server.rights import Admin, Reader
+from gpusquad.server.schemas.cluster import PolicyRequest, PolicyView, PreviewView, RevisionPage
+from gpusquad.server.views import Plain, instant_s, page, policy_view
+from gpusquad.store import policy
+
+router = APIRouter(prefix="/policy", tags=["policy"])
+
+
+@router.get("", response_model=PolicyView)
+def get_policy(_: Reader, svc: Svc) -> Answer:
+    """What decides now, and since when."""
+    return Answer(policy_view(svc.scheduler.policy()))
+
+
+@router.put("", response_model=PolicyView)
+def set_policy(body: PolicyRequest, who: Admin, svc: Svc) -> Answer:
+    """Other policies from the next decision on. What runs, runs on."""
+    settings = _settings(body)
+    status = svc.scheduler.set_policy(settings, who, body.note)
+    svc.audit.record(who, "policy.set", str(status.revision), settings | {"note": body.note})
+    return Answer(policy_view(status))
+
+
+@router.get("/revisions", response_model=RevisionPage)
+def list_revisions(_: Reader, svc: Svc, limit: Limit = USUAL_ROWS) -> Answer:
+    """Every change of the policies, newest first."""
+    with svc.database.read() as c:
+        rows = policy.all(c, limit)
+    return Answer(page([
+        {"revision": row.revision, "at_s": row.at_us / US_PER_S, "by": row.by, "settings": row.settings,
+         "note": row.note}
+        for row in rows
+    ]))  # fmt: skip
+
+
+@router.post("/preview", response_model=PreviewView)
+async def preview_policy(body: PolicyRequest, _: Admin, svc: Svc) -> Answer:
+    """What other policies would do to the queue as it is. Nothing changes."""
+    settings = _settings(body)
+    return Answer(_preview_view(await svc.slow.run(lambda: svc.scheduler.preview_policy(settings))))
+
+
+def _settings(body: PolicyRequest) -> dict[str, Any]:
+    settings = body.model_dump(exclude_none=True, exclude={"note"})
+    if not settings:
+        raise Invalid("body", "changes nothing", "give mode, order, plan, place or preemption")
+    return settings
+
+
+def _preview_view(preview: PolicyPreview) -> Plain:
+    return {
+        "starts": list(preview.starts),
+        "preempted": list(preview.preempted),
+        "moved": [
+            {"job": job, "before_s": instant_s(before_us), "after_s": instant_s(after_us)}
+            for job, before_us, after_us in preview.moved
+        ],
+    }

@@ -1,0 +1,39 @@
+"""Who waits, in order, and who runs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from gpusquad.core.transitions import JobState
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.lookup import ids_in, rows_of
+from gpusquad.server.params import MOST_ROWS, USUAL_ROWS, Limit, Offset, QueryLine, Svc
+from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.schemas.jobs import QueuePage
+from gpusquad.server.views import job_view, queued_view
+from gpusquad.store import jobs
+from gpusquad.store.jobs import UNFINISHED_STATES, JobFilter
+
+router = APIRouter(tags=["queue"])
+ON_CARDS = (JobState.STARTING, JobState.RUNNING, JobState.PREEMPTING, JobState.STOPPING, JobState.LOST)
+
+
+@router.get("/queue", response_model=QueuePage)
+def get_queue(
+    who: Reader, svc: Svc, tenant: QueryLine = None, limit: Limit = USUAL_ROWS, cursor: Offset = None
+) -> Answer:
+    """Pending jobs in the order in which they are asked for. Positions count the jobs of all tenants."""
+    offset, held_to = int(cursor or 0), tenant_seen(who, tenant)
+    # One more than asked for tells whether there is another page.
+    entries = svc.scheduler.queue(offset, limit + 1, held_to)
+    shown, tenants = entries[:limit], None if held_to is None else (held_to,)
+    with svc.database.read() as c:
+        on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MOST_ROWS)
+        rows = rows_of(c, [entry.job_id for entry in shown] + on_cards)
+        counts = jobs.count_by_state(c, JobFilter(UNFINISHED_STATES, tenants))
+    return Answer({
+        "items": [queued_view(rows[entry.job_id], entry) for entry in shown if entry.job_id in rows],
+        "running": [job_view(rows[job_id]) for job_id in on_cards],
+        "counts": {state: counts.get(state, 0) for state in UNFINISHED_STATES},
+        "next": str(offset + limit) if len(entries) > limit else None,
+    })  # fmt: skip

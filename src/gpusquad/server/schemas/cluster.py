@@ -1,0 +1,174 @@
+"""Machines, policies and what was used of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gpusquad.server.params import Line
+from gpusquad.server.schemas.base import Body, Next, Seconds, View
+
+CardStateName = Literal["free", "busy", "shared", "taken_outside", "cordoned", "drained"]
+
+
+class CardUserView(View):
+    """A job on a card; of other tenants only that there is one."""
+
+    id: str | None
+    name: str | None
+    user: str | None
+    share: dict[str, float | int | None] | None = Field(description="sm (ratio) and memory_bytes; null: the whole card")
+
+
+class CardView(View):
+    id: str
+    uuid: str | None
+    model: str
+    memory_bytes: int
+    index: int
+    state: CardStateName
+    cause: str
+    jobs: list[CardUserView]
+    sample: dict[str, Any] | None
+    simulated: bool
+
+
+class WindowView(View):
+    id: str
+    nodes: list[str]
+    start_s: float
+    end_s: float | None
+    by: str
+    cause: str
+
+
+class WindowPage(View):
+    items: list[WindowView]
+    next: Next
+
+
+class WindowRequest(Body):
+    nodes: list[Line] = Field(min_length=1, max_length=10_000)
+    start_s: Seconds
+    end_s: Seconds | None = None
+    cause: Line = ""
+
+
+class NodeView(View):
+    id: str
+    up: bool
+    drained: bool
+    cpu_milli: int
+    cpu_free_milli: int
+    memory_bytes: int
+    memory_free_bytes: int
+    cards: list[CardView]
+    windows: list[WindowView]
+
+
+class NodePage(View):
+    items: list[NodeView]
+    next: Next
+
+
+class ClusterView(View):
+    gpus: int
+    free: int
+    usable: dict[str, int]
+    unhealthy: int
+    taken_outside: int
+    simulated: bool
+    mode: str
+
+
+class SampleView(View):
+    """One look at a card, or the means over a span. null: the card does not tell."""
+
+    at_s: float
+    utilisation_ratio: float | None
+    memory_utilisation_ratio: float | None
+    memory_used_bytes: float | None
+    power_w: float | None
+    temperature_c: float | None
+    sm_clock_mhz: float | None
+
+
+class Samples(View):
+    items: list[SampleView]
+    next: Next
+
+
+class PreemptionRequest(Body):
+    by: Line | None = None
+    min_run_s: Seconds | None = None
+    most_per_job: int | None = Field(None, ge=0, le=1_000_000)
+
+
+class PolicyRequest(Body):
+    """What to change; what is left out stays as the mode has it."""
+
+    mode: Line | None = None
+    order: Line | None = None
+    plan: Line | None = None
+    place: Line | None = None
+    preemption: PreemptionRequest | None = None
+    note: Line = ""
+
+
+class PolicyView(View):
+    revision: int
+    mode: str
+    order: str
+    plan: str
+    place: str
+    preemption: dict[str, Any]
+    modes: list[str]
+    since_s: float
+    by: str
+    note: str
+
+
+class Revision(View):
+    revision: int
+    at_s: float
+    by: str
+    settings: dict[str, Any]
+    note: str
+
+
+class RevisionPage(View):
+    items: list[Revision]
+    next: Next
+
+
+class Moved(View):
+    """A start now, and under the other policies."""
+
+    job: str
+    before_s: float | None
+    after_s: float | None
+
+
+class PreviewView(View):
+    starts: list[str]
+    preempted: list[str]
+    moved: list[Moved]
+
+
+class UsageLine(View):
+    key: str
+    tenant: str
+    gpu_hours: float
+    jobs: int
+    attempts: int
+
+
+class UsagePage(View):
+    items: list[UsageLine]
+    next: Next
+
+
+class Health(View):
+    ok: bool
+    reason: str

@@ -1,0 +1,227 @@
+"""Jobs, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from gpusquad.model.errors import Invalid
+from gpusquad.server.params import Line
+from gpusquad.server.schemas.base import Body, Next, ReasonView, View
+from gpusquad.spec.check import check
+from gpusquad.spec.model import JobFile
+from gpusquad.spec.params import MOST_PARAMS, MOST_VALUE_CHARS, PARAM_NAME
+
+_PARAMS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": MOST_VALUE_CHARS},
+    "propertyNames": {"pattern": rf"^{PARAM_NAME.pattern}$"},
+    "maxProperties": MOST_PARAMS,
+    "default": {},
+}
+
+
+def _checked(data: object) -> JobFile:
+    if not isinstance(data, dict):
+        raise Invalid("", "expected the fields of a job file", "send it as a JSON object")
+    return check(data)
+
+
+CheckedFile = Annotated[JobFile, BeforeValidator(_checked)]
+"""Checked by the job file's own rules, so that its errors read the same here and on the command line."""
+Params = Annotated[dict[str, Any], WithJsonSchema(_PARAMS)]
+"""Checked when they are filled in."""
+SloName = Literal["deadline", "latency", "p99", "throughput", "availability"]
+SloValue = Annotated[str, Field(max_length=32)] | float
+Span = Annotated[float, Field(ge=0, le=2**31)] | Annotated[str, Field(max_length=32)]
+"""Seconds, or text with a unit: 90s, 2h."""
+
+
+class FileRequest(Body):
+    """A job file and what to fill into it."""
+
+    file: CheckedFile
+    params: Params = Field(default_factory=dict)
+
+
+class ChangeRequest(Body):
+    """What to change; what is left out stays."""
+
+    name: Line | None = None
+    priority: Line | None = None
+    queue: Line | None = None
+    lane: Line | None = None
+    slo: dict[SloName, SloValue] | None = Field(None, description="An empty one removes the goal")
+    estimate: Span | None = None
+    limit: Span | None = None
+
+
+class CauseRequest(Body):
+    cause: Line = ""
+
+
+class Place(View):
+    task: int
+    node: str
+    cards: list[str]
+
+
+class Result(View):
+    """The task that ended the gang."""
+
+    task: int | None
+    exit_code: int | None
+    signal: int | None
+    oom: bool
+
+
+class Progress(View):
+    step: float | None
+    total: float | None
+    ratio: float | None
+    at_s: float | None
+
+
+class RunForecast(View):
+    """How long a run is expected to take."""
+
+    mid_s: float | None
+    high_s: float | None
+    source: str
+
+
+class Wait(View):
+    job: str
+    on: str
+
+
+class ShortReason(View):
+    code: str
+    message: str
+
+
+class JobView(View):
+    id: str
+    name: str
+    tenant: str
+    user: str
+    queue: str
+    group: str | None
+    state: str
+    attempt: int
+    priority: str
+    lane: str
+    gpus: int
+    tasks: int
+    submitted_s: float
+    started_s: float | None
+    ended_s: float | None
+    cause: str
+    placement: list[Place]
+    result: Result | None
+    progress: Progress | None
+    forecast: RunForecast | None
+    retries_left: int
+    preemptions: int
+    after: list[Wait]
+
+
+class QueuedView(JobView):
+    position: int
+    eta_s: float | None
+    promised_s: float | None
+    reason: ShortReason | None
+
+
+class JobPage(View):
+    items: list[JobView]
+    next: Next
+
+
+class QueuePage(View):
+    items: list[QueuedView]
+    running: list[JobView] = Field(description="On the first page only")
+    counts: dict[str, int]
+    next: Next
+
+
+class Submitted(View):
+    group: str | None
+    jobs: list[JobView]
+
+
+class JobSource(View):
+    """The job as it was accepted."""
+
+    spec: dict[str, Any]
+
+
+class WhyView(View):
+    state: str
+    position: int | None
+    reasons: list[ReasonView]
+
+
+class AccuracyView(View):
+    count: int
+    within_ratio: float | None
+    median_error_s: float | None
+
+
+class WhenView(View):
+    state: str
+    start_s: float | None
+    high_s: float | None
+    promised_s: float | None
+    run: RunForecast | None
+    position: int | None
+    accuracy: AccuracyView | None
+
+
+class Delay(View):
+    job: str
+    by_s: float
+
+
+class WhatIfView(View):
+    refused: ReasonView | None
+    starts_now: bool
+    start_s: float | None
+    high_s: float | None
+    promised_s: float | None
+    run: RunForecast | None
+    placement: list[Place]
+    delayed: list[Delay]
+    preempted: list[str]
+    others: int = Field(description="Jobs of other tenants that would be delayed or preempted")
+    jobs: int = Field(description="Jobs the file makes; the answer is about the first")
+
+
+class StoryLine(View):
+    id: int
+    at_s: float
+    kind: str
+    state: str
+    attempt: int
+    cause: str
+    actor: str
+    data: Any
+
+
+class Story(View):
+    items: list[StoryLine]
+    next: Next
+
+
+class LogPart(View):
+    task: int
+    attempt: int
+    offset: int
+    next: int
+    text: str
+    end: bool = Field(description="Nothing more will come")
+
+
+LogTask = Annotated[str, Field(pattern=r"^(all|[0-9]{1,7})$")]
+Sort = Literal["-submitted", "submitted", "-ended"]

@@ -1,0 +1,194 @@
+"""Tenants, users, tokens, and what is theirs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpusquad.server.params import Line, Name
+from gpusquad.server.schemas.base import Body, Next, Seconds, View
+
+RoleName = Literal["admin", "member", "viewer"]
+Scope = Literal["read", "submit", "admin"]
+NoticeState = Literal["waiting", "sent", "dead"]
+Gpus = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class TokenFacts(View):
+    id: str
+    label: str
+    expires_s: float | None
+
+
+class Me(View):
+    user: str
+    tenant: str
+    role: RoleName
+    scopes: list[str]
+    is_admin: bool
+    token: TokenFacts
+
+
+class TenantRequest(Body):
+    weight: float = Field(1.0, gt=0, le=1e6)
+    guaranteed_gpus: Gpus | None = None
+    limit_gpus: Gpus | None = None
+    reclaim_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    max_pending: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+    on_hang: Literal["warn", "stop"] = "warn"
+    run_as: Annotated[str, Field(pattern=r"^[0-9]{1,10}(:[0-9]{1,10})?$")] | None = Field(
+        None, description="UID:GID the tasks run under, where the service is root"
+    )
+
+
+class NewTenant(TenantRequest):
+    name: Name
+
+
+class TenantView(View):
+    name: str
+    weight: float
+    guaranteed_gpus: int | None
+    limit_gpus: int | None
+    reclaim_s: float
+    max_pending: int | None
+    on_hang: str
+    run_as: str | None
+
+
+class TenantPage(View):
+    items: list[TenantView]
+    next: Next
+
+
+class UserRequest(Body):
+    tenant: Name = "default"
+    role: RoleName = "member"
+    disabled: bool = False
+
+
+class NewUser(UserRequest):
+    name: Name
+
+
+class UserChange(Body):
+    tenant: Name | None = None
+    role: RoleName | None = None
+    disabled: bool | None = None
+
+
+class UserView(View):
+    name: str
+    tenant: str
+    role: RoleName
+    disabled: bool
+
+
+class UserPage(View):
+    items: list[UserView]
+    next: Next
+
+
+class TokenRequest(Body):
+    label: Line = ""
+    user: Name | None = Field(None, description="Whose; null: one's own. For others only an administrator may")
+    scopes: list[Scope] | None = Field(None, min_length=1, max_length=3, description="null: all one has oneself")
+    expires_s: Seconds | None = Field(None, description="Seconds since 1970; null: as long as the token that asks")
+
+
+class TokenView(View):
+    id: str
+    user: str
+    label: str
+    scopes: list[str]
+    created_s: float
+    expires_s: float | None
+    revoked_s: float | None
+    last_used_s: float | None
+
+
+class NewToken(TokenView):
+    token: str = Field(description="Shown this once")
+
+
+class TokenPage(View):
+    items: list[TokenView]
+    next: Next
+
+
+class AuditLine(View):
+    id: int
+    at_s: float
+    actor: str
+    action: str
+    target: str
+    data: Any
+
+
+class AuditPage(View):
+    items: list[AuditLine]
+    next: Next
+
+
+class SecretView(View):
+    name: str
+
+
+class SecretPage(View):
+    items: list[SecretView]
+    next: Next
+
+
+class SecretRequest(Body):
+    value: str = Field(max_length=65_536)
+
+
+class RuleRequest(Body):
+    kinds: list[Annotated[str, Field(max_length=32)]] = Field(min_length=1, max_length=20)
+    url: str = Field(min_length=1, max_length=2048)
+    label: Line = ""
+
+
+class RuleView(View):
+    id: int
+    user: str
+    kinds: list[str]
+    url: str = Field(description="Without its secrets")
+    label: str
+    created_s: float
+
+
+class RulePage(View):
+    items: list[RuleView]
+    next: Next
+
+
+class NoticeView(View):
+    id: int
+    rule: int
+    job: str
+    kind: str
+    title: str
+    tries: int
+    next_s: float
+    state: str
+    error: str
+    created_s: float
+
+
+class NoticePage(View):
+    items: list[NoticeView]
+    next: Next
+
+
+class TestRequest(Body):
+    """Which channel to try."""
+
+    rule: int | None = Field(None, ge=1, le=2**53)
+    url: str | None = Field(None, min_length=1, max_length=2048)
+
+
+class TestResult(View):
+    ok: bool
+    error: str

@@ -1,0 +1,214 @@
+"""Rows and answers as the plain data that the API's description promises (``schemas``). No checks: these are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpusquad.model.units import US_PER_S, WHOLE_MILLI
+from gpusquad.model.views import Forecast
+from gpusquad.server.answers import (
+    CardStatus,
+    CardUser,
+    NodeStatus,
+    PolicyStatus,
+    QueueEntry,
+    TaskPlace,
+    Who,
+    WindowStatus,
+)
+from gpusquad.server.params import MOST_TIME_S, to_s
+from gpusquad.server.rights import may_see
+from gpusquad.store.events import EventRow
+from gpusquad.store.jobs import JobRow
+from gpusquad.store.samples import SampleRow
+
+Plain = dict[str, Any]
+_UUIDS = ("GPU-", "MIG-")
+_MOST_US = int(MOST_TIME_S * US_PER_S)
+
+
+def job_view(row: JobRow) -> Plain:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "tenant": row.tenant,
+        "user": row.user,
+        "queue": row.queue,
+        "group": row.group_id,
+        "state": str(row.state),
+        "attempt": row.attempt,
+        "priority": row.priority,
+        "lane": row.lane,
+        "gpus": row.gpus,
+        "tasks": tasks_of(row),
+        "submitted_s": row.submitted_us / US_PER_S,
+        "started_s": to_s(row.started_us),
+        "ended_s": to_s(row.ended_us),
+        "cause": row.cause,
+        "placement": _placement(row.placement),
+        "result": _result(row.result),
+        "progress": _progress(row.progress),
+        "forecast": _forecast(row.forecast),
+        "retries_left": row.retries_left,
+        "preemptions": row.preemptions,
+        "after": [{"job": wait["job"], "on": wait["on"]} for wait in row.after],
+    }
+
+
+def tasks_of(row: JobRow) -> int:
+    """How many it asks for."""
+    roles = row.core.get("roles")
+    return sum(role.get("count", 1) for role in roles) if roles else row.core.get("count", 1)
+
+
+def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
+    return job_view(row) | {
+        "position": entry.position,
+        "eta_s": instant_s(entry.eta_us),
+        "promised_s": instant_s(entry.promised_us),
+        "reason": {"code": str(entry.code), "message": entry.message} if entry.code else None,
+    }
+
+
+def run_view(forecast: Forecast | None) -> Plain | None:
+    """A predicted run time; one that is not known is none."""
+    if forecast is None or forecast.mid_us >= _MOST_US:
+        return None
+    return {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
+
+
+def places_view(places: Iterable[TaskPlace]) -> list[Plain]:
+    return [{"task": place.task, "node": place.node, "cards": list(place.cards)} for place in places]
+
+
+def event_view(row: EventRow) -> Plain:
+    return {
+        "id": row.id,
+        "at_s": row.at_us / US_PER_S,
+        "kind": row.kind,
+        "state": str(row.state),
+        "attempt": row.attempt,
+        "cause": row.cause,
+        "actor": row.actor,
+        "data": row.data,
+    }
+
+
+def node_view(node: NodeStatus, who: Who) -> Plain:
+    return {
+        "id": node.id,
+        "up": not node.drained,
+        "drained": node.drained,
+        "cpu_milli": node.cpu_milli,
+        "cpu_free_milli": node.cpu_free_milli,
+        "memory_bytes": node.memory_bytes,
+        "memory_free_bytes": node.memory_free_bytes,
+        "cards": [card_view(card, who) for card in node.cards],
+        "windows": [window_view(window) for window in node.windows],
+    }
+
+
+def card_view(card: CardStatus, who: Who) -> Plain:
+    return {
+        "id": card.id,
+        "uuid": card.id if card.id.startswith(_UUIDS) else None,
+        "model": card.model,
+        "memory_bytes": card.memory_bytes,
+        "index": card.index,
+        "state": card.state,
+        "cause": card.cause,
+        "jobs": [_card_user(user, who) for user in card.jobs],
+        "sample": _sample(card.sample, who),
+        "simulated": card.simulated,
+    }
+
+
+def sample_view(row: SampleRow) -> Plain:
+    """In the words of the live ``sample`` of a card."""
+    return {
+        "at_s": row.at_us / US_PER_S,
+        "utilisation_ratio": row.busy_ratio,
+        "memory_utilisation_ratio": row.memory_busy_ratio,
+        "memory_used_bytes": row.memory_bytes,
+        "power_w": row.power_w,
+        "temperature_c": row.temperature_c,
+        "sm_clock_mhz": row.clock_mhz,
+    }
+
+
+def window_view(window: WindowStatus) -> Plain:
+    return {
+        "id": window.id,
+        "nodes": list(window.nodes),
+        "start_s": window.start_us / US_PER_S,
+        "end_s": to_s(window.end_us),
+        "by": window.by,
+        "cause": window.cause,
+    }
+
+
+def policy_view(policy: PolicyStatus) -> Plain:
+    return {
+        "revision": policy.revision,
+        "mode": policy.mode,
+        "order": policy.order,
+        "plan": policy.plan,
+        "place": policy.place,
+        "preemption": dict(policy.preemption),
+        "modes": list(policy.modes),
+        "since_s": policy.at_us / US_PER_S,
+        "by": policy.by,
+        "note": policy.note,
+    }
+
+
+def instant_s(us: int | None) -> float | None:
+    """In seconds. The core writes "never" as a time far beyond all calendars; here it is null."""
+    return None if us is None or us >= _MOST_US else us / US_PER_S
+
+
+def page(items: list[Plain], next_cursor: str | None = None) -> Plain:
+    return {"items": items, "next": next_cursor}
+
+
+def _sample(sample: Mapping[str, Any] | None, who: Who) -> Plain | None:
+    """How busy the card is. Which processes make it so is for administrators: they may be anybody's."""
+    if sample is None:
+        return None
+    return {name: value for name, value in sample.items() if who.is_admin or name != "processes"}
+
+
+def _card_user(user: CardUser, who: Who) -> Plain:
+    """Jobs of other tenants take room on a card, and that is all one hears of them."""
+    seen = may_see(who, user)
+    whole = user.sm_milli is None and user.memory_bytes is None
+    share = {"sm": None if user.sm_milli is None else user.sm_milli / WHOLE_MILLI, "memory_bytes": user.memory_bytes}
+    return {
+        "id": user.job_id if seen else None,
+        "name": user.name if seen else None,
+        "user": user.user if seen else None,
+        "share": None if whole else share,
+    }
+
+
+def _placement(placement: Mapping[str, Any] | None) -> list[Plain]:
+    tasks = placement.get("tasks", ()) if placement else ()
+    return [{"task": index, "node": task["node"], "cards": task["cards"]} for index, task in enumerate(tasks)]
+
+
+def _result(result: Mapping[str, Any] | None) -> Plain | None:
+    if not result:
+        return None
+    told = {name: result.get(name) for name in ("task", "exit_code", "signal")}
+    return told | {"oom": bool(result.get("oom"))}
+
+
+def _progress(progress: Mapping[str, Any] | None) -> Plain | None:
+    return {name: progress.get(name) for name in ("step", "total", "ratio", "at_s")} if progress else None
+
+
+def _forecast(forecast: Mapping[str, Any] | None) -> Plain | None:
+    if not forecast:
+        return None
+    return run_view(Forecast(forecast["mid_us"], forecast["high_us"], forecast["source"]))

@@ -1,0 +1,282 @@
+"""A scheduler that decides nothing: keeps jobs in the real store, gives plain answers, and can be told to fail."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpusquad.core.transitions import FINAL
+from gpusquad.model.edge import job_to_dict
+from gpusquad.model.errors import Invalid
+from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import Forecast
+from gpusquad.server.answers import (
+    Accuracy,
+    CardStatus,
+    CardUser,
+    Change,
+    ClusterStatus,
+    NodeStatus,
+    PolicyPreview,
+    PolicyStatus,
+    QueueEntry,
+    TaskPlace,
+    WhatIfAnswer,
+    WhenAnswer,
+    Who,
+    WhyAnswer,
+    WindowStatus,
+)
+from gpusquad.server.errors import Conflict, NotFound, Refused
+from gpusquad.server.ids import new_id
+from gpusquad.spec.check import spec_to_dict
+from gpusquad.spec.convert import to_job
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import events, jobs, policy
+from gpusquad.store.database import Database
+from gpusquad.store.jobs import JobFilter, JobRow
+
+GPUS = 8
+NODE = "node0"
+MODES = ("fifo", "fair", "slo")
+FAR_US = 2**62
+"""How the core writes "never"."""
+
+
+class FakeScheduler:
+    """See ``server.wiring.SchedulerPort``."""
+
+    def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
+        self._database = database
+        self._now_us = now_us
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[..., None]] = []
+        self._windows: dict[str, WindowStatus] = {}
+        self._marks: dict[str, str] = {}
+        self._policy = PolicyStatus(0, "fifo", "fifo", "easy", "binpack", {"by": "none"}, MODES, 0, "")
+        self.fail: Exception | None = None
+        """Raised by every call while it is set."""
+        self.gate: threading.Event | None = None
+        """Slow answers wait for it."""
+        self.is_ready = True
+        self.tenants_read = 0
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def submit(
+        self, specs: Sequence[JobSpec], who: Who, group_id: str | None = None, key: str | None = None
+    ) -> list[JobRow]:
+        self._may_fail()
+        if key is not None:
+            group_id = hashlib.sha256(f"{who.user}\0{key}".encode()).hexdigest()[:26]
+        now_us = self._now_us()
+        rows = [self._row(spec, who, group_id, now_us) for spec in specs]
+        with self._lock, self._database.write() as c:
+            if key is not None and (before := jobs.by_group(c, group_id or "")):
+                return before
+            first = jobs.next_sequence(c)
+            rows = [replace(row, sequence=first + at) for at, row in enumerate(rows)]
+            jobs.insert(c, rows)
+            for row in rows:
+                events.append(c, row.id, now_us, "pending", row.state, 0, actor=who.user)
+        self._tell()
+        return rows
+
+    def cancel(self, job_id: str, who: Who, cause: str) -> None:
+        self.move(job_id, "cancelled", cause, actor=who.user)
+
+    def hold(self, job_id: str, who: Who) -> None:
+        self.move(job_id, "held", actor=who.user, only=("pending", "held"))
+
+    def release(self, job_id: str, who: Who) -> None:
+        self.move(job_id, "pending", actor=who.user, only=("held",))
+
+    def update(self, job_id: str, change: Change, who: Who) -> None:
+        self._may_fail()
+        row = self._unfinished(job_id)
+        if change.priority not in (None, "low", "normal", "high", "urgent"):
+            raise Invalid("priority", f"{change.priority!r} is not known")
+        changed = {name: getattr(change, name) for name in ("name", "priority", "queue", "lane")}
+        with self._database.write() as c:
+            jobs.change(c, row.id, **{name: value for name, value in changed.items() if value is not None})
+
+    def move(
+        self, job_id: str, state: str, cause: str = "", *, actor: str = "", only: Sequence[str] = (), **columns: Any
+    ) -> None:
+        """Whatever an engine would make of it."""
+        self._may_fail()
+        row = self._unfinished(job_id)
+        if only and row.state not in only:
+            raise Conflict(f"job {job_id} is {row.state}")
+        now_us = self._now_us()
+        if state in FINAL:
+            columns.setdefault("ended_us", now_us)
+        with self._database.write() as c:
+            jobs.change(c, job_id, state=state, cause=cause, **columns)
+            events.append(c, job_id, now_us, state, state, columns.get("attempt", row.attempt), cause, actor=actor)
+        self._tell()
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def why(self, job_id: str) -> WhyAnswer:
+        self._take_long()
+        self._unfinished(job_id)
+        return WhyAnswer(1, [Reason(Code.NO_CARDS, "needs 8 GPUs, 2 idle", "wait", {"needed": 8.0, "idle": 2.0})])
+
+    def when(self, job_id: str) -> WhenAnswer:
+        self._take_long()
+        self._unfinished(job_id)
+        now_us = self._now_us()
+        forecast = Forecast(60 * US_PER_S, FAR_US, "history")
+        return WhenAnswer(1, now_us, FAR_US, None, forecast, Accuracy(10, 0.9, 12.5))
+
+    def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
+        self._take_long()
+        row = self._row(spec, who, None, self._now_us(), refuse=False)
+        refused = _never(row.gpus) if row.gpus > GPUS else None
+        with self._database.read() as c:
+            others = [one.id for one in jobs.unfinished(c)]
+        return WhatIfAnswer(
+            refused, refused is None, self._now_us(), None, None, None, (TaskPlace(0, NODE, (f"{NODE}/0",)),),
+            tuple((one, US_PER_S) for one in others), tuple(others),
+        )  # fmt: skip
+
+    def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
+        self._may_fail()
+        with self._database.read() as c:
+            waiting = jobs.find(c, JobFilter(("pending",), sort="submitted"), 100_000).items
+        placed = [(at, row.id) for at, row in enumerate(waiting, 1) if tenant in (None, row.tenant)]
+        return [QueueEntry(one, at, None, FAR_US, "no_cards", "") for at, one in placed[offset : offset + limit]]
+
+    # -- machines --------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[NodeStatus]:
+        self._may_fail()
+        cards, windows = tuple(self.cards()), tuple(self.windows())
+        return [NodeStatus(NODE, NODE in self._marks, 64_000, 32_000, 2**38, 2**37, cards, windows)]
+
+    def cards(self) -> list[CardStatus]:
+        with self._database.read() as c:
+            running = jobs.find(c, JobFilter(("running",), sort="submitted"), GPUS).items
+        users = {at: (CardUser(row.id, row.name, row.user, row.tenant),) for at, row in enumerate(running)}
+        return [
+            CardStatus(
+                f"{NODE}/{at}", NODE, at, "H100", 80 * 2**30, "busy" if at in users else "free", jobs=users.get(at, ()),
+                sample={"power_w": 300.0},
+            )
+            for at in range(GPUS)
+        ]  # fmt: skip
+
+    def cluster(self) -> ClusterStatus:
+        self._may_fail()
+        return ClusterStatus(GPUS, GPUS, {1: 8, 2: 4, 4: 2, 8: 1}, 0, 0, True, self._policy.mode)
+
+    def drain(self, node: str, who: Who, cause: str) -> None:
+        self._known(node, {NODE})
+        self._marks[node] = cause
+
+    def undrain(self, node: str, who: Who) -> None:
+        self._known(node, {NODE})
+        self._marks.pop(node, None)
+
+    def cordon(self, card: str, who: Who, cause: str) -> None:
+        self._known(card, {one.id for one in self.cards()})
+        self._marks[card] = cause
+
+    def uncordon(self, card: str, who: Who) -> None:
+        self._known(card, {one.id for one in self.cards()})
+        self._marks.pop(card, None)
+
+    def windows(self) -> list[WindowStatus]:
+        return list(self._windows.values())
+
+    def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who, cause: str) -> WindowStatus:
+        for node in nodes:
+            self._known(node, {NODE})
+        window = WindowStatus(new_id(), tuple(nodes), start_us, end_us, who.user, cause)
+        self._windows[window.id] = window
+        return window
+
+    def remove_window(self, window_id: str, who: Who) -> None:
+        self._known(window_id, set(self._windows))
+        del self._windows[window_id]
+
+    # -- policy ----------------------------------------------------------------------------------------------------
+
+    def policy(self) -> PolicyStatus:
+        self._may_fail()
+        return self._policy
+
+    def set_policy(self, settings: Mapping[str, Any], who: Who, note: str) -> PolicyStatus:
+        _check_mode(settings)
+        now_us = self._now_us()
+        with self._database.write() as c:
+            number = policy.append(c, now_us, who.user, dict(settings), note)
+        mode = settings.get("mode", self._policy.mode)
+        self._policy = replace(self._policy, revision=number, mode=mode, at_us=now_us, by=who.user, note=note)
+        return self._policy
+
+    def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview:
+        self._take_long()
+        _check_mode(settings)
+        return PolicyPreview(("a",), (), (("b", US_PER_S, None),))
+
+    def set_tenants(self) -> None:
+        self.tenants_read += 1
+
+    def ready(self) -> tuple[bool, str]:
+        return self.is_ready, "" if self.is_ready else "the scheduler does not run"
+
+    def on_event(self, callback: Callable[..., None]) -> None:
+        self._listeners.append(callback)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _row(self, spec: JobSpec, who: Who, group_id: str | None, now_us: int, refuse: bool = True) -> JobRow:
+        job = to_job(spec, new_id(), now_us, spec.tenant or who.tenant, who.user)
+        if refuse and job.gpus > GPUS:
+            raise Refused(_never(job.gpus))
+        return JobRow(
+            id=job.id, name=job.name, tenant=job.tenant, user=job.user, group_id=group_id, submitted_us=now_us,
+            gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec), core=job_to_dict(job),
+        )  # fmt: skip
+
+    def _unfinished(self, job_id: str) -> JobRow:
+        with self._database.read() as c:
+            row = jobs.get(c, job_id)
+        if row is None:
+            raise NotFound(f"there is no job {job_id!r}")
+        if row.state in FINAL:
+            raise Conflict(f"job {job_id} is over: {row.state}")
+        return row
+
+    def _known(self, name: str, names: set[str]) -> None:
+        self._may_fail()
+        if name not in names:
+            raise NotFound(f"there is no {name!r}")
+
+    def _take_long(self) -> None:
+        self._may_fail()
+        if self.gate is not None:
+            self.gate.wait(30)
+
+    def _may_fail(self) -> None:
+        if self.fail is not None:
+            raise self.fail
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener([])
+
+
+def _never(gpus: int) -> Reason:
+    return Reason(Code.NEVER_FITS, f"needs {gpus} GPUs, there are {GPUS}", "ask for less", {"needed": float(gpus)})
+
+
+def _check_mode(settings: Mapping[str, Any]) -> None:
+    if settings.get("mode", "fifo") not in MODES:
+        raise Invalid("mode", f"there is no mode {settings['mode']!r}", f"choose from {', '.join(MODES)}")

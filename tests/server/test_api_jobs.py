@@ -1,0 +1,313 @@
+"""Jobs over HTTP: submitted, found, listed, changed, asked about."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.server.params import MOST_ROWS
+from gpusquad.server.schemas import cluster as cluster_schemas
+from gpusquad.server.schemas import jobs as job_schemas
+from gpusquad.store import audit, jobs
+from gpusquad.store.jobs import JobRow
+from tests.server.rig import JOB_FILE, Rig, error_of
+
+SWEEP = JOB_FILE | {"name": "try-${lr}", "params": {}, "sweep": {"lr": [1, 2, 3]}}
+HOSTILE = [
+    "../../etc/passwd",
+    "a/b",
+    "%00",
+    "x' OR '1'='1",
+    "\u202eevil",
+    "a" * 256,
+    "🦑" * 60,
+    "{job}",
+    "..",
+    "NUL\x00",
+]
+
+
+def test_submit_answers_with_the_job(rig: Rig) -> None:
+    answer = rig.post("jobs", json={"file": JOB_FILE | {"name": "first", "count": 3}})
+    assert answer.status_code == 201
+    told = answer.json()
+    assert told["group"] is None
+    job = told["jobs"][0]
+    assert (job["name"], job["state"], job["tasks"], job["gpus"], job["user"]) == ("first", "pending", 3, 3, "ann")
+    assert rig.get(f"jobs/{job['id']}").json() == job
+
+
+def test_sweep_is_one_group(rig: Rig) -> None:
+    told = rig.post("jobs", json={"file": SWEEP}).json()
+    assert [job["name"] for job in told["jobs"]] == ["try-1", "try-2", "try-3"]
+    assert {job["group"] for job in told["jobs"]} == {told["group"]} != {None}
+    listed = rig.get(f"jobs?group={told['group']}&sort=submitted").json()["items"]
+    assert listed == told["jobs"]
+
+
+def test_same_key_is_one_submission(rig: Rig) -> None:
+    asked = {"json": {"file": JOB_FILE}, "headers": {"Idempotency-Key": "k1"}}
+    first, second = rig.post("jobs", **asked), rig.post("jobs", **asked)
+    assert first.status_code == second.status_code == 201
+    assert first.json() == second.json()
+    assert rig.post("jobs", "amy", **asked).json() != first.json()
+    assert len(rig.get("jobs").json()["items"]) == 2
+
+
+@pytest.mark.parametrize("key", ["", " ", "a" * 129, "with space", "é"])
+def test_keys_are_plain(rig: Rig, key: str) -> None:
+    answer = rig.post("jobs", json={"file": JOB_FILE}, headers={"Idempotency-Key": key.encode()})
+    assert answer.status_code == 422
+    assert error_of(answer)["field"] == "Idempotency-Key"
+
+
+def test_never_fits_names_the_limit(rig: Rig) -> None:
+    answer = rig.post("jobs", json={"file": JOB_FILE | {"gpus": 100}})
+    assert answer.status_code == 422
+    error = error_of(answer)
+    assert error["code"] == "never_fits"
+    assert error["reason"]["numbers"] == {"needed": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"file": JOB_FILE | {"gpu": 1}}, "file.gpu"),
+        ({"file": {"gpus": 1}}, "file.command"),
+        ({"file": JOB_FILE | {"name": "${nobody}"}}, "file.name"),
+        ({"file": JOB_FILE | {"estimate": "soon"}}, "file.estimate"),
+        ({"file": []}, "file"),
+        ({"file": JOB_FILE, "params": {"a b": 1}}, "params.a b"),
+        ({"file": JOB_FILE, "extra": 1}, "extra"),
+        ({}, "file"),
+        (None, "body"),
+        ([], "body"),
+        ("text", "body"),
+    ],
+)
+def test_bad_files_name_the_field(rig: Rig, body: object, field: str) -> None:
+    answer = rig.post("jobs", json=body)
+    assert answer.status_code == 422
+    error = error_of(answer)
+    assert (error["code"], error["field"]) == ("invalid", field)
+
+
+def test_secrets_must_be_there(rig: Rig) -> None:
+    file = JOB_FILE | {"secrets": ["WANDB"]}
+    answer = rig.post("jobs", json={"file": file})
+    assert answer.status_code == 422
+    assert "WANDB" in error_of(answer)["message"]
+    rig.call("PUT", "secrets/WANDB", json={"value": "v"})
+    assert rig.post("jobs", json={"file": file}).status_code == 201
+    assert rig.post("jobs", "bob", json={"file": file}).status_code == 422
+
+
+# -- found and listed ----------------------------------------------------------------------------------------------
+
+
+def test_found_by_parts_of_its_id_and_by_name(rig: Rig) -> None:
+    job = rig.submit(name="solo")
+    for ref in (job["id"], job["id"].upper(), job["id"][:12], job["id"][-7:], "solo"):
+        assert rig.get(f"jobs/{ref}").json()["id"] == job["id"]
+    assert rig.get(f"jobs/{job['id'][:5]}").status_code == 404
+
+
+def test_what_may_mean_two_is_a_conflict(rig: Rig) -> None:
+    first, second = rig.submit(name="twin"), rig.submit(name="twin")
+    shared = first["id"][: next(at for at in range(26) if first["id"][at] != second["id"][at])]
+    for ref in ("twin", shared):
+        assert rig.get(f"jobs/{ref}").status_code == 409
+    rig.scheduler.move(first["id"], "cancelled")
+    assert rig.get("jobs/twin").json()["id"] == second["id"]
+
+
+def test_pages_join_to_the_whole(rig: Rig) -> None:
+    ids = [rig.submit()["id"] for _ in range(7)]
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = rig.get(f"jobs?limit=3&sort=submitted{cursor and '&cursor=' + cursor}").json()
+        seen += [job["id"] for job in page["items"]]
+        cursor = page["next"]
+    assert seen == ids
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = rig.get(f"queue?limit=3{cursor and '&cursor=' + cursor}").json()
+        seen += [job["id"] for job in page["items"]]
+        cursor = page["next"]
+    assert seen == ids
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0", "limit=1001", "limit=x", "cursor=%00", "cursor=nonsense", "state=asleep", "sort=name", "since_s=-1",
+        "since_s=nan", "since_s=inf", "since_s=1e99", "sate=pending", "text=%01",
+    ],
+)  # fmt: skip
+def test_bad_queries_are_refused(shared_rig: Rig, query: str) -> None:
+    answer = shared_rig.get(f"jobs?{query}")
+    assert answer.status_code == 422
+    assert error_of(answer)["field"] == query.partition("=")[0].replace("state", "state.0")
+
+
+def test_states_repeated_or_with_commas(rig: Rig) -> None:
+    held, waits = rig.submit()["id"], rig.submit()["id"]
+    rig.post(f"jobs/{held}/hold")
+    for query, expected in (
+        ("state=held", {held}),
+        ("state=held,pending", {held, waits}),
+        ("state=held&state=pending", {held, waits}),
+        ("state=running", set()),
+    ):
+        assert {job["id"] for job in rig.get(f"jobs?{query}").json()["items"]} == expected
+
+
+def test_queue_has_running_on_its_first_page(rig: Rig) -> None:
+    jobs_ = [rig.submit()["id"] for _ in range(3)]
+    rig.scheduler.move(jobs_[0], "running", placement={"tasks": [{"node": "node0", "cards": ["node0/0"]}], "parts": []})
+    page = rig.get("queue?limit=1").json()
+    assert [job["id"] for job in page["running"]] == [jobs_[0]]
+    assert page["running"][0]["placement"] == [{"task": 0, "node": "node0", "cards": ["node0/0"]}]
+    assert page["items"][0]["eta_s"] is None  # "never" is not a date
+    assert page["counts"]["running"] == 1
+    assert page["counts"]["pending"] == 2
+    assert rig.get(f"queue?limit=1&cursor={page['next']}").json()["running"] == []
+
+
+def test_page_of_a_thousand(rig: Rig) -> None:
+    told = rig.post("jobs", json={"file": JOB_FILE | {"sweep": {"n": list(range(1100))}}})
+    assert len(told.json()["jobs"]) == 1100
+    for path in ("jobs", "queue"):
+        page = rig.get(f"{path}?limit={MOST_ROWS}").json()
+        assert len(page["items"]) == MOST_ROWS
+        assert page["next"] is not None
+
+
+def test_hostile_names_do_no_harm(rig: Rig) -> None:
+    for name in HOSTILE:
+        answer = rig.post("jobs", json={"file": JOB_FILE | {"name": name}})
+        assert answer.status_code in (201, 422)
+        if answer.status_code == 201:
+            assert rig.get(f"jobs/{answer.json()['jobs'][0]['id']}").status_code == 200
+        for path in (
+            f"jobs/{name}",
+            f"nodes/{name}/drain",
+            f"cards/{name}/cordon",
+            f"secrets/{name}",
+            f"jobs?text={name}",
+        ):
+            method = "POST" if path.endswith(("drain", "cordon")) else "GET"
+            quoted = path.replace("%", "%25").replace("\x00", "%00").replace("#", "%23")
+            assert rig.call(method, quoted, "root").status_code in (200, 404, 405, 409, 422)
+
+
+# -- changed -------------------------------------------------------------------------------------------------------
+
+
+def test_hold_release_cancel(rig: Rig) -> None:
+    job = rig.submit()["id"]
+    assert rig.post(f"jobs/{job}/release").status_code == 409
+    assert rig.post(f"jobs/{job}/hold", json={}).json()["state"] == "held"
+    assert rig.post(f"jobs/{job}/release").json()["state"] == "pending"
+    told = rig.post(f"jobs/{job}/cancel", json={"cause": "no longer needed"}).json()
+    assert (told["state"], told["cause"]) == ("cancelled", "no longer needed")
+    assert rig.post(f"jobs/{job}/cancel").status_code == 409
+    again = rig.post(f"jobs/{job}/resubmit").json()["jobs"][0]
+    assert (again["state"], again["id"] == job) == ("pending", False)
+
+
+def test_change(rig: Rig) -> None:
+    job = rig.submit()["id"]
+    assert rig.call("PATCH", f"jobs/{job}", json={"priority": "high", "estimate": "2h"}).json()["priority"] == "high"
+    for body, field in (
+        ({}, "body"),
+        ({"priority": "nope"}, "priority"),
+        ({"gpus": 2}, "gpus"),
+        ({"estimate": "soon"}, "estimate"),
+        ({"slo": {"speed": 1}}, "slo.speed"),
+        ({"name": "a\nb"}, "name"),
+    ):
+        answer = rig.call("PATCH", f"jobs/{job}", json=body)
+        assert answer.status_code == 422
+        assert error_of(answer)["field"] == field
+
+
+def test_every_change_is_on_record(rig: Rig) -> None:
+    job = rig.submit(env={"PASSWORD": "hunter2"})["id"]
+    rig.post(f"jobs/{job}/hold")
+    rig.call("PATCH", f"jobs/{job}", json={"priority": "high"})
+    rig.post(f"jobs/{job}/cancel")
+    rows = rig.get("audit", "root").json()["items"]
+    assert [row["action"] for row in rows] == ["job.cancel", "job.change", "job.hold", "job.submit"]
+    assert {(row["actor"], row["target"]) for row in rows} == {("ann", job)}
+    assert "hunter2" not in str(rows)
+
+
+def test_audit_row_waits_for_the_store(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpusquad.store.errors import StoreUnavailable
+
+    job = rig.submit()["id"]
+
+    def broken(*_: object) -> int:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(audit, "append", broken)
+        assert rig.post(f"jobs/{job}/hold").status_code == 200
+    rig.post(f"jobs/{job}/release")
+    actions = [row["action"] for row in rig.get("audit", "root").json()["items"]]
+    assert actions == ["job.release", "job.hold", "job.submit"]
+
+
+# -- asked about ---------------------------------------------------------------------------------------------------
+
+
+def test_answers_about_a_job(rig: Rig) -> None:
+    job = rig.submit()["id"]
+    why = rig.get(f"jobs/{job}/why").json()
+    assert (why["state"], why["position"], why["reasons"][0]["code"]) == ("pending", 1, "no_cards")
+    when = rig.get(f"jobs/{job}/when").json()
+    assert when["high_s"] is None
+    assert when["run"] == {"mid_s": 60.0, "high_s": None, "source": "history"}
+    assert when["accuracy"]["count"] == 10
+    rig.scheduler.move(job, "succeeded", started_us=5_000_000)
+    assert rig.get(f"jobs/{job}/why").json() == {"state": "succeeded", "position": None, "reasons": []}
+    assert rig.get(f"jobs/{job}/when").json()["start_s"] == 5.0
+    story = rig.get(f"jobs/{job}/story").json()
+    assert [line["kind"] for line in story["items"]] == ["pending", "succeeded"]
+    first = rig.get(f"jobs/{job}/story?limit=1").json()
+    assert rig.get(f"jobs/{job}/story?cursor={first['next']}").json()["items"] == story["items"][1:]
+
+
+def test_what_if_changes_nothing(rig: Rig) -> None:
+    told = rig.post("whatif", json={"file": SWEEP}).json()
+    assert (told["starts_now"], told["jobs"], told["refused"]) == (True, 3, None)
+    refused = rig.post("whatif", json={"file": JOB_FILE | {"gpus": 64}}).json()["refused"]
+    assert refused["code"] == "never_fits"
+    assert rig.get("jobs").json()["items"] == []
+
+
+def test_source_is_for_the_owner(rig: Rig) -> None:
+    job = rig.submit(env={"A": "1"})["id"]
+    assert rig.get(f"jobs/{job}/source").json()["spec"]["env"] == {"A": "1"}
+    assert rig.get(f"jobs/{job}/source", "amy").status_code == 403
+
+
+def test_full_rows_fit_the_description(rig: Rig) -> None:
+    """Answers are not checked on their way out, so here they are."""
+    full = JobRow(
+        id="0" * 26, name="n", tenant="a", user="ann", state="failed", started_us=1, ended_us=2, group_id="g",
+        forecast={"mid_us": 1, "high_us": 2, "source": "s"}, after=[{"job": "x", "on": "any"}],
+        placement={"tasks": [{"node": "node0", "cards": ["node0/1"]}], "parts": []},
+        result={"task": 1, "exit_code": 1, "signal": None, "oom": False, "more": 1},
+        progress={"step": 1, "total": 2, "ratio": 0.5, "at_s": 1.0}, core={"roles": [{"count": 2}, {"count": 3}]},
+    )  # fmt: skip
+    with rig.database.write() as c:
+        jobs.insert(c, [full])
+    told = rig.get(f"jobs/{full.id}").json()
+    assert job_schemas.JobView.model_validate(told).tasks == 5
+    rig.submit()
+    job_schemas.QueuePage.model_validate(rig.get("queue").json())
+    job_schemas.JobPage.model_validate(rig.get("jobs").json())
+    cluster_schemas.NodePage.model_validate(rig.get("nodes").json())
+    cluster_schemas.ClusterView.model_validate(rig.get("cluster").json())
+    cluster_schemas.PolicyView.model_validate(rig.get("policy").json())

@@ -1,0 +1,273 @@
+"""Who may do what: every route against every role, and tenants against each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from gpusquad.server.app import OPEN_PATHS, PREFIX, all_routes
+from gpusquad.server.rights import RULES
+from tests.server.rig import JOB_FILE, Rig, error_of
+
+OPEN, READ, MEMBER, ADMIN = "open", "read", "member", "admin"
+TABLE = {
+    "POST /jobs": MEMBER,
+    "GET /jobs": READ,
+    "GET /jobs/{job}": READ,
+    "GET /jobs/{job}/source": READ,
+    "PATCH /jobs/{job}": MEMBER,
+    "POST /jobs/{job}/cancel": MEMBER,
+    "POST /jobs/{job}/hold": MEMBER,
+    "POST /jobs/{job}/release": MEMBER,
+    "POST /jobs/{job}/resubmit": MEMBER,
+    "GET /jobs/{job}/why": READ,
+    "GET /jobs/{job}/when": READ,
+    "GET /jobs/{job}/story": READ,
+    "GET /jobs/{job}/logs": READ,
+    "GET /jobs/{job}/logs/stream": READ,
+    "POST /whatif": MEMBER,
+    "GET /queue": READ,
+    "GET /cluster": READ,
+    "GET /nodes": READ,
+    "POST /nodes/{node}/drain": ADMIN,
+    "POST /nodes/{node}/undrain": ADMIN,
+    "POST /cards/{card:path}/cordon": ADMIN,
+    "POST /cards/{card:path}/uncordon": ADMIN,
+    "GET /cards/{card:path}/samples": READ,
+    "GET /windows": READ,
+    "POST /windows": ADMIN,
+    "DELETE /windows/{window}": ADMIN,
+    "GET /policy": READ,
+    "PUT /policy": ADMIN,
+    "GET /policy/revisions": READ,
+    "POST /policy/preview": ADMIN,
+    "GET /usage": READ,
+    "GET /events": READ,
+    "GET /me": READ,
+    "GET /tenants": READ,
+    "POST /tenants": ADMIN,
+    "PUT /tenants/{name}": ADMIN,
+    "GET /users": READ,
+    "POST /users": ADMIN,
+    "PATCH /users/{name}": ADMIN,
+    "GET /tokens": READ,
+    "POST /tokens": READ,
+    "DELETE /tokens/{token}": READ,
+    "GET /audit": ADMIN,
+    "GET /secrets": MEMBER,
+    "PUT /secrets/{name}": MEMBER,
+    "DELETE /secrets/{name}": MEMBER,
+    "GET /notices/rules": READ,
+    "POST /notices/rules": MEMBER,
+    "DELETE /notices/rules/{rule}": MEMBER,
+    "GET /notices/outbox": READ,
+    "POST /notices/test": MEMBER,
+    "POST /notices/{notice}/retry": MEMBER,
+    "GET /schema/job": OPEN,
+    "GET /healthz": OPEN,
+    "GET /readyz": OPEN,
+}
+BY_ADDRESS = {"GET /metrics"}
+"""Open to this machine, see below."""
+STREAMS = {"GET /events", "GET /jobs/{job}/logs/stream"}
+LEAST_ROLE = {READ: ("vic", "ann", "root"), MEMBER: ("ann", "root"), ADMIN: ("root",)}
+USERS = ("vic", "ann", "root")
+ROUTES = {
+    f"{method} {path.removeprefix(PREFIX)}": (method, path, route)
+    for path, route in all_routes()
+    for method in route.methods or ()
+}
+
+
+def test_every_route_has_a_rule() -> None:
+    assert ROUTES.keys() == TABLE.keys() | BY_ADDRESS
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_rule_is_part_of_the_route(name: str) -> None:
+    """Not only kept by the entrance: a route without a rule would let every token in."""
+    used = _calls(ROUTES[name][2].dependant)
+    expected = {READ: RULES[0], MEMBER: RULES[1], ADMIN: RULES[2]}.get(TABLE[name])
+    assert used & set(RULES) == ({expected} if expected else set())
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_nobody_and_strangers_are_kept_out(shared_rig: Rig, name: str) -> None:
+    method, path = _target(name)
+    for token in ("", "nonsense", "gsq_" + "a" * 52, "gsq_" + "A" * 52):
+        answer = shared_rig.call(method, path, None, headers={"Authorization": f"Bearer {token}"} if token else {})
+        if TABLE[name] == OPEN:
+            assert answer.status_code == 200
+        else:
+            assert answer.status_code == 401
+            assert error_of(answer)["code"] == "unauthenticated"
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("name", [name for name, rule in TABLE.items() if rule != OPEN])
+def test_role_against_route(shared_rig: Rig, name: str, user: str) -> None:
+    is_allowed = user in LEAST_ROLE[TABLE[name]]
+    if is_allowed and name in STREAMS:
+        pytest.skip("goes on without end")
+    method, path = _target(name)
+    answer = shared_rig.call(method, path, user, json={} if method not in ("GET", "DELETE") else None)
+    assert (answer.status_code != 403) == is_allowed, answer.text
+    assert answer.status_code not in (401, 500)
+
+
+@pytest.mark.parametrize("name", [name for name, rule in TABLE.items() if rule != OPEN])
+def test_scopes_bound_what_a_role_may(shared_rig: Rig, name: str) -> None:
+    """A token of an administrator that lacks the scope is no administrator's."""
+    needed = {READ: "read", MEMBER: "submit", ADMIN: "admin"}[TABLE[name]]
+    token = shared_rig.token("root", sorted({"read", "submit", "admin"} - {needed}))
+    method, path = _target(name)
+    answer = shared_rig.call(method, path, token=token, json={} if method not in ("GET", "DELETE") else None)
+    assert answer.status_code == 403
+    assert error_of(answer)["code"] == "forbidden"
+
+
+def test_open_paths_are_few() -> None:
+    assert sorted(OPEN_PATHS) == [f"{PREFIX}/openapi.json", f"{PREFIX}/schema/job"]
+
+
+def test_unknown_paths_need_a_token_too(shared_rig: Rig) -> None:
+    assert shared_rig.get("no/such/thing", None).status_code == 401
+    assert shared_rig.get("no/such/thing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {}, 200),
+        ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, 401),
+        ("10.0.0.7", {}, 401),
+    ],
+)
+def test_metrics_are_open_to_this_machine_only(
+    shared_rig: Rig, address: str, headers: dict[str, str], status: int
+) -> None:
+
+    client = TestClient(shared_rig.app, base_url="http://localhost", client=(address, 1))
+    assert client.get("/metrics", headers=headers).status_code == status
+    elsewhere = TestClient(shared_rig.app, base_url="http://localhost", client=("10.0.0.7", 1))
+    for user, expected in (("ann", 403), ("root", 200)):
+        bearer = {"Authorization": f"Bearer {shared_rig.tokens[user]}"}
+        assert elsewhere.get("/metrics", headers=bearer).status_code == expected
+
+
+# -- tenants against each other ------------------------------------------------------------------------------------
+
+ON_A_JOB = sorted(name for name in TABLE if "/jobs/{job}" in name)
+
+
+@pytest.mark.parametrize("name", ON_A_JOB)
+def test_jobs_of_another_tenant_are_not_there(shared_rig: Rig, name: str) -> None:
+    job = shared_rig.submit("ann", name="theirs")
+    shared_rig.logs.write(job["id"], 0, 0, b"secret output")
+    method, path = _target(name)
+    for ref in (job["id"], job["id"][:20], job["id"][-8:], "theirs"):
+        body = {"priority": "high"} if method == "PATCH" else {}
+        answer = shared_rig.call(
+            method, path.replace("/x", f"/{ref}", 1), "bob", json=body if method != "GET" else None
+        )
+        assert answer.status_code == 404
+        assert "secret" not in answer.text
+    assert shared_rig.get(f"jobs/{job['id']}").json()["state"] == "pending"
+
+
+@pytest.mark.parametrize("name", ON_A_JOB)
+@pytest.mark.parametrize("user", ["amy", "vic"])
+def test_own_tenant_is_seen_but_not_touched(shared_rig: Rig, name: str, user: str) -> None:
+    job = shared_rig.submit("ann")
+    shared_rig.logs.write(job["id"], 0, 0, b"secret output")
+    method, path = _target(name)
+    body = {"priority": "high"} if method == "PATCH" else {}
+    answer = shared_rig.call(
+        method, path.replace("/x", f"/{job['id']}", 1), user, json=body if method != "GET" else None
+    )
+    shown = {"GET /jobs/{job}", "GET /jobs/{job}/why", "GET /jobs/{job}/when", "GET /jobs/{job}/story"}
+    assert answer.status_code == (200 if name in shown else 403)
+    assert "secret" not in answer.text
+    assert shared_rig.get(f"jobs/{job['id']}").json()["state"] == "pending"
+
+
+def test_lists_hold_to_the_tenant(rig: Rig) -> None:
+    mine, theirs = rig.submit("bob")["id"], rig.submit("ann", name="their-name")["id"]
+    rig.scheduler.move(theirs, "running")
+    for path in ("jobs", "queue", "usage?by=job", "nodes", "events-never"):
+        assert theirs not in rig.get(path, "bob").text
+        assert "their-name" not in rig.get(path, "bob").text
+    assert [job["id"] for job in rig.get("jobs", "bob").json()["items"]] == [mine]
+    assert rig.get("jobs?tenant=a", "bob").status_code == 403
+    assert rig.get("queue?tenant=a", "bob").status_code == 403
+    both = {job["id"] for job in rig.get("jobs", "root").json()["items"]}
+    assert both == {mine, theirs}
+
+
+def test_position_counts_everybody(rig: Rig) -> None:
+    rig.submit("ann")
+    rig.submit("bob")
+    page = rig.get("queue", "bob").json()
+    assert [job["position"] for job in page["items"]] == [2]
+    assert page["counts"]["pending"] == 1
+
+
+def test_cards_show_that_they_are_taken_but_not_by_whom(rig: Rig) -> None:
+    job = rig.submit("ann", name="their-name")
+    rig.scheduler.move(job["id"], "running")
+    seen = {user: rig.get("nodes", user).json()["items"][0]["cards"][0] for user in ("ann", "bob", "root")}
+    assert all(card["state"] == "busy" for card in seen.values())
+    assert seen["bob"]["jobs"] == [{"id": None, "name": None, "user": None, "share": None}]
+    assert seen["ann"]["jobs"][0]["id"] == seen["root"]["jobs"][0]["id"] == job["id"]
+
+
+def test_processes_on_cards_are_for_administrators(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = {"power_w": 1.0, "processes": [{"pid": 1, "name": "their-program", "job": "x"}]}
+    cards = [replace(card, sample=sample) for card in rig.scheduler.cards()]
+    monkeypatch.setattr(rig.scheduler, "cards", lambda: cards)
+    assert "their-program" not in rig.get("nodes").text
+    assert rig.get("nodes").json()["items"][0]["cards"][0]["sample"] == {"power_w": 1.0}
+    assert "their-program" in rig.get("nodes", "root").text
+
+
+def test_what_if_counts_others_and_names_own(rig: Rig) -> None:
+    theirs, mine = rig.submit("ann")["id"], rig.submit("bob")["id"]
+    told = rig.post("whatif", "bob", json={"file": JOB_FILE}).json()
+    assert [one["job"] for one in told["delayed"]] == told["preempted"] == [mine]
+    assert told["others"] == 1
+    assert theirs not in str(told)
+
+
+def test_submitting_for_another_tenant(rig: Rig) -> None:
+    answer = rig.post("jobs", "bob", json={"file": JOB_FILE | {"tenant": "a"}})
+    assert answer.status_code == 403
+    assert error_of(answer)["field"] == "tenant"
+    job = rig.submit("root", tenant="a")
+    assert (job["tenant"], job["user"]) == ("a", "root")
+
+
+def test_resubmitting_for_somebody_else_stays_in_their_tenant(rig: Rig) -> None:
+    job = rig.submit("bob")
+    again = rig.post(f"jobs/{job['id']}/resubmit", "root").json()["jobs"][0]
+    assert (again["tenant"], again["user"]) == ("b", "root")
+
+
+def test_who_moves_to_another_tenant_leaves_the_jobs_behind(rig: Rig) -> None:
+    job = rig.submit("ann")
+    assert rig.call("PATCH", "users/ann", "root", json={"tenant": "b"}).status_code == 200
+    assert rig.get(f"jobs/{job['id']}").status_code == 404
+    assert rig.get("me").json()["tenant"] == "b"
+
+
+def _target(name: str) -> tuple[str, str]:
+    method, path, _ = ROUTES[name]
+    return method, re.sub(r"\{(rule|notice)\}", "1", re.sub(r"\{(job|[a-z]+:path|node|name|token|window)\}", "x", path))
+
+
+def _calls(dependant) -> set:
+    return {dependant.call} | {call for part in dependant.dependencies for call in _calls(part)}

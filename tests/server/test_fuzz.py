@@ -1,0 +1,143 @@
+"""The API against what its own description allows, and against what it does not: never a 500, never another shape.
+
+``GPUSQUAD_FUZZ_EXAMPLES`` sets how many requests each operation gets (default: a few).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.schemas import BaseSchema
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
+from gpusquad.model.cluster import grid
+from gpusquad.registry import create
+from gpusquad.server.app import OPENAPI, all_routes
+from gpusquad.server.clock import Clock
+from gpusquad.server.limits import Limits
+from gpusquad.server.services.scheduler import Scheduler, Setup
+from gpusquad.store.database import Database
+from tests.server.rig import Rig
+
+EXAMPLES = int(os.environ.get("GPUSQUAD_FUZZ_EXAMPLES", "5"))
+STREAMS = ("/events", "/stream")
+"""These go on without end."""
+OPERATIONS = sorted(
+    f"{method} {path.replace(':path', '')}"
+    for path, route in all_routes()
+    for method in route.methods or ()
+    if not path.endswith(STREAMS)
+)
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+AS = ("root", "ann", "vic")
+
+
+class IdleEngine:
+    """Says that it started everything, and runs nothing: the commands come out of thin air."""
+
+    def __init__(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+
+    def launch(self, launch: Launch) -> None:
+        self._report(EngineStarted(launch.job_id, launch.attempt, (1,)))
+
+    def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
+        self._report(EngineEnded(job_id, attempt, "stopped", cause))
+
+    def recover(self, attempts: Sequence[tuple[str, int]]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def real_scheduler(database: Database, clock: Clock) -> Scheduler:
+    """The one the service runs, but for its engine."""
+    setup = Setup(
+        database=database,
+        clock=clock,
+        cluster=grid("2x4"),
+        make_engine=IdleEngine,
+        predictor=create("predictor", "recent"),
+        read_secret=lambda tenant, name: "",
+        simulated=True,
+    )
+    scheduler = Scheduler(setup)
+    scheduler.start()
+    return scheduler
+
+
+@pytest.fixture(scope="module", params=["fake", "real"])
+def fuzzed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_store: Path
+) -> Iterator[Rig]:
+    """One for all requests: what earlier ones left behind is part of the game."""
+    home = tmp_path_factory.mktemp("fuzz")
+    shutil.copyfile(empty_store, home / "fuzz.db")
+    database = Database(home / "fuzz.db")
+    plenty = Limits(hosts=("testserver",), requests_per_s=1e9, requests_burst=10**9)
+    rig = Rig(home, database, plenty, make_scheduler=real_scheduler if request.param == "real" else None)
+    yield rig
+    if isinstance(rig.scheduler, Scheduler):
+        rig.scheduler.close()
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def api(fuzzed: Rig) -> BaseSchema:
+    return schemathesis.openapi.from_asgi(OPENAPI, fuzzed.app)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operation(name: str, mode: GenerationMode, api: BaseSchema, fuzzed: Rig) -> None:
+    method, path = name.split()
+    known = _what_is_there(fuzzed)
+
+    @given(case=api[path][method].as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+    def every_user(case: schemathesis.Case) -> None:
+        for user in AS:
+            headers = {"Authorization": f"Bearer {fuzzed.tokens[user]}", "Host": "localhost"}
+            case.call_and_validate(headers=headers, checks=CHECKS)
+            # Names out of thin air are rarely there; what is behind them wants to be fuzzed too.
+            if there := {part: value for part, value in known.items() if f"{{{part}}}" in path}:
+                case.path_parameters = {**case.path_parameters, **there}
+                case.call_and_validate(headers=headers, checks=CHECKS)
+
+    try:
+        every_user()
+    except Unsatisfiable:
+        assert mode is GenerationMode.NEGATIVE, "nothing fits the description"
+
+
+def _what_is_there(rig: Rig) -> dict[str, str]:
+    """A running or pending job of a member, and the machines."""
+    job = rig.submit("ann")["id"]
+    rig.logs.write(job, 0, 0, b"some output\n")
+    node = rig.get("nodes", "root").json()["items"][0]
+    return {"job": job, "node": node["id"], "card": node["cards"][0]["id"]}
