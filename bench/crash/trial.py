@@ -1,5 +1,7 @@
-"""One service, many lives: each ends by a kill -9 at a chosen point, and jobs keep coming. At the end the ledger that the
-tasks wrote is held against what the service says."""
+"""One service, many lives: each ends by a kill -9 at a chosen point, and jobs keep coming.
+
+At the end the ledger that the tasks wrote is held against what the service says.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpusquad.app.first_start import make_home
+from gpusquad.app.home import make_home
 from gpusquad.model.errors import Invalid
 
 LOG_FILE = "server.log"

@@ -9,13 +9,11 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import structlog
-import uvicorn
 
 from gpusquad.app.config import Config
-from gpusquad.app.first_start import ensure_admin_token, ensure_people, make_home, write_private
+from gpusquad.app.home import make_home, write_private
 from gpusquad.app.housekeeping import Housekeeping
 from gpusquad.app.machine import Machine
 from gpusquad.app.run_logs import RunLogs
@@ -26,6 +24,8 @@ from gpusquad.server.app import make_app
 from gpusquad.server.audit import AuditTrail
 from gpusquad.server.auth import Auth
 from gpusquad.server.clock import Clock
+from gpusquad.server.first_token import ensure_admin_token
+from gpusquad.server.http import HttpServer
 from gpusquad.server.limits import Limits
 from gpusquad.server.metrics import Meters, Snapshot, snapshot_of
 from gpusquad.server.notify.channels import AllowList
@@ -34,12 +34,15 @@ from gpusquad.server.notify.outbox import Outbox
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.server.secrets import SecretStore
 from gpusquad.server.services.scheduler import Scheduler, Setup
+from gpusquad.server.services.turn import Told
 from gpusquad.server.wiring import Services
 from gpusquad.store import events, jobs
 from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
 SERVER_FILE = "server.json"
+NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
+"""Events that bring no run to look after and end none."""
 _log = structlog.get_logger("gpusquad")
 
 
@@ -92,11 +95,9 @@ class Service:
         services = self._services()
         listening = _listen(server.host, server.port)
         port = listening.getsockname()[1]
-        ensure_admin_token(self.home, self.database, self.clock.now_us())
         self.start()
         write_private(self.home / SERVER_FILE, json.dumps({"url": f"http://{server.host}:{port}", "pid": os.getpid()}))
         app = make_app(services)
-        uvicorn_config = uvicorn.Config(app, log_config=None, server_header=False, timeout_graceful_shutdown=5)
         cards = len(self.machine.inventory["node"]["cards"])
         _log.info("ready", url=f"http://{server.host}:{port}", cards=cards, simulated=self.machine.simulated)
         if ready_fd is not None:
@@ -104,9 +105,8 @@ class Service:
             os.close(ready_fd)
         self.scheduler.on_broken(lambda: os.kill(os.getpid(), signal.SIGTERM))
         try:
-            uvicorn.Server(uvicorn_config).run(sockets=[listening])
+            HttpServer(app, services, server.host, port).run(sockets=[listening])
         finally:
-            services.broadcast.close()
             self.close()
 
     def metrics_snapshot(self) -> Snapshot:
@@ -126,7 +126,7 @@ class Service:
         except StoreInUse as error:
             raise Invalid("store", str(error), "stop the other service, or give this one another home") from None
         database.migrate()
-        ensure_people(database)
+        ensure_admin_token(self.home, database, self.clock.now_us)
         with database.read() as connection:
             for event in events.after(connection, events.last_id(connection) - 1, 1):
                 self.clock.not_before(event.at_us)
@@ -149,8 +149,10 @@ class Service:
             audit=AuditTrail(self.database, self.clock.now_us), limits=limits, clock=self.clock,
         )  # fmt: skip
 
-    def _tell_agent(self, told: Sequence[Any]) -> None:
-        """Which runs to look after."""
+    def _tell_agent(self, told: Sequence[tuple[int, Told]]) -> None:
+        """Which runs to look after, whenever a job came onto its cards or left them."""
+        if told and all(one.kind in NOT_ON_CARDS for _, one in told):
+            return
         self.machine.agent.tell_runs([
             {"job": job_id, "attempt": attempt, "folder": str(self.home / "runs" / job_id / str(attempt)),
              "cards": cards, "pids": []}

@@ -1,0 +1,197 @@
+"""What people do with one machine, from the outside: the real service, real processes, simulated cards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.running import PATIENCE_S, RunningService
+from gpusquad.client.errors import ApiError
+
+pytestmark = pytest.mark.slow
+HANGS = "[hang]\nsilent_s = 2\nstop_after_s = 1\n[cluster]\nsample_every_s = 0.2\n"
+
+
+def test_a_job_is_submitted_runs_and_leaves_its_log(service: RunningService) -> None:
+    job_id = service.submit(name="hello", gpus=2, command="echo hello; echo cards=$GPUSQUAD_CARDS")
+    job = service.wait(job_id)
+    assert job["state"] == "succeeded"
+    cards = job["placement"][0]["cards"]
+    assert len(cards) == 2
+    assert service.text(job_id) == f"hello\ncards={','.join(cards)}\n"
+    assert service.kinds(job_id) == ["pending", "starting", "running", "succeeded"]
+
+
+def test_a_gang_of_four_starts_together_and_ends_with_the_first_that_fails(service: RunningService) -> None:
+    """One of four dies: the gang ends, and says which one and why."""
+    command = """
+echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT"
+if [ "$RANK" = 2 ]; then
+  while [ $(cat "$GPUSQUAD_CHECKPOINT_DIR"/here.* 2>/dev/null | wc -l) -lt 3 ]; do sleep 0.05; done
+  exit 7
+fi
+echo here > "$GPUSQUAD_CHECKPOINT_DIR/here.$RANK"
+sleep 600
+"""
+    job_id = service.submit(name="gang", count=4, command=command)
+    job = service.wait(job_id)
+    assert (job["state"], job["result"]["task"], job["result"]["exit_code"]) == ("failed", 2, 7)
+    assert "2" in job["cause"]
+    assert len({task["cards"][0] for task in job["placement"]}) == 4
+    ports = {service.text(job_id, rank).split(":")[-1] for rank in range(4)}
+    assert len(ports) == 1
+    assert [service.text(job_id, rank).split()[1] for rank in range(4)] == ["0", "1", "2", "3"]
+
+
+def test_a_gang_with_a_command_that_is_not_there_starts_nobody(service: RunningService) -> None:
+    roles = [
+        {"name": "good", "gpus": 1, "command": "touch ran"},
+        {"name": "bad", "gpus": 1, "command": ["/no/such/program"]},
+    ]
+    job_id = service.client.jobs.submit({"roles": roles, "workdir": str(service.home)})["jobs"][0]["id"]
+    job = service.wait(job_id)
+    assert job["state"] == "failed"
+    assert "/no/such/program" in job["cause"]
+    assert not (service.home / "ran").exists()
+
+
+def test_a_sweep_of_twenty_runs_to_its_end(service: RunningService) -> None:
+    answer = service.client.jobs.submit({
+        "name": "lr${lr}-s${seed}", "gpus": 1, "sweep": {"lr": [0.1, 0.2, 0.3, 0.4], "seed": [1, 2, 3, 4, 5]},
+        "command": "echo ${lr} ${seed} ${sweep.index}", "workdir": str(service.home),
+    })  # fmt: skip
+    ids = [job["id"] for job in answer["jobs"]]
+    assert len(set(ids)) == 20
+    assert {service.wait(job_id)["state"] for job_id in ids} == {"succeeded"}
+    assert service.text(ids[-1]) == "0.4 5 19\n"
+    usage = service.client.cluster.usage("tenant")
+    assert usage[0]["jobs"] == 20
+
+
+def test_a_hung_job_is_warned_of_and_stopped_by_rule(make_service) -> None:
+    service = make_service(config=HANGS)
+    service.client.people.set_tenant("default", {"on_hang": "stop"})
+    job_id = service.submit(name="hangs", command="echo working; sleep 600")
+    job = service.wait(job_id)
+    assert job["state"] == "failed"
+    assert "silent" in job["cause"]
+    story = service.kinds(job_id)
+    assert story.index("hung") < story.index("stopping") < story.index("failed")
+
+
+def test_a_preempted_job_goes_on_from_its_checkpoint(service: RunningService, repository: Path) -> None:
+    service.client.policy.set({"preemption": {"by": "priority", "min_run_s": 0}})
+    low = service.client.jobs.submit({
+        "name": "low", "gpus": 8, "priority": "low", "estimate": 60, "checkpoint": {"every": 1, "grace": 20},
+        "command": [sys.executable, str(repository / "examples" / "checkpoint.py")], "workdir": str(service.home),
+    })["jobs"][0]["id"]  # fmt: skip
+    wrote = ""
+    for event in service.client.logs.stream(low, task=0):
+        wrote += getattr(event, "text", "")
+        if wrote.count("\n") >= 3:
+            break
+    high = service.submit(name="high", gpus=8, priority="high", estimate=5, command="echo now")
+    assert service.wait(high)["state"] == "succeeded"
+    job = service.wait(low)
+    assert (job["state"], job["attempt"], job["preemptions"]) == ("succeeded", 1, 1)
+    assert "preempting" in service.kinds(low)
+    first, second = service.text(low, attempt=0), service.text(low, attempt=1)
+    assert "step 1" in first
+    assert "step 1 " not in second.replace("step 1\n", "step 1 \n") or "resum" in second.lower()
+
+
+def test_jobs_go_on_while_the_service_is_killed_and_are_found_again(make_service) -> None:
+    service = make_service()
+    running = service.submit(name="runs", command="echo before; while [ ! -e go ]; do sleep 0.05; done; echo after")
+    waits = service.submit(name="waits", gpus=8, command="echo then")
+    service.wait(running, "running")
+    service.kill()
+    (service.home / "go").touch()
+    service.start().checked()
+    assert service.wait(running)["state"] == "succeeded"
+    assert service.text(running) == "before\nafter\n"
+    assert service.wait(waits)["state"] == "succeeded"
+    assert [service.client.jobs.get(job)["attempt"] for job in (running, waits)] == [0, 0]
+
+
+def test_a_killed_task_ends_its_gang_and_a_killed_agent_comes_back(service: RunningService) -> None:
+    job_id = service.submit(command="echo $$; sleep 600", count=2)
+    service.wait(job_id, "running")
+    pid = 0
+    for event in service.client.logs.stream(job_id, task=0):
+        pid = int(getattr(event, "text", "0"))
+        break
+    os.kill(pid, signal.SIGKILL)
+    job = service.wait(job_id)
+    assert (job["state"], job["result"]["signal"]) == ("failed", int(signal.SIGKILL))
+    assert service.process is not None
+    agent = subprocess.run(["pgrep", "-P", str(service.process.pid), "-f", "gpusquad.agent"], capture_output=True,
+                           text=True, check=True).stdout.split()  # fmt: skip
+    os.kill(int(agent[0]), signal.SIGKILL)
+    assert service.wait(service.submit(command="true"))["state"] == "succeeded"
+
+
+def test_a_broken_card_is_cordoned_and_its_job_runs_elsewhere(make_service) -> None:
+    service = make_service(config="[cluster]\nsample_every_s = 0.2\n")
+    job_id = service.submit(name="moves", command="while [ ! -e go ]; do sleep 0.05; done")
+    card = service.wait(job_id, "running")["placement"][0]["cards"][0]
+    (service.home / "sim-faults.json").write_text(json.dumps({card: "Xid 79, fallen off the bus"}))
+    while "requeued" not in service.kinds(job_id):
+        service.wait(job_id, "lost", "pending", "starting", "running")
+    (service.home / "go").touch()
+    job = service.wait(job_id)
+    assert (job["state"], job["attempt"]) == ("succeeded", 1)
+    assert job["placement"][0]["cards"] != [card]
+    states = {c["id"]: c["state"] for node in service.client.cluster.nodes() for c in node["cards"]}
+    assert states[card] == "cordoned"
+
+
+def test_what_can_never_fit_is_refused_naming_the_limit(service: RunningService) -> None:
+    with pytest.raises(ApiError) as refused:
+        service.submit(gpus=9, command="true")
+    assert refused.value.code == "never_fits"
+    assert "8" in refused.value.message
+
+
+def test_a_job_that_writes_without_end_leaves_the_newest_of_its_log(make_service) -> None:
+    service = make_service(config="[logs]\ntask_bytes = 1000000\n")
+    job_id = service.submit(command=[sys.executable, "-c", "for i in range(1_000_000): print(f'line {i:09}')"])
+    assert service.wait(job_id)["state"] == "succeeded"
+    kept = sum(path.stat().st_size for path in (service.home / "runs" / job_id / "0" / "logs").iterdir())
+    assert kept < 3_000_000
+    tail = service.client.logs.read(job_id, task=0, tail=1)
+    assert tail.text == "line 000999999\n"
+
+
+def test_secrets_reach_the_task_and_nothing_else(service: RunningService) -> None:
+    service.client.secrets.set("KEY", "hunter2-hunter2")
+    job_id = service.submit(name="secretive", secrets=["KEY"], command='[ "$KEY" = hunter2-hunter2 ] && echo yes')
+    assert service.wait(job_id)["state"] == "succeeded"
+    assert service.text(job_id) == "yes\n"
+    found = subprocess.run(["grep", "-rl", "hunter2", str(service.home)], capture_output=True, text=True, check=False)
+    assert [Path(line).parent.parent.name for line in found.stdout.split()] == ["secrets"]
+
+
+def test_the_command_line_tells_the_same_story(service: RunningService) -> None:
+    def gpusquad(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "gpusquad", *words], capture_output=True, text=True,
+                              timeout=PATIENCE_S, cwd=service.home, check=False,
+                              env=os.environ | {"GPUSQUAD_HOME": str(service.home)})  # fmt: skip
+
+    done = gpusquad("submit", "--gpus", "2", "--name", "vgg", "--wait", "--", "sh", "-c", "echo trained")
+    assert done.returncode == 0, done.stderr
+    assert gpusquad("submit", "--gpus", "1", "--wait", "--", "false").returncode == 1
+    assert gpusquad("submit", "--gpus", "99", "--", "true").returncode == 6
+    (job,) = json.loads(gpusquad("history", "--state", "succeeded", "--json").stdout)["items"]
+    assert gpusquad("logs", job["id"]).stdout == "trained\n"
+    for words in (["queue"], ["top", "--once"], ["nodes"], ["usage"], ["policy", "show"], ["status"],
+                  ["story", job["id"]], ["history"]):  # fmt: skip
+        shown = gpusquad(*words)
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(gpusquad(*words, "--json").stdout)
