@@ -1,0 +1,1 @@
+"""Engines carry decisions out and report what happened."""

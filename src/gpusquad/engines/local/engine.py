@@ -1,0 +1,102 @@
+"""The local engine: gangs as processes of this machine that outlive the service."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from gpusquad.core.ports import EngineEnded, Launch, Report
+from gpusquad.engines.local import claim, orders, processes, strays
+from gpusquad.engines.local.loop import Act, Loop
+from gpusquad.engines.local.names import Key, all_keys, checked, run_folder
+from gpusquad.engines.local.orders import LogLimits, Surroundings
+from gpusquad.engines.local.overseer import Overseer
+from gpusquad.engines.local.reporter import Reporter
+from gpusquad.engines.local.stop_file import Stop
+from gpusquad.engines.local.strays import Chaser
+from gpusquad.model.errors import Invalid
+
+__all__ = ["LocalEngine", "LogLimits"]
+
+_log = logging.getLogger(__name__)
+_LONGEST_GRACE_S = 7 * 24 * 3600.0
+
+
+class LocalEngine:
+    """Implements `core.ports.Engine`. Four threads in all, however many gangs there are."""
+
+    def __init__(
+        self,
+        home: Path,
+        on_report: Callable[[Report], None],
+        log_limits: LogLimits = LogLimits(),  # noqa: B008, it is frozen
+        *,
+        uuid_of: Callable[[str], str] = str,
+        start_at_once: int | None = None,
+    ) -> None:
+        """``uuid_of``: what the driver calls a card. ``start_at_once``: how many gangs may be starting at one time."""
+        self._home = Path(os.path.abspath(home))
+        self._loop = Loop("gpusquad-engine")
+        self._reporter = Reporter(on_report)
+        self._chaser = Chaser()
+        around = Surroundings(self._home, log_limits, dict(os.environ), uuid_of)
+        at_once = start_at_once or max(4, 2 * (os.cpu_count() or 1))
+        self._overseer = Overseer(self._loop, around, self._reporter, self._chaser, at_once)
+        for thread in (self._reporter, self._chaser, self._loop):
+            thread.start()
+
+    def launch(self, launch: Launch) -> None:
+        """Start all tasks of an attempt, or none. Invalid: its id cannot be used."""
+        checked(launch.job_id, launch.attempt)
+        orders.check(launch)
+        self._call(partial(self._overseer.launch, launch))
+
+    def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
+        """Ask the tasks to end, and make them after the grace time."""
+        key = checked(job_id, attempt)
+        self._call(partial(self._overseer.stop, key, Stop(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
+
+    def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
+        """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""
+        for job_id, attempt in attempts:
+            try:
+                self._call(partial(self._overseer.recover, checked(job_id, attempt)))
+            except Invalid as problem:
+                self._reporter.send(EngineEnded(job_id, attempt, "lost", str(problem), never_started=True))
+        threading.Thread(target=self._find_orphans, name="gpusquad-orphans", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching. Tasks run on."""
+        self._loop.close()
+        self._chaser.close()
+        self._reporter.close()
+        self._overseer.close()
+
+    def _call(self, act: Act) -> None:
+        if not self._loop.call(act):
+            raise RuntimeError("the engine has been closed")
+
+    def _find_orphans(self) -> None:
+        """In a thread of its own, as there may be very many old run folders."""
+        try:
+            with_strays = strays.marked_keys(partial(run_folder, self._home))
+            open_folders = {key for key in all_keys(self._home) if _may_run(self._home, key)}
+            for key in with_strays | open_folders:
+                self._loop.call(partial(self._overseer.orphan, key, key in with_strays))
+        except Exception:
+            _log.exception("the run folders could not be searched for forgotten gangs")
+
+
+def _may_run(home: Path, key: Key) -> bool:
+    """Nobody has claimed it yet, or a keeper that lives."""
+    owner = claim.read(run_folder(home, key))
+    if owner is None:
+        return True
+    pidfd = processes.hold(owner.keeper) if owner.keeper is not None else None
+    if pidfd is not None:
+        os.close(pidfd)
+    return pidfd is not None

@@ -1,0 +1,48 @@
+"""The folders of a launch: ours alone, or with a way through them for the user its tasks run as."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from gpusquad.core.ports import Launch
+from gpusquad.engines.local.names import checkpoint_path, run_folder
+from gpusquad.engines.local.run_folder import make_private
+
+_FOR_OTHERS = 0o077
+_PASS_THROUGH = 0o011
+
+
+def make(launch: Launch, home: Path) -> None:
+    """The run folder, and the folders that the tasks write to."""
+    folder = run_folder(home, (launch.job_id, launch.attempt))
+    checkpoints = str(checkpoint_path(home, launch.job_id))
+    folder.make()
+    make_private(checkpoints)
+    if launch.run_as is not None:
+        _close_rest(home)
+        _open_way(home, Path(folder.path))
+        _open_way(home, Path(checkpoints).parent)
+        for given in (folder.progress, checkpoints):
+            os.chown(given, *launch.run_as, follow_symlinks=False)
+
+
+def _open_way(home: Path, folder: Path) -> None:
+    """The tasks' user can pass, not look."""
+    for part in (folder, *folder.parents):
+        mode = stat.S_IMODE(part.stat().st_mode)
+        if mode & _FOR_OTHERS != _PASS_THROUGH:
+            part.chmod(mode & ~_FOR_OTHERS | _PASS_THROUGH)
+        if part == home:
+            return
+
+
+def _close_rest(home: Path) -> None:
+    """Where others can pass, they could open what they know the name of: the database, for example."""
+    for entry in os.scandir(home):
+        if entry.name in ("runs", "checkpoints") or entry.is_symlink():
+            continue
+        mode = stat.S_IMODE(entry.stat().st_mode)
+        if mode & _FOR_OTHERS:
+            os.chmod(entry.path, mode & ~_FOR_OTHERS)

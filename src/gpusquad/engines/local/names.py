@@ -1,0 +1,62 @@
+"""Names from outside, checked before they become parts of a path."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpusquad.engines.local.run_folder import RunFolder
+from gpusquad.model.errors import Invalid
+
+Key = tuple[str, int]
+"""A job and its attempt."""
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_MOST = 10**9
+
+
+def checked(job_id: str, attempt: int) -> Key:
+    """Both fit to be the name of a folder, whatever they are; Invalid otherwise."""
+    if not isinstance(job_id, str) or _JOB_ID.fullmatch(job_id) is None:
+        raise Invalid("job", f"{str(job_id)[:100]!r} cannot be an id", "letters, digits, dot, dash and underscore")
+    return job_id, checked_number("attempt", attempt)
+
+
+def checked_number(field: str, number: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < _MOST:
+        raise Invalid(field, f"{str(number)[:100]!r} is not a count from 0")
+    return number
+
+
+def run_path(home: Path, job_id: str, attempt: int) -> Path:
+    """``runs/JOB/ATTEMPT``."""
+    checked(job_id, attempt)
+    return home / "runs" / job_id / str(attempt)
+
+
+def checkpoint_path(home: Path, job_id: str) -> Path:
+    """``checkpoints/JOB``: outlives attempts."""
+    checked(job_id, 0)
+    return home / "checkpoints" / job_id
+
+
+def run_folder(home: Path, key: Key) -> RunFolder:
+    return RunFolder(str(run_path(home, *key)))
+
+
+def all_keys(home: Path) -> list[Key]:
+    """Every run folder there is. What does not look like one of ours is left alone."""
+    return [
+        (job.name, int(attempt.name))
+        for job in _folders(home / "runs")
+        if _JOB_ID.fullmatch(job.name)
+        for attempt in _folders(job)
+        if attempt.name.isascii() and attempt.name.isdecimal() and str(int(attempt.name)) == attempt.name
+    ]
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return [child for child in path.iterdir() if child.is_dir() and not child.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

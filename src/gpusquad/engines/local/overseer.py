@@ -1,0 +1,258 @@
+"""Watches attempts from their launch, or their adoption, to their end. All of it happens in the engine's loop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+from functools import partial
+
+from gpusquad.core.ports import Launch
+from gpusquad.engines.local import adoption, processes, spawn, status, stop_file
+from gpusquad.engines.local.adoption import Abandoned, Alive, Finding, Over, Unclaimed
+from gpusquad.engines.local.attempts import NONE, Attempt
+from gpusquad.engines.local.free_ports import FreePorts
+from gpusquad.engines.local.keeper.order import STARTED, TROUBLE
+from gpusquad.engines.local.loop import Loop
+from gpusquad.engines.local.names import Key, run_folder
+from gpusquad.engines.local.orders import Surroundings
+from gpusquad.engines.local.reporter import Reporter
+from gpusquad.engines.local.starter import Starter
+from gpusquad.engines.local.stop_file import Stop
+from gpusquad.engines.local.strays import Chase, Chaser
+
+_log = logging.getLogger(__name__)
+_START_LOOK_S = 0.05
+_AGAIN_S = 1.0
+_STUCK_S = 30.0
+"""After the grace time, until a keeper that does not end is killed."""
+_ORPHAN_GRACE_S = 10.0
+
+
+class Overseer:
+    """At most one `Attempt` a key; an attempt that has ended is known by its run folder only."""
+
+    def __init__(
+        self, loop: Loop, around: Surroundings, reporter: Reporter, chaser: Chaser, start_at_once: int
+    ) -> None:
+        self._loop = loop
+        self._home = around.home
+        self._reporter = reporter
+        self._chaser = chaser
+        self._ports = FreePorts()
+        self._starter = Starter(loop, around, self._ports, start_at_once, self._begun, self._not_begun)
+        self._attempts: dict[Key, Attempt] = {}
+
+    def launch(self, launch: Launch) -> None:
+        """What was launched before, by whomever, is looked up instead."""
+        key = (launch.job_id, launch.attempt)
+        if not self._is_known(key):
+            self._settle(self._new(key, launch))
+
+    def stop(self, key: Key, stop: Stop) -> None:
+        if not self._is_known(key):
+            self._settle(self._new(key), "nothing is known of this attempt")
+        attempt = self._attempts.get(key)
+        if attempt is not None:
+            self._stop(attempt, stop)
+
+    def recover(self, key: Key) -> None:
+        """An attempt that the store believes under way."""
+        if not self._is_known(key):
+            self._settle(self._new(key), "the service ended before the gang was started")
+
+    def orphan(self, key: Key, has_strays: bool) -> None:
+        """A run folder that the store did not name: nothing may start or run there."""
+        if key in self._attempts:
+            return
+        attempt = self._new(key)
+        attempt.is_orphan = True
+        grace_s = (status.read(attempt.folder) or {}).get("grace_s", _ORPHAN_GRACE_S)
+        attempt.stop = Stop("the service does not know this attempt", grace_s)
+        found = adoption.examine(attempt.folder)
+        if has_strays and isinstance(found, Over):
+            found = Abandoned({"end": found.end})
+        self._follow(attempt, found, attempt.stop.cause)
+
+    def close(self) -> None:
+        """Once the loop has ended. Keepers run on."""
+        while self._attempts:
+            _, attempt = self._attempts.popitem()
+            for handle in (attempt.pidfd, attempt.feed, attempt.ready):
+                if handle != NONE:
+                    os.close(handle)
+
+    # -- what is found
+
+    def _is_known(self, key: Key) -> bool:
+        """Then its end will be reported, now that somebody asks."""
+        attempt = self._attempts.get(key)
+        if attempt is not None and attempt.is_orphan:
+            attempt.is_orphan = False
+            self._look_for_start(attempt)
+        return attempt is not None
+
+    def _new(self, key: Key, launch: Launch | None = None) -> Attempt:
+        attempt = self._attempts[key] = Attempt(key, run_folder(self._home, key), launch)
+        return attempt
+
+    def _settle(self, attempt: Attempt, unclaimed: str = "") -> None:
+        """Look, and go on from there. ``unclaimed``: what to say if no keeper has begun it."""
+        try:
+            self._follow(attempt, adoption.examine(attempt.folder), unclaimed)
+        except OSError:
+            _log.exception("what became of attempt %s cannot be seen yet", attempt.key)
+            self._loop.later(_AGAIN_S, partial(self._settle, attempt, unclaimed))
+
+    def _follow(self, attempt: Attempt, found: Finding, unclaimed: str) -> None:
+        match found:
+            case Over(end):
+                self._finish(attempt, end)
+            case Alive(pidfd):
+                self._adopt(attempt, pidfd)
+            case Abandoned(known):
+                self._chaser.chase(Chase(attempt.key, attempt.folder, known, partial(self._on_clear, attempt, known)))
+            case Unclaimed() if attempt.launch is not None and attempt.stop is None:
+                self._starter.add(attempt)
+            case Unclaimed():
+                self._close_unclaimed(attempt, "lost", unclaimed)
+
+    def _adopt(self, attempt: Attempt, pidfd: int) -> None:
+        """A keeper that was begun by another service, or by this one before it was restarted."""
+        attempt.pidfd, attempt.launch = pidfd, None
+        self._loop.on_readable(pidfd, partial(self._gone, attempt))
+        attempt.ports = list(self._status(attempt).get("ports", ()))
+        self._ports.keep(attempt.ports)
+        self._look_for_start(attempt)
+        if attempt.stop is not None:
+            self._stop(attempt, attempt.stop)
+
+    def _close_unclaimed(self, attempt: Attempt, how: str, cause: str) -> None:
+        """No keeper can begin it from now on."""
+        if attempt.stop is not None and not attempt.is_orphan:
+            how, cause = "stopped", attempt.stop.cause
+        end = adoption.never_started(how, cause)
+        try:
+            found = adoption.close_unclaimed(attempt.folder, end)
+        except OSError as error:
+            _log.warning("attempt %s cannot be closed: %s", attempt.key, error)
+            # Without room for a claim no keeper can take it either, and none of ours is under way.
+            found = Over(end)
+        self._follow(attempt, found, cause)
+
+    # -- beginnings
+
+    def _begun(self, attempt: Attempt) -> None:
+        self._loop.on_readable(attempt.ready, partial(self._hear, attempt))
+        self._loop.on_readable(attempt.pidfd, partial(self._gone, attempt))
+
+    def _not_begun(self, attempt: Attempt, cause: str) -> None:
+        self._close_unclaimed(attempt, "lost", cause)
+
+    def _hear(self, attempt: Attempt) -> None:
+        """The keeper says that every task runs, or that none can, or has nothing more to say."""
+        try:
+            said = os.read(attempt.ready, 4096)
+        except BlockingIOError:  # dead, and its children are about to follow
+            said = b""
+        self._loop.forget(attempt.ready)
+        os.close(attempt.ready)
+        attempt.ready = NONE
+        self._starter.has_started(attempt)
+        if said.startswith(TROUBLE):
+            attempt.trouble = said.removeprefix(TROUBLE).decode("utf-8", "replace")
+        elif said == STARTED:
+            self._look_for_start(attempt)
+
+    def _look_for_start(self, attempt: Attempt) -> None:
+        """Again and again for an adopted gang: the pipe that would tell was closed with the service that made it."""
+        if attempt.said_started or self._attempts.get(attempt.key) is not attempt or not attempt.is_begun:
+            return
+        known = self._status(attempt)
+        if not adoption.has_started(known):
+            self._loop.later(_START_LOOK_S, partial(self._look_for_start, attempt))
+        elif not attempt.is_orphan:
+            attempt.said_started = True
+            self._reporter.send(adoption.started(attempt.key, known))
+
+    def _status(self, attempt: Attempt) -> dict:
+        try:
+            return status.read(attempt.folder) or {}
+        except OSError:
+            return {}
+
+    # -- ends
+
+    def _stop(self, attempt: Attempt, stop: Stop) -> None:
+        attempt.stop = attempt.stop or stop
+        if attempt.is_begun:
+            self._tell_to_stop(attempt, stop)
+        elif attempt.launch is not None:  # else its end is on the way already
+            self._close_unclaimed(attempt, "stopped", stop.cause)
+
+    def _tell_to_stop(self, attempt: Attempt, stop: Stop) -> None:
+        """The first cause counts, the grace time of each."""
+        assert attempt.stop is not None
+        try:
+            before = stop_file.read(attempt.folder)
+            cause = attempt.stop.cause if before is None else before.cause
+            stop_file.ask(attempt.folder, Stop(cause, stop.grace_s))
+            number = signal.SIGTERM
+        except OSError as error:
+            _log.warning("attempt %s cannot be told to stop, so it is killed: %s", attempt.key, error)
+            number = signal.SIGKILL
+        processes.send(attempt.pidfd, number)
+        self._loop.later(stop.grace_s + _STUCK_S, partial(self._kill_stuck, attempt))
+
+    def _kill_stuck(self, attempt: Attempt) -> None:
+        """Its tasks die with it, and strays are looked for."""
+        if attempt.is_begun:
+            _log.error("the keeper of attempt %s does not end, so it is killed", attempt.key)
+            processes.send(attempt.pidfd, signal.SIGKILL)
+
+    def _gone(self, attempt: Attempt) -> None:
+        """The keeper has ended, one way or another."""
+        self._loop.forget(attempt.pidfd)
+        if attempt.ready != NONE:
+            self._hear(attempt)
+        self._starter.stop_feeding(attempt)
+        self._starter.has_started(attempt)
+        code = spawn.reap(attempt.pidfd)
+        os.close(attempt.pidfd)
+        attempt.pidfd = NONE
+        attempt.trouble = attempt.trouble or _how_it_ended(code)
+        self._settle(attempt, f"the keeper of the gang could not begin: {_complaint(attempt)}")
+
+    def _on_clear(self, attempt: Attempt, known: dict, note: str) -> None:
+        """Called by the chaser, from its own thread."""
+        self._loop.call(partial(self._cleared, attempt, known, note))
+
+    def _cleared(self, attempt: Attempt, known: dict, note: str) -> None:
+        """Nobody is left of an abandoned attempt."""
+        cause = f"the keeper of the gang died: {_complaint(attempt)}{note}"
+        end = adoption.end_of_abandoned(attempt.folder, known, cause)
+        if attempt.stop is not None and end["how"] == "lost":
+            end = {**end, "how": "stopped", "cause": attempt.stop.cause}
+        with contextlib.suppress(OSError):  # the same will be found out again
+            adoption.write_end(attempt.folder, known, end)
+        self._finish(attempt, end)
+
+    def _finish(self, attempt: Attempt, end: dict) -> None:
+        del self._attempts[attempt.key]
+        attempt.launch = None
+        self._ports.take_back(attempt.ports)
+        if not attempt.is_orphan:
+            self._reporter.send(adoption.ended(attempt.key, end))
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None:
+        return ""
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _complaint(attempt: Attempt) -> str:
+    """All that is known of why its keeper ended."""
+    parts = [part for part in (attempt.trouble, spawn.last_words(attempt.folder)) if part]
+    return "; ".join(parts) or "nobody saw how"

@@ -1,0 +1,111 @@
+"""Processes by an identity that outlives the reuse of process ids."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import lru_cache
+
+
+class Identity:
+    """One process: its id, when it started in clock ticks after boot, and which boot that was."""
+
+    __slots__ = ("boot_id", "pid", "start_ticks")
+
+    def __init__(self, pid: int, start_ticks: int, boot_id: str) -> None:
+        self.pid = pid
+        self.start_ticks = start_ticks
+        self.boot_id = boot_id
+
+
+class Stat:
+    """The part of /proc/PID/stat that matters here."""
+
+    __slots__ = ("is_over", "parent", "pid", "session", "start_ticks")
+
+    def __init__(self, pid: int, text: bytes) -> None:
+        # The name of the program comes second, in brackets, and may hold spaces and brackets itself.
+        fields = text[text.rindex(b")") + 2 :].split()
+        self.pid = pid
+        self.parent, self.session = int(fields[1]), int(fields[3])
+        self.start_ticks = int(fields[19])
+        # Dead, though its parent has not asked how it ended. Threads can go on after the first one has ended.
+        self.is_over = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+
+
+def identity(pid: int) -> Identity | None:
+    """Who has this process id now."""
+    found = stat(pid)
+    return None if found is None else Identity(pid, found.start_ticks, boot_id())
+
+
+def hold(who: Identity) -> int | None:
+    """A pidfd of exactly that process, or None if it is gone. The pidfd stays true whatever becomes of the number."""
+    if who.boot_id != boot_id():
+        return None
+    try:
+        pidfd = os.pidfd_open(who.pid)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return None
+    # Looked up after the pidfd was opened: if the number was reused before, the start time tells.
+    found = stat(who.pid)
+    if found is None or found.start_ticks != who.start_ticks or found.is_over:
+        os.close(pidfd)
+        return None
+    return pidfd
+
+
+def send(pidfd: int, number: int) -> bool:
+    """Signal a process that is held. False: it is gone already."""
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill(who: Identity, number: int) -> bool:
+    """Signal exactly that process. False: it is gone already. PermissionError: it is not ours."""
+    pidfd = hold(who)
+    if pidfd is None:
+        return False
+    try:
+        return send(pidfd, number)
+    finally:
+        os.close(pidfd)
+
+
+def stat(pid: int) -> Stat | None:
+    """None: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return Stat(pid, file.read())
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+
+
+def everyone() -> list[Stat]:
+    """Every process that can be seen."""
+    found = (stat(int(name)) for name in os.listdir("/proc") if name.isdecimal())
+    return [one for one in found if one is not None]
+
+
+def descendants(ancestor: int) -> list[Stat]:
+    """Children, their children and so on, dead ones that nobody has reaped included."""
+    children: dict[int, list[Stat]] = {}
+    for one in everyone():
+        children.setdefault(one.parent, []).append(one)
+    found: list[Stat] = []
+    parents = [ancestor]
+    while parents:
+        mine = children.pop(parents.pop(), [])
+        found += mine
+        parents += [one.pid for one in mine]
+    return found
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """Differs after every boot: process ids of another boot mean nothing."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()

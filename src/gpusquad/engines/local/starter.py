@@ -1,0 +1,112 @@
+"""Begins keepers, a few at a time, and tells them their orders."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from gpusquad.engines.local import folders, orders, spawn
+from gpusquad.engines.local.attempts import NONE, Attempt
+from gpusquad.engines.local.free_ports import FreePorts
+from gpusquad.engines.local.loop import Loop
+from gpusquad.engines.local.orders import Surroundings
+
+_log = logging.getLogger(__name__)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+"""The machine is short of something now, and may not be in a moment."""
+_TRIES = 30
+_PAUSE_S = 1.0
+_SLOT_S = 5.0
+"""A start that takes longer waits for something else than processors, and lets others go on."""
+
+
+class Starter:
+    """Part of the engine's loop."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        around: Surroundings,
+        ports: FreePorts,
+        at_once: int,
+        on_begun: Callable[[Attempt], None],
+        on_failed: Callable[[Attempt, str], None],
+    ) -> None:
+        self._loop = loop
+        self._around = around
+        self._ports = ports
+        self._free_slots = at_once
+        self._queue: deque[Attempt] = deque()
+        self._on_begun = on_begun
+        self._on_failed = on_failed
+
+    def add(self, attempt: Attempt) -> None:
+        """To be begun when its turn comes, unless it is told to stop before."""
+        self._queue.append(attempt)
+        self._fill()
+
+    def has_started(self, attempt: Attempt) -> None:
+        """Or has ended, or is taking too long: another may begin. Nothing happens if that was known."""
+        if attempt.holds_slot:
+            attempt.holds_slot = False
+            self._free_slots += 1
+            self._fill()
+
+    def stop_feeding(self, attempt: Attempt) -> None:
+        """It has its order, or is dead."""
+        if attempt.feed != NONE:
+            self._loop.forget(attempt.feed)
+            os.close(attempt.feed)
+        attempt.feed, attempt.order = NONE, b""
+
+    def _fill(self) -> None:
+        while self._queue and self._free_slots > 0:
+            attempt = self._queue.popleft()
+            if attempt.stop is None:
+                self._begin(attempt)
+
+    def _begin(self, attempt: Attempt) -> None:
+        try:
+            keeper = self._prepare_and_spawn(attempt)
+        except OSError as error:
+            self._retry_or_fail(attempt, error)
+            return
+        attempt.launch = None
+        attempt.pidfd, attempt.feed, attempt.ready = keeper.pidfd, keeper.feed, keeper.ready
+        attempt.holds_slot = True
+        self._free_slots -= 1
+        self._loop.later(_SLOT_S, partial(self.has_started, attempt))
+        self._loop.on_writable(attempt.feed, partial(self._feed, attempt))
+        self._on_begun(attempt)
+
+    def _prepare_and_spawn(self, attempt: Attempt) -> spawn.Spawned:
+        assert attempt.launch is not None
+        folders.make(attempt.launch, self._around.home)
+        if not attempt.ports:
+            attempt.ports = self._ports.give(1 + len(attempt.launch.tasks))
+        attempt.order = orders.encode(attempt.launch, attempt.ports, self._around)
+        return spawn.spawn(attempt.folder)
+
+    def _retry_or_fail(self, attempt: Attempt, error: OSError) -> None:
+        attempt.tries += 1
+        if error.errno in _PASSING and attempt.tries < _TRIES:
+            _log.warning("attempt %s cannot begin yet: %s", attempt.key, error)
+            self._loop.later(_PAUSE_S, partial(self.add, attempt))
+        else:
+            self._on_failed(attempt, f"the gang could not be started here: {error}")
+
+    def _feed(self, attempt: Attempt) -> None:
+        try:
+            done_bytes = os.write(attempt.feed, attempt.order)
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self.stop_feeding(attempt)
+            return
+        attempt.order = attempt.order[done_bytes:]
+        if not attempt.order:
+            self.stop_feeding(attempt)

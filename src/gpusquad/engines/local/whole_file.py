@@ -1,0 +1,50 @@
+"""Small files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+def place(path: str, data: bytes) -> bool:
+    """Make the file with this content. False: there is one already, and it stays as it is.
+
+    A hard link decides who was first, and the content is complete before the name exists: neither a crash nor a full
+    disk leaves half a file behind under that name.
+    """
+    draft = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        write_new(draft, data)
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+    return True
+
+
+def write_new(path: str, data: bytes) -> None:
+    """Make the file; an error if there is one."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(handle, data, 0)
+    finally:
+        os.close(handle)
+
+
+def write_all(handle: int, data: bytes, offset: int) -> None:
+    """All bytes, at that place."""
+    view = memoryview(data)
+    while view:
+        done = os.pwrite(handle, view, offset)
+        view, offset = view[done:], offset + done
+
+
+def read(path: str) -> bytes | None:
+    """None: there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -1,0 +1,170 @@
+"""Control groups of both versions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpusquad.engines.local import cgroup_places, cgroups
+from gpusquad.engines.local.cgroup_places import Place, find_places
+from gpusquad.engines.local.cgroups import Groups, Limits
+from tests.engines.harness import PATIENCE_S
+
+
+def made_up(tmp_path: Path, mounts: list[str], own: str) -> list[Place]:
+    """Places found in a made-up /proc."""
+    lines = [f"30 20 0:30 {line}" for line in mounts]
+    (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
+    (tmp_path / "cgroup").write_text(own)
+    return find_places(str(tmp_path / "mountinfo"), str(tmp_path / "cgroup"))
+
+
+def v2_group(path: Path, controllers: str = "cpuset cpu io memory pids", passed: str = "") -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "cgroup.controllers").write_text(controllers)
+    (path / "cgroup.subtree_control").write_text(passed)
+
+
+def shown(places: list[Place]) -> list[tuple[str, int, tuple[str, ...]]]:
+    return [(place.base, place.version, place.controllers) for place in places]
+
+
+def test_version_1_below_our_own_groups(tmp_path: Path) -> None:
+    for name in ("cpu,cpuacct/service", "memory"):
+        (tmp_path / name).mkdir(parents=True)
+    mounts = [
+        f"/ {tmp_path}/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct",
+        f"/ {tmp_path}/memory rw shared:9 - cgroup cgroup rw,memory",
+        f"/ {tmp_path}/pids rw - cgroup cgroup rw,pids",
+        "/ /proc rw - proc proc rw",
+    ]
+    found = made_up(tmp_path, mounts, "5:cpu,cpuacct:/service\n4:memory:/\n3:pids:/x\n0::/\n")
+    assert shown(found) == [
+        (f"{tmp_path}/cpu,cpuacct/service/gpusquad", 1, ("cpu",)),
+        (f"{tmp_path}/memory/gpusquad", 1, ("memory",)),
+    ]
+
+
+def test_version_1_in_a_container(tmp_path: Path) -> None:
+    """The mount shows a part of the hierarchy; paths in /proc may be those of the host."""
+    (tmp_path / "memory").mkdir()
+    mounts = [f"/docker/abc {tmp_path}/memory ro - cgroup cgroup rw,memory"]
+    assert made_up(tmp_path, mounts, "4:memory:/docker/abc\n")[0].base == f"{tmp_path}/memory/gpusquad"
+    assert made_up(tmp_path, mounts, "4:memory:/elsewhere\n")[0].base == f"{tmp_path}/memory/gpusquad"
+
+
+def test_version_2_below_our_own_group(tmp_path: Path) -> None:
+    v2_group(tmp_path / "unified/service")
+    found = made_up(tmp_path, [f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw"], "0::/service\n")
+    assert shown(found) == [(f"{tmp_path}/unified/service/gpusquad", 2, ("cpu", "memory"))]
+
+
+def test_version_2_beside_the_service_where_its_group_cannot_pass_on(tmp_path: Path) -> None:
+    """As it is with processes in it."""
+    v2_group(tmp_path / "unified/slice", passed="cpu memory")
+    v2_group(tmp_path / "unified/slice/service")
+    (tmp_path / "unified/slice/service/cgroup.subtree_control").unlink()
+    found = made_up(tmp_path, [f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw"], "0::/slice/service\n")
+    assert shown(found) == [(f"{tmp_path}/unified/slice/gpusquad", 2, ("cpu", "memory"))]
+
+
+def test_version_2_without_our_controllers(tmp_path: Path) -> None:
+    v2_group(tmp_path / "unified", controllers="hugetlb")
+    assert made_up(tmp_path, [f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw"], "0::/\n") == []
+
+
+def test_version_2_never_above_the_mount(tmp_path: Path) -> None:
+    v2_group(tmp_path)
+    (tmp_path / "unified").mkdir()
+    assert made_up(tmp_path, [f"/ {tmp_path}/unified rw - cgroup2 cgroup2 rw"], "0::/\n") == []
+
+
+def test_version_2_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A made-up file system: the files are there as soon as the folder is."""
+    base = tmp_path / "gpusquad"
+    v2_group(base)
+    real_mkdir = os.mkdir
+
+    def mkdir(path, mode=0o777):
+        real_mkdir(path, mode)
+        for name in ("memory.max", "memory.swap.max", "cpu.max", "cgroup.procs"):
+            (Path(path) / name).touch()
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    monkeypatch.setattr(cgroups, "find_places", lambda: [Place(str(base), 2, ("cpu", "memory"))])
+    groups = cgroups.plan("job-0-", 2)
+    assert groups.make([Limits(1500, 2**30), Limits(0, 0)]) == ""
+    first, second = base / "job-0-0", base / "job-0-1"
+    assert (first / "memory.max").read_text() == str(2**30)
+    assert (first / "memory.swap.max").read_text() == "0"
+    assert (first / "cpu.max").read_text() == "150000 100000"
+    assert (second / "memory.max").read_text() == ""
+    (first / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
+    assert (groups.oom_kills(0), groups.oom_kills(1)) == (2, 0)
+    again = Groups.from_dict(groups.to_dict())
+    assert again.oom_kills(0) == 2
+
+
+def test_limits_that_cannot_be_set_are_noted_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "find_places", lambda: [Place("/proc/nowhere", 1, ("memory",))])
+    groups = cgroups.plan("job-0-", 1)
+    note = groups.make([Limits(500, 2**30)])
+    assert "cpu limit does not hold: not allowed here" in note
+    assert "memory limit does not hold: No such file or directory" in note
+    assert groups.pids() == set()
+    assert cgroups.plan("job-0-", 1).make([Limits(0, 0)]) == ""
+
+
+def test_a_group_of_somebody_else_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = tmp_path / "gpusquad"
+    (base / "job-0-1").mkdir(parents=True)
+    monkeypatch.setattr(cgroups, "find_places", lambda: [Place(str(base), 1, ("memory",))])
+    groups = cgroups.plan("job-0-", 2)
+    assert "File exists" in groups.make([Limits(0, 1), Limits(0, 1)])
+    assert groups.to_dict()["bases"] == []
+    assert sorted(os.listdir(base)) == ["job-0-1"]
+    (base / "job-0-0").mkdir()
+    assert cgroups.plan("job-0-", 2).to_dict()["prefix"] == f"job-0-{os.getpid()}-"
+
+
+@pytest.fixture(params=["/sys/fs/cgroup/unified", "/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"])
+def real_base(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder for groups in a real hierarchy, of whichever version it is."""
+    base = Path(request.param) / f"gpusquad-test-{uuid.uuid4().hex[:8]}"
+    if not (base.parent / "cgroup.procs").exists():
+        pytest.skip(f"{base.parent} is no control group")
+    try:
+        base.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control groups may be made in {base.parent}: {error.strerror}")
+    yield base
+    if base.exists():
+        base.rmdir()
+
+
+def test_everybody_in_a_real_group_is_killed(real_base: Path) -> None:
+    groups = Groups([str(real_base)], "job-0-", 1)
+    (real_base / "job-0-0").mkdir()
+    forks = "for i in 1 2 3; do setsid sleep 600 & done; sleep 600"
+    process = subprocess.Popen(["sh", "-c", forks], preexec_fn=lambda: groups.join(0))
+    assert process.pid in groups.pids()
+    while len(groups.pids()) < 5:
+        pass
+    assert groups.kill() == set()
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    while groups.pids():
+        groups.kill()
+    groups.remove()
+    assert not real_base.exists()
+
+
+def test_reading_and_writing_never_makes_files(tmp_path: Path) -> None:
+    assert cgroup_places.read(str(tmp_path), "nothing") == ""
+    with pytest.raises(FileNotFoundError):
+        cgroup_places.write(str(tmp_path), "nothing", "1")

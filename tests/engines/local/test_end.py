@@ -1,0 +1,212 @@
+"""How gangs end: first failure, stop with grace, nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engines.contract import FOREVER
+from tests.engines.harness import Bench, lines, saver
+from tests.engines.local.helpers import is_alive, keeper_pid, read_status
+
+
+def test_a_signal_is_named(bench: Bench) -> None:
+    bench.launch("job", FOREVER, "kill -SEGV $$")
+    end = bench.reports.ended("job")
+    assert end.how == "failed"
+    assert end.first is not None
+    assert (end.first.task, end.first.exit_code, end.first.signal) == (1, None, signal.SIGSEGV)
+    assert end.cause == "task 1 (worker 1) was killed by SIGSEGV"
+
+
+def test_the_first_failure_counts(bench: Bench) -> None:
+    """The others fail as well, because of it."""
+    news = bench.news()
+    os.mkfifo(bench.folder / "gate")
+    bench.launch("job", saver(news, exit_code=9), f"read line < {bench.folder}/gate; exit 4")
+    news.next()
+    (bench.folder / "gate").write_text("fail\n")
+    end = bench.reports.ended("job")
+    assert end.first is not None
+    assert (end.first.task, end.first.exit_code) == (1, 4)
+
+
+def test_others_get_time_to_end_when_one_fails(bench: Bench) -> None:
+    news = bench.news()
+    os.mkfifo(bench.folder / "gate")
+    bench.launch("job", saver(news), f"read line < {bench.folder}/gate; exit 1", grace_s=3600.0)
+    assert news.next() == "ready"
+    (bench.folder / "gate").write_text("fail\n")
+    assert news.next() == "saved"
+    assert bench.reports.ended("job").how == "failed"
+
+
+def test_a_task_that_ignores_term_is_killed(bench: Bench) -> None:
+    news = bench.news()
+    bench.launch("job", f"trap '' TERM; echo ready > {news.path}; {FOREVER}")
+    news.next()
+    pid = bench.reports.started("job").pids[0]
+    bench.engine.stop("job", 0, "enough", 0.2)
+    assert bench.reports.ended("job").how == "stopped"
+    assert not is_alive(pid)
+
+
+def test_no_grace_at_all(bench: Bench) -> None:
+    news = bench.news()
+    bench.launch("job", f"trap '' TERM; echo ready > {news.path}; {FOREVER}")
+    news.next()
+    bench.engine.stop("job", 0, "now", 0.0)
+    assert bench.reports.ended("job").how == "stopped"
+
+
+def test_a_second_stop_shortens_the_grace(bench: Bench) -> None:
+    news = bench.news()
+    stays = f"trap 'echo told > {news.path}' TERM; sleep 600 & echo ready > {news.path}; wait; sleep 600 & wait"
+    bench.launch("job", stays)
+    assert news.next() == "ready"
+    bench.engine.stop("job", 0, "please", 3600.0)
+    assert news.next() == "told"
+    bench.engine.stop("job", 0, "now", 0.0)
+    end = bench.reports.ended("job")
+    assert (end.how, end.cause) == ("stopped", "please")
+
+
+def test_a_stopped_process_is_woken_to_hear_it(bench: Bench) -> None:
+    news = bench.news()
+    bench.launch(
+        "job", f"trap 'echo told > {news.path}; exit' TERM; echo ready > {news.path}; kill -STOP $$; {FOREVER}"
+    )
+    news.next()
+    bench.engine.stop("job", 0, "wake up", 3600.0)
+    assert news.next() == "told"
+    assert bench.reports.ended("job").how == "stopped"
+
+
+def test_grace_is_for_the_child_of_a_shell_too(bench: Bench) -> None:
+    """The shell dies of TERM at once; the program it started is still saving."""
+    news = bench.news()
+    bench.launch("job", f"{saver(news)}; true")
+    assert news.next() == "ready"
+    bench.engine.stop("job", 0, "preempted", 3600.0)
+    assert news.next() == "saved"
+    assert bench.reports.ended("job").how == "stopped"
+
+
+def test_exit_zero_on_stop_is_a_stop(bench: Bench) -> None:
+    news = bench.news()
+    bench.launch("job", saver(news, exit_code=0))
+    news.next()
+    bench.engine.stop("job", 0, "preempted", 3600.0)
+    assert bench.reports.ended("job").how == "stopped"
+
+
+@pytest.mark.parametrize("last", ["exit 0", "exit 5", FOREVER])
+def test_descendants_that_hide_are_killed(bench: Bench, last: str) -> None:
+    """Own session, own process group, parent gone: still ours."""
+    news = bench.news()
+    hidden = f"setsid sh -c 'trap \"\" TERM HUP; echo $$ > {news.path}; {FOREVER}' > /dev/null 2>&1 < /dev/null &"
+    os.mkfifo(bench.folder / "gate")
+    bench.launch("job", f"({hidden}) ; ({hidden}); read line < {bench.folder}/gate; {last}")
+    pids = [int(news.next()), int(news.next())]
+    assert all(is_alive(pid) for pid in pids)
+    (bench.folder / "gate").write_text("go\n")
+    if last == FOREVER:
+        bench.engine.stop("job", 0, "enough", 0.1)
+    bench.reports.ended("job")
+    assert not any(is_alive(pid) for pid in pids)
+
+
+def test_a_fork_bomb_of_sorts_is_killed(bench: Bench) -> None:
+    """Processes that keep replacing themselves."""
+    news = bench.news()
+    chain = bench.folder / "chain.py"
+    chain.write_text(
+        "import os, sys, time\n"
+        "while True:\n"
+        "    if os.fork():\n"
+        "        time.sleep(0.005)\n"
+        "        os._exit(0)\n"
+        "    os.setsid()\n"
+    )
+    bench.launch("job", f"{sys.executable} {chain} & {sys.executable} {chain} & echo ready > {news.path}; {FOREVER}")
+    news.next()
+    bench.engine.stop("job", 0, "enough", 0.0)
+    assert bench.reports.ended("job").how == "stopped"
+    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and _runs(int(pid), str(chain))]
+
+
+def _runs(pid: int, program: str) -> bool:
+    try:
+        return program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_out_of_memory_is_told(bench: Bench) -> None:
+    eat = "x = bytearray(300 * 2**20); print(len(x))"
+    bench.launch("job", FOREVER, [sys.executable, "-c", eat], memory_bytes=64 * 2**20)
+    note = bench.reports.started("job").note
+    if "memory limit" in note:
+        pytest.skip(f"no memory limits here: {note}")
+    end = bench.reports.ended("job")
+    assert end.how == "failed"
+    assert end.first is not None
+    assert (end.first.task, end.first.signal, end.first.out_of_memory) == (1, signal.SIGKILL, True)
+    assert "ran out of memory (limit 64 MiB)" in end.cause
+
+
+def test_limits_are_set_and_their_groups_removed(bench: Bench, home: Path) -> None:
+    bench.launch("job", FOREVER, memory_bytes=64 * 2**20, cpu_milli=1500)
+    note = bench.reports.started("job").note
+    if note:
+        pytest.skip(f"no limits here: {note}")
+    groups = read_status(home, "job")["groups"]
+    folders = [Path(base) / f"{groups['prefix']}0" for base in groups["bases"]]
+    texts = [file.read_text() for folder in folders for file in folder.iterdir() if file.name in _LIMIT_FILES]
+    assert {text.strip() for text in texts} >= {str(64 * 2**20)}
+    assert any(text.split()[0] == "150000" for text in texts)
+    bench.engine.stop("job", 0, "enough", 0.0)
+    bench.reports.ended("job")
+    assert not any(folder.exists() for folder in folders)
+
+
+_LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.cfs_quota_us", "cpu.max")
+
+
+def test_keeper_told_to_end_by_somebody_else(bench: Bench, home: Path) -> None:
+    """When the machine goes down, say. The gang is not to blame, and nobody of ours asked for it."""
+    bench.launch("job", FOREVER)
+    bench.reports.started("job")
+    os.kill(keeper_pid(home, "job"), signal.SIGTERM)
+    end = bench.reports.ended("job")
+    assert (end.how, end.first) == ("lost", None)
+
+
+def test_standard_input_is_empty_and_signals_are_default(bench: Bench, home: Path) -> None:
+    seen = bench.folder / "seen"
+    bench.launch("job", f"cat; grep -E 'Sig(Blk|Ign)' /proc/self/status > {seen}")
+    assert bench.reports.ended("job").how == "succeeded"
+    # Two are the C library's own.
+    assert all(int(line.split()[1], 16) & ~0x180000000 == 0 for line in lines(seen))
+
+
+def test_no_handles_are_leaked_into_tasks(bench: Bench) -> None:
+    seen = bench.folder / "seen"
+    bench.launch("job", f"ls /proc/self/fd > {seen}")
+    assert bench.reports.ended("job").how == "succeeded"
+    assert {int(handle) for handle in lines(seen)} <= {0, 1, 2, 3}  # 3: what ls itself opened
+
+
+def test_the_umask_of_the_service_is_the_tasks(bench: Bench) -> None:
+    seen = bench.folder / "seen"
+    before = os.umask(0o027)
+    try:
+        bench.launch("job", f"umask > {seen}")
+        bench.reports.ended("job")
+    finally:
+        os.umask(before)
+    assert int(lines(seen)[0], 8) == 0o027

@@ -1,0 +1,186 @@
+"""What a new service makes of run folders that it finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpusquad.core.ports import EngineStarted
+from gpusquad.engines.local import adoption, claim, processes, strays
+from gpusquad.engines.local.processes import Identity
+from gpusquad.engines.local.status import StatusFile
+from tests.engines.contract import FOREVER
+from tests.engines.harness import PATIENCE_S, Bench, lines
+from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, run_folder, wait_gone
+
+
+def test_a_reused_process_id_is_not_the_keeper(bench: Bench, home: Path) -> None:
+    """This very process has the number that the claim names, but started at another time."""
+    folder = run_folder(home, "job")
+    folder.make()
+    me = processes.identity(os.getpid())
+    assert me is not None
+    claim.take(folder, Identity(me.pid, me.start_ticks - 1, me.boot_id))
+    bench.engine.recover([("job", 0)])
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("lost", True)
+
+
+def test_a_process_of_another_boot_is_not_the_keeper(bench: Bench, home: Path) -> None:
+    folder = run_folder(home, "job")
+    folder.make()
+    me = processes.identity(os.getpid())
+    assert me is not None
+    claim.take(folder, Identity(me.pid, me.start_ticks, "another boot"))
+    StatusFile.make(folder, 1).write(
+        {"phase": "running", "boot_id": "another boot", "tasks": [[me.pid, me.start_ticks]]}
+    )
+    bench.engine.recover([("job", 0)])
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("lost", False)
+
+
+def test_a_claim_that_cannot_be_read(bench: Bench, home: Path) -> None:
+    folder = run_folder(home, "job")
+    folder.make()
+    Path(folder.claim).write_text("")
+    bench.engine.recover([("job", 0)])
+    assert bench.reports.ended("job").how == "lost"
+
+
+def test_a_verdict_stands_though_its_keeper_died(bench: Bench, home: Path) -> None:
+    folder = run_folder(home, "job")
+    folder.make()
+    claim.take(folder, Identity(1, 1, processes.boot_id()))
+    end = {"how": "succeeded", "cause": "every task ended with exit code 0", "first": None, "never_started": False}
+    StatusFile.make(folder, 1).write({"phase": "ending", "end": end})
+    bench.engine.recover([("job", 0)])
+    assert bench.reports.ended("job").how == "succeeded"
+    found = adoption.examine(folder)
+    assert isinstance(found, adoption.Over)
+
+
+def test_a_late_keeper_finds_the_folder_taken(bench: Bench, home: Path) -> None:
+    """Begun by a service that died, it comes to its claim after the next service has given the attempt up."""
+    ran = bench.folder / "ran"
+    bench.engine.recover([("job", 0)])
+    bench.reports.ended("job")
+    assert run_keeper(run_folder(home, "job").path, order(f"{COUNT_ME}{ran}")) == 4
+    assert lines(ran) == []
+
+
+def test_an_order_that_was_cut_short(home: Path, tmp_path: Path) -> None:
+    folder = run_folder(home, "job")
+    folder.make()
+    whole = order(f"{COUNT_ME}{tmp_path}/ran")
+    for length in (0, 1, len(whole) // 2, len(whole) - 1):
+        assert run_keeper(folder.path, whole[:length]) == 3
+    assert claim.read(folder) is None
+    assert lines(tmp_path / "ran") == []
+
+
+def test_an_unclaimed_folder_that_the_store_does_not_know(bench: Bench, home: Path) -> None:
+    """A keeper may be on its way there."""
+    ran = bench.folder / "ran"
+    folder = run_folder(home, "job")
+    folder.make()
+    bench.engine.recover([])
+    while claim.read(folder) is None:
+        bench.launch("wait", "true")  # the search for orphans reports nothing
+        bench.reports.ended("wait")
+    assert run_keeper(folder.path, order(f"{COUNT_ME}{ran}")) == 4
+    assert lines(ran) == []
+
+
+def order(command: str) -> bytes:
+    task = {"rank": 0, "label": "worker 0", "command": ["/bin/sh", "-c", command], "env": {}, "cpu_milli": 0,
+            "memory_bytes": 0}  # fmt: skip
+    body = {"job_id": "job", "attempt": 0, "workdir": "/", "grace_s": 1.0, "run_as": None, "ports": [], "writable": [],
+            "log_bytes": 1000, "log_segment_bytes": 100, "tasks": [task]}  # fmt: skip
+    return json.dumps(body).encode() + b"\n"
+
+
+def run_keeper(folder: str, data: bytes) -> int:
+    program = Path(adoption.__file__).with_name("keeper") / "__main__.py"
+    command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), folder]
+    return subprocess.run(command, input=data, timeout=PATIENCE_S, stdout=subprocess.DEVNULL).returncode
+
+
+def test_strays_are_found_by_their_variables(bench: Bench, home: Path) -> None:
+    """Where there are no control groups, and the keeper is dead, nothing else tells whose they are."""
+    folder = run_folder(home, "job")
+    folder.make()
+    claim.take(folder, Identity(1, 1, processes.boot_id()))
+    mine = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
+    others = [
+        {**mine, "GPUSQUAD_ATTEMPT": "1"},
+        {**mine, "GPUSQUAD_JOB": "job2"},
+        {**mine, "GPUSQUAD_PROGRESS": "/another/home/runs/job/0/progress/0"},
+    ]
+    stray = subprocess.Popen(["sleep", "600"], env=mine, start_new_session=True)
+    spared = [subprocess.Popen(["sleep", "600"], env=env, start_new_session=True) for env in others]
+    try:
+        bench.engine.stop("job", 0, "not the others", 0.0)
+        bench.reports.ended("job")
+        assert stray.wait(PATIENCE_S) == -signal.SIGKILL
+        assert all(is_alive(process.pid) for process in spared)
+    finally:
+        for process in [stray, *spared]:
+            process.kill()
+            process.wait()
+
+
+def test_strays_of_attempts_that_are_long_over_are_found(bench: Bench, home: Path) -> None:
+    bench.launch("job", "true")
+    bench.reports.ended("job")
+    folder = run_folder(home, "job")
+    mine = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
+    stray = subprocess.Popen(["sleep", "600"], env=mine, start_new_session=True)
+    reports = bench.restart()
+    bench.engine.recover([])
+    assert stray.wait(PATIENCE_S) == -signal.SIGKILL
+    assert reports.all == []
+
+
+@pytest.mark.parametrize("name", ["../../etc", "job/..", ""])
+def test_variables_that_lie_lead_nowhere(name: str) -> None:
+    def folder_of(key):
+        return run_folder(Path("/home/g"), *key)
+
+    env = {"GPUSQUAD_JOB": name, "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": "/home/g/runs/x/0/progress/0"}
+    liar = subprocess.Popen(["sleep", "600"], env=env)
+    try:
+        assert not {key for key in strays.marked_keys(folder_of) if key[0] == name}
+    finally:
+        liar.kill()
+        liar.wait()
+
+
+def test_tasks_die_with_their_keeper(bench: Bench, home: Path) -> None:
+    bench.launch("job", FOREVER, FOREVER)
+    pids = bench.reports.started("job").pids
+    bench.engine.close()
+    os.kill(keeper_pid(home, "job"), signal.SIGKILL)
+    for pid in pids:
+        wait_gone(pid)
+    reports = bench.restart()
+    bench.engine.recover([("job", 0)])
+    end = reports.ended("job")
+    assert (end.how, end.never_started) == ("lost", False)
+    assert not any(isinstance(report, EngineStarted) for report in reports.all)
+
+
+def test_ports_of_adopted_gangs_are_not_given_again(bench: Bench, home: Path) -> None:
+    bench.launch("job", FOREVER)
+    bench.reports.started("job")
+    reports = bench.restart()
+    bench.engine.recover([("job", 0)])
+    reports.started("job")
+    ports = set(bench.engine._overseer._ports._given)  # type: ignore[attr-defined]
+    assert len(ports) == 2

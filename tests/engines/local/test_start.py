@@ -1,0 +1,214 @@
+"""Of a gang all tasks start, or none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpusquad.core.ports import EngineStarted
+from gpusquad.engines.local.engine import LocalEngine
+from tests.engines.contract import FOREVER
+from tests.engines.harness import PATIENCE_S, Bench, Reports, launch, lines
+from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, read_status
+
+
+def script(path: Path, text: str, mode: int = 0o755) -> str:
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def cannot_start(bench: Bench, command: list[str], **changes) -> str:
+    """Beside a task that could. Returns the cause."""
+    ran = bench.folder / "ran"
+    bench.launch("job", f"{COUNT_ME}{ran}", command, **changes)
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("failed", True)
+    assert end.first is not None
+    assert (end.first.exit_code, end.first.signal) == (None, None)
+    assert lines(ran) == []
+    assert not any(isinstance(report, EngineStarted) for report in bench.reports.all)
+    return end.cause
+
+
+def test_command_that_is_not_there(bench: Bench) -> None:
+    assert cannot_start(bench, ["nonesuch"]) == "task 1 (worker 1) cannot start: command not found: nonesuch"
+
+
+def test_command_that_is_not_executable(bench: Bench) -> None:
+    path = script(bench.folder / "plain", "#!/bin/sh\n", mode=0o644)
+    assert "not executable" in cannot_start(bench, [path])
+
+
+def test_command_whose_interpreter_is_not_there(bench: Bench) -> None:
+    path = script(bench.folder / "odd", "#!/no/such/interpreter -x\n")
+    assert "wants the interpreter /no/such/interpreter" in cannot_start(bench, [path])
+
+
+def test_command_that_is_empty(bench: Bench) -> None:
+    assert "empty" in cannot_start(bench, [])
+
+
+def test_argument_with_a_zero_byte(bench: Bench) -> None:
+    assert "zero byte" in cannot_start(bench, ["echo", "a\0b"])
+
+
+def test_argument_that_is_too_long(bench: Bench) -> None:
+    assert "longer than" in cannot_start(bench, ["echo", "x" * 200_000])
+
+
+def test_arguments_that_are_too_long_together(bench: Bench) -> None:
+    assert "together" in cannot_start(bench, ["echo", *["x" * 100_000] * 100])
+
+
+def test_working_folder_that_is_not_there(bench: Bench) -> None:
+    bench.launch("job", "true", workdir="/no/such/folder")
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("failed", True)
+    assert "/no/such/folder cannot be entered: No such file or directory" in end.cause
+
+
+def test_variable_with_an_impossible_name(bench: Bench) -> None:
+    bench.launch("job", "true", env={"A=B": "c"})
+    assert "'A=B' cannot be the name of a variable" in bench.reports.ended("job").cause
+
+
+def test_exec_that_fails_at_the_last_moment(bench: Bench) -> None:
+    """Seen too late to keep the others from running, but it still ends all and is named."""
+    path = script(bench.folder / "neither", "not a program of any kind")
+    bench.launch("job", FOREVER, [path])
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("failed", False)
+    assert "Exec format error" in end.cause
+    assert end.first is not None
+    assert end.first.task == 1
+
+
+def test_a_relative_command_is_found_from_the_working_folder(bench: Bench) -> None:
+    script(bench.folder / "here.sh", "#!/bin/sh\nexit 0\n")
+    bench.launch("job", ["./here.sh"], workdir=str(bench.folder))
+    assert bench.reports.ended("job").how == "succeeded"
+
+
+def test_a_gang_of_many(bench: Bench) -> None:
+    ran = bench.folder / "ran"
+    bench.launch("job", *[f"{COUNT_ME}{ran}"] * 64)
+    assert len(set(bench.reports.started("job").pids)) == 64
+    assert bench.reports.ended("job").how == "succeeded"
+    assert sorted(int(line.split()[2]) for line in lines(ran)) == list(range(64))
+
+
+def test_a_gang_larger_than_the_usual_status(bench: Bench, home: Path) -> None:
+    bench.launch("job", *["true"] * 400)
+    assert bench.reports.ended("job").how == "succeeded"
+    assert len(read_status(home, "job")["tasks"]) == 400
+
+
+def test_an_order_larger_than_a_pipe(bench: Bench) -> None:
+    env = {f"NAME{number}": "x" * 1000 for number in range(500)}
+    bench.launch("job", 'test "$NAME499" = ' + "x" * 1000, env=env)
+    assert bench.reports.ended("job").how == "succeeded"
+
+
+@dataclass
+class Held:
+    """A program that nobody can open while we hold a lease on it: who tries hangs, and we are told."""
+
+    path: str
+    tried: threading.Event
+    handle: int
+
+    def let_go(self) -> None:
+        if self.handle != -1:
+            os.close(self.handle)
+        self.handle = -1
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    path = script(tmp_path / "held", f"#!/bin/sh\n{FOREVER}\n")
+    tried = threading.Event()
+    before = signal.signal(signal.SIGIO, lambda *_: tried.set())
+    made = Held(path, tried, os.open(path, os.O_RDWR))
+    try:
+        fcntl.fcntl(made.handle, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        pytest.skip(f"no leases here: {error}")
+    yield made
+    made.let_go()
+    signal.signal(signal.SIGIO, before)
+
+
+def test_stop_during_the_barrier(bench: Bench, held: Held) -> None:
+    ran = bench.folder / "ran"
+    bench.launch("job", f"{COUNT_ME}{ran}", [held.path])
+    assert held.tried.wait(PATIENCE_S)
+    bench.engine.stop("job", 0, "not any more", 10.0)
+    end = bench.reports.ended("job")
+    assert (end.how, end.cause, end.never_started) == ("stopped", "not any more", True)
+    assert lines(ran) == []
+
+
+def test_keeper_killed_during_the_barrier(bench: Bench, home: Path, held: Held) -> None:
+    ran = bench.folder / "ran"
+    bench.launch("job", f"{COUNT_ME}{ran}", [held.path])
+    assert held.tried.wait(PATIENCE_S)
+    os.kill(keeper_pid(home, "job"), signal.SIGKILL)
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("lost", True)
+    assert "killed by signal 9" in end.cause
+    assert lines(ran) == []
+
+
+def test_adopted_during_the_barrier(bench: Bench, held: Held) -> None:
+    """The pipe that tells of the start is gone with the old service; the start is reported all the same."""
+    bench.launch("job", FOREVER, [held.path])
+    assert held.tried.wait(PATIENCE_S)
+    reports = bench.restart()
+    bench.engine.recover([("job", 0)])
+    bench.launch("other", "true")
+    reports.ended("other")
+    assert not any(report.job_id == "job" for report in reports.all)
+    held.let_go()
+    assert len(reports.started("job").pids) == 2
+
+
+def test_one_start_of_an_attempt_by_two_services(tmp_path: Path, home: Path) -> None:
+    """Which must not be, but if it is, the claim decides."""
+    ran = tmp_path / "ran"
+    reports = [Reports(), Reports()]
+    engines = [LocalEngine(home, report) for report in reports]
+    for number in range(10):
+        for engine in engines:
+            engine.launch(launch(f"job{number}", f"{COUNT_ME}{ran}", f"{COUNT_ME}{ran}"))
+    for number in range(10):
+        assert {report.ended(f"job{number}").how for report in reports} == {"succeeded"}
+    for engine in engines:
+        engine.close()
+    assert len(lines(ran)) == 20
+
+
+def test_the_keeper_is_buried(bench: Bench, home: Path) -> None:
+    bench.launch("job", "true")
+    bench.reports.ended("job")
+    assert not Path(f"/proc/{keeper_pid(home, 'job')}").exists()
+
+
+def test_the_keeper_has_a_session_of_its_own(bench: Bench, home: Path) -> None:
+    bench.launch("job", FOREVER)
+    pid = bench.reports.started("job").pids[0]
+    keeper = keeper_pid(home, "job")
+    assert os.getsid(keeper) == keeper
+    assert os.getsid(pid) == pid
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
+        os.kill(keeper, number)
+    bench.engine.stop("job", 0, "still listening", 10.0)
+    assert bench.reports.ended("job").cause == "still listening"
+    assert not is_alive(pid)

@@ -1,0 +1,122 @@
+"""The status survives whatever happens to its writer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.engines.local import claim, status, stop_file, whole_file
+from gpusquad.engines.local.processes import Identity
+from gpusquad.engines.local.run_folder import RunFolder
+from gpusquad.engines.local.status import StatusFile
+from gpusquad.engines.local.stop_file import Stop
+
+
+def made(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(str(tmp_path / "run"))
+    folder.make()
+    return folder
+
+
+def test_the_newest_is_read(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert status.read(folder) is None
+    file = StatusFile.make(folder, 1)
+    assert status.read(folder) is None
+    size = os.path.getsize(folder.status)
+    for number in range(5):
+        file.write({"phase": "running", "number": number})
+        assert status.read(folder) == {"phase": "running", "number": number}
+    assert os.path.getsize(folder.status) == size == 64 * 1024
+
+
+def test_a_new_writer_goes_on(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    StatusFile.make(folder, 1).write({"number": 1})
+    StatusFile.take_over(folder).write({"number": 2})
+    assert status.read(folder) == {"number": 2}
+
+
+@given(cut=st.integers(0, 32 * 1024), garbage=st.binary(max_size=100))
+def test_a_writer_killed_while_writing(tmp_path_factory, cut: int, garbage: bytes) -> None:
+    """Half of the new slot, then what was there before or anything else: the older one stands."""
+    folder = made(tmp_path_factory.mktemp("home"))
+    file = StatusFile.make(folder, 1)
+    file.write({"number": 1})
+    file.write({"number": 2})
+    before = Path(folder.status).read_bytes()
+    file.write({"number": 3, "text": "x" * 20_000})
+    after = Path(folder.status).read_bytes()
+    torn = bytearray(before)
+    torn[32 * 1024 : 32 * 1024 + cut] = after[32 * 1024 : 32 * 1024 + cut]
+    torn[32 * 1024 + cut : 32 * 1024 + cut + len(garbage)] = garbage
+    Path(folder.status).write_bytes(bytes(torn[: 64 * 1024]))
+    found = status.read(folder)
+    assert found is not None
+    assert found["number"] in (2, 3)
+
+
+def test_a_status_that_is_too_long_is_shortened(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    file = StatusFile.make(folder, 1)
+    end = {"how": "failed", "cause": "x" * 50_000, "first": {"task": 0, "cause": "x" * 50_000}, "never_started": False}
+    file.write({"phase": "ended", "end": end, "logs": [[1, 2]] * 10_000})
+    found = status.read(folder)
+    assert found is not None
+    assert (found["phase"], found["end"]["how"]) == ("ended", "failed")
+
+
+def test_one_claim(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert claim.read(folder) is None
+    assert claim.take(folder, Identity(1, 2, "boot"))
+    assert not claim.take(folder, Identity(3, 4, "boot"))
+    assert not claim.void(folder, {"how": "lost"})
+    found = claim.read(folder)
+    assert found is not None
+    assert found.keeper is not None
+    assert (found.keeper.pid, found.keeper.start_ticks, found.keeper.boot_id) == (1, 2, "boot")
+    assert sorted(os.listdir(folder.path)) == ["claim", "logs", "progress"]
+
+
+def test_a_claim_that_cannot_be_read_is_still_one(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    Path(folder.claim).write_text("")
+    found = claim.read(folder)
+    assert found is not None
+    assert (found.keeper, found.end) == (None, None)
+    assert not claim.take(folder, Identity(1, 2, "boot"))
+
+
+def test_a_wish_to_stop_is_not_overwritten_by_making_room_for_it(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert stop_file.read(folder) is None
+    stop_file.ask(folder, Stop("왜냐하면 " * 1000, 1.5))
+    stop_file.reserve(folder)
+    found = stop_file.read(folder)
+    assert found is not None
+    assert found.cause.startswith("왜냐하면")
+    assert found.grace_s == 1.5
+    assert os.path.getsize(folder.stop) == 4096
+
+
+def test_room_for_a_wish_is_not_a_wish(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    stop_file.reserve(folder)
+    assert stop_file.read(folder) is None
+    stop_file.ask(folder, Stop("now", 0.0))
+    stop_file.ask(folder, Stop("now, please", 0.0))
+    found = stop_file.read(folder)
+    assert found is not None
+    assert found.cause == "now, please"
+
+
+def test_a_file_is_placed_whole_or_not(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    assert whole_file.place(path, b"first")
+    assert not whole_file.place(path, b"second")
+    assert whole_file.read(path) == b"first"
+    assert os.listdir(tmp_path) == ["file"]
