@@ -1,0 +1,84 @@
+"""The docs leave nothing out and name nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from gpusquad.app.config import Config
+from gpusquad.cli import _exit
+from gpusquad.cli._verbs import verbs
+from gpusquad.core.hang import Rules
+from gpusquad.core.ports import Launch, TaskLaunch
+from gpusquad.engines.local import environment
+from gpusquad.server.app import PREFIX, all_routes
+from gpusquad.spec.model import JobFile
+from gpusquad.spec.parts import After, Checkpoint, Profile, Retries, Secret, Share, Slo
+from gpusquad.spec.roles import Role
+from tests.docs.pages import GUIDE, PAGES, REPOSITORY, anchors, blocks, links
+
+LIVING = [page for page in PAGES if page.parent.name != "adr"]
+
+
+def named(page: str) -> set[str]:
+    """Every word in backticks."""
+    return set(re.findall(r"`([^`\s]+)`", (GUIDE / page).read_text("utf-8")))
+
+
+def test_every_setting_is_told_with_its_default() -> None:
+    told = tomllib.loads(next(blocks(GUIDE / "administration.md", "toml")).text)
+    defaults = Config().model_dump() | {"hang": asdict(Rules())}
+    del defaults["cluster"]["simulate"]  # TOML has no word for "not set"; the page has it in a comment
+    assert Config.model_validate(told).model_dump(exclude={"cluster": {"simulate"}}) == defaults
+    assert {name: set(values) for name, values in told.items()} == {name: set(of) for name, of in defaults.items()}
+
+
+def test_every_field_of_a_job_file_is_told() -> None:
+    parts = (JobFile, Role, Share, Slo, Profile, Checkpoint, Retries, After, Secret)
+    fields = {info.alias or name for part in parts for name, info in part.model_fields.items()}
+    page = (GUIDE / "job-files.md").read_text("utf-8")
+    assert [name for name in sorted(fields) if not re.search(rf"`{name}`|\b{name}:", page)] == []
+
+
+def test_every_variable_of_a_task_is_told_and_no_other() -> None:
+    task = TaskLaunch(0, "task", 0, "gpu1", ("SIM-0",), ("true",))
+    launch = Launch("job", 0, "", "default", "ann", (task,), "", 1.0, simulated=True)
+    found = environment.variables(launch, task, Path("home"), [1, 2], {}, str)
+    told = [word for word in named("job-files.md") if re.fullmatch(r"[A-Z][A-Z_]+", word)]
+    ours = {word for word in told if word in found or word.startswith(("GPUSQUAD_", "CUDA_", "NVIDIA_"))}
+    assert ours - {"GPUSQUAD_"} == set(found)
+
+
+def test_every_verb_is_told() -> None:
+    assert set(verbs()) <= named("command-line.md")
+
+
+def test_every_exit_code_is_told_and_no_other() -> None:
+    codes = {value for name, value in vars(_exit).items() if name.isupper() and isinstance(value, int)}
+    page = (GUIDE / "command-line.md").read_text("utf-8")
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == codes
+
+
+def test_every_endpoint_is_told_and_no_other() -> None:
+    there = {
+        f"{method} {path.removeprefix(PREFIX).replace(':path', '')}"
+        for path, route in all_routes()
+        for method in route.methods or ()
+    }
+    page = (GUIDE / "api.md").read_text("utf-8")
+    told = set(re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /[^`]*)`", page))
+    assert told == there
+
+
+@pytest.mark.parametrize("page", LIVING, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file), target
