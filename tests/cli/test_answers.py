@@ -10,16 +10,14 @@ from tests.fake_service import HOSTILE, job
 
 
 def test_why(service, gsq):
-    assert gsq("why", "llama-finetune").stdout.splitlines() == [
+    assert [line.rstrip() for line in gsq("why", "llama-finetune").stdout.splitlines()] == [
         "llama-finetune (0004bxdf) is pending for 2 h, number 1 in line",
-        *(line.ljust(140) for line in (
-            "  no block  needs 8 GPUs on one node, the largest free block is 5",
-            "            → ask for 4 GPUs on each of two nodes",
-            "  reserved  would delay sweep-lr-0.1 (promised in 40m): it may run 2h30m",
-            "            0005bxdf",
-            "            → a run of at most 40m may slip in before",
-        )),
-    ]  # fmt: skip
+        "  no block  needs 8 GPUs on one node, the largest free block is 5",
+        "            → ask for 4 GPUs on each of two nodes",
+        "  reserved  would delay sweep-lr-0.1 (promised in 40m): it may run 2h30m",
+        "            0005bxdf",
+        "            → a run of at most 40m may slip in before",
+    ]
 
 
 def test_why_not(service, gsq):

@@ -39,7 +39,7 @@ def test_nobody_we_know(service, gsq, monkeypatch):
 def test_no_service_here(gsq, monkeypatch, tmp_path):
     monkeypatch.delenv("GPUSQUAD_URL", raising=False)
     monkeypatch.setenv("GPUSQUAD_HOME", str(tmp_path))
-    told = "error: no gpusquad service is running here; start one with `gpusquad serve`"
+    told = "error: no gpusquad service is running here; start one with `gpusquad up`"
     assert problem(gsq("queue", code=_exit.UNAVAILABLE)) == told
 
 

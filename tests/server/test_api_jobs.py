@@ -118,6 +118,8 @@ def test_what_may_mean_two_is_a_conflict(rig: Rig) -> None:
         assert rig.get(f"jobs/{ref}").status_code == 409
     rig.scheduler.move(first["id"], "cancelled")
     assert rig.get("jobs/twin").json()["id"] == second["id"]
+    rig.scheduler.move(second["id"], "cancelled")
+    assert rig.get("jobs/twin").json()["id"] == second["id"]  # both are over: the latest is meant
 
 
 def test_pages_join_to_the_whole(rig: Rig) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpusquad.app.home import make_home
+from gpusquad.engines.local import processes
+from gpusquad.engines.local.processes import Identity
 from gpusquad.model.errors import Invalid
 
 LOG_FILE = "server.log"
@@ -22,12 +24,12 @@ STOP_TIMEOUT_S = 30.0
 
 def running(home: Path) -> tuple[str, int] | None:
     """URL and process of the service of this home, if it lives."""
-    try:
-        found = json.loads((home / SERVER_FILE).read_text("utf-8"))
-        os.kill(found["pid"], 0)
-    except (OSError, ValueError, KeyError, TypeError):
+    found = _written(home)
+    held = None if found is None else processes.hold(found[1])
+    if found is None or held is None:
         return None
-    return found["url"], found["pid"]
+    os.close(held)
+    return found[0], found[1].pid
 
 
 def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
@@ -53,17 +55,33 @@ def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
 
 def stop(home: Path) -> bool:
     """Stop it and wait; jobs run on. False: none runs."""
-    found = running(home)
-    if found is None:
+    found = _written(home)
+    held = None if found is None else processes.hold(found[1])
+    if found is None or held is None:
         return False
-    descriptor = os.pidfd_open(found[1])
     try:
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-        if not select.select([descriptor], [], [], STOP_TIMEOUT_S)[0]:
-            raise Invalid("down", f"process {found[1]} did not end in {STOP_TIMEOUT_S:.0f} s", "kill it; jobs run on")
+        processes.send(held, signal.SIGTERM)
+        if not select.select([held], [], [], STOP_TIMEOUT_S)[0]:
+            pid = found[1].pid
+            raise Invalid("down", f"process {pid} did not end in {STOP_TIMEOUT_S:.0f} s", "kill it; jobs run on")
     finally:
-        os.close(descriptor)
+        os.close(held)
     return True
+
+
+def describe(url: str) -> str:
+    """What the file of the running service says: where it is, and who it is beyond doubt."""
+    who = processes.identity(os.getpid())
+    assert who is not None
+    return json.dumps({"url": url, "pid": who.pid, "start_ticks": who.start_ticks, "boot_id": who.boot_id})
+
+
+def _written(home: Path) -> tuple[str, Identity] | None:
+    try:
+        found = json.loads((home / SERVER_FILE).read_text("utf-8"))
+        return found["url"], Identity(int(found["pid"]), int(found["start_ticks"]), str(found["boot_id"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _last_line(home: Path) -> str:

@@ -57,7 +57,7 @@ class StoreConfig(_Section):
 
 
 class ClusterConfig(_Section):
-    simulate: Annotated[int, Field(ge=0, le=4096)] | None = None
+    simulate: Annotated[int, Field(ge=0, le=1024)] | None = None
     """So many cards made of nothing. Left out: real ones, or eight of these where there are none."""
     sample_every_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
 

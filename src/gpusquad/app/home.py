@@ -9,8 +9,10 @@ from pathlib import Path
 def make_home(home: Path) -> None:
     """For its owner alone."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if home.stat().st_uid == os.getuid():
-        home.chmod(0o700)
+    status = home.stat()
+    if status.st_uid == os.getuid():
+        # Others may pass through where tasks of other users have to reach their folders; they never list or read.
+        home.chmod(0o700 | status.st_mode & 0o011)
 
 
 def write_private(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from gpusquad.app.background import SERVER_FILE, describe
 from gpusquad.app.config import Config
 from gpusquad.app.home import make_home, write_private
 from gpusquad.app.housekeeping import Housekeeping
@@ -40,7 +40,6 @@ from gpusquad.store import events, jobs
 from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
-SERVER_FILE = "server.json"
 NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
 """Events that bring no run to look after and end none."""
 _log = structlog.get_logger("gpusquad")
@@ -96,14 +95,18 @@ class Service:
         listening = _listen(server.host, server.port)
         port = listening.getsockname()[1]
         self.start()
-        write_private(self.home / SERVER_FILE, json.dumps({"url": f"http://{server.host}:{port}", "pid": os.getpid()}))
+        url = f"http://{_called(server.host)}:{port}"
+        write_private(self.home / SERVER_FILE, describe(url))
         app = make_app(services)
         cards = len(self.machine.inventory["node"]["cards"])
-        _log.info("ready", url=f"http://{server.host}:{port}", cards=cards, simulated=self.machine.simulated)
+        _log.info("ready", url=url, cards=cards, simulated=self.machine.simulated)
         if ready_fd is not None:
             os.write(ready_fd, b"1")  # connections wait in the socket's queue until the server takes them
             os.close(ready_fd)
         self.scheduler.on_broken(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        # The server raises the signal that stopped it once more when it is done: that must not keep us from closing.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stop)
         try:
             HttpServer(app, services, server.host, port).run(sockets=[listening])
         finally:
@@ -158,6 +161,16 @@ class Service:
              "cards": cards, "pids": []}
             for job_id, attempt, cards in self.scheduler.live_runs()
         ])  # fmt: skip
+
+
+def _called(host: str) -> str:
+    """The address by which this machine reaches it."""
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def _stop(*_: object) -> None:
+    raise SystemExit(0)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -48,7 +48,7 @@ def reasons_view(reasons: Iterable[Plain]) -> Padding:
         if reason.get("cure"):
             text.append(f"\n→ {one_line(reason['cure'])}", "cyan")
         grid.add_row(words(reason["code"]), text)
-    return Padding(grid, (0, 0, 0, 2))
+    return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
 def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple[str, Cell]]:

@@ -21,14 +21,15 @@ def up(host: Host = None, port: Port = None, database: DatabaseUrl = None, simul
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
     url, pid = background.start(home, options)
     typer.echo(f"gpusquad runs at {url} (process {pid}); its home is {home}")
-    typer.echo(_cards())
+    typer.echo(_cards(chosen=simulate is not None))
     typer.echo("Stop it with: gpusquad down")
 
 
-def _cards() -> str:
+def _cards(*, chosen: bool) -> str:
     from gpusquad.cli._service import connect, counted
 
     cluster = connect().cluster.summary()
     if cluster["simulated"]:
-        return f"No GPU was found: {counted(cluster['gpus'], 'simulated card')}. Jobs are real processes all the same."
+        cards = counted(cluster["gpus"], "simulated card")
+        return f"{'' if chosen else 'No GPU was found: '}{cards}. Jobs are real processes all the same."
     return f"{counted(cluster['gpus'], 'GPU')} found."

@@ -13,7 +13,7 @@ from gpusquad.client.client import Client
 from gpusquad.client.errors import Unreachable
 from gpusquad.model.errors import Invalid
 
-START_ONE = "start one with `gpusquad serve`"
+START_ONE = "start one with `gpusquad up`"
 
 
 @dataclass(frozen=True, slots=True)

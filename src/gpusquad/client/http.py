@@ -219,7 +219,7 @@ def _bearer(token: str) -> dict[str, str]:
 
 
 def _checked(url: str):
-    cure = "write for example http://127.0.0.1:8642"
+    cure = "write for example http://127.0.0.1:7070"
     try:
         parts = urlsplit(url)
         _ = parts.port

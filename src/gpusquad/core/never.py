@@ -9,6 +9,7 @@ import numpy as np
 from gpusquad.core.scenes import show
 from gpusquad.core.space import Space
 from gpusquad.core.state import State
+from gpusquad.model.cluster import is_model
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints
@@ -81,7 +82,7 @@ def _no_such_card(space: Space, request: Request) -> Iterator[Reason]:
         yield _never(f"there is no card {request.card!r}", "leave the card open, or look up its name")
     if not fixed.card_ids:
         yield _never("asks for GPUs; the cluster has none", "ask for CPU and memory only", asked=request.cards, most=0)
-    if request.gpu_models and not set(request.gpu_models) & set(fixed.models):
+    if request.gpu_models and not any(is_model(name, asked) for name in fixed.models for asked in request.gpu_models):
         models = " or ".join(request.gpu_models)
         yield _never(f"asks for GPU model {models}; there are {', '.join(fixed.models)}", "choose one of those")
     wanted = request.share.memory_bytes if request.share else request.min_card_memory_bytes
@@ -135,7 +136,7 @@ def _of_its_kind(space: Space, request: Request) -> Ints:
     fixed = space.fixed
     if not request.gpu_models:
         return np.arange(len(fixed.card_ids))
-    wanted = [i for i, name in enumerate(fixed.models) if name in request.gpu_models]
+    wanted = [i for i, name in enumerate(fixed.models) if any(is_model(name, asked) for asked in request.gpu_models)]
     return np.flatnonzero(np.isin(fixed.card_model, wanted))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusquad.model.cluster import Cluster
+from gpusquad.model.cluster import Cluster, is_model
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Part, Placement
 from gpusquad.model.units import WHOLE_MILLI
@@ -62,7 +62,7 @@ class Fixed:
             return None
         mask = self.card_memory >= request.min_card_memory_bytes
         if request.gpu_models:
-            wanted = [i for i, name in enumerate(self.models) if name in request.gpu_models]
+            wanted = [i for i, name in enumerate(self.models) if any(is_model(name, m) for m in request.gpu_models)]
             mask &= np.isin(self.card_model, wanted)
         if request.card:
             named = np.zeros(len(mask), dtype=bool)

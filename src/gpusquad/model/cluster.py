@@ -23,6 +23,12 @@ class Card:
     """NVLink domain inside the node: cards of one domain talk fast."""
 
 
+def is_model(card_model: str, asked: str) -> bool:
+    """Whether a card is what somebody means: ``H100`` is an ``NVIDIA H100 80GB HBM3``, and ``h100 80gb`` too."""
+    have, want = card_model.casefold(), asked.casefold()
+    return have == want or set(want.split()) <= set(have.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One machine."""

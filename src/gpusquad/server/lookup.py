@@ -19,8 +19,13 @@ _SHOWN = [column for column in job_table.c if column.name not in ("spec", "stop"
 
 
 def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
-    """By its id, the beginning or the end of one, or its name if just one unfinished job has it."""
-    found = _by_id(c, ref.lower(), who) or _by_name(c, ref, who) or _by_end(c, ref.lower(), who)
+    """By its id, the beginning or the end of one, or its name: of the one unfinished job that has it, else the latest."""
+    found = (
+        _by_id(c, ref.lower(), who)
+        or _by_name(c, ref, who, UNFINISHED_STATES, most=2)
+        or _by_end(c, ref.lower(), who)
+        or _by_name(c, ref, who, None, most=1)
+    )
     if not found:
         raise NotFound(f"there is no job {ref!r}", field="job", cure="gpusquad history lists those you may see")
     if len(found) > 1:
@@ -95,9 +100,9 @@ def _first_two(c: Connection, condition: ColumnElement[bool], who: Who) -> list[
     return [JobRow(*row) for row in c.execute(query)]
 
 
-def _by_name(c: Connection, name: str, who: Who) -> list[JobRow]:
+def _by_name(c: Connection, name: str, who: Who, states: Sequence[str] | None, most: int) -> list[JobRow]:
     tenants = None if who.is_admin else (who.tenant,)
-    return list(jobs.find(c, JobFilter(UNFINISHED_STATES, tenants, name=name), limit=2).items)
+    return list(jobs.find(c, JobFilter(states, tenants, name=name), limit=most).items)
 
 
 def _allowed(row: JobRow, who: Who, may: Callable[[Who, JobRow], bool], doing: str) -> JobRow:

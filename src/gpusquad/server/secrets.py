@@ -56,7 +56,7 @@ class SecretStore:
         try:
             return self._path(tenant, name).read_text(encoding="utf-8")
         except FileNotFoundError:
-            cure = f"set it with gpusquad secrets set {name}"
+            cure = f"set it with gpusquad secret set {name}"
             raise Invalid("secrets", f"tenant {tenant} has no secret {name}", cure) from None
 
     def _folder(self, tenant: str) -> Path:

@@ -26,7 +26,7 @@ def specs_of(request: FileRequest, who: Who, services: Services) -> list[JobSpec
     wanted = {(tenant, secret.name) for tenant, spec in zip(tenants, specs, strict=True) for secret in spec.secrets}
     for tenant, name in sorted(wanted):
         if not services.secrets.has(tenant, name):
-            cure = f"set it first: gpusquad secrets set {name}"
+            cure = f"set it first: gpusquad secret set {name}"
             raise Invalid("secrets", f"tenant {tenant} has no secret {name}", cure)
     return specs
 

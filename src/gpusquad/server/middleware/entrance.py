@@ -38,7 +38,7 @@ class Entrance:
         if caller is None and scope["path"].startswith(self._prefix) and scope["path"] not in self._open_paths:
             _hold_back(self._unknown.take(address))
             raise Unauthenticated(
-                "the token is not valid" if token else "no token was sent",
+                "the token is not valid" if token else "no token of ours was sent",
                 field="Authorization",
                 cure="send the header Authorization: Bearer TOKEN",
             )
