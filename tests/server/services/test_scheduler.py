@@ -373,6 +373,24 @@ def test_a_gang_whose_end_nobody_saw_runs_again_under_the_next_number(world: Wor
     assert world.state(job_id) == "succeeded"
 
 
+def test_a_gang_that_is_lost_at_once_again_and_again_is_not_tried_without_end(world: World) -> None:
+    job_id = world.submit(gpus=1)
+    for at_s in range(60):
+        world.at(at_s * SECOND_US)
+        row = world.scheduler.row(job_id)
+        world.engine.end(job_id, row.attempt, "lost", "no space left on device")
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.retries_left) == ("held", 0)
+    assert 3 <= len(world.engine.launched) <= 5
+
+
+def test_a_key_used_for_another_submission_is_refused(world: World) -> None:
+    world.scheduler.submit(expand(check({"command": ["true"], "gpus": 1, "estimate": 1})), ADA, None, "k1")
+    with pytest.raises(Conflict, match="another submission"):
+        world.scheduler.submit(expand(check({"command": ["false"], "gpus": 1, "estimate": 1})), ADA, None, "k1")
+
+
 def test_a_gang_on_a_card_that_is_gone_is_ended_and_queued_again(tmp_path, database) -> None:
     world = World(tmp_path, "1x2", database)
     job_id = world.submit(gpus=2)

@@ -110,7 +110,7 @@ class World:
             if people.tenant(c, "default") is None:
                 people.put_tenant(c, TenantRow("default"))
         self.clock = setup.pop("clock", None) or VirtualClock()
-        self.engine = ScriptedEngine(self.clock)
+        self.engine = setup.pop("engine", None) or ScriptedEngine(self.clock)
         self.cluster = grid(cluster) if isinstance(cluster, str) else cluster
         self.setup = setup
         self.scheduler = self.make()

@@ -64,7 +64,9 @@ class Standalone:
         if not len(cards):
             return None
         card = _most_alike(cards, space, job)
-        notes[f"{job.id} shares {space.fixed.card_ids[card]} with {_apps(space.sharers[card])}: no card is idle"] = None
+        # Nobody on it and not idle: somebody was promised a part of it.
+        others = _apps(space.sharers.get(card, ())) or "whoever it is promised to"
+        notes[f"{job.id} shares {space.fixed.card_ids[card]} with {others}: no card is idle"] = None
         return card
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 
 from gpusquad.core import explain
@@ -16,6 +17,7 @@ from gpusquad.model.views import Forecast
 from gpusquad.server.answers import Accuracy, QueueEntry, WhatIfAnswer, WhenAnswer, Who, WhyAnswer
 from gpusquad.server.errors import NotFound
 from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.etas import Etas
 from gpusquad.server.services.holds import reasons_held
 from gpusquad.server.services.intake import Intake
 from gpusquad.server.services.records import forecast_of, known, places_of
@@ -34,6 +36,7 @@ class Asking:
     def __init__(self, desk: Desk, intake: Intake) -> None:
         self._desk = desk
         self._intake = intake
+        self._etas = Etas(self._copy)
 
     def why(self, job_id: str) -> WhyAnswer:
         row = self._desk.rows.get(job_id)
@@ -73,6 +76,7 @@ class Asking:
 
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
         """One page of the queue in order, each with the first thing in its way. Positions count everybody."""
+        starts = self._etas.starts(len(self._desk.state.queue))
         with self._desk.lock:
             state = self._desk.state
             if tenant is None:
@@ -80,15 +84,14 @@ class Asking:
             else:
                 mine = (at for at, waiting in enumerate(state.queue) if waiting.job.tenant == tenant)
                 page = islice(mine, offset, offset + limit)
-            return [_entry(state, state.queue.at(at), at + 1) for at in page]
+            return [_entry(state, state.queue.at(at), at + 1, starts) for at in page]
 
     def positions(self) -> dict[str, int]:
         with self._desk.lock:
             return {waiting.job.id: at for at, waiting in enumerate(self._desk.state.queue, 1)}
 
     def _copy(self) -> State:
-        with self._desk.lock:
-            copy = explain.copy_state(self._desk.state)
+        copy = self._desk.copy()
         copy.now_us = max(copy.now_us, self._desk.clock.now_us())
         return copy
 
@@ -109,12 +112,12 @@ class Asking:
             forecasts.add(connection, row)
 
 
-def _entry(state: State, waiting: Waiting, position: int) -> QueueEntry:
+def _entry(state: State, waiting: Waiting, position: int, starts: Mapping[str, int]) -> QueueEntry:
     job = waiting.job
     promise = state.timeline.promises.get(job.id)
     promised_us = promise.start_us if promise is not None and promise.start_us < NEVER_US else None
     code, message = _first_blocker(state, waiting, promised_us)
-    return QueueEntry(job.id, position, promised_us, promised_us, code, message)
+    return QueueEntry(job.id, position, promised_us, starts.get(job.id, promised_us), code, message)
 
 
 def _first_blocker(state: State, waiting: Waiting, promised_us: int | None) -> tuple[str, str]:

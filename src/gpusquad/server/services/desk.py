@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
 
+from gpusquad.core.copies import copy_state
 from gpusquad.core.driver import Driver
 from gpusquad.core.ports import Engine
 from gpusquad.core.runs import NEVER_US
@@ -97,6 +99,22 @@ class Desk:
             self.jobs[job_id] = job_of(self.rows[job_id])
         return self.jobs[job_id]
 
+    def copy(self) -> State:
+        """The state to try things on, in the caller's own thread."""
+        with self.lock:
+            other = copy_state(self.state)
+        # Places remember what they worked out by this object: a copy has a memory of its own.
+        other.space.fixed = copy(other.space.fixed)
+        return other
+
+    def tell(self, told: Sequence[tuple[int, Told]]) -> None:
+        """Whoever listens hears what is on record now; what they make of it is their own affair."""
+        for listener in self.listeners:
+            try:
+                listener(told)
+            except Exception:
+                _log.exception("a listener failed")
+
     def drop(self, job_id: str) -> None:
         """Over for good: the store remembers."""
         self.rows.pop(job_id, None)
@@ -170,6 +188,4 @@ class Desk:
         if self.unavailable:
             self.unavailable = ""
             _log.info("the store answers again")
-        told = list(zip(numbers, turn.told, strict=True))
-        for listener in self.listeners:
-            listener(told)
+        self.tell(list(zip(numbers, turn.told, strict=True)))

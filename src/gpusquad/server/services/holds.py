@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +35,8 @@ class Holds:
         self._due: dict[str, int] = {}
         """Held jobs that come back at an instant."""
         self._just_ended: dict[str, str] = {}
+        self._ends: deque[JobRow] = deque()
+        """Jobs that are over and whose followers are still to be told."""
         desk.before_deciding.append(self._release_due)
         outcomes.on_final.append(self._ended)
         outcomes.on_held.append(self.watch)
@@ -61,6 +63,17 @@ class Holds:
         self._just_ended[row.id] = row.state
         if len(self._just_ended) > MOST_REMEMBERED:
             del self._just_ended[next(iter(self._just_ended))]
+        self._ends.append(row)
+        if len(self._ends) > 1:
+            return  # an end that followed from another: one after the other, however long the chain
+        try:
+            while self._ends:
+                self._tell_followers(turn, self._ends[0])
+                self._ends.popleft()
+        finally:
+            self._ends.clear()
+
+    def _tell_followers(self, turn: Turn, row: JobRow) -> None:
         for waiter in sorted(self._waiting_on.pop(row.id, ())):
             if waiter in turn.rows:
                 self._dependency_over(turn, turn.rows[waiter], row.id, JobState(row.state))
@@ -99,7 +112,8 @@ class Holds:
     def hold(self, turn: Turn, row: JobRow, by: str) -> None:
         """Out of the queue until released."""
         if row.state == JobState.PENDING:
-            self._desk.state.withdraw(row.id)
+            if row.id in self._desk.state.queue:  # else it was refused just now, and that stands
+                self._desk.state.withdraw(row.id)
             self._desk.driver.forget(row.id)
             turn.move(row.id, JobState.HELD, "held", f"held by {by}", actor=by, stop={"how": HOLD, "by": by})
         else:

@@ -18,8 +18,8 @@ from gpusquad.model.job import Job
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.views import Forecast
 from gpusquad.server.answers import Who
-from gpusquad.server.errors import Forbidden, Refused
-from gpusquad.server.ids import new_id
+from gpusquad.server.errors import Conflict, Forbidden, Refused
+from gpusquad.server.ids import ALPHABET, LENGTH, new_id
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.loop import Finish
@@ -62,7 +62,9 @@ class Intake:
         ]
         with self._desk.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
-                self._desk.loop.post(lambda: self._enter_missing([row.id for row in before]))
+                if [row.spec for row in before] != [row.spec for row in rows]:
+                    raise Conflict("this key was used for another submission", cure="give each its own key")
+                self._enter_later(connection, before)
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
             self._check_quota(connection, rows, who)
@@ -76,8 +78,7 @@ class Intake:
                 call(connection, told)
             states = self._states_of_dependencies(connection, rows)
         self._desk.loop.post(lambda: self._enter(rows, asked, forecasts, states))
-        for listener in self._desk.listeners:
-            listener(list(zip(numbers, told, strict=True)))
+        self._desk.tell(list(zip(numbers, told, strict=True)))
         return rows
 
     def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, Forecast]:
@@ -153,23 +154,20 @@ class Intake:
         wanted = {dependency["job"] for row in rows for dependency in row.after}
         return {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
 
-    def _enter_missing(self, ids: Sequence[str]) -> Finish | None:
+    def _enter_later(self, connection: Connection, rows: Sequence[JobRow]) -> None:
         """A first try whose answer never came may have been recorded and not queued: the second one sees to that."""
-        desk = self._desk
-        missing = [job_id for job_id in ids if job_id not in desk.rows and not self._holds.just_ended(job_id)]
-        if missing:
-            with desk.database.read() as connection:
-                rows = [row for job_id in missing if (row := jobs.get(connection, job_id)) is not None]
-                waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
-                states = self._states_of_dependencies(connection, waiting)
-            self._enter(waiting, [job_of(row) for row in waiting], [forecast_of(row) for row in waiting], states)
-        return None
+        waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
+        states = self._states_of_dependencies(connection, waiting)
+        asked, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
+        self._desk.loop.post(lambda: self._enter(waiting, asked, forecasts, states))
 
     def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[Forecast],
                states: dict[str, str]) -> Finish | None:  # fmt: skip
-        """In the scheduler's thread: what is on record joins the queue."""
+        """In the scheduler's thread: what is on record joins the queue, whoever of two tries comes here first."""
         desk = self._desk
         for row, job, forecast in zip(rows, asked, forecasts, strict=True):
+            if row.id in desk.rows or self._holds.just_ended(row.id):
+                continue
             desk.rows[row.id], desk.jobs[row.id] = row, job
             if row.state == JobState.HELD:
                 self._holds.watch(row)
@@ -180,5 +178,6 @@ class Intake:
 
 
 def _group_of(user: str, key: str) -> str:
-    """The same key of the same user is the same submission."""
-    return "once-" + hashlib.sha256(f"{user}\0{key}".encode()).hexdigest()[:32]
+    """The same key of the same user is the same submission. Looks like an id, so that people can use it as one."""
+    digest = int.from_bytes(hashlib.sha256(f"{user}\0{key}".encode()).digest())
+    return "".join(ALPHABET[digest >> shift & 31] for shift in range(0, 5 * LENGTH, 5))

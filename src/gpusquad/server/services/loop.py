@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import TypeVar
+
+from gpusquad.server.errors import Unavailable
 
 Finish = Callable[[], None]
 Item = Callable[[], Finish | None]
@@ -27,6 +30,8 @@ class Loop:
         self._turn = turn
         """Handles a batch and says in how many seconds to come again with nothing; None: only when called."""
         self._inbox: deque[Item] = deque()
+        self._asked: set[Future] = set()
+        """Callers who wait for an answer."""
         self._woken = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
@@ -49,20 +54,36 @@ class Loop:
             self._woken.notify()
 
     def call(self, do: Callable[[], Result], timeout_s: float = 30.0) -> Result:
-        """Have it done in the scheduler's thread, and wait for what it returns or raises."""
+        """Have it done in the scheduler's thread, and wait for what it returns or raises.
+
+        Who waits too long is told whether it was taken back, or is being done and only not on record yet.
+        """
         if threading.current_thread() is self._thread:
             return do()
         if self._thread.ident is None:
             return self._call_inline(do)
-        if self._closing:
-            raise Closed("the service is stopping")
-        future: Future[Result] = Future()
-        self.post(lambda: _settle(future, do))
-        return future.result(timeout_s)
+        future = self._ask(do)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if future.cancel():
+                raise Unavailable("the scheduler is busy; nothing was changed", wait_s=2.0) from None
+            raise Unavailable("this is under way and not on record yet; look before you ask again", 2.0) from None
 
     def run_turn(self) -> float | None:
         """One turn in the caller's thread, for as long as the loop's own was never started: tests in virtual time."""
         return self._turn(self._take())
+
+    def _ask(self, do: Callable[[], Result]) -> Future[Result]:
+        future: Future[Result] = Future()
+        future.add_done_callback(self._asked.discard)
+        with self._woken:
+            if self._closing or not self._thread.is_alive():
+                raise Closed("the service is stopping")
+            self._asked.add(future)
+            self._inbox.append(lambda: _settle(future, do))
+            self._woken.notify()
+        return future
 
     def _call_inline(self, do: Callable[[], Result]) -> Result:
         future: Future[Result] = Future()
@@ -90,19 +111,33 @@ class Loop:
 
     def _run(self) -> None:
         wait_s: float | None = 0.0
-        while True:
-            with self._woken:
-                self._woken.wait_for(lambda: self._inbox or self._closing, wait_s)
-                if self._closing:
-                    return
-            try:
+        try:
+            while self._wait(wait_s):
                 wait_s = self._turn(self._take())
-            except Closed:
-                return
+        except Closed:
+            pass
+        finally:
+            self._answer_all(Closed("the service is stopping"))
+
+    def _wait(self, seconds: float | None) -> bool:
+        """Until there is something to do, or no longer than that. Says whether to go on."""
+        with self._woken:
+            self._woken.wait_for(lambda: self._inbox or self._closing, seconds)
+            return not self._closing
+
+    def _answer_all(self, error: Exception) -> None:
+        """Nobody is left waiting for a thread that has ended."""
+        with self._woken:
+            self._closing = True
+        for future in list(self._asked):
+            with suppress(InvalidStateError):
+                future.set_exception(error)
 
 
-def _settle(future: Future, do: Callable[[], object]) -> Finish:
+def _settle(future: Future, do: Callable[[], object]) -> Finish | None:
     """The caller hears of it only when it is on record."""
+    if not future.set_running_or_notify_cancel():
+        return None  # nobody waits for it any more
     try:
         result = do()
     except Exception as error:

@@ -17,11 +17,15 @@ from gpusquad.server.answers import CardStatus, CardUser, ClusterStatus, NodeSta
 from gpusquad.server.errors import NotFound
 from gpusquad.server.ids import new_id
 from gpusquad.server.services.desk import Desk
-from gpusquad.server.services.outcomes import Outcomes
+from gpusquad.server.services.outcomes import ON_CARDS, Outcomes
+from gpusquad.server.services.turn import Write
 from gpusquad.store import marks
+from gpusquad.store.jobs import JobRow
 from gpusquad.store.marks import MarkRow
 
 CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
+LEFT = "left by "
+"""A card on which a gang runs on that the core does not know."""
 GANG_SIZES = (1, 2, 4, 8, 16)
 
 
@@ -37,6 +41,7 @@ class Machines:
         self._windows: dict[str, WindowStatus] = {}
         self.samples: Mapping[str, Mapping[str, Any]] = {}
         """The last sample of each card."""
+        outcomes.on_gone.append(self._left)
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -52,13 +57,14 @@ class Machines:
             elif row.kind == "window":
                 self._windows[row.id] = _window_status(row)
         self._announce()
+        for row in self._desk.rows.values():
+            if JobState(row.state) in ON_CARDS and row.id not in self._desk.state.runs:
+                self._keep_free_of_others(row)
 
     def fault(self, card: str, cause: str) -> None:
         """The card is broken: its gangs end and queue again, neighbours on other cards go on."""
 
         def handle() -> None:
-            if card not in self._desk.fixed.card_index:
-                return
             self._block(card, FAULT, cause)
             for job_id in self._on_card(card):
                 row = self._desk.rows[job_id]
@@ -83,35 +89,45 @@ class Machines:
 
     def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
         self._check(card, self._desk.fixed.card_index, "card")
-        self._mark("cordon", card, who, cause)
-        self._desk.loop.call(lambda: self._block(card, CORDON, cause or f"by {who.user}"))
+        mark = self._mark("cordon", card, who, cause)
+
+        def handle() -> None:
+            self._block(card, CORDON, cause or f"by {who.user}")
+            self._write(lambda c: marks.put(c, mark))
+
+        self._desk.loop.call(handle)
         return self._card(card)
 
     def uncordon(self, card: str) -> CardStatus:
         """Also forgives a fault: the administrator has looked."""
         self._check(card, self._desk.fixed.card_index, "card")
-        self._unmark("cordon", card)
 
         def handle() -> None:
             self._unblock(card, CORDON)
             self._unblock(card, FAULT)
+            self._write(lambda c: marks.remove_of(c, "cordon", card))
 
         self._desk.loop.call(handle)
         return self._card(card)
 
     def drain(self, node: str, who: Who, cause: str) -> NodeStatus:
         self._check(node, self._desk.fixed.node_index, "node")
-        self._mark("drain", node, who, cause)
-        self._desk.loop.call(lambda: self._drain(node, cause or f"by {who.user}"))
+        mark = self._mark("drain", node, who, cause)
+
+        def handle() -> None:
+            self._drain(node, cause or f"by {who.user}")
+            self._write(lambda c: marks.put(c, mark))
+
+        self._desk.loop.call(handle)
         return self._node(node)
 
     def undrain(self, node: str) -> NodeStatus:
         self._check(node, self._desk.fixed.node_index, "node")
-        self._unmark("drain", node)
 
         def handle() -> None:
-            self._drained.pop(node, None)
-            self._desk.driver.apply(self._desk.turn.now_us, NodeChanged(node, True))
+            if self._drained.pop(node, None) is not None:
+                self._desk.driver.apply(self._desk.turn.now_us, NodeChanged(node, True))
+            self._write(lambda c: marks.remove_of(c, "drain", node))
 
         self._desk.loop.call(handle)
         return self._node(node)
@@ -122,22 +138,29 @@ class Machines:
             self._check(node, self._desk.fixed.node_index, "node")
         if end_us is not None and end_us <= max(start_us, self._desk.clock.now_us()):
             raise Invalid("end", "is not after the start, or is over already")
-        row = self._mark("window", ",".join(nodes), who, cause, start_us, end_us)
-        status = _window_status(row)
-        self._windows[row.id] = status
-        self._desk.loop.call(self._announce)
-        return status
+        mark = self._mark("window", ",".join(nodes), who, cause, start_us, end_us)
+
+        def handle() -> WindowStatus:
+            status = self._windows[mark.id] = _window_status(mark)
+            self._announce()
+            self._write(lambda c: marks.put(c, mark))
+            return status
+
+        return self._desk.loop.call(handle)
 
     def remove_window(self, window_id: str) -> None:
-        if self._windows.pop(window_id, None) is None:
-            raise NotFound(f"there is no window {window_id!r}")
-        with self._desk.database.write() as connection:
-            marks.remove(connection, window_id)
-        self._desk.loop.call(self._announce)
+        def handle() -> None:
+            if self._windows.pop(window_id, None) is None:
+                raise NotFound(f"there is no window {window_id!r}")
+            self._announce()
+            self._write(lambda c: marks.remove(c, window_id))
+
+        self._desk.loop.call(handle)
 
     def windows(self) -> list[WindowStatus]:
         now_us = self._desk.clock.now_us()
-        return [w for w in self._windows.values() if w.end_us is None or w.end_us > now_us]
+        with self._desk.lock:
+            return [w for w in self._windows.values() if w.end_us is None or w.end_us > now_us]
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -164,14 +187,27 @@ class Machines:
     # -- inside a turn ---------------------------------------------------------------------------------------------
 
     def _block(self, card: str, kind: str, cause: str) -> None:
+        if card not in self._desk.fixed.card_index:
+            return  # an agent may know cards that came after the service had started
         was_ok = not self._blocks[card]
         self._blocks[card][kind] = cause
         if was_ok:
             self._desk.driver.apply(self._now_us(), CardChanged(card, False))
 
     def _unblock(self, card: str, kind: str) -> None:
-        if self._blocks[card].pop(kind, None) is not None and not self._blocks[card]:
+        blocks = self._blocks.get(card, {})
+        if blocks.pop(kind, None) is not None and not blocks:
             self._desk.driver.apply(self._now_us(), CardChanged(card, True))
+
+    def _keep_free_of_others(self, row: JobRow) -> None:
+        """Some cards of a gang are gone, so the core cannot hold it: the others are its own until it goes."""
+        for task in (row.placement or {}).get("tasks", ()):
+            for card in task["cards"]:
+                self._block(card, LEFT + row.id, f"{row.name or row.id} still runs here")
+
+    def _left(self, row: JobRow) -> None:
+        for card in list(self._blocks):
+            self._unblock(card, LEFT + row.id)
 
     def _drain(self, node: str, cause: str) -> None:
         self._drained[node] = cause
@@ -185,7 +221,7 @@ class Machines:
         return self._desk.clock.now_us()
 
     def _on_card(self, card: str) -> list[str]:
-        index = self._desk.fixed.card_index[card]
+        index = self._desk.fixed.card_index.get(card)
         return [run.job.id for run in self._desk.state.runs.by_id.values() if index in run.placement.all_cards()]
 
     # -- marks -----------------------------------------------------------------------------------------------------
@@ -197,14 +233,11 @@ class Machines:
     def _mark(self, kind: str, target: str, who: Who, cause: str, start_us: int | None = None,
               end_us: int | None = None) -> MarkRow:  # fmt: skip
         at_us = self._desk.clock.now_us() if start_us is None else start_us
-        row = MarkRow(new_id(), kind, target, at_us, end_us, who.user, cause)
-        with self._desk.database.write() as connection:
-            marks.put(connection, row)
-        return row
+        return MarkRow(new_id(), kind, target, at_us, end_us, who.user, cause)
 
-    def _unmark(self, kind: str, target: str) -> None:
-        with self._desk.database.write() as connection:
-            marks.remove_of(connection, kind, target)
+    def _write(self, write: Write) -> None:
+        """On record together with what it does: neither is there without the other."""
+        self._desk.turn.writes.append(write)
 
     # -- views -----------------------------------------------------------------------------------------------------
 
@@ -252,6 +285,8 @@ def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], drained: 
         return "taken_outside", blocks[OUTSIDE]
     if jobs:
         return ("busy" if jobs[0].sm_milli is None else "shared"), ""
+    for cause in blocks.values():
+        return "busy", cause
     return ("free", "") if drained is None else ("drained", drained)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import structlog
+
+from gpusquad.core.changes import past_of as past_of_waiting
 from gpusquad.core.hang import crash_backoff_s
 from gpusquad.core.ports import Ended, EngineEnded, EngineStarted, Report, Started, Submitted
 from gpusquad.core.transitions import JobState
 from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
-from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.launches import ReadSecret, launch_of
@@ -23,6 +25,7 @@ from gpusquad.spec.convert import RetryRule, grace_s, retry_rule
 from gpusquad.store import attempts
 from gpusquad.store.jobs import JobRow
 
+_log = structlog.get_logger("gpusquad.scheduler")
 S = JobState
 ON_CARDS = frozenset({S.STARTING, S.RUNNING, S.PREEMPTING, S.STOPPING, S.LOST})
 TOLD_TO_GO = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
@@ -70,6 +73,8 @@ class Outcomes:
         """Called with the turn and the row of each job that is over."""
         self.on_held: list[Any] = []
         """Called with the row of each job that waits apart for its next try."""
+        self.on_gone: list[Any] = []
+        """Called with the row of each gang that has left its cards, before anything follows from it."""
         desk.after_deciding.append(self._note)
 
     def report(self, report: Report) -> None:
@@ -136,7 +141,9 @@ class Outcomes:
             launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
                                read_secret=self._read_secret, run_as=self._people.run_as(row.tenant))  # fmt: skip
             desk.engine.launch(launch)
-        except (Invalid, OSError, KeyError) as error:
+        except Exception as error:
+            # Whatever it was, nothing runs: the gang must not hold its cards for ever.
+            _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))
             self.report(EngineEnded(row.id, row.attempt, "failed", f"could not be started: {error}"))
 
     def _grace_s(self, row: JobRow) -> float:
@@ -157,28 +164,35 @@ class Outcomes:
 
     def _started(self, turn: Turn, row: JobRow, report: EngineStarted) -> None:
         state = JobState(row.state)
-        if row.id not in self._desk.state.runs:
+        if state in TOLD_TO_GO:
+            cause, grace = (row.stop or {}).get("cause", ""), self._grace_s(row)
+            turn.acts.append(lambda: self._desk.engine.stop(row.id, row.attempt, cause, grace))
+        elif row.id not in self._desk.state.runs:
             # Found running after a restart on cards that are not here any more.
-            if state not in TOLD_TO_GO:
-                self.tell_to_go(turn, row.id, S.LOST, "lost", "its cards are gone")
+            self.tell_to_go(turn, row.id, S.LOST, "lost", "its cards are gone")
         elif state is S.STARTING:
             turn.move(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
             self._desk.driver.apply(turn.now_us, Started(row.id))
-        elif state in TOLD_TO_GO:
-            cause, grace = (row.stop or {}).get("cause", ""), self._grace_s(row)
-            turn.acts.append(lambda: self._desk.engine.stop(row.id, row.attempt, cause, grace))
 
     def _ended(self, turn: Turn, row: JobRow, report: EngineEnded) -> None:
         verdict = judge_end(row, report, _retries(row))
-        closed = ("preempted" if verdict.how == "preempted" else verdict.how, verdict.cause)
-        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, turn.now_us, *closed))
+        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, turn.now_us, verdict.how, verdict.cause))
+        for call in self.on_gone:
+            call(row)
         result = _result(report)
-        if verdict.then is S.PENDING:
+        if self._is_lost_again_and_again(turn, row, verdict):
+            self._retry_later(turn, row, verdict, result, tries=0)
+        elif verdict.then is S.PENDING:
             self._again(turn, row, verdict, result)
         elif verdict.then is S.HELD:
             self._retry_later(turn, row, verdict, result)
         else:
             self._over(turn, row, verdict, result)
+
+    def _is_lost_again_and_again(self, turn: Turn, row: JobRow, verdict: Verdict) -> bool:
+        """Something here does not let it run, a full disk perhaps: trying at once would only make it worse."""
+        told = JobState(row.state) in TOLD_TO_GO
+        return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(turn, row) / US_PER_S) > 0
 
     def _over(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
         desk = self._desk
@@ -194,30 +208,31 @@ class Outcomes:
             row = turn.move(row.id, S.LOST, "lost", verdict.cause, stop=None)
         kept_us = self._kept_us(turn, row) if verdict.how == "preempted" else 0
         self._leave(turn, row, verdict.how, kept_us)
-        if row.id not in desk.state.queue:
+        if row.id in desk.state.queue:
+            waiting = desk.state.queue[row.id]
+            past, forecast = past_of_waiting(waiting), waiting.forecast
+        else:  # the core did not know it: its cards are gone
+            past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
             desk.driver.job_states.pop(row.id, None)
-            past = past_of(row)
-            event = Submitted(desk.job(row.id), forecast_of(row), type(past)(
-                past.attempt + 1, past.kept_us, past.served_gpu_us, past.preemptions, past.sequence))  # fmt: skip
-            desk.driver.apply(turn.now_us, event)
-        waiting = desk.state.queue[row.id]
+            desk.driver.apply(turn.now_us, Submitted(desk.job(row.id), forecast, past))
         turn.move(
             row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
-            attempt=waiting.attempt, kept_us=waiting.kept_us, served_gpu_us=waiting.served_gpu_us,
-            preemptions=waiting.preemptions, forecast=forecast_record(waiting.forecast), placement=None,
+            attempt=past.attempt, kept_us=past.kept_us, served_gpu_us=past.served_gpu_us,
+            preemptions=past.preemptions, forecast=forecast_record(forecast), placement=None,
             started_us=None, stop=None, result=result,
         )  # fmt: skip
 
-    def _retry_later(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
-        """Whoever fails fast waits longer each time."""
+    def _retry_later(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+                     tries: int = 1) -> None:  # fmt: skip
+        """Whoever fails fast waits longer each time. ``tries``: how many of its own it costs the job."""
         ran_s = _ran_us(turn, row) / US_PER_S
-        wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s)
+        wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
         self._leave(turn, row, "held")
         self._desk.driver.forget(row.id)
         row = turn.move(
             row.id, S.HELD, "retry", f"{verdict.cause}; tried again in {wait_s:.0f} s", attempt=row.attempt + 1,
-            retries_left=row.retries_left - 1, release_us=turn.now_us + int(wait_s * US_PER_S), placement=None,
+            retries_left=row.retries_left - tries, release_us=turn.now_us + int(wait_s * US_PER_S), placement=None,
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
         )  # fmt: skip
         for call in self.on_held:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from sqlalchemy import Connection
+
 from gpusquad.core.changes import with_policies
-from gpusquad.core.explain import copy_state
 from gpusquad.core.forecast import Replay
 from gpusquad.core.policies import Policies, Preemption
 from gpusquad.core.ports import PoliciesChanged
@@ -35,6 +37,8 @@ class PolicyDesk:
         self._people = people
         self._settings: dict[str, Any] = {"mode": default_mode}
         self._about: tuple[int, int, str, str] = (0, 0, "", "")
+        self._changing = threading.Lock()
+        """One change builds on the other. Never taken by the scheduler's thread."""
 
     def load(self) -> Policies:
         """At start: the last revision, or the default."""
@@ -55,30 +59,35 @@ class PolicyDesk:
 
     def set(self, wanted: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
         """From the next cycle on. What is not named stays, unless another mode is chosen."""
-        settings = self._merge(wanted)
-        policies = self._policies(settings)
-        now_us = self._desk.clock.now_us()
-        with self._desk.database.write() as connection:
-            number = revisions.append(connection, now_us, who.user, settings, note)
+        with self._changing:
+            settings = self._merge(wanted)
+            policies = self._policies(settings)
 
-        def change() -> PolicyStatus:
-            self._settings, self._about = settings, (number, now_us, who.user, note)
-            self._desk.driver.apply(self._desk.turn.now_us, PoliciesChanged(policies))
+            def change() -> None:
+                turn = self._desk.turn
+                self._desk.driver.apply(turn.now_us, PoliciesChanged(policies))
+                self._settings = settings
+                turn.writes.append(record)
+
+            def record(connection: Connection) -> None:
+                now_us = self._desk.turn.now_us
+                number = revisions.append(connection, now_us, who.user, settings, note)
+                self._about = (number, now_us, who.user, note)
+
+            self._desk.loop.call(change)
             return self.status()
-
-        return self._desk.loop.call(change)
 
     def tenants_changed(self) -> None:
         """Weights, guarantees and limits are read again."""
-        self._people.reload()
-        policies = self._policies(self._settings)
-        self._desk.loop.call(lambda: self._desk.driver.apply(self._desk.turn.now_us, PoliciesChanged(policies)))
+        with self._changing:
+            self._people.reload()
+            policies = self._policies(self._settings)
+            self._desk.loop.call(lambda: self._desk.driver.apply(self._desk.turn.now_us, PoliciesChanged(policies)))
 
     def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
         """The same queue under both, on copies."""
         policies = self._policies(self._merge(wanted))
-        with self._desk.lock:
-            now = copy_state(self._desk.state)
+        now = self._desk.copy()
         then = with_policies(now, policies)
         return _compare(now, then)
 
@@ -87,9 +96,12 @@ class PolicyDesk:
         for name in wanted:
             if name not in known:
                 raise Invalid(name, "is no part of a policy", f"choose from {', '.join(sorted(known))}")
-        kept = {} if wanted.get("mode") else self._settings
+        kept = {} if wanted.get("mode") else dict(self._settings)
         given = {name: value for name, value in wanted.items() if value is not None}
-        return dict(kept) | given
+        if isinstance(given.get("preemption"), Mapping):
+            said = {name: value for name, value in given["preemption"].items() if value is not None}
+            given["preemption"] = {**(kept.get("preemption") or {}), **said}
+        return kept | given
 
     def _policies(self, settings: Mapping[str, Any]) -> Policies:
         mode = load_mode(_named_mode(settings["mode"]))

@@ -37,6 +37,7 @@ def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds) -> l
             desk.driver.apply(state.now_us, Submitted(desk.job(row.id), forecast_of(row), past_of(row)))
         elif row.state == JobState.HELD:
             holds.watch(row)
+    _settle_dependencies(desk, holds)
     _recall_claims(desk)
     return asked
 
@@ -62,6 +63,18 @@ def _put_back(desk: Desk, row: JobRow) -> None:
     )
     desk.driver.job_states[row.id] = JobState(row.state)
     desk.state.runs[row.id].leaving = JobState(row.state) in TOLD_TO_GO
+
+
+def _settle_dependencies(desk: Desk, holds: Holds) -> None:
+    """A job may have been put on record when what it waits for was over already, and never have come in."""
+    held = [row for row in desk.rows.values() if row.after]
+    wanted = {dependency["job"] for row in held for dependency in row.after} - desk.rows.keys()
+    with desk.database.read() as connection:
+        over = {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
+    for row in held:
+        states = {dependency["job"]: over[dependency["job"]] for dependency in row.after if dependency["job"] in over}
+        if states:
+            desk.loop.post(lambda job_id=row.id, states=states: holds.settle(desk.turn, states, job_id))
 
 
 def _recall_claims(desk: Desk) -> None:

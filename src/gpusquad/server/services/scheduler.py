@@ -117,9 +117,9 @@ class Scheduler:
             return False, "the scheduler does not run"
         return True, ""
 
-    def on_event(self, listener: Listener) -> None:
-        """Called from the scheduler's thread after each turn with what is on record now."""
-        self._desk.listeners.append(listener)
+    def on_event(self, callback: Listener) -> None:
+        """Called after each turn, and each submission, with what is on record now."""
+        self._desk.listeners.append(callback)
 
     def on_broken(self, call: Callable[[], None]) -> None:
         """Called if the scheduler cannot go on and has to be started anew."""
@@ -154,8 +154,8 @@ class Scheduler:
         """Off the queue at once; off its cards after its grace time. A second call changes nothing."""
         said = cause or f"cancelled by {who.user}"
 
-        def handle() -> None:
-            row, turn = self._unfinished(job_id), self._desk.turn
+        def handle(row: JobRow) -> None:
+            turn = self._desk.turn
             if row.state == JobState.PENDING:
                 self._desk.driver.apply(turn.now_us, Cancelled(job_id))
                 self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
@@ -165,35 +165,29 @@ class Scheduler:
                 self._desk.driver.apply(turn.now_us, Leaving(job_id))
                 self._outcomes.tell_to_go(turn, job_id, JobState.STOPPING, "cancelled", said, who.user)
 
-        self._desk.loop.call(handle)
-        return self.row(job_id)
+        return self._change(job_id, handle)
 
     def hold(self, job_id: str, who: Who) -> JobRow:
-        def handle() -> None:
-            row = self._unfinished(job_id)
+        def handle(row: JobRow) -> None:
             if row.state not in (JobState.PENDING, JobState.HELD):
                 raise Conflict(f"job {job_id} is {row.state}", cure="only jobs that wait can be held")
             self._holds.hold(self._desk.turn, row, who.user)
 
-        self._desk.loop.call(handle)
-        return self.row(job_id)
+        return self._change(job_id, handle)
 
     def release(self, job_id: str, who: Who) -> JobRow:
-        def handle() -> None:
-            row = self._unfinished(job_id)
+        def handle(row: JobRow) -> None:
             if row.state != JobState.HELD:
                 raise Conflict(f"job {job_id} is {row.state}, not held")
             self._holds.release(self._desk.turn, row, who.user)
 
-        self._desk.loop.call(handle)
-        return self.row(job_id)
+        return self._change(job_id, handle)
 
     def update(self, job_id: str, change: Change, who: Who) -> JobRow:
         """Another goal, priority or estimate for a job that waits or runs."""
 
-        def handle() -> None:
-            row, turn = self._unfinished(job_id), self._desk.turn
-            before = self._desk.job(job_id)
+        def handle(row: JobRow) -> None:
+            turn, before = self._desk.turn, self._desk.job(job_id)
             job = job_from_dict(job_to_dict(before) | _as_written(change))
             self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
             forecast: Forecast | None = None
@@ -208,8 +202,7 @@ class Scheduler:
             turn.change(row.id, **columns)
             turn.tell(row.id, "updated", actor=who.user, data=_as_written(change))
 
-        self._desk.loop.call(handle)
-        return self.row(job_id)
+        return self._change(job_id, handle)
 
     def row(self, job_id: str) -> JobRow:
         with self._setup.database.read() as connection:
@@ -218,13 +211,21 @@ class Scheduler:
             raise NotFound(f"there is no job {job_id!r}")
         return row
 
-    def _unfinished(self, job_id: str) -> JobRow:
-        row = self._desk.rows.get(job_id)
-        if row is not None:
+    def _change(self, job_id: str, handle: Callable[[JobRow], None]) -> JobRow:
+        """In the scheduler's thread, which does not wait for the store: jobs that are over are looked up here."""
+
+        def change() -> bool:
+            row = self._desk.rows.get(job_id)
+            if row is not None:
+                handle(row)
+            return row is not None
+
+        was_there = self._desk.loop.call(change)
+        row = self.row(job_id)
+        if was_there:
             return row
-        known_row = self.row(job_id)
-        if JobState(known_row.state) in FINAL:
-            raise Conflict(f"job {job_id} is over: {known_row.state}")
+        if JobState(row.state) in FINAL:
+            raise Conflict(f"job {job_id} is over: {row.state}")
         raise Conflict(f"job {job_id} is just coming in", cure="try again")
 
     # -- answers ---------------------------------------------------------------------------------------------------

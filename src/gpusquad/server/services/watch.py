@@ -17,7 +17,7 @@ from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.outcomes import Outcomes
 from gpusquad.server.services.people import People
-from gpusquad.store import jobs, samples
+from gpusquad.store import samples
 from gpusquad.store.database import StoreUnavailable
 from gpusquad.store.jobs import JobRow
 
@@ -50,7 +50,6 @@ class Watcher:
         self._strangers: dict[str, int] = {}
         """Card -> how many samples in a row showed a stranger (negative: none)."""
         self._runs: dict[tuple[str, int], _Seen] = {}
-        self._progress: dict[str, tuple[Any, ...]] = {}
         self._kept_us = 0
 
     def hear(self, message: Mapping[str, Any]) -> None:
@@ -133,29 +132,26 @@ class Watcher:
     def _forget_ended(self) -> None:
         for key in [key for key in self._runs if key[0] not in self._desk.rows]:
             del self._runs[key]
-        for job_id in [job_id for job_id in self._progress if job_id not in self._desk.rows]:
-            del self._progress[job_id]
 
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def _keep(self, now_us: int, cards: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
         """Samples and progress for later; a store that does not answer loses some, no more."""
-        news = {run["job"]: progress_record(run) for run in runs if run.get("step") is not None}
-        changed = {job_id: record for job_id, record in news.items() if record and self._is_new(job_id, record)}
+        news = {(run["job"], run["attempt"]): record for run in runs if (record := progress_record(run)) is not None}
+        if news:
+            self._desk.loop.post(lambda: self._keep_progress(news))
         try:
             with self._desk.database.write() as connection:
                 samples.append(connection, now_us, [sample_row(now_us, card) for card in cards])
-                for job_id, record in changed.items():
-                    jobs.change(connection, job_id, progress=record)
-        except (StoreUnavailable, KeyError) as error:
+        except StoreUnavailable as error:
             _log.warning("samples were not kept", error=str(error))
 
-    def _is_new(self, job_id: str, record: dict[str, Any]) -> bool:
-        seen = (record["step"], record["total"])
-        if job_id not in self._desk.rows or self._progress.get(job_id) == seen:
-            return False
-        self._progress[job_id] = seen
-        return True
+    def _keep_progress(self, news: Mapping[tuple[str, int], dict[str, Any]]) -> None:
+        """By a turn, like everything else that is known of a job."""
+        for (job_id, attempt), record in news.items():
+            row = self._desk.rows.get(job_id)
+            if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING) and row.progress != record:
+                self._desk.turn.change(job_id, progress=record)
 
 
 def progress_record(run: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,155 @@
+"""What must hold at every instant of a storm: the store, the scheduler's memory, the core and the engine agree."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import fields
+
+from gpusquad.core.ports import Launch
+from gpusquad.core.transitions import FINAL, NEXT, JobState
+from gpusquad.server.services.outcomes import ON_CARDS
+from gpusquad.server.services.records import placement_of, seats_of
+from gpusquad.store import attempts, events, jobs
+from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.jobs import JobRow
+from tests.audit import audit
+from tests.server.services.world import World
+
+MET = {
+    "success": {JobState.SUCCEEDED},
+    "failure": {JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED},
+    "any": set(FINAL),
+}
+
+
+class FlakyDatabase(Database):
+    """A store that fails so many writes."""
+
+    failing = 0
+
+    @contextmanager
+    def write(self):
+        if self.failing:
+            self.failing -= 1
+            raise StoreUnavailable("the disk is full")
+        with super().write() as connection:
+            yield connection
+
+
+class Checks:
+    """Looks at a world after each thing that happens to it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.after: dict[str, list[tuple[str, str]]] = {}
+        """Whom each job waits for, and for which end."""
+        self.errors: list[str] = []
+        """What the scheduler logged as a failure of its own."""
+        self._last_event = 0
+        self._states: defaultdict[str, JobState | None] = defaultdict(lambda: None)
+        self._started: set[tuple[str, int]] = set()
+
+    # -- after each step -------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        world = self._world
+        desk = world.scheduler._desk
+        assert not self.errors, self.errors
+        assert not world.engine.wrong, world.engine.wrong
+        world.engine.check_books()
+        with world.database.read() as connection:
+            stored = {row.id: row for row in jobs.unfinished(connection)}
+            self._check_story(connection)
+        for job_id, row in stored.items():
+            assert self._states[job_id] == row.state, f"{job_id} is {row.state}, its story says {self._states[job_id]}"
+        coming_in = stored.keys() - desk.rows.keys()
+        assert not coming_in or desk.loop._inbox, f"{coming_in} are on record and nobody looks after them"
+        for job_id, row in desk.rows.items():
+            assert job_id in stored, f"{job_id} is over and still here"
+            same_row(row, stored[job_id])
+        self._check_core(desk.rows)
+        self._check_engine(desk.rows)
+
+    def check_launch(self, launch: Launch) -> None:
+        """To be asked before anything starts."""
+        with self._world.database.read() as connection:
+            row = jobs.get(connection, launch.job_id)
+            assert row is not None, "starts and is not on record"
+            assert (row.state, row.attempt, row.stop) == ("starting", launch.attempt, None)
+            for other, on in self.after.get(launch.job_id, ()):
+                found = jobs.get(connection, other)
+                assert found is not None
+                assert JobState(found.state) in MET[on], f"starts before the {on} of {other}, which is {found.state}"
+
+    def _check_story(self, connection) -> None:
+        for event in events.after(connection, self._last_event, 100_000):
+            self._last_event = event.id
+            before, then = self._states[event.job_id], JobState(event.state)
+            if event.kind == "starting":
+                assert (event.job_id, event.attempt) not in self._started, f"{event.job_id} uses a number twice"
+                self._started.add((event.job_id, event.attempt))
+            if before != then:
+                assert then in NEXT[before], f"{event.job_id}: {before} -> {then}"
+                self._states[event.job_id] = then
+
+    def _check_core(self, rows: dict[str, JobRow]) -> None:
+        desk = self._world.scheduler._desk
+        state = desk.state
+        pending = {row.id for row in rows.values() if row.state == JobState.PENDING}
+        refused = {one.job_id for one in desk.driver._refused}
+        assert {waiting.job.id for waiting in state.queue} == pending - refused
+        on_cards = {row.id for row in rows.values() if JobState(row.state) in ON_CARDS}
+        gone = {i for i in on_cards if placement_of(rows[i].placement or {}, desk.job(i), desk.fixed) is None}
+        assert state.runs.by_id.keys() == on_cards - gone
+        for job_id, run in state.runs.by_id.items():
+            row = rows[job_id]
+            seats = [list(seat.cards) for seat in seats_of(run.job, run.placement, desk.fixed)]
+            assert seats == [task["cards"] for task in (row.placement or {})["tasks"]]
+            told = desk.driver.job_states[job_id]
+            assert row.state in (told, JobState.LOST), f"{job_id} is {row.state}, the core says {told}"
+            assert run.leaving == (row.state in ("preempting", "stopping", "lost")), row.state
+            assert (run.attempt, run.kept_us, run.preemptions) == (row.attempt, row.kept_us, row.preemptions)
+        for waiting in state.queue:
+            row = rows[waiting.job.id]
+            assert waiting.attempt == row.attempt
+            assert waiting.job == desk.jobs[row.id]
+        assert state.claims.keys() <= pending
+        audit(state, state.now_us)
+
+    def _check_engine(self, rows: dict[str, JobRow]) -> None:
+        world = self._world
+        here = {(row.id, row.attempt): row for row in rows.values() if JobState(row.state) in ON_CARDS}
+        for key in world.engine.running:
+            assert key in here, f"{key} runs and the scheduler does not know"
+        if not world.scheduler._desk.loop._inbox and not world.engine.unsaid:
+            assert world.engine.running.keys() == here.keys()
+        for key, launch in world.engine.running.items():
+            assert [list(t.cards) for t in launch.tasks] == [t["cards"] for t in here[key].placement["tasks"]]  # type: ignore[index]
+
+    # -- in the end ------------------------------------------------------------------------------------------------
+
+    def check_all_over(self) -> None:
+        desk, world = self._world.scheduler._desk, self._world
+        assert not desk.rows, {row.id: (row.state, row.cause, row.stop, row.after) for row in desk.rows.values()}
+        state = desk.state
+        space = state.space
+        assert space.card_idle.all()
+        assert space.all_well
+        for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free"):
+            fresh = type(space)(space.fixed)
+            assert (getattr(space, name) == getattr(fresh, name)).all(), name
+        assert not world.engine.running
+        for left in (state.claims, state.timeline.promises, state.first_promise, state.fresh, state.shape_waiting,
+                     state.runs.ends, state.runs.limits, desk.driver.job_states, desk.jobs):  # fmt: skip
+            assert not left
+        assert all(not (held.gpus or held.cpu_milli or held.memory_bytes) for held in state.accounts.held.values())
+        with world.database.read() as connection:
+            for job_id in self._states:
+                assert all(one.ended_us is not None for one in attempts.of_job(connection, job_id)), job_id
+
+
+def same_row(mine: JobRow, stored: JobRow) -> None:
+    for one in fields(JobRow):
+        mine_has, stored_has = getattr(mine, one.name), getattr(stored, one.name)
+        assert mine_has == stored_has, f"{mine.id}.{one.name}: {mine_has!r} here, {stored_has!r} on record"

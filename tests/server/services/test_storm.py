@@ -1,0 +1,427 @@
+"""Everything at once, in any order: jobs, people, faults, restarts. The books agree and nobody is stuck."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from gpusquad.core.runs import NEVER_US
+from gpusquad.model.cluster import GIB, Card, Cluster, Node
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import PRIORITY_CLASSES, Job
+from gpusquad.model.views import Forecast
+from gpusquad.registry import create
+from gpusquad.server.answers import Change
+from gpusquad.server.errors import Conflict, NotFound, Refused
+from gpusquad.server.services import desk as desk_module
+from gpusquad.server.services.loop import Closed
+from gpusquad.spec.check import check
+from gpusquad.spec.expand import expand
+from gpusquad.store import people
+from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.people import TenantRow
+from tests.server.services.storm_checks import Checks, FlakyDatabase
+from tests.server.services.storm_engine import StormEngine
+from tests.server.services.world import ADA, SECOND_US, World
+from tests.strategies import examples
+
+REFUSALS = (Conflict, Invalid, NotFound, Refused, StoreUnavailable)
+TENANTS = ("default", "red")
+
+
+def nodes_of(*cards: tuple[int, ...]) -> Cluster:
+    """Nodes with these cards of four, each with 16 GiB."""
+    return Cluster(tuple(
+        Node(f"n{n}", tuple(Card(f"n{n}/{c}", memory_bytes=16 * GIB) for c in kept), 8000, 32 * GIB)
+        for n, kept in enumerate(cards)
+    ))  # fmt: skip
+
+
+WHOLE = nodes_of((0, 1, 2), (0, 1), (0,))
+CLUSTERS = [nodes_of((0, 1, 2), (0, 1)), nodes_of((0, 1, 2)), nodes_of((0, 2), (1,)), WHOLE, nodes_of((1,), (0, 1))]
+CARDS = [card.id for node in WHOLE.nodes for card in node.cards]
+NODES = [node.id for node in WHOLE.nodes]
+
+# -- what is asked for ---------------------------------------------------------------------------------------------
+
+some = st.integers(0, 30)
+"""Which one of those there are."""
+seconds = st.sampled_from([1, 3, 10, 40])
+asks = st.one_of(
+    st.fixed_dictionaries({"gpus": st.integers(1, 3), "count": st.integers(1, 2)}),
+    st.fixed_dictionaries({"gpus": st.just(1), "count": st.integers(1, 5)}),
+    st.fixed_dictionaries({"gpus": st.just(1), "count": st.just(2), "min": st.just(1), "max": st.integers(2, 4)}),
+    st.fixed_dictionaries({
+        "share": st.sampled_from([{"memory": "4GiB", "sm": 0.25}, {"memory": "8GiB"}, {"sm": 0.5}]),
+        "count": st.integers(1, 3),
+    }),
+    st.fixed_dictionaries({"cpu": st.integers(1, 4), "count": st.integers(1, 3)}),
+    st.just({"roles": [{"name": "a", "gpus": 2}, {"name": "b", "count": 2, "share": {"sm": 0.5}, "cpu": 1}]}),
+)  # fmt: skip
+about = st.fixed_dictionaries(
+    {"name": st.sampled_from(["a", "b", "c"]), "priority": st.sampled_from(sorted(PRIORITY_CLASSES))},
+    optional={
+        "estimate": seconds,
+        "limit": seconds,
+        "tenant": st.just("red"),
+        "lane": st.sampled_from(["large", "small"]),
+        "retries": st.sampled_from([1, {"count": 2, "backoff": 5, "on": ["failed"]}, {"count": 1, "on": ["lost"]}]),
+        "checkpoint": st.sampled_from([{"every": 2, "restart": 1}, {"preemptible": False}, {"grace": 0}]),
+        "secrets": st.sampled_from([["known"], ["unknown"]]),
+        "profile": st.just({"utilisation": 0.5}),
+    },
+)
+after = st.just([]) | st.lists(st.tuples(some, st.sampled_from(["success", "failure", "any"])), max_size=2)
+changes = st.one_of(
+    st.builds(Change, priority=st.sampled_from(sorted(PRIORITY_CLASSES))),
+    st.builds(Change, estimate_us=seconds.map(lambda s: s * SECOND_US)),
+    st.builds(Change, limit_us=seconds.map(lambda s: s * SECOND_US)),
+    st.builds(Change, slo=st.sampled_from([{"p99": "20ms"}, {"deadline": 100}, {}])),
+    st.builds(Change, lane=st.sampled_from(["large", "small", "none such"]), name=st.sampled_from([None, "other"])),
+    st.builds(Change, queue=st.just("nightly")),
+)
+policies = st.fixed_dictionaries({}, optional={
+    "mode": st.sampled_from(["fifo", "fair", "jct", "slo"]),
+    "order": st.sampled_from(["fifo", "sjf", "drf", "las"]),
+    "plan": st.sampled_from(["none", "easy", "conservative"]),
+    "place": st.sampled_from(["binpack", "balance", "standalone"]),
+    "preemption": st.fixed_dictionaries(
+        {"by": st.sampled_from(["none", "priority", "order"])}, optional={"min_run_s": st.sampled_from([0, 5])}
+    ),
+})  # fmt: skip
+submission = st.tuples(asks, about, after)
+ends = st.sampled_from(["succeeded", "failed", "stopped", "lost"])
+tenants = st.builds(
+    TenantRow, st.sampled_from(TENANTS), limit_gpus=st.sampled_from([None, 1, 3]),
+    guaranteed_gpus=st.sampled_from([None, 2]), reclaim_s=st.sampled_from([0.0, 10.0]),
+    max_pending=st.sampled_from([None, None, 4]),
+)  # fmt: skip
+
+
+class ByWord:
+    """What the user says, or nothing."""
+
+    def predict(self, job: Job) -> Forecast:
+        said_us = NEVER_US if job.estimate_us is None else job.estimate_us
+        return Forecast(said_us, said_us, "user")
+
+    def learn(self, job: Job, run_us: int) -> None: ...
+
+
+def read_secret(tenant: str, name: str) -> str:
+    if name == "unknown":
+        raise Invalid("secrets", "there is no such secret")
+    return "x"
+
+
+@cache
+def empty_database() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="gpusquad-storm-")) / "empty.db"
+    database = Database(path)
+    database.migrate()
+    with database.write() as c:
+        for name in TENANTS:
+            people.put_tenant(c, TenantRow(name))
+    database.close()
+    return path
+
+
+class Storm(RuleBasedStateMachine):
+    """One service, one engine, and everybody who has anything to do with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="gpusquad-storm-"))
+        shutil.copyfile(empty_database(), self.folder / "world.db")
+        self.database = FlakyDatabase(self.folder / "world.db")
+        self.engine = StormEngine(WHOLE)
+        self.jobs: list[str] = []
+
+    @initialize(
+        recent=st.booleans(),
+        cluster=st.sampled_from(CLUSTERS),
+        wanted=policies,
+        first=st.lists(submission, min_size=4, max_size=10),
+    )
+    def begin(self, recent: bool, cluster: Cluster, wanted: dict, first: list) -> None:
+        self.make_predictor: Callable[[], Any] = (lambda: create("predictor", "recent")) if recent else ByWord
+        self.world = World(self.folder, cluster, self.database, engine=self.engine, read_secret=read_secret,
+                           predictor=self.make_predictor())  # fmt: skip
+        self.checks = Checks(self.world)
+        self.engine.before_launch = self.checks.check_launch
+        self.log = desk_module._log
+        desk_module._log = _Log(self.checks.errors)  # type: ignore[assignment]
+        self.never_wait()
+        self.world.scheduler.set_policy({"preemption": {"by": "priority", "min_run_s": 0}} | wanted, ADA)
+        self.submit(first, then=True)
+
+    # -- people ----------------------------------------------------------------------------------------------------
+
+    @rule(files=st.lists(submission, min_size=1, max_size=4), then=st.booleans())
+    def submit(self, files: list, then: bool) -> None:
+        for ask, about, after in files:
+            after = [(self.jobs[at % len(self.jobs)], on) for at, on in after if self.jobs]
+            file = {"command": ["true"], **ask, **about}
+            if after:
+                file["after"] = [{"job": job_id, "on": on} for job_id, on in after]
+            with suppress(*REFUSALS):
+                self.came_in(self.world.scheduler.submit(expand(check(file)), ADA), after)
+        self.go_on(then)
+
+    @rule(ask=asks, key=st.sampled_from(["x", "y"]), count=st.integers(1, 3))
+    def submit_once(self, ask: dict, key: str, count: int) -> None:
+        file = {"command": ["true"], "estimate": 5, "name": "sweep", "sweep": {"i": list(range(count))}, **ask}
+        with suppress(*REFUSALS):
+            self.came_in(self.world.scheduler.submit(expand(check(file)), ADA, None, key), [])
+
+    @rule(at=some, what=st.sampled_from(["cancel", "hold", "hold", "release"]), then=st.booleans())
+    def tell(self, at: int, what: str, then: bool) -> None:
+        self.ask_about(at, lambda job_id: getattr(self.world.scheduler, what)(job_id, ADA))
+        self.go_on(then)
+
+    @rule(at=some, change=changes, then=st.booleans())
+    def update(self, at: int, change: Change, then: bool) -> None:
+        self.ask_about(at, lambda job_id: self.world.scheduler.update(job_id, change, ADA))
+        self.go_on(then)
+
+    @rule(wanted=st.one_of(policies, tenants))
+    def govern(self, wanted: dict | TenantRow) -> None:
+        with suppress(*REFUSALS):
+            if isinstance(wanted, dict):
+                self.world.scheduler.set_policy(wanted, ADA)
+            else:
+                with self.database.write() as c:
+                    people.put_tenant(c, wanted)
+                self.world.scheduler.set_tenants()
+
+    @rule(at=some, wanted=policies, ask=asks)
+    def look(self, at: int, wanted: dict, ask: dict) -> None:
+        scheduler = self.world.scheduler
+        cards, nodes = scheduler.cards(), scheduler.nodes()
+        assert scheduler.cluster().gpus == len(cards) == sum(len(node.cards) for node in nodes)
+        assert sorted(scheduler.positions().values()) == [e.position for e in scheduler.queue(0, 100)]
+        scheduler.preview_policy(wanted)
+        (spec,) = expand(check({"command": ["true"], "estimate": 5, **ask}))
+        with suppress(*REFUSALS):
+            scheduler.what_if(spec, ADA)
+        self.ask_about(at, scheduler.why)
+        self.ask_about(at, scheduler.when)
+
+    # -- machines --------------------------------------------------------------------------------------------------
+
+    @rule(card=st.sampled_from(CARDS), what=st.sampled_from(["card_fault", "card_ok", "taken", "left"]))
+    def agent_says(self, card: str, what: str) -> None:
+        if what.startswith("card"):
+            self.world.scheduler.watcher.hear({"kind": what, "card": card, "cause": "Xid 79"})
+        else:
+            self.world.scheduler._machines.taken_outside(card, "held by somebody" if what == "taken" else None)
+
+    @rule(at=some, what=st.sampled_from(["cordon", "uncordon", "drain", "undrain"]))
+    def close_or_open(self, at: int, what: str) -> None:
+        names = CARDS if "cordon" in what else NODES
+        with suppress(*REFUSALS):
+            getattr(self.world.scheduler, what)(names[at % len(names)], ADA)
+
+    @rule(node=st.sampled_from(NODES), start_s=st.integers(0, 20), long_s=st.sampled_from([None, 1, 30]))
+    def add_window(self, node: str, start_s: int, long_s: int | None) -> None:
+        start_us = self.world.clock.at_us + start_s * SECOND_US
+        end_us = None if long_s is None else start_us + long_s * SECOND_US
+        with suppress(*REFUSALS):
+            self.world.scheduler.add_window([node], start_us, end_us, ADA)
+
+    @rule(at=some)
+    def remove_window(self, at: int) -> None:
+        windows = self.world.scheduler.windows()
+        if windows:
+            with suppress(*REFUSALS):
+                self.world.scheduler.remove_window(windows[at % len(windows)].id, ADA)
+
+    @rule(at=some, step=st.integers(0, 9))
+    def progress(self, at: int, step: int) -> None:
+        runs = self.world.scheduler.live_runs()
+        if runs:
+            job_id, attempt, _ = runs[at % len(runs)]
+            run = {"job": job_id, "attempt": attempt, "step": step, "total": 10, "progress_at_us": 1}
+            cards = [{"id": card} for card in CARDS]
+            self.world.scheduler.watcher.hear(
+                {"kind": "samples", "at_us": self.world.clock.at_us, "cards": cards, "runs": [run]}
+            )
+
+    # -- time and gangs --------------------------------------------------------------------------------------------
+
+    @rule(us=st.sampled_from([1, SECOND_US, 5 * SECOND_US, 60 * SECOND_US, 1000 * SECOND_US]))
+    def wait(self, us: int) -> None:
+        self.world.clock.at_us += us
+        self.world.settle()
+
+    @rule(gangs=st.lists(st.tuples(some, ends), min_size=1, max_size=3), then=st.booleans())
+    def gangs_end(self, gangs: list, then: bool) -> None:
+        for at, how in gangs:
+            running = sorted(self.engine.running)
+            if running:
+                self.engine.end(running[at % len(running)], how, f"it {how}")
+        self.go_on(then)
+
+    @rule(how=ends, then=st.booleans())
+    def those_told_go(self, how: str, then: bool) -> None:
+        for key in sorted(self.engine.told_to_go):
+            self.engine.end(key, how)
+        self.go_on(then)
+
+    @rule(slow=st.booleans(), late=st.booleans(), refuses=st.sampled_from([0, 0, 1]), breaks=st.sampled_from([0, 0, 1]))
+    def engine_is(self, slow: bool, late: bool, refuses: int, breaks: int) -> None:
+        engine = self.engine
+        engine.slow_to_stop, engine.late, engine.refuses, engine.breaks = slow, late, refuses, breaks
+
+    @rule(number=st.sampled_from([1, 2, None]), again=st.none() | st.integers(0, 1000), then=st.booleans())
+    def reports_arrive(self, number: int | None, again: int | None, then: bool) -> None:
+        self.engine.send_on(number)
+        if again is not None:
+            self.engine.say_again(again)
+        self.go_on(then)
+
+    # -- outages and restarts --------------------------------------------------------------------------------------
+
+    @rule(writes=st.integers(1, 3))
+    def store_fails(self, writes: int) -> None:
+        self.database.failing = writes
+
+    @rule(cluster=st.none() | st.sampled_from(CLUSTERS), then=st.booleans())
+    def restart(self, cluster: Cluster | None, then: bool) -> None:
+        self.world.cluster = cluster or self.world.cluster
+        self.make()
+        self.go_on(then)
+
+    @rule(then=st.booleans())
+    def crash_before_the_record(self, then: bool) -> None:
+        self.database.failing = 1000
+        self.world.scheduler._desk.loop.pause = lambda seconds: False
+        with suppress(Closed):
+            self.world.scheduler.step()
+        self.make()
+        self.go_on(then)
+
+    @rule(acts=st.integers(0, 2), then=st.booleans())
+    def crash_after_the_record(self, acts: int, then: bool) -> None:
+        self.engine.hears = acts
+        with suppress(Closed):
+            self.world.scheduler.step()
+        self.make()
+        self.go_on(then)
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def all_agree(self) -> None:
+        self.checks.check()
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "checks") and sys.exc_info()[0] is None:
+                self.all_ends_well()
+        finally:
+            if hasattr(self, "log"):
+                desk_module._log = self.log
+            self.database.close()
+            shutil.rmtree(self.folder)
+
+    def all_ends_well(self) -> None:
+        """Faults are mended, limits lifted, everybody released: then everybody gets there."""
+        self.calm_down()
+        world, scheduler = self.world, self.world.scheduler
+        for _ in range(100):
+            self.checks.check()
+            if not scheduler.unfinished():
+                break
+            for row in scheduler.unfinished():
+                if (row.stop or {}).get("how") == "hold":
+                    scheduler.release(row.id, ADA)
+            for key in sorted(self.engine.running):
+                self.engine.end(key)
+            world.clock.at_us += 10_000 * SECOND_US
+            world.settle()
+        self.checks.check_all_over()
+
+    def calm_down(self) -> None:
+        self.database.failing = self.engine.refuses = self.engine.breaks = 0
+        self.engine.slow_to_stop = self.engine.late = False
+        self.engine.send_on()
+        scheduler = self.world.scheduler
+        with self.database.write() as c:
+            for name in TENANTS:
+                people.put_tenant(c, TenantRow(name))
+        scheduler.set_tenants()
+        for card in scheduler.cards():
+            scheduler.uncordon(card.id, ADA)
+            scheduler._machines.taken_outside(card.id, None)
+        for node in scheduler.nodes():
+            scheduler.undrain(node.id, ADA)
+        for window in scheduler.windows():
+            scheduler.remove_window(window.id, ADA)
+        for key in sorted(self.engine.told_to_go):
+            self.engine.end(key, "stopped")
+        self.world.settle()
+
+    # -- helpers ---------------------------------------------------------------------------------------------------
+
+    def go_on(self, then: bool) -> None:
+        """At once, or only when something else has come in too."""
+        if then:
+            self.world.settle()
+
+    def came_in(self, rows: list, after: list) -> None:
+        for row in rows:
+            if row.id not in self.jobs:
+                self.jobs.append(row.id)
+                self.checks.after[row.id] = after
+
+    def ask_about(self, at: int, call: Callable[[str], object]) -> None:
+        if self.jobs:
+            with suppress(*REFUSALS):
+                call(self.jobs[at % len(self.jobs)])
+
+    def make(self) -> None:
+        self.database.failing, self.engine.hears = 0, None
+        self.world.setup["predictor"] = self.make_predictor()
+        self.world.scheduler = self.world.make()
+        self.never_wait()
+
+    def never_wait(self) -> None:
+        """For a store that does not answer: time is virtual."""
+        self.world.scheduler._desk.loop.pause = lambda seconds: True
+
+
+class _Log:
+    """Whatever the scheduler catches and goes on from is a fault here."""
+
+    def __init__(self, errors: list[str]) -> None:
+        self._errors = errors
+
+    def exception(self, message: str, **rest: Any) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, StoreUnavailable):
+            self._errors.append(f"{message}: {error!r}")
+            raise  # noqa: PLE0704 - where it happened says most
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args, **rest: None
+
+
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.NonInteractiveExampleWarning")
+def test_a_storm() -> None:
+    run_state_machine_as_test(
+        Storm,
+        settings=settings(examples(40), stateful_step_count=40,
+                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]),
+    )  # fmt: skip
