@@ -7,49 +7,34 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 try:
     from gpusquad import progress  # tells the queue how far we are
 except ImportError:
     progress = print
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
-STEP_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.1
-SAVE_EVERY_S = 5.0
-SAVED = os.path.join(os.environ.get("GPUSQUAD_CHECKPOINT_DIR", "."), "steps")
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+step_s = float(sys.argv[2]) if len(sys.argv) > 2 else 0.1
+saved = Path(os.environ.get("GPUSQUAD_CHECKPOINT_DIR", "."), "steps")
 
 
-def load() -> int:
-    if not os.path.exists(SAVED):
-        return 0
-    with open(SAVED, encoding="ascii") as file:
-        return int(file.read())
+def save() -> None:
+    beside = saved.with_suffix(".new")
+    beside.write_text(str(step))
+    beside.replace(saved)  # whoever is killed before this leaves the old one whole
 
 
-def save(step: int) -> None:
-    with open(SAVED + ".new", "w", encoding="ascii") as file:
-        file.write(str(step))
-    os.replace(SAVED + ".new", SAVED)  # whoever is killed here leaves the old one whole
+told_to_end = []
+signal.signal(signal.SIGTERM, lambda *_: told_to_end.append(True))  # saved by the loop, where the state is whole
 
-
-told_to_end = False
-
-
-def on_term(number: int, frame: object) -> None:
-    global told_to_end
-    told_to_end = True  # the loop saves at its next step, when the state is whole
-
-
-signal.signal(signal.SIGTERM, on_term)
-first = step = load()
-saved_s = time.monotonic()
-print(f"begins at step {first}")
-while step < STEPS and not told_to_end:
-    time.sleep(STEP_S)  # the work
+step = int(saved.read_text()) if saved.exists() else 0
+print(f"begins at step {step}")
+while step < steps and not told_to_end:
+    time.sleep(step_s)  # the work
     step += 1
-    progress(step, STEPS)
-    if time.monotonic() - saved_s >= SAVE_EVERY_S:
-        save(step)
-        saved_s = time.monotonic()
-save(step)
-print(f"ends at step {step} of {STEPS}")
+    progress(step, steps)
+    if step % 50 == 0:
+        save()
+save()
+print(f"ends at step {step} of {steps}")

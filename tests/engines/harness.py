@@ -115,6 +115,15 @@ def saver(news: News, exit_code: int = 0) -> str:
     return shlex.join([sys.executable, "-I", "-S", "-c", program])
 
 
+def eventually(condition: Callable[[], Any]) -> None:
+    """For what nobody tells of: files that others write, processes of others."""
+    until_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > until_s:
+            raise TimeoutError("that has not come true")
+        time.sleep(0.005)
+
+
 def lines(path: Path) -> list[str]:
     """Of a file that may not be there yet."""
     return path.read_text(errors="surrogateescape").splitlines() if path.exists() else []

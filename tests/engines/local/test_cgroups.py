@@ -14,7 +14,7 @@ import pytest
 from gpusquad.engines.local import cgroup_places, cgroups
 from gpusquad.engines.local.cgroup_places import Place, find_places
 from gpusquad.engines.local.cgroups import Groups, Limits
-from tests.engines.harness import PATIENCE_S
+from tests.engines.harness import PATIENCE_S, eventually
 
 
 def made_up(tmp_path: Path, mounts: list[str], own: str) -> list[Place]:
@@ -154,12 +154,10 @@ def test_everybody_in_a_real_group_is_killed(real_base: Path) -> None:
     forks = "for i in 1 2 3; do setsid sleep 600 & done; sleep 600"
     process = subprocess.Popen(["sh", "-c", forks], preexec_fn=lambda: groups.join(0))
     assert process.pid in groups.pids()
-    while len(groups.pids()) < 5:
-        pass
+    eventually(lambda: len(groups.pids()) == 5)
     assert groups.kill() == set()
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
-    while groups.pids():
-        groups.kill()
+    eventually(lambda: groups.kill() or not groups.pids())
     groups.remove()
     assert not real_base.exists()
 

@@ -18,7 +18,7 @@ from gpusquad.core.ports import EngineEnded
 from gpusquad.engines.local.engine import LocalEngine
 from tests.conftest import REPOSITORY
 from tests.engines.contract import FOREVER
-from tests.engines.harness import Bench, Reports, launch, lines
+from tests.engines.harness import Bench, Reports, eventually, launch, lines
 from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, run_folder
 
 GANGS = 6
@@ -137,8 +137,7 @@ def test_service_and_keeper_are_killed(home: Path, tmp_path: Path) -> None:
     service.stdin.flush()
     while not service.stdout.readline().startswith(b"* EngineStarted"):
         pass
-    while len(lines(ran)) < 2:
-        time.sleep(0.01)
+    eventually(lambda: len(lines(ran)) == 2)
     service.kill()
     service.wait()
     os.kill(keeper_pid(home, "job"), signal.SIGKILL)
@@ -158,8 +157,7 @@ def test_a_stop_outlives_the_service(home: Path) -> None:
     engine.launch(launch("job", f"trap '' TERM; {FOREVER}"))
     reports.started("job")
     engine.stop("job", 0, "preempted", 3600.0)
-    while b"preempted" not in Path(run_folder(home, "job").stop).read_bytes():
-        pass
+    eventually(lambda: b"preempted" in Path(run_folder(home, "job").stop).read_bytes())
     engine.close()
     os.kill(keeper_pid(home, "job"), signal.SIGKILL)
     again = Reports()

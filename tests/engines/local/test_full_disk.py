@@ -14,7 +14,7 @@ import pytest
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.engines.local.logs import LogReader
 from tests.engines.contract import FOREVER
-from tests.engines.harness import Bench, launch
+from tests.engines.harness import Bench, Reports, eventually, launch
 from tests.engines.local.helpers import read_status
 
 MIB = 2**20
@@ -123,8 +123,7 @@ def test_logs_go_on_when_there_is_room_again(bench: Bench, small_disk: Path, hom
                         "sleep 1.5; echo after")  # fmt: skip
     news.next()
     logs = LogReader(home / "runs/job/0")
-    while logs.size(0) != (0, 7):
-        pass
+    eventually(lambda: logs.size(0) == (0, 7))
     filler = fill(small_disk)
     (bench.folder / "gate").write_text("go\n")
     news.next()
@@ -145,8 +144,6 @@ def test_a_launch_is_not_half_made(small_disk: Path) -> None:
     for number in range(200):
         (small_disk / f"{number}").mkdir()
     fill(small_disk)
-    from tests.engines.harness import Reports
-
     reports = Reports()
     engine = LocalEngine(small_disk / "home", reports)
     engine.launch(launch("job", "true"))

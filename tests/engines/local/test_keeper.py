@@ -16,6 +16,7 @@ import pytest
 import gpusquad
 from gpusquad.engines.local.engine import LocalEngine
 from tests.engines.harness import Bench, lines
+from tests.engines.local.helpers import keeper_pid, wait_gone
 
 NOBODY = (65534, 65534)
 
@@ -91,8 +92,6 @@ def test_another_user_sees_nothing_of_ours(open_bench: Bench, open_home: Path) -
 @root_only
 def test_tasks_of_another_user_die_with_their_keeper(open_bench: Bench, open_home: Path) -> None:
     """A change of user undoes the tie, so it must be made after."""
-    from tests.engines.local.helpers import keeper_pid, wait_gone
-
     open_bench.launch("job", "sleep 600", run_as=NOBODY)
     pid = open_bench.reports.started("job").pids[0]
     open_bench.engine.close()

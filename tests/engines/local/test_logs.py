@@ -16,7 +16,7 @@ from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.engines.local.keeper.log_writer import LogWriter
 from gpusquad.engines.local.logs import LogReader
 from gpusquad.model.errors import Invalid
-from tests.engines.harness import Bench
+from tests.engines.harness import Bench, eventually
 from tests.engines.local.helpers import read_status
 
 MIB = 2**20
@@ -73,9 +73,8 @@ def test_readable_while_running(bench: Bench, home: Path) -> None:
     bench.launch("job", f"echo first; echo said > {news.path}; read x < {bench.folder}/gate; echo second")
     news.next()
     logs = reader(home)
+    eventually(lambda: logs.size(0)[1])  # the task has written; the keeper is about to
     chunk = logs.read(0, 0, 100)
-    while not chunk.data:  # the task has written; the keeper is about to
-        chunk = logs.read(0, 0, 100)
     assert (chunk.offset, chunk.data, chunk.next_offset) == (0, b"first\n", 6)
     assert logs.read(0, 6, 100).data == b""
     (bench.folder / "gate").write_text("go\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from gpusquad.engines.local import adoption, claim, processes, strays
 from gpusquad.engines.local.processes import Identity
 from gpusquad.engines.local.status import StatusFile
 from tests.engines.contract import FOREVER
-from tests.engines.harness import PATIENCE_S, Bench, lines
+from tests.engines.harness import PATIENCE_S, Bench, eventually, lines
 from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, run_folder, wait_gone
 
 
@@ -91,9 +92,7 @@ def test_an_unclaimed_folder_that_the_store_does_not_know(bench: Bench, home: Pa
     folder = run_folder(home, "job")
     folder.make()
     bench.engine.recover([])
-    while claim.read(folder) is None:
-        bench.launch("wait", "true")  # the search for orphans reports nothing
-        bench.reports.ended("wait")
+    eventually(lambda: claim.read(folder))
     assert run_keeper(folder.path, order(f"{COUNT_ME}{ran}")) == 4
     assert lines(ran) == []
 
@@ -136,10 +135,13 @@ def test_strays_are_found_by_their_variables(bench: Bench, home: Path) -> None:
             process.wait()
 
 
-def test_strays_of_attempts_that_are_long_over_are_found(bench: Bench, home: Path) -> None:
+@pytest.mark.parametrize("folder_is_gone", [False, True])
+def test_strays_of_attempts_that_are_long_over_are_found(bench: Bench, home: Path, folder_is_gone: bool) -> None:
     bench.launch("job", "true")
     bench.reports.ended("job")
     folder = run_folder(home, "job")
+    if folder_is_gone:
+        shutil.rmtree(home / "runs" / "job")
     mine = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
     stray = subprocess.Popen(["sleep", "600"], env=mine, start_new_session=True)
     reports = bench.restart()

@@ -34,6 +34,8 @@ class Attempt:
     """Why its keeper could not start anything."""
     is_orphan: bool = False
     """The store does not know it, so nobody wants reports on it."""
+    has_strays: bool = False
+    """Processes of it were seen, whatever its run folder says."""
     stop: Stop | None = None
     """The first wish to stop it."""
 

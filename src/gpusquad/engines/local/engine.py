@@ -27,7 +27,7 @@ _LONGEST_GRACE_S = 7 * 24 * 3600.0
 
 
 class LocalEngine:
-    """Implements `core.ports.Engine`. Four threads in all, however many gangs there are."""
+    """Implements `core.ports.Engine`. Three threads however many gangs there are, and a fourth while it recovers."""
 
     def __init__(
         self,
@@ -39,7 +39,9 @@ class LocalEngine:
         start_at_once: int | None = None,
     ) -> None:
         """``uuid_of``: what the driver calls a card. ``start_at_once``: how many gangs may be starting at one time."""
-        self._home = Path(os.path.abspath(home))
+        _check_kernel()
+        # Processes are known by the folder they belong to, so it must have one name whoever starts the service.
+        self._home = Path(os.path.realpath(home))
         self._loop = Loop("gpusquad-engine")
         self._reporter = Reporter(on_report)
         self._chaser = Chaser()
@@ -89,6 +91,13 @@ class LocalEngine:
                 self._loop.call(partial(self._overseer.orphan, key, key in with_strays))
         except Exception:
             _log.exception("the run folders could not be searched for forgotten gangs")
+
+
+def _check_kernel() -> None:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        raise Invalid("kernel", f"processes cannot be watched: {error}", "Linux 5.4 or newer is needed") from error
 
 
 def _may_run(home: Path, key: Key) -> bool:

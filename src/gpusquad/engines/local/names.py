@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -48,15 +49,16 @@ def all_keys(home: Path) -> list[Key]:
     """Every run folder there is. What does not look like one of ours is left alone."""
     return [
         (job.name, int(attempt.name))
-        for job in _folders(home / "runs")
+        for job in _folders(str(home / "runs"))
         if _JOB_ID.fullmatch(job.name)
-        for attempt in _folders(job)
+        for attempt in _folders(job.path)
         if attempt.name.isascii() and attempt.name.isdecimal() and str(int(attempt.name)) == attempt.name
     ]
 
 
-def _folders(path: Path) -> list[Path]:
+def _folders(path: str) -> list[os.DirEntry[str]]:
     try:
-        return [child for child in path.iterdir() if child.is_dir() and not child.is_symlink()]
+        with os.scandir(path) as entries:
+            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -25,7 +25,7 @@ from gpusquad.engines.local.strays import Chase, Chaser
 _log = logging.getLogger(__name__)
 _START_LOOK_S = 0.05
 _AGAIN_S = 1.0
-_STUCK_S = 30.0
+_STUCK_S = 120.0
 """After the grace time, until a keeper that does not end is killed."""
 _ORPHAN_GRACE_S = 10.0
 
@@ -68,12 +68,10 @@ class Overseer:
             return
         attempt = self._new(key)
         attempt.is_orphan = True
-        grace_s = (status.read(attempt.folder) or {}).get("grace_s", _ORPHAN_GRACE_S)
+        grace_s = self._status(attempt).get("grace_s", _ORPHAN_GRACE_S)
         attempt.stop = Stop("the service does not know this attempt", grace_s)
-        found = adoption.examine(attempt.folder)
-        if has_strays and isinstance(found, Over):
-            found = Abandoned({"end": found.end})
-        self._follow(attempt, found, attempt.stop.cause)
+        attempt.has_strays = has_strays
+        self._settle(attempt, attempt.stop.cause)
 
     def close(self) -> None:
         """Once the loop has ended. Keepers run on."""
@@ -99,6 +97,8 @@ class Overseer:
 
     def _settle(self, attempt: Attempt, unclaimed: str = "") -> None:
         """Look, and go on from there. ``unclaimed``: what to say if no keeper has begun it."""
+        if self._attempts.get(attempt.key) is not attempt:
+            return  # it came to an end while we waited to look again
         try:
             self._follow(attempt, adoption.examine(attempt.folder), unclaimed)
         except OSError:
@@ -106,13 +106,17 @@ class Overseer:
             self._loop.later(_AGAIN_S, partial(self._settle, attempt, unclaimed))
 
     def _follow(self, attempt: Attempt, found: Finding, unclaimed: str) -> None:
+        if not isinstance(found, Unclaimed):
+            attempt.launch = None
         match found:
+            case Over(end) if attempt.has_strays:
+                self._chase(attempt, {**self._status(attempt), "end": end})
             case Over(end):
                 self._finish(attempt, end)
             case Alive(pidfd):
                 self._adopt(attempt, pidfd)
             case Abandoned(known):
-                self._chaser.chase(Chase(attempt.key, attempt.folder, known, partial(self._on_clear, attempt, known)))
+                self._chase(attempt, known)
             case Unclaimed() if attempt.launch is not None and attempt.stop is None:
                 self._starter.add(attempt)
             case Unclaimed():
@@ -120,8 +124,9 @@ class Overseer:
 
     def _adopt(self, attempt: Attempt, pidfd: int) -> None:
         """A keeper that was begun by another service, or by this one before it was restarted."""
-        attempt.pidfd, attempt.launch = pidfd, None
+        attempt.pidfd = pidfd
         self._loop.on_readable(pidfd, partial(self._gone, attempt))
+        self._ports.take_back(attempt.ports)
         attempt.ports = list(self._status(attempt).get("ports", ()))
         self._ports.keep(attempt.ports)
         self._look_for_start(attempt)
@@ -224,6 +229,10 @@ class Overseer:
         attempt.trouble = attempt.trouble or _how_it_ended(code)
         self._settle(attempt, f"the keeper of the gang could not begin: {_complaint(attempt)}")
 
+    def _chase(self, attempt: Attempt, known: dict) -> None:
+        """Find and kill what is left of it."""
+        self._chaser.chase(Chase(attempt.key, attempt.folder, known, partial(self._on_clear, attempt, known)))
+
     def _on_clear(self, attempt: Attempt, known: dict, note: str) -> None:
         """Called by the chaser, from its own thread."""
         self._loop.call(partial(self._cleared, attempt, known, note))
@@ -240,7 +249,6 @@ class Overseer:
 
     def _finish(self, attempt: Attempt, end: dict) -> None:
         del self._attempts[attempt.key]
-        attempt.launch = None
         self._ports.take_back(attempt.ports)
         if not attempt.is_orphan:
             self._reporter.send(adoption.ended(attempt.key, end))

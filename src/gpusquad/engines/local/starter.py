@@ -73,8 +73,10 @@ class Starter:
         try:
             keeper = self._prepare_and_spawn(attempt)
         except OSError as error:
-            self._retry_or_fail(attempt, error)
-            return
+            return self._retry_or_fail(attempt, error)
+        except Exception as error:  # whatever is wrong with it, its owner must hear of it
+            _log.exception("attempt %s cannot begin", attempt.key)
+            return self._on_failed(attempt, f"the gang could not be started here: {error}")
         attempt.launch = None
         attempt.pidfd, attempt.feed, attempt.ready = keeper.pidfd, keeper.feed, keeper.ready
         attempt.holds_slot = True

@@ -24,7 +24,7 @@ from gpusquad.engines.local.run_folder import RunFolder
 _SLOT_BYTES = 32 * 1024
 _TASK_BYTES = 128
 """Room for one task: its process, its port, its part of the logs."""
-_KEPT_CHARACTERS = 1000
+_KEPT_CHARACTERS = (1000, 50)
 """Of causes and notes, when all of them do not fit."""
 _BODY = b', "status": '
 
@@ -71,9 +71,10 @@ class StatusFile:
 
     def _line(self, status: dict) -> bytes:
         data = _encode(self._sequence, status)
-        if len(data) >= self._slot_bytes:
-            data = _encode(self._sequence, _shortened(status))
-        return data.ljust(self._slot_bytes - 1) + b"\n"
+        for kept in _KEPT_CHARACTERS:
+            if len(data) >= self._slot_bytes:
+                data = _encode(self._sequence, _shortened(status, kept))
+        return data[: self._slot_bytes - 1].ljust(self._slot_bytes - 1) + b"\n"
 
 
 def read(folder: RunFolder) -> dict | None:
@@ -112,12 +113,12 @@ def _decode(slot: bytes) -> tuple[int, dict] | None:
         return None
 
 
-def _shortened(status: dict) -> dict:
+def _shortened(status: dict, kept: int) -> dict:
     """Without what may be long and nobody needs to go on."""
     short = {key: value for key, value in status.items() if key != "logs"}
-    short["limits_note"] = str(status.get("limits_note", ""))[:_KEPT_CHARACTERS]
+    short["limits_note"] = str(status.get("limits_note", ""))[:kept]
     if status.get("end"):
-        end = short["end"] = {**status["end"], "cause": status["end"]["cause"][:_KEPT_CHARACTERS]}
+        end = short["end"] = {**status["end"], "cause": status["end"]["cause"][:kept]}
         if end["first"]:
-            end["first"] = {**end["first"], "cause": end["first"]["cause"][:_KEPT_CHARACTERS]}
+            end["first"] = {**end["first"], "cause": end["first"]["cause"][:kept]}
     return short

@@ -29,8 +29,8 @@ def reserve(folder: RunFolder) -> None:
 
 def ask(folder: RunFolder, stop: Stop) -> None:
     """Write the wish down. The keeper is to be signalled after this, not before."""
-    body = {"cause": stop.cause[:_CAUSE_CHARACTERS], "grace_s": stop.grace_s}
-    data = json.dumps(body).encode().ljust(_SIZE_BYTES - 1) + b"\n"
+    body = json.dumps({"cause": stop.cause[:_CAUSE_CHARACTERS], "grace_s": stop.grace_s}, ensure_ascii=False)
+    data = body.encode("utf-8", "replace").ljust(_SIZE_BYTES - 1) + b"\n"
     if whole_file.place(folder.stop, data):
         return
     handle = os.open(folder.stop, os.O_WRONLY | os.O_CLOEXEC)

@@ -25,8 +25,10 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 1.0
 _CLEAN_LOOKS = 2
-"""In a row: one that is just starting a program shows no variables for a moment."""
+"""In a row: a process that is just starting a program shows no variables for a moment."""
+_LOOK_PAUSE_S = 0.05
 _SPARED_S = 5.0
+_STUCK_S = 10.0
 
 
 @dataclass(slots=True)
@@ -39,7 +41,12 @@ class Chase:
     on_clear: Callable[[str], None]
     """Called once nobody is left, with a note on those we may not kill."""
     clean_looks: int = 0
+    told: bool = False
     began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.began_s
 
 
 class Chaser:
@@ -85,7 +92,10 @@ class Chaser:
 
 def marked_keys(folder_of: Callable[[Key], RunFolder]) -> set[Key]:
     """Attempts of which some process is alive, in the run folders of this home."""
-    found = _marked(None)
+    found = _marked(None).keys()
+    for _ in range(1, _CLEAN_LOOKS):
+        time.sleep(_LOOK_PAUSE_S)
+        found |= _marked(None).keys()
     return {mark[:2] for mark in found if _is_ours(mark, folder_of)}
 
 
@@ -113,9 +123,12 @@ def _is_clear(chase: Chase, marked: list[Identity]) -> bool:
         except PermissionError:
             seen.add(who.pid)
             spared.add(who.pid)
-    given_up = bool(seen) and seen <= spared and time.monotonic() - chase.began_s > _SPARED_S
+    given_up = bool(seen) and seen <= spared and chase.age_s > _SPARED_S
     chase.clean_looks = 0 if seen else chase.clean_looks + 1
     if chase.clean_looks < _CLEAN_LOOKS and not given_up:
+        if chase.age_s > _STUCK_S and not chase.told:
+            chase.told = True
+            _log.warning("processes of attempt %s were killed and do not go away: %s", chase.key, sorted(seen))
         return False
     if groups:
         groups.remove()

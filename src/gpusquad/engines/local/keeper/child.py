@@ -7,6 +7,7 @@ import pwd
 import signal
 import sys
 
+from gpusquad.engines.local.cgroup_places import CONTROLLERS
 from gpusquad.engines.local.cgroups import Groups
 from gpusquad.engines.local.keeper import inbox, kernel, programs
 from gpusquad.engines.local.keeper.order import Order, TaskOrder
@@ -48,7 +49,7 @@ def become(task: TaskOrder, order: Order, groups: Groups, ends: Ends, keeper: in
 def _prepare(task: TaskOrder, order: Order, groups: Groups, ends: Ends, keeper: int, umask: int) -> str:
     """Everything that can go wrong is tried here. Returns the program's path."""
     os.setsid()
-    _join(groups, task.rank, ends.report)
+    _join(groups, task, ends.report)
     _prefer_as_victim()
     _change_user(order.run_as)
     # After the change of user, which would undo it.
@@ -66,11 +67,12 @@ def _prepare(task: TaskOrder, order: Order, groups: Groups, ends: Ends, keeper: 
     return path
 
 
-def _join(groups: Groups, rank: int, report: int) -> None:
+def _join(groups: Groups, task: TaskOrder, report: int) -> None:
     try:
-        groups.join(rank)
+        groups.join(task.rank)
     except OSError as error:
-        _say(report, f"{NOTE}limits do not hold: task {rank} cannot join its control group: {error.strerror}")
+        if any(task.limits.asks(controller) for controller in CONTROLLERS):
+            _say(report, f"{NOTE}limits do not hold: task {task.rank} cannot join its group: {error.strerror}")
 
 
 def _prefer_as_victim() -> None:

@@ -14,6 +14,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_PAUSE_S = 1.0
 """Between two looks at a disk that was full."""
 _MOST_SEGMENTS = 64
+_MOST_DRAINED = 64
 
 
 class LogWriter:
@@ -46,8 +47,8 @@ class LogWriter:
         return bool(data)
 
     def drain(self) -> None:
-        """Take what is left. Writers are gone, so that is at most what the pipe holds."""
-        while True:
+        """Take what is left. Writers are gone, so that is at most what the pipe holds; a limit in case they are not."""
+        for _ in range(_MOST_DRAINED):
             before_bytes = self.written_bytes
             if not self.read_once() or self.written_bytes == before_bytes:
                 return

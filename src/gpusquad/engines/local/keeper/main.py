@@ -16,12 +16,11 @@ from gpusquad.engines.local.keeper.watching import Watch
 from gpusquad.engines.local.run_folder import RunFolder
 
 DONE, CUT_SHORT, TAKEN, TROUBLE = 0, 3, 4, 5
-_MOST_HANDLES = 1 << 20
 
 
 def main(path: str) -> int:
     """One attempt. Single-threaded for its whole life: tasks are tied to the thread that forked them."""
-    os.closerange(3, _MOST_HANDLES)  # whatever the service itself was left with by those who started it
+    _close_inherited()
     folder = RunFolder(path)
     inbox = Inbox(folder)
     ordered = order.decode(_read_all(0))
@@ -110,6 +109,14 @@ def _read_all(handle: int) -> bytes:
     while part := os.read(handle, 1 << 20):
         parts.append(part)
     return b"".join(parts)
+
+
+def _close_inherited() -> None:
+    """Whatever the service itself was left with by those who started it."""
+    for handle in map(int, os.listdir("/proc/self/fd")):
+        if handle > 2:
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(handle)
 
 
 def _point_at_nothing(handle: int) -> None:

@@ -64,7 +64,8 @@ class Start:
         if not data:
             self._close(handle)
             if task.order.rank not in self._ready:
-                self._fail(task, "it ended before it was ready")
+                out = self._gang.out_of_memory(task)
+                self._fail(task, "it ran out of memory at once" if out else "it ended before it was ready")
 
     def _understand(self, task: Task, line: str) -> None:
         if line == child.READY:
