@@ -125,6 +125,24 @@ def test_jobs_go_on_while_the_service_is_killed_and_are_found_again(make_service
     assert [service.client.jobs.get(job)["attempt"] for job in (running, waits)] == [0, 0]
 
 
+def test_an_end_while_the_service_is_away_counts_from_when_it_was(make_service) -> None:
+    service = make_service()
+    job_id = service.submit(command="while [ ! -e go ]; do sleep 0.05; done; touch gone")
+    service.wait(job_id, "running")
+    service.kill()
+    (service.home / "go").touch()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (service.home / "gone").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    ended_s = time.time()
+    time.sleep(2.0)  # away for a while
+    service.start().checked()
+    job = service.wait(job_id)
+    assert job["state"] == "succeeded"
+    assert job["ended_s"] < ended_s + 1.5
+
+
 def test_a_killed_task_ends_its_gang_and_a_killed_agent_comes_back(service: RunningService) -> None:
     job_id = service.submit(command="echo $$; sleep 600", count=2)
     service.wait(job_id, "running")

@@ -36,7 +36,8 @@ def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
     """Start it and wait until it answers; its log says why if it does not."""
     make_home(home)
     read_end, write_end = os.pipe()
-    with (home / LOG_FILE).open("ab") as log:
+    log_fd = os.open(home / LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(log_fd, "ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "gpusquad", "serve", "--ready-fd", str(write_end), *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=[write_end],

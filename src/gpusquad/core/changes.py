@@ -8,8 +8,9 @@ from gpusquad.core.policies import Policies
 from gpusquad.core.ports import Adopted, Past
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US, Run
-from gpusquad.core.state import State, cards_of
+from gpusquad.core.state import State, cards_of, tasks_in
 from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
 from gpusquad.model.views import Forecast
 
 
@@ -21,7 +22,7 @@ def adopt(state: State, event: Adopted) -> Run:
     else:
         state.sequence = max(state.sequence, past.sequence)
     state.space.take(job, event.placement)
-    end_us = min(event.started_us + event.forecast.mid_us, NEVER_US)
+    end_us = _predicted_end_us(job, event.forecast, event.placement, event.started_us)
     run = Run(job, event.placement, event.forecast, event.started_us, end_us,
               state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
               past.served_gpu_us, past.preemptions)  # fmt: skip
@@ -74,10 +75,20 @@ def _update_run(state: State, job: Job, forecast: Forecast | None) -> None:
     old = state.runs.remove(job.id)
     state.space.give_back(old.job, old.placement)
     state.accounts.change(old.job, cards_of(old.placement), old.lane.name, state.now_us, -1)
-    end_us = old.end_us if forecast is None else min(old.started_us + forecast.mid_us, NEVER_US)
+    end_us = old.end_us
+    if forecast is not None:
+        end_us = _predicted_end_us(job, forecast, old.placement, old.started_us)
     run = replace(old, job=job, forecast=forecast or old.forecast, end_us=end_us)
     _take_over(state, run)
     state.remake_promises(f"{job.name or job.id} was changed")
+
+
+def _predicted_end_us(job: Job, forecast: Forecast, placement: Placement, started_us: int) -> int:
+    """As for a start: an elastic gang on fewer tasks needs longer."""
+    mid_us = forecast.mid_us
+    if job.is_elastic:
+        mid_us = -(-mid_us * job.tasks // tasks_in(placement))
+    return min(started_us + mid_us, NEVER_US)
 
 
 def _take_over(state: State, run: Run) -> None:

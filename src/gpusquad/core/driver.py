@@ -81,7 +81,8 @@ class Driver:
     def next_wake_us(self) -> int:
         """When to decide again even if nothing happens: a prediction runs out, a loan is called in."""
         state = self.state
-        wake = state.runs.limits[0][0] if state.runs.limits else NEVER_US
+        limits = (at_us for at_us, _, job_id in state.runs.limits if not state.runs[job_id].leaving)
+        wake = next(limits, NEVER_US)
         if len(state.queue):
             if state.runs.ends:
                 wake = min(wake, state.runs.ends[0][0] + 1)
@@ -144,7 +145,8 @@ class Driver:
             self._move(event.job_id, JobState.PENDING)
             self.state.requeue(run, event.kept_us, preempted=True)
         elif event.how == "lost":
-            self._move(event.job_id, JobState.LOST)
+            if self.job_states[event.job_id] is not JobState.LOST:  # known already, by a card that broke
+                self._move(event.job_id, JobState.LOST)
             self._move(event.job_id, JobState.PENDING)
             self.state.requeue(run, event.kept_us, preempted=False)
         else:
@@ -172,8 +174,11 @@ class Driver:
         self.state.remake_promises(f"node {event.node_id} {'came back' if event.up else 'is drained'}")
 
     def _cancelled(self, event: Cancelled) -> None:
-        self.state.withdraw(event.job_id)
-        self._move(event.job_id, JobState.CANCELLED)
+        if event.job_id in self.state.queue:
+            self.state.withdraw(event.job_id)
+            self._move(event.job_id, JobState.CANCELLED)
+        else:  # refused, and nobody was told yet
+            self._refused = [one for one in self._refused if one.job_id != event.job_id]
 
     def _policies_changed(self, event: PoliciesChanged) -> None:
         self.state = with_policies(self.state, event.policies)

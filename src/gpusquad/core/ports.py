@@ -214,6 +214,8 @@ class EngineEnded:
     first: TaskEnd | None = None
     """The task that ended the gang, where one did."""
     never_started: bool = False
+    ended_us: int | None = None
+    """When, by the clock of where it ran: a report can come long after. None: when it is reported."""
 
 
 Report = EngineStarted | EngineEnded

@@ -115,7 +115,7 @@ class Checks:
             assert waiting.attempt == row.attempt
             assert waiting.job == desk.jobs[row.id]
         assert state.claims.keys() <= pending
-        audit(state, state.now_us)
+        audit(state, state.now_us, promises=not any(run.leaving for run in state.runs.by_id.values()))
 
     def _check_engine(self, rows: dict[str, JobRow]) -> None:
         world = self._world

@@ -346,7 +346,8 @@ class Storm(RuleBasedStateMachine):
                 break
             for row in scheduler.unfinished():
                 if (row.stop or {}).get("how") == "hold":
-                    scheduler.release(row.id, ADA)
+                    with suppress(Conflict):  # cancelled since, with whom it waits for
+                        scheduler.release(row.id, ADA)
             for key in sorted(self.engine.running):
                 self.engine.end(key)
             world.clock.at_us += 10_000 * SECOND_US

@@ -86,7 +86,7 @@ def started(key: Key, known: dict) -> EngineStarted:
 
 def ended(key: Key, end: dict) -> EngineEnded:
     first = None if end["first"] is None else TaskEnd(**end["first"])
-    return EngineEnded(*key, end["how"], end["cause"], first, end["never_started"])
+    return EngineEnded(*key, end["how"], end["cause"], first, end["never_started"], end.get("at_us"))
 
 
 def has_started(known: dict) -> bool:

@@ -8,7 +8,7 @@ A status is a dict:
 - ``tasks``: [[pid, start ticks], ...] by rank, once they exist, and their ``boot_id``
 - ``groups``: the control groups that hold them, as `cgroups.Groups` writes them
 - ``ports``: given to the gang; ``grace_s``: as it was launched with; ``limits_note``: what could not be done as asked
-- ``end``: ``{how, cause, first, never_started}`` as `core.ports.EngineEnded`; a verdict until the phase is ended
+- ``end``: ``{how, cause, first, never_started, at_us}`` as `core.ports.EngineEnded`; a verdict until the phase is ended
 - ``logs``: [[bytes written by the task, bytes of them not kept], ...] by rank, when ended
 """
 

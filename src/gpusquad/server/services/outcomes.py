@@ -176,7 +176,8 @@ class Outcomes:
 
     def _ended(self, turn: Turn, row: JobRow, report: EngineEnded) -> None:
         verdict = judge_end(row, report, _retries(row))
-        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, turn.now_us, verdict.how, verdict.cause))
+        ended_us = _ended_us(turn, row, report)
+        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
         for call in self.on_gone:
             call(row)
         result = _result(report)
@@ -187,19 +188,20 @@ class Outcomes:
         elif verdict.then is S.HELD:
             self._retry_later(turn, row, verdict, result)
         else:
-            self._over(turn, row, verdict, result)
+            self._over(turn, row, verdict, result, ended_us)
 
     def _is_lost_again_and_again(self, turn: Turn, row: JobRow, verdict: Verdict) -> bool:
         """Something here does not let it run, a full disk perhaps: trying at once would only make it worse."""
         told = JobState(row.state) in TOLD_TO_GO
         return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(turn, row) / US_PER_S) > 0
 
-    def _over(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+    def _over(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+              ended_us: int) -> None:  # fmt: skip
         desk = self._desk
-        if verdict.then is S.SUCCEEDED:
-            desk.predictor.learn(desk.job(row.id), row.kept_us + _ran_us(turn, row))
+        if verdict.then is S.SUCCEEDED and row.started_us is not None:
+            desk.predictor.learn(desk.job(row.id), row.kept_us + ended_us - row.started_us)
         self._leave(turn, row, verdict.how)
-        self.finish(turn, row.id, verdict.then, verdict.cause, result=result)
+        self.finish(turn, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
     def _again(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
         """Back to the queue with its request time and what its checkpoint kept."""
@@ -247,6 +249,13 @@ class Outcomes:
         every_us = self._desk.job(row.id).checkpoint.every_us
         ran_us = _ran_us(turn, row)
         return ran_us // every_us * every_us if every_us else 0
+
+
+def _ended_us(turn: Turn, row: JobRow, report: EngineEnded) -> int:
+    """Not when we heard of it: the service may have been away. Bounded, because it is another clock."""
+    if report.ended_us is None or row.started_us is None:
+        return turn.now_us
+    return max(row.started_us, min(report.ended_us, turn.now_us))
 
 
 def _ran_us(turn: Turn, row: JobRow) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 
 _MIB = 2**20
 
 
 def end(how: str, cause: str, first: dict | None = None, never_started: bool = False) -> dict:
-    return {"how": how, "cause": cause, "first": first, "never_started": never_started}
+    at_us = time.time_ns() // 1000
+    return {"how": how, "cause": cause, "first": first, "never_started": never_started, "at_us": at_us}
 
 
 def task_end(
