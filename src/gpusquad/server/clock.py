@@ -1,4 +1,4 @@
-"""The service's time: starts at the wall clock and from then on only goes forward, at the pace of the monotonic clock."""
+"""The service's time: begins at the wall clock, and from then on only goes forward, as the monotonic clock does."""
 
 from __future__ import annotations
 

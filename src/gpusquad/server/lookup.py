@@ -19,7 +19,7 @@ _SHOWN = [column for column in job_table.c if column.name not in ("spec", "stop"
 
 
 def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
-    """By its id, the beginning or the end of one, or its name: of the one unfinished job that has it, else the latest."""
+    """By its id, its beginning or end, or by name: that of the one unfinished job called so, else of the latest."""
     found = (
         _by_id(c, ref.lower(), who)
         or _by_name(c, ref, who, UNFINISHED_STATES, most=2)
