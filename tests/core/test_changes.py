@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpusquad.core.changes import adopt, past_of, with_policies
 from gpusquad.core.driver import Driver
 from gpusquad.core.policies import make_policies
-from gpusquad.core.ports import Adopted, Ended, Leaving, PoliciesChanged, Submitted, Updated, WindowsChanged
+from gpusquad.core.ports import Adopted, Cancelled, Ended, Leaving, PoliciesChanged, Submitted, Updated, WindowsChanged
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Window, grid
@@ -179,3 +179,38 @@ def test_adopting_counts_arrivals_on() -> None:
     other = State(grid("1x1"), make_policies())
     adopt(other, Adopted(job, run.forecast, run.placement, 0, replace(past_of(run), sequence=41)))
     assert other.enqueue(a_job("new"), run.forecast).sequence == 42
+
+
+def test_a_gang_past_its_limit_that_is_leaving_does_not_keep_the_scheduler_awake() -> None:
+    driver = a_driver("1x2")
+    started(driver, a_job("one", limit_us=10), a_job("two", limit_us=50))
+    assert driver.next_wake_us() == 10
+    assert [d.job_id for d in driver.decide(10)] == ["one"]
+    assert driver.next_wake_us() == 50
+
+
+def test_a_gang_lost_before_a_restart_comes_back_like_one_lost_after_it() -> None:
+    driver = a_driver("1x1")
+    started(driver, a_job("one"))
+    driver.job_states["one"] = JobState.LOST
+    driver.apply(1, Ended("one", "lost"))
+    assert [d.job_id for d in driver.decide(1)] == ["one"]
+
+
+def test_what_is_refused_can_be_taken_back_before_anybody_is_told() -> None:
+    driver = a_driver("1x1")
+    driver.apply(0, Submitted(a_job("large", 2), Forecast(1, 1, "user")))
+    driver.apply(0, Cancelled("large"))
+    assert driver.decide(0) == []
+
+
+def test_an_elastic_gang_found_on_fewer_tasks_is_expected_to_take_longer() -> None:
+    job = Job("e", (Role("task", 4, Request(gpus=1), 1, 4),))
+    driver = a_driver("1x2")
+    started(driver, job, run_us=100)
+    run = driver.state.runs["e"]
+    assert run.end_us == 200
+    again = State(grid("1x2"), make_policies())
+    assert adopt(again, Adopted(job, run.forecast, run.placement, 0, past_of(run))).end_us == 200
+    driver.apply(0, Updated(job, Forecast(50, 50, "user")))
+    assert driver.state.runs["e"].end_us == 100

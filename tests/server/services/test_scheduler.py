@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gpusquad.core import driver
 from gpusquad.core.hang import Rules
 from gpusquad.core.ports import EngineStarted
+from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
+from gpusquad.registry import create
 from gpusquad.server.answers import Change, Who
 from gpusquad.server.errors import Conflict, Forbidden, Refused
 from gpusquad.spec.check import check
@@ -79,6 +84,42 @@ def test_a_submission_on_record_that_was_never_queued_is_queued_by_its_second_tr
     world.settle()
     assert world.state(row.id) == "succeeded"
     assert len(world.engine.launched) == 1
+
+
+def test_two_tries_of_one_submission_queue_it_once_whichever_is_first(world: World) -> None:
+    specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
+    (row,) = world.scheduler.submit(specs, ADA, None, "k1")
+    first = world.scheduler._desk.loop._inbox.pop()
+    world.scheduler.submit(specs, ADA, None, "k1")
+    world.settle()
+    world.scheduler._desk.loop.post(first)
+    world.settle()
+    assert (world.state(row.id), world.scheduler.unfinished()[0].state) == ("running", "running")
+
+
+def test_a_launch_that_breaks_fails_the_attempt_and_frees_the_cards(world: World, monkeypatch) -> None:
+    def no_processes(launch) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.engine, "launch", no_processes)
+        job_id = world.submit(gpus=2)
+        world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.cause) == ("failed", "could not be started: can't start new thread")
+    assert world.state(world.submit(gpus=2)) == "pending"
+    world.settle()
+    assert world.scheduler.unfinished()[0].state == "running"
+
+
+def test_a_listener_that_fails_holds_nobody_up(world: World) -> None:
+    heard = []
+    world.scheduler.on_event(lambda told: 1 / 0)
+    world.scheduler.on_event(heard.extend)
+    job_id = world.submit()
+    world.settle()
+    assert world.state(job_id) == "running"
+    assert [one.kind for _, one in heard] == ["pending", "starting", "running"]
 
 
 def test_a_quota_bounds_unfinished_jobs(world: World) -> None:
@@ -196,6 +237,17 @@ def test_a_chain_whose_first_job_fails_is_cancelled_to_its_end(world: World) -> 
         world.submit(after=["nobody"])
 
 
+def test_a_chain_of_any_length_is_cancelled_to_its_end(world: World) -> None:
+    chain = [world.submit(name="0")]
+    for i in range(400):
+        chain.append(world.submit(after=[chain[i]]))
+    world.settle()
+    world.scheduler.cancel(chain[0], ADA)
+    world.settle()
+    assert {world.state(job_id) for job_id in chain} == {"cancelled"}
+    assert world.scheduler.unfinished() == []
+
+
 # -- preemption and faults -----------------------------------------------------------------------------------------
 
 
@@ -240,6 +292,25 @@ def sample(world: World, at_us: int, processes=(), runs=(), **of_card) -> None:
     ]
     world.scheduler.watcher.hear({"kind": "samples", "at_us": at_us, "cards": cards, "runs": list(runs)})
     world.settle()
+
+
+def test_cards_that_came_after_the_start_are_left_alone(world: World) -> None:
+    for kind in ("card_fault", "card_ok"):
+        world.scheduler.watcher.hear({"kind": kind, "card": "new", "cause": "Xid 79"})
+    world.scheduler._machines.taken_outside("new", "held by somebody")
+    world.settle()
+    assert [card.state for card in world.scheduler.cards()] == ["free", "free"]
+
+
+def test_progress_is_the_same_in_memory_and_on_record(world: World) -> None:
+    job_id = world.submit(gpus=1)
+    world.settle()
+    run = {"job": job_id, "attempt": 0, "step": 3, "total": 4, "progress_at_us": 1}
+    sample(world, 20 * SECOND_US, runs=[run])
+    assert world.scheduler.row(job_id).progress["ratio"] == 0.75
+    assert world.scheduler.unfinished() == [world.scheduler.row(job_id)]
+    sample(world, 40 * SECOND_US, runs=[run | {"attempt": 1, "step": 4}])
+    assert world.scheduler.row(job_id).progress["step"] == 3
 
 
 def test_a_process_from_outside_takes_the_card_and_gives_it_back(world: World) -> None:
@@ -307,6 +378,34 @@ def test_a_policy_set_while_jobs_run_decides_next_and_survives(world: World) -> 
         world.scheduler.set_policy({"mode": "../../etc/passwd"}, ADA)
     with pytest.raises(Invalid):
         world.scheduler.set_policy({"order": "nonsense"}, ADA)
+
+
+def test_what_is_not_named_stays_part_by_part(world: World) -> None:
+    world.scheduler.set_policy({"order": "sjf", "preemption": {"by": "priority"}}, ADA)
+    status = world.scheduler.set_policy({"preemption": {"min_run_s": 7.0}}, ADA)
+    assert (status.order, status.preemption["by"], status.preemption["min_run_s"]) == ("sjf", "priority", 7.0)
+
+
+def test_a_policy_that_cannot_be_applied_is_not_on_record(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(driver, "with_policies", lambda state, policies: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.scheduler.set_policy({"order": "sjf"}, ADA)
+    assert (world.scheduler.policy().order, world.scheduler.policy().revision) == ("fifo", 0)
+    assert world.make().policy().order == "fifo"
+
+
+def test_a_share_can_be_placed_beside_one_that_is_only_promised(tmp_path) -> None:
+    world = World(tmp_path, "1x2", predictor=create("predictor", "recent"))
+    world.scheduler.set_policy({"mode": "slo", "place": "standalone"}, ADA)
+    share = {"gpus": None, "share": {"sm": 0.25}, "estimate": None}
+    cards = [world.submit(estimate=None) for _ in range(2)]
+    world.settle()
+    first, _, last = world.submit(**share), world.submit(count=2, min=1, max=2, estimate=None), world.submit(**share)
+    world.settle()
+    for job_id in cards:
+        world.engine.end(job_id, 0)
+    world.at(SECOND_US)
+    assert (world.state(first), world.state(last)) == ("running", "running")
 
 
 # -- answers -------------------------------------------------------------------------------------------------------
@@ -406,6 +505,89 @@ def test_a_gang_on_a_card_that_is_gone_is_ended_and_queued_again(tmp_path, datab
     row = world.scheduler.row(job_id)
     assert (row.state, row.attempt) == ("running", 1)
     assert world.engine.launched[-1][3] == ("new-0", "new-1")
+
+
+def test_a_gang_lost_with_its_card_comes_back_after_a_restart_too(world: World) -> None:
+    job_id = world.submit(gpus=2)
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.scheduler.watcher.hear({"kind": "card_fault", "card": world.scheduler.cards()[0].id, "cause": "Xid 79"})
+    world.settle()
+    world.scheduler = world.make()
+    world.engine.end(job_id, 0, "stopped")
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("running", 1)
+
+
+def without_the_last_card(cluster: Cluster) -> Cluster:
+    """Of the first node."""
+    first, *others = cluster.nodes
+    return Cluster((replace(first, cards=first.cards[:-1]), *others))
+
+
+def test_a_gang_told_to_go_is_told_again_after_a_restart_even_if_a_card_of_it_is_gone(world: World) -> None:
+    job_id = world.submit(gpus=2)
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.scheduler.cancel(job_id, ADA)
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler, world.engine.slow_to_stop = world.make(), False
+    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.settle()
+    assert world.state(job_id) == "cancelled"
+
+
+def test_nothing_new_comes_near_a_gang_that_lost_a_card_until_it_has_left(world: World) -> None:
+    gang, next_one = world.submit(gpus=2), world.submit(gpus=1)
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler = world.make()
+    world.engine.report(EngineStarted(gang, 0, (1,)))
+    world.settle()
+    assert (world.state(gang), world.state(next_one)) == ("lost", "pending")
+    (card,) = world.scheduler.cards()
+    assert (card.state, "still runs here" in card.cause) == ("drained", True)
+    assert not world.scheduler.nodes()[0].drained
+    world.engine.end(gang, 0, "stopped")
+    world.settle()
+    assert world.state(next_one) == "running"
+
+
+def test_a_gang_that_fits_nowhere_any_more_fails_and_says_so(world: World) -> None:
+    job_id = world.submit(gpus=2)
+    world.settle()
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler = world.make()
+    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("failed", 1)
+    assert "the largest node has 1" in row.cause
+
+
+@pytest.mark.parametrize("what", ["cancel", "hold"])
+def test_what_is_refused_after_a_restart_can_still_be_cancelled_and_held(world: World, what: str) -> None:
+    first, second = world.submit(gpus=2), world.submit(gpus=2)
+    world.settle()
+    world.engine.end(first, 0)
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler = world.make()
+    getattr(world.scheduler, what)(second, ADA)
+    world.settle()
+    assert world.state(second) == ("cancelled" if what == "cancel" else "failed")
+
+
+def test_a_job_that_came_in_just_before_a_crash_does_not_wait_for_what_was_over(world: World) -> None:
+    first = world.submit(name="first")
+    world.settle()
+    world.engine.end(first, 0)
+    world.settle()
+    then, alas = world.submit(after=[first]), world.submit(after=[{"job": first, "on": "failure"}])
+    world.scheduler = world.make()
+    world.settle()
+    assert (world.state(then), world.state(alas)) == ("running", "cancelled")
 
 
 def test_time_goes_on_from_the_last_thing_on_record(world: World) -> None:

@@ -21,7 +21,7 @@ from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Job
 from gpusquad.model.views import Forecast
-from gpusquad.registry import create
+from gpusquad.registry import create, names
 from gpusquad.server.answers import Change
 from gpusquad.server.errors import Conflict, NotFound, Refused
 from gpusquad.server.services import desk as desk_module
@@ -67,6 +67,7 @@ asks = st.one_of(
         "count": st.integers(1, 3),
     }),
     st.fixed_dictionaries({"cpu": st.integers(1, 4), "count": st.integers(1, 3)}),
+    st.fixed_dictionaries({"gpus": st.just(1), "card": st.sampled_from(CARDS[:4])}),
     st.just({"roles": [{"name": "a", "gpus": 2}, {"name": "b", "count": 2, "share": {"sm": 0.5}, "cpu": 1}]}),
 )  # fmt: skip
 about = st.fixed_dictionaries(
@@ -93,9 +94,9 @@ changes = st.one_of(
 )
 policies = st.fixed_dictionaries({}, optional={
     "mode": st.sampled_from(["fifo", "fair", "jct", "slo"]),
-    "order": st.sampled_from(["fifo", "sjf", "drf", "las"]),
-    "plan": st.sampled_from(["none", "easy", "conservative"]),
-    "place": st.sampled_from(["binpack", "balance", "standalone"]),
+    "order": st.sampled_from(names("order")),
+    "plan": st.sampled_from(names("plan")),
+    "place": st.sampled_from(names("place")),
     "preemption": st.fixed_dictionaries(
         {"by": st.sampled_from(["none", "priority", "order"])}, optional={"min_run_s": st.sampled_from([0, 5])}
     ),
@@ -179,11 +180,12 @@ class Storm(RuleBasedStateMachine):
                 self.came_in(self.world.scheduler.submit(expand(check(file)), ADA), after)
         self.go_on(then)
 
-    @rule(ask=asks, key=st.sampled_from(["x", "y"]), count=st.integers(1, 3))
-    def submit_once(self, ask: dict, key: str, count: int) -> None:
-        file = {"command": ["true"], "estimate": 5, "name": "sweep", "sweep": {"i": list(range(count))}, **ask}
+    @rule(count=st.integers(1, 3), then=st.booleans())
+    def submit_once(self, count: int, then: bool) -> None:
+        file = {"command": ["true"], "estimate": 5, "name": "sweep", "gpus": 1, "sweep": {"i": list(range(count))}}
         with suppress(*REFUSALS):
-            self.came_in(self.world.scheduler.submit(expand(check(file)), ADA, None, key), [])
+            self.came_in(self.world.scheduler.submit(expand(check(file)), ADA, None, f"key {count}"), [])
+        self.go_on(then)
 
     @rule(at=some, what=st.sampled_from(["cancel", "hold", "hold", "release"]), then=st.booleans())
     def tell(self, at: int, what: str, then: bool) -> None:
@@ -229,9 +231,9 @@ class Storm(RuleBasedStateMachine):
 
     @rule(at=some, what=st.sampled_from(["cordon", "uncordon", "drain", "undrain"]))
     def close_or_open(self, at: int, what: str) -> None:
-        names = CARDS if "cordon" in what else NODES
+        which = CARDS if "cordon" in what else NODES
         with suppress(*REFUSALS):
-            getattr(self.world.scheduler, what)(names[at % len(names)], ADA)
+            getattr(self.world.scheduler, what)(which[at % len(which)], ADA)
 
     @rule(node=st.sampled_from(NODES), start_s=st.integers(0, 20), long_s=st.sampled_from([None, 1, 30]))
     def add_window(self, node: str, start_s: int, long_s: int | None) -> None:
@@ -423,6 +425,6 @@ class _Log:
 def test_a_storm() -> None:
     run_state_machine_as_test(
         Storm,
-        settings=settings(examples(40), stateful_step_count=40,
+        settings=settings(examples(100), stateful_step_count=40,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]),
     )  # fmt: skip

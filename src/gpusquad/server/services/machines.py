@@ -24,8 +24,7 @@ from gpusquad.store.jobs import JobRow
 from gpusquad.store.marks import MarkRow
 
 CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
-LEFT = "left by "
-"""A card on which a gang runs on that the core does not know."""
+DRAIN = "drain"
 GANG_SIZES = (1, 2, 4, 8, 16)
 
 
@@ -37,7 +36,8 @@ class Machines:
         self._outcomes = outcomes
         self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """Card -> kind of block -> cause. A card is used when it has none."""
-        self._drained: dict[str, str] = {}
+        self._closed: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """Node -> ``DRAIN``, or a gang that the core cannot hold and that must go first -> cause."""
         self._windows: dict[str, WindowStatus] = {}
         self.samples: Mapping[str, Mapping[str, Any]] = {}
         """The last sample of each card."""
@@ -53,13 +53,13 @@ class Machines:
             if row.kind == "cordon" and row.target in self._desk.fixed.card_index:
                 self._block(row.target, CORDON, row.cause)
             elif row.kind == "drain" and row.target in self._desk.fixed.node_index:
-                self._drain(row.target, row.cause)
+                self._close(row.target, DRAIN, row.cause)
             elif row.kind == "window":
                 self._windows[row.id] = _window_status(row)
         self._announce()
         for row in self._desk.rows.values():
             if JobState(row.state) in ON_CARDS and row.id not in self._desk.state.runs:
-                self._keep_free_of_others(row)
+                self._keep_away_from(row)
 
     def fault(self, card: str, cause: str) -> None:
         """The card is broken: its gangs end and queue again, neighbours on other cards go on."""
@@ -115,7 +115,7 @@ class Machines:
         mark = self._mark("drain", node, who, cause)
 
         def handle() -> None:
-            self._drain(node, cause or f"by {who.user}")
+            self._close(node, DRAIN, cause or f"by {who.user}")
             self._write(lambda c: marks.put(c, mark))
 
         self._desk.loop.call(handle)
@@ -125,8 +125,7 @@ class Machines:
         self._check(node, self._desk.fixed.node_index, "node")
 
         def handle() -> None:
-            if self._drained.pop(node, None) is not None:
-                self._desk.driver.apply(self._desk.turn.now_us, NodeChanged(node, True))
+            self._open(node, DRAIN)
             self._write(lambda c: marks.remove_of(c, "drain", node))
 
         self._desk.loop.call(handle)
@@ -199,19 +198,26 @@ class Machines:
         if blocks.pop(kind, None) is not None and not blocks:
             self._desk.driver.apply(self._now_us(), CardChanged(card, True))
 
-    def _keep_free_of_others(self, row: JobRow) -> None:
-        """Some cards of a gang are gone, so the core cannot hold it: the others are its own until it goes."""
-        for task in (row.placement or {}).get("tasks", ()):
-            for card in task["cards"]:
-                self._block(card, LEFT + row.id, f"{row.name or row.id} still runs here")
+    def _close(self, node: str, kind: str, cause: str) -> None:
+        was_open = not self._closed[node]
+        self._closed[node][kind] = cause
+        if was_open:
+            self._desk.driver.apply(self._now_us(), NodeChanged(node, False))
+
+    def _open(self, node: str, kind: str) -> None:
+        closed = self._closed.get(node, {})
+        if closed.pop(kind, None) is not None and not closed:
+            self._desk.driver.apply(self._now_us(), NodeChanged(node, True))
+
+    def _keep_away_from(self, row: JobRow) -> None:
+        """A card of the gang is gone, so the core cannot hold the rest: nothing new comes near it until it has left."""
+        for node in {task["node"] for task in (row.placement or {}).get("tasks", ())}:
+            if node in self._desk.fixed.node_index:
+                self._close(node, row.id, f"{row.name or row.id} still runs here")
 
     def _left(self, row: JobRow) -> None:
-        for card in list(self._blocks):
-            self._unblock(card, LEFT + row.id)
-
-    def _drain(self, node: str, cause: str) -> None:
-        self._drained[node] = cause
-        self._desk.driver.apply(self._now_us(), NodeChanged(node, False))
+        for node in list(self._closed):
+            self._open(node, row.id)
 
     def _announce(self) -> None:
         windows = tuple(Window(w.id, w.nodes, w.start_us, w.end_us) for w in self.windows())
@@ -257,7 +263,7 @@ class Machines:
         space, fixed = self._desk.state.space, self._desk.fixed
         node = fixed.cluster.nodes[index]
         return NodeStatus(
-            id=node.id, drained=node.id in self._drained, cpu_milli=node.cpu_milli,
+            id=node.id, drained=DRAIN in self._closed.get(node.id, {}), cpu_milli=node.cpu_milli,
             cpu_free_milli=int(space.node_cpu_free[index]), memory_bytes=node.memory_bytes,
             memory_free_bytes=int(space.node_memory_free[index]),
             cards=tuple(self._card_status(card, at, node.id, users) for at, card in enumerate(node.cards)),
@@ -266,7 +272,8 @@ class Machines:
 
     def _card_status(self, card: Any, index: int, node: str, users: Mapping[str, list[CardUser]]) -> CardStatus:
         blocks, jobs = self._blocks.get(card.id, {}), tuple(users.get(card.id, ()))
-        state, cause = _card_state(blocks, jobs, self._drained.get(node))
+        closed = next(iter(self._closed.get(node, {}).values()), None)
+        state, cause = _card_state(blocks, jobs, closed)
         return CardStatus(card.id, node, index, card.model, card.memory_bytes, state, cause, jobs,
                           self.samples.get(card.id), self._desk.simulated)  # fmt: skip
 
@@ -277,7 +284,7 @@ class Machines:
         return next(one for one in self.cards() if one.id == card)
 
 
-def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], drained: str | None) -> Any:
+def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], closed: str | None) -> Any:
     for kind in (FAULT, CORDON):
         if kind in blocks:
             return "cordoned", blocks[kind]
@@ -285,9 +292,7 @@ def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], drained: 
         return "taken_outside", blocks[OUTSIDE]
     if jobs:
         return ("busy" if jobs[0].sm_milli is None else "shared"), ""
-    for cause in blocks.values():
-        return "busy", cause
-    return ("free", "") if drained is None else ("drained", drained)
+    return ("free", "") if closed is None else ("drained", closed)
 
 
 def _usable_idle(state: State) -> np.ndarray:
