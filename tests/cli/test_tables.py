@@ -52,3 +52,11 @@ def test_facts_leave_out_what_is_empty():
 @given(st.floats(-1, 2), st.integers(1, 30))
 def test_bars_have_their_width(ratio, width):
     assert len(bar(ratio, width)) == width
+
+
+def test_a_pipe_gets_the_same_lines_as_a_very_wide_terminal() -> None:
+    columns = (Column("#", right=True), Column("NAME"), Column("WHY", wraps=True))
+    rows = [("1", "abc", "hello there"), ("12", "日本", "[red]x[/red]")]
+    widths = (WIDTH_OF_PIPES, WIDTH_OF_PIPES - 1)
+    pipe, terminal = (rendered(table(columns, rows, width), width) for width in widths)
+    assert pipe == terminal

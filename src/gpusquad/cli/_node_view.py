@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from gpusquad.cli._jobs import words
@@ -46,11 +46,11 @@ CARDS = (
 )
 
 
-def nodes_table(nodes: Sequence[Plain], now_s: float, width: int) -> Table:
+def nodes_table(nodes: Sequence[Plain], now_s: float, width: int) -> RenderableType:
     return table(NODES, (_node_row(node, now_s) for node in nodes), width)
 
 
-def cards_table(nodes: Sequence[Plain], width: int) -> Table:
+def cards_table(nodes: Sequence[Plain], width: int) -> RenderableType:
     return table(CARDS, (card_row(card, width >= ROOMY) for node in nodes for card in node["cards"]), width)
 
 

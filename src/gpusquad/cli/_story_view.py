@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from gpusquad.cli._jobs import STYLES, words
@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-def story_table(events: Sequence[Mapping[str, Any]], width: int) -> Table:
+def story_table(events: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
     """Oldest first; how long after the event before."""
     return table(COLUMNS, _rows(events), width)
 

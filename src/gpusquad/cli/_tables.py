@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -47,11 +48,33 @@ def console() -> Console:
     return Console(highlight=False, width=WIDTH_OF_PIPES)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int) -> Table:
+class PipeTable:
+    """The same table for a pipe: nothing to wrap and nothing to colour, so its lines need no layout."""
+
+    def __init__(self, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
+        self._columns, self._widths, self._rows = columns, widths, rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        rule = "─" * (sum(self._widths) + GAP * (len(self._widths) - 1))
+        lines = [self._line([Text(column.head) for column in self._columns]), rule, *map(self._line, self._rows)]
+        yield Segment("\n".join(lines) + "\n")
+
+    def _line(self, cells: Sequence[Text]) -> str:
+        return (" " * GAP).join(map(_padded, cells, self._widths, (column.right for column in self._columns)))
+
+
+def _padded(cell: Text, width: int, right: bool) -> str:
+    blank = " " * (width - cell.cell_len)
+    return blank + cell.plain if right else cell.plain + blank
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int) -> Table | PipeTable:
     """A table whose cells are safe to show, whoever wrote them."""
     shown = [index for index, column in enumerate(columns) if width >= column.from_width]
     cells = [[cell_of(row[index]) for index in shown] for row in rows]
     chosen = [columns[index] for index in shown]
+    if width >= WIDTH_OF_PIPES:
+        return PipeTable(chosen, _widths(chosen, cells, width), cells)
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for column, column_width in zip(chosen, _widths(chosen, cells, width), strict=True):
         _add(made, column, column_width)
