@@ -435,6 +435,11 @@ def test_why_when_and_what_if(world: World) -> None:
     assert accuracy.count >= 1
 
 
+def test_answers_share_no_memory_with_the_scheduler(world: World) -> None:
+    desk = world.scheduler._desk
+    assert desk.copy().space.fixed is not desk.fixed  # by which places remember what they worked out
+
+
 # -- restart -------------------------------------------------------------------------------------------------------
 
 
@@ -577,6 +582,20 @@ def test_what_is_refused_after_a_restart_can_still_be_cancelled_and_held(world: 
     getattr(world.scheduler, what)(second, ADA)
     world.settle()
     assert world.state(second) == ("cancelled" if what == "cancel" else "failed")
+
+
+def test_a_limit_set_while_a_job_waits_does_not_fail_it_at_the_next_start(world: World) -> None:
+    first, waiting = world.submit(gpus=2), world.submit(gpus=2)
+    world.settle()
+    for limit in (1, None):
+        with world.database.write() as c:
+            people.put_tenant(c, TenantRow("default", limit_gpus=limit))
+        world.scheduler = world.make()
+        world.settle()
+        assert (world.state(first), world.state(waiting)) == ("running", "pending")
+    world.engine.end(first, 0)
+    world.settle()
+    assert world.state(waiting) == "running"
 
 
 def test_a_job_that_came_in_just_before_a_crash_does_not_wait_for_what_was_over(world: World) -> None:

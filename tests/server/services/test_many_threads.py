@@ -1,0 +1,162 @@
+"""The scheduler in its own thread, with people, an agent and an engine all talking to it at once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from random import Random
+
+import pytest
+
+from gpusquad.core.ports import Launch
+from gpusquad.server.answers import Change
+from gpusquad.server.errors import Conflict, NotFound
+from gpusquad.server.services import desk as desk_module
+from gpusquad.spec.check import check
+from gpusquad.spec.expand import expand
+from tests.server.services.storm_checks import Checks
+from tests.server.services.storm_engine import Key, StormEngine
+from tests.server.services.world import ADA, SECOND_US, World
+
+CALLS = 40
+"""By each of those who talk to it."""
+PLACES = ["binpack", "fragmentation", "standalone", "topology"]
+
+
+class SharedEngine(StormEngine):
+    """Called from several threads."""
+
+    lock = threading.RLock()
+
+    def launch(self, launch: Launch) -> None:
+        with self.lock:
+            super().launch(launch)
+
+    def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
+        with self.lock:
+            super().stop(job_id, attempt, cause, grace_s)
+
+    def end_one(self, random: Random) -> Key | None:
+        with self.lock:
+            key = random.choice(sorted(self.running)) if self.running else None
+            if key is not None:
+                self.end(key, random.choice(["succeeded", "failed", "lost"]))
+            return key
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    world = World(tmp_path, "2x3")
+    world.engine = SharedEngine(world.cluster)
+    world.scheduler = world.make()
+    return world
+
+
+@contextmanager
+def threads_change_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_everybody_talks_at_once_and_the_books_agree(world: World, monkeypatch) -> None:
+    failures: list[str] = []
+    monkeypatch.setattr(desk_module._log, "exception", lambda message, **rest: failures.append(message), raising=False)
+    checks = Checks(world)
+    world.engine.before_launch = checks.check_launch
+    world.scheduler.start()
+    talkers = [people, people, people, administrator, agent, curious, curious]
+    with threads_change_often(), ThreadPoolExecutor(len(talkers)) as pool:
+        done = [pool.submit(talk, world, Random(seed)) for seed, talk in enumerate(talkers)]
+        for one in done:
+            one.result(120)
+    end_all(world)
+    world.scheduler.close()
+    assert failures == []
+    checks.check()
+    checks.check_all_over()
+
+
+def people(world: World, random: Random) -> None:
+    """Submit, change their minds, and have gangs that end."""
+    scheduler, mine = world.scheduler, []
+    for i in range(CALLS):
+        what = random.randrange(6)
+        if what < 2 or not mine:
+            file = {"command": ["true"], "estimate": random.randint(1, 9), "gpus": random.randint(1, 3)}
+            if mine and random.random() < 0.3:
+                file["after"] = [{"job": random.choice(mine), "on": "any"}]
+            key = f"{random.randrange(20)}" if random.random() < 0.3 else None
+            with suppress(Conflict):  # a key of somebody else
+                mine += [row.id for row in scheduler.submit(expand(check(file)), ADA, None, key)]
+        elif what == 2:
+            world.engine.end_one(random)
+        else:
+            job_id = random.choice(mine)
+            ask: Callable[[], object] = random.choice([
+                lambda job_id=job_id: scheduler.cancel(job_id, ADA),
+                lambda job_id=job_id: scheduler.hold(job_id, ADA),
+                lambda job_id=job_id: scheduler.release(job_id, ADA),
+                lambda job_id=job_id: scheduler.update(job_id, Change(priority="high"), ADA),
+                lambda job_id=job_id, i=i: scheduler.update(job_id, Change(limit_us=(i + 1) * SECOND_US), ADA),
+            ])  # fmt: skip
+            with suppress(Conflict):
+                ask()
+
+
+def administrator(world: World, random: Random) -> None:
+    scheduler = world.scheduler
+    for i in range(CALLS):
+        window = scheduler.add_window(["n0"], 10**15 + i, None, ADA)
+        scheduler.cordon("n0/0", ADA)
+        scheduler.set_policy({"place": random.choice(PLACES), "preemption": {"by": "priority", "min_run_s": 0}}, ADA)
+        scheduler.drain("n1", ADA)
+        scheduler.remove_window(window.id, ADA)
+        scheduler.undrain("n1", ADA)
+        scheduler.uncordon("n0/0", ADA)
+        scheduler.set_tenants()
+
+
+def agent(world: World, random: Random) -> None:
+    for i in range(CALLS):
+        world.clock.at_us += SECOND_US
+        card = f"n{random.randrange(2)}/{random.randrange(3)}"
+        world.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": "Xid 79"})
+        runs = [
+            {"job": job_id, "attempt": attempt, "step": i, "total": CALLS}
+            for job_id, attempt, _ in world.scheduler.live_runs()
+        ]
+        cards = [{"id": card, "processes": []}]
+        world.scheduler.watcher.hear({"kind": "samples", "at_us": world.clock.at_us, "cards": cards, "runs": runs})
+        world.scheduler.watcher.hear({"kind": "card_ok", "card": card})
+
+
+def curious(world: World, random: Random) -> None:
+    scheduler = world.scheduler
+    for _ in range(CALLS):
+        assert len(scheduler.cards()) == scheduler.cluster().gpus
+        scheduler.windows()
+        for entry in scheduler.queue(0, 3):
+            with suppress(NotFound):
+                scheduler.why(entry.job_id)
+                scheduler.when(entry.job_id)
+        scheduler.policy()
+        scheduler.positions()
+        scheduler.preview_policy({"place": random.choice(PLACES), "order": "sjf"})
+
+
+def end_all(world: World) -> None:
+    for _ in range(200):
+        unfinished = world.scheduler.unfinished()
+        if not unfinished:
+            return
+        for row in unfinished:
+            with suppress(Conflict):
+                world.scheduler.cancel(row.id, ADA)
+    raise AssertionError(f"{len(world.scheduler.unfinished())} jobs are stuck")
