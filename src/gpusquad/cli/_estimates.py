@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from gpusquad import registry
 from gpusquad.core.state import UNKNOWN
+from gpusquad.model.prediction import PastRun, Predictor, Uses
 from gpusquad.model.views import Forecast
 from gpusquad.sim.simulator import exact, user
 from gpusquad.sim.traces import TraceJob
 
 Kind = Literal["user", "exact", "predict"]
-Learn = Callable[[TraceJob, int], None]
+Learn = Callable[[PastRun], None]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Believed:
     kind: Kind
     why: str
     predictor: str = "recent"
+    uses: Uses = field(default_factory=Uses)
 
     def start(self) -> tuple[Callable[[TraceJob], Forecast], Learn | None]:
         """For one run: a predictor learns anew in each, so that runs can be compared."""
@@ -31,7 +33,7 @@ class Believed:
         if self.kind == "exact":
             return exact, None
         predictor = registry.create("predictor", self.predictor)
-        return _predict(predictor), lambda trace, run_us: predictor.learn(trace.job, run_us)
+        return _predict(predictor, self.uses), _learn(predictor)
 
 
 def believe(kind: Kind | None, predictor: str, jobs: Sequence[TraceJob]) -> Believed:
@@ -50,9 +52,18 @@ def believe(kind: Kind | None, predictor: str, jobs: Sequence[TraceJob]) -> Beli
     )
 
 
-def _predict(predictor: Any) -> Callable[[TraceJob], Forecast]:
+def _predict(predictor: Predictor, uses: Uses) -> Callable[[TraceJob], Forecast]:
     def forecast(trace: TraceJob) -> Forecast:
         found = predictor.predict(trace.job)
-        return UNKNOWN if found.source == UNKNOWN.source else found
+        return UNKNOWN if found.source == UNKNOWN.source else uses.forecast(found)
 
     return forecast
+
+
+def _learn(predictor: Predictor) -> Learn:
+    def learn(run: PastRun) -> None:
+        predictor.learn(run)
+        if predictor.is_due():
+            predictor.train()
+
+    return learn

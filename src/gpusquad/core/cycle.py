@@ -8,6 +8,7 @@ from gpusquad.core.board import Board
 from gpusquad.core.elastic import resize
 from gpusquad.core.limits import hold_over_limit
 from gpusquad.core.preempt import preempt
+from gpusquad.core.runs import Run
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision, Stop
 from gpusquad.model.units import show_us
@@ -42,11 +43,18 @@ def open_windows(state: State) -> None:
 
 
 def extend_overdue(state: State) -> None:
-    """Who runs past its prediction is believed to need as long again; promises that counted on it are remade."""
+    """Who runs past its prediction is believed to need its next quantile, past all of them as long again, never more
+    than its limit; promises that counted on it are remade."""
     for run in state.runs.overdue(state.now_us):
-        passed = state.now_us - run.started_us
-        longer = max(run.forecast.high_us, 2 * passed)
-        state.move_end(run.job.id, run.started_us + longer, f"{run.job.id} runs longer than predicted")
+        longer_us = _next_belief_us(run, state.now_us - run.started_us)
+        state.move_end(run.job.id, run.started_us + longer_us, f"{run.job.id} runs longer than predicted")
+
+
+def _next_belief_us(run: Run, passed_us: int) -> int:
+    forecast = run.forecast
+    later_us = next((u for u in forecast.later_us or (forecast.high_us,) if u > passed_us), 2 * passed_us)
+    limit_us = run.job.limit_us
+    return later_us if limit_us is None or passed_us >= limit_us else min(later_us, limit_us)
 
 
 def stop_over_limit(state: State) -> Iterator[Decision]:

@@ -51,7 +51,9 @@ class Run:
 
     @property
     def high_end_us(self) -> int:
-        return min(self.end_us + self.forecast.high_us - self.forecast.mid_us, NEVER_US)
+        forecast = self.forecast
+        high_us = forecast.high_us if forecast.promise_us is None else forecast.promise_us
+        return min(self.end_us + high_us - forecast.mid_us, NEVER_US)
 
 
 class Rows:

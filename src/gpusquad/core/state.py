@@ -154,10 +154,8 @@ class State:
         served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
         # A first restart adds its time; later ones are in the forecast already.
         less_us = kept_us - (run.job.checkpoint.restart_us if run.attempt == 0 else 0)
-        left = Forecast(
-            max(1, run.forecast.mid_us - less_us), max(1, run.forecast.high_us - less_us), run.forecast.source
-        )
-        return self.enqueue(run.job, left if run.forecast is not UNKNOWN else UNKNOWN, attempt=run.attempt + 1,
+        left = run.forecast if run.forecast is UNKNOWN else run.forecast.less(less_us)
+        return self.enqueue(run.job, left, attempt=run.attempt + 1,
                             kept_us=run.kept_us + kept_us, served_gpu_us=served,
                             preemptions=run.preemptions + preempted, sequence=run.sequence)  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -36,8 +36,35 @@ class Forecast:
     """Predicted run time: a middle and a high quantile, and where it comes from."""
 
     mid_us: int
+    """When its cards are counted on to be free: the shadow that limits who may slip in."""
     high_us: int
+    """How long it may stay: by this it must fit to slip in."""
     source: str = "estimate"
+    promise_us: int | None = None
+    """What a promise to somebody who waits for its cards is made by. None: the high one."""
+    later_us: tuple[int, ...] = ()
+    """What is believed next, in turn, when it runs past its prediction."""
+    haste: float = 0.0
+    """Expected slowdown (time over run time) that each second of waiting adds. 0: not known, taken from the middle."""
+
+    def within(self, limit_us: int) -> Forecast:
+        """Nothing lasts longer than its limit."""
+        if self.high_us <= limit_us and (not self.later_us or self.later_us[-1] <= limit_us):
+            return self
+        later_us = tuple(dict.fromkeys(min(u, limit_us) for u in self.later_us))
+        promise_us = None if self.promise_us is None else min(self.promise_us, limit_us)
+        return replace(self, mid_us=min(self.mid_us, limit_us), high_us=min(self.high_us, limit_us),
+                       promise_us=promise_us, later_us=later_us)  # fmt: skip
+
+    def less(self, done_us: int) -> Forecast:
+        """What is left when so much is done."""
+        return replace(
+            self,
+            mid_us=max(1, self.mid_us - done_us),
+            high_us=max(1, self.high_us - done_us),
+            promise_us=None if self.promise_us is None else max(1, self.promise_us - done_us),
+            later_us=tuple(u - done_us for u in self.later_us if u > done_us),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
-from gpusquad.model.views import Forecast
+from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
+from gpusquad.predict.base import Online
 from gpusquad.registry import register
 
-_NOTHING_KNOWN_US = 1 << 60
+_LEVELS = (0.5, 0.9)
 
 
 @register("predictor", "recent")
 @dataclass
-class Recent:
+class Recent(Online):
     """The mean of the user's last run times (the tenant's, where no user is named), at most the user's estimate."""
 
     last: int = 2
@@ -26,29 +27,43 @@ class Recent:
         self._runs: defaultdict[tuple[str, str], deque[int]] = defaultdict(lambda: deque(maxlen=self.last))
         self._tenants: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
 
-    def predict(self, job: Job) -> Forecast:
+    def predict(self, job: Job) -> Quantiles:
         """The recent runs; before there are enough, the estimate, then the tenant's mean, then nothing."""
         runs = self._runs.get((job.tenant, job.user), ())
         if len(runs) == self.last:
             return _capped(sum(runs) // len(runs), max(runs), job.estimate_us)
         if job.estimate_us is not None:
-            return Forecast(job.estimate_us, job.estimate_us, "user")
+            return certain(job.estimate_us, "user")
         count, total_us = self._tenants.get(job.tenant, (0, 0))
         if count:
-            return Forecast(total_us // count, total_us // count, "tenant")
-        return Forecast(_NOTHING_KNOWN_US, _NOTHING_KNOWN_US, "none")
+            return certain(total_us // count, "tenant")
+        return certain(NOTHING_KNOWN_US, "none")
 
-    def learn(self, job: Job, run_us: int) -> None:
-        """A job has ended."""
-        self._runs[job.tenant, job.user].append(run_us)
+    def learn(self, run: PastRun) -> None:
+        job = run.job
+        self._runs[job.tenant, job.user].append(run.run_us)
         tenant = self._tenants[job.tenant]
         tenant[0] += 1
-        tenant[1] += run_us
+        tenant[1] += run.run_us
+
+    def dump(self) -> dict:
+        return {
+            "runs": [[*who, list(runs)] for who, runs in self._runs.items()],
+            "tenants": [[name, *sums] for name, sums in self._tenants.items()],
+        }
+
+    def load(self, dumped: dict) -> None:
+        runs = {(tenant, user): [int(u) for u in found] for tenant, user, found in dumped["runs"]}
+        tenants = {name: [int(count), int(total_us)] for name, count, total_us in dumped["tenants"]}
+        self.__post_init__()
+        for who, found in runs.items():
+            self._runs[who].extend(found)
+        self._tenants.update(tenants)
 
 
-def _capped(mid_us: int, high_us: int, estimate_us: int | None) -> Forecast:
+def _capped(mid_us: int, high_us: int, estimate_us: int | None) -> Quantiles:
     """Nobody needs longer than they say. Who wants to slip in must fit by their own estimate, where there is one:
     a promise is not to break because the last two runs were short."""
     if estimate_us is None:
-        return Forecast(mid_us, high_us, "history")
-    return Forecast(min(mid_us, estimate_us), estimate_us, "history")
+        return Quantiles(_LEVELS, (mid_us, high_us), "history")
+    return Quantiles(_LEVELS, (min(mid_us, estimate_us), estimate_us), "history")

@@ -14,6 +14,7 @@ from gpusquad.core.ports import CardChanged, Event, Submitted
 from gpusquad.core.slowdown import Rate as JobRate
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.prediction import PastRun
 from gpusquad.model.views import Forecast
 from gpusquad.sim.engine import Rate, SimEngine
 from gpusquad.sim.outcome import Outcome, Result, Samples
@@ -40,8 +41,8 @@ class Scenario:
     event_order: EventOrder = "batch"
     """batch: at an instant ends first, then incidents, then submissions, one cycle. reference: cards of jobs predicted
     to end right now count as free, then submissions in file order, then ends in start order, one cycle each."""
-    learn: Callable[[TraceJob, int], None] | None = None
-    """Told of each finished job and its run time."""
+    learn: Callable[[PastRun], None] | None = None
+    """Told of each finished job."""
     before_cycle: Callable[[State, int], None] | None = None
     """Sees the state once everything of an instant has happened and nothing is decided: what a snapshot is taken of."""
     on_cycle: Callable[[State, int], None] | None = None
@@ -183,7 +184,7 @@ class _Simulation:
         self.done += 1
         if self.scenario.learn:
             span = self.outcomes[job_id].spans[-1]
-            self.scenario.learn(self.traces[job_id], span.ended_us - span.started_us)
+            self.scenario.learn(PastRun(self.traces[job_id].job, span.ended_us - span.started_us, now_us))
         if self.progress and self.done % 1000 == 0:
             self.progress(self.done, len(self.arrivals))
 

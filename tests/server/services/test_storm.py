@@ -20,7 +20,8 @@ from gpusquad.core.runs import NEVER_US
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Job
-from gpusquad.model.views import Forecast
+from gpusquad.model.prediction import PastRun, Quantiles, certain
+from gpusquad.predict.base import Online
 from gpusquad.registry import create, names
 from gpusquad.server.answers import Change
 from gpusquad.server.errors import Conflict, NotFound, Refused
@@ -110,14 +111,14 @@ tenants = st.builds(
 )  # fmt: skip
 
 
-class ByWord:
+class ByWord(Online):
     """What the user says, or nothing."""
 
-    def predict(self, job: Job) -> Forecast:
+    def predict(self, job: Job) -> Quantiles:
         said_us = NEVER_US if job.estimate_us is None else job.estimate_us
-        return Forecast(said_us, said_us, "user")
+        return certain(said_us, "user")
 
-    def learn(self, job: Job, run_us: int) -> None: ...
+    def learn(self, run: PastRun) -> None: ...
 
 
 def read_secret(tenant: str, name: str) -> str:

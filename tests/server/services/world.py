@@ -10,7 +10,8 @@ from pathlib import Path
 from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
 from gpusquad.model.cluster import Cluster, grid
 from gpusquad.model.job import Job
-from gpusquad.model.views import Forecast
+from gpusquad.model.prediction import PastRun, Quantiles, certain
+from gpusquad.predict.base import Online
 from gpusquad.server.answers import Who
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.spec.check import check
@@ -31,14 +32,14 @@ class VirtualClock:
         return self.at_us
 
 
-class ByEstimate:
+class ByEstimate(Online):
     """The user knows."""
 
-    def predict(self, job: Job) -> Forecast:
+    def predict(self, job: Job) -> Quantiles:
         assert job.estimate_us is not None
-        return Forecast(job.estimate_us, job.estimate_us, "user")
+        return certain(job.estimate_us, "user")
 
-    def learn(self, job: Job, run_us: int) -> None: ...
+    def learn(self, run: PastRun) -> None: ...
 
 
 @dataclass

@@ -23,11 +23,12 @@ from gpusquad.core.space import Fixed
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job
+from gpusquad.model.prediction import Predictor, Uses
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import Forecast
 from gpusquad.server.services.loop import Closed, Finish, Item, Loop
 from gpusquad.server.services.observer import Observer
-from gpusquad.server.services.records import job_of
+from gpusquad.server.services.records import job_of, known
 from gpusquad.server.services.turn import Told, Turn
 from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.jobs import JobRow
@@ -43,14 +44,6 @@ class Time(Protocol):
     def now_us(self) -> int: ...
 
 
-class Predictor(Protocol):
-    """How long jobs run."""
-
-    def predict(self, job: Job) -> Forecast: ...
-
-    def learn(self, job: Job, run_us: int) -> None: ...
-
-
 Listener = Callable[[Sequence[tuple[int, Told]]], None]
 """Told what happened, with the numbers of the lines, once it is on record."""
 
@@ -64,6 +57,7 @@ class Desk:
     engine: Engine
     predictor: Predictor
     simulated: bool = False
+    uses: Uses = field(default_factory=Uses)
     observer: Observer = field(default_factory=Observer)
 
     def __post_init__(self) -> None:
@@ -98,6 +92,10 @@ class Desk:
         if job_id not in self.jobs:
             self.jobs[job_id] = job_of(self.rows[job_id])
         return self.jobs[job_id]
+
+    def forecast(self, job: Job) -> Forecast:
+        """How long it is believed to run, as the core takes it."""
+        return known(self.uses.forecast(self.predictor.predict(job)), job.limit_us)
 
     def copy(self) -> State:
         """The state to try things on, in the caller's own thread."""

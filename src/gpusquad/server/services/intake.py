@@ -24,7 +24,7 @@ from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.loop import Finish
 from gpusquad.server.services.people import People
-from gpusquad.server.services.records import forecast_of, forecast_record, job_of, known, past_of
+from gpusquad.server.services.records import forecast_of, forecast_record, job_of, past_of
 from gpusquad.server.services.turn import Told
 from gpusquad.spec.check import spec_to_dict
 from gpusquad.spec.convert import retry_rule, to_job
@@ -85,7 +85,7 @@ class Intake:
         """A job as it would be, for asking what if."""
         job = self._job(spec, who, self._desk.clock.now_us())
         with self._desk.lock:
-            return job, known(self._desk.predictor.predict(job), job.limit_us)
+            return job, self._desk.forecast(job)
 
     def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:
         tenant = spec.tenant or who.tenant
@@ -99,7 +99,7 @@ class Intake:
         reason = refusal(self._desk.state, job)
         if reason is not None:
             raise Refused(reason)
-        return known(self._desk.predictor.predict(job), job.limit_us)
+        return self._desk.forecast(job)
 
     def _row(self, spec: JobSpec, job: Job, forecast: Forecast, who: Who, group_id: str | None) -> JobRow:
         return JobRow(

@@ -13,6 +13,7 @@ from gpusquad.core.hang import crash_backoff_s
 from gpusquad.core.ports import Ended, EngineEnded, EngineStarted, Report, Started, Submitted
 from gpusquad.core.transitions import JobState
 from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
+from gpusquad.model.prediction import PastRun
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.launches import ReadSecret, launch_of
@@ -199,7 +200,7 @@ class Outcomes:
               ended_us: int) -> None:  # fmt: skip
         desk = self._desk
         if verdict.then is S.SUCCEEDED and row.started_us is not None:
-            desk.predictor.learn(desk.job(row.id), row.kept_us + ended_us - row.started_us)
+            desk.predictor.learn(PastRun(desk.job(row.id), row.kept_us + ended_us - row.started_us, ended_us))
         self._leave(turn, row, verdict.how)
         self.finish(turn, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,21 +30,25 @@ def past_of(row: JobRow) -> Past:
 
 
 def forecast_of(row: JobRow) -> Forecast:
-    known = row.forecast
-    return UNKNOWN if not known else Forecast(known["mid_us"], known["high_us"], known["source"])
+    if not row.forecast:
+        return UNKNOWN
+    known = dict(row.forecast)
+    return Forecast(**known | {"later_us": tuple(known.get("later_us", ()))})
 
 
 def forecast_record(forecast: Forecast) -> dict[str, Any] | None:
     if forecast.mid_us >= NEVER_US:
         return None
-    return {"mid_us": forecast.mid_us, "high_us": forecast.high_us, "source": forecast.source}
+    return asdict(forecast) | {"later_us": list(forecast.later_us)}
 
 
 def known(forecast: Forecast, limit_us: int | None) -> Forecast:
     """The core tells "no forecast" by identity. A time limit is a forecast where there is no better one."""
     if limit_us is not None and forecast.mid_us > limit_us:
         return Forecast(limit_us, limit_us, "limit")
-    return UNKNOWN if forecast.mid_us >= NEVER_US else forecast
+    if forecast.mid_us >= NEVER_US:
+        return UNKNOWN
+    return forecast if limit_us is None else forecast.within(limit_us)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from gpusquad.core.ports import Adopted, Submitted
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Cluster
+from gpusquad.model.prediction import PastRun
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.outcomes import ON_CARDS, TOLD_TO_GO
@@ -48,7 +49,7 @@ def learn_from_history(desk: Desk) -> None:
         past = jobs.find(connection, JobFilter(states=("succeeded",), sort="-ended"), LEARN_FROM).items
     for row in reversed(past):
         if row.started_us is not None and row.ended_us is not None:
-            desk.predictor.learn(job_of(row), row.kept_us + row.ended_us - row.started_us)
+            desk.predictor.learn(PastRun(job_of(row), row.kept_us + row.ended_us - row.started_us, row.ended_us))
 
 
 def _put_back(desk: Desk, row: JobRow) -> None:

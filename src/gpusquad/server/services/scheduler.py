@@ -11,6 +11,7 @@ from gpusquad.core.ports import Cancelled, Engine, Leaving, Report, Updated
 from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.edge import job_from_dict, job_to_dict
+from gpusquad.model.prediction import Predictor
 from gpusquad.model.views import Forecast
 from gpusquad.server.answers import (
     CardStatus,
@@ -28,7 +29,7 @@ from gpusquad.server.answers import (
 )
 from gpusquad.server.errors import Conflict, NotFound
 from gpusquad.server.services.asking import Asking
-from gpusquad.server.services.desk import Desk, Listener, Predictor, Time
+from gpusquad.server.services.desk import Desk, Listener, Time
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.intake import Intake
 from gpusquad.server.services.launches import ReadSecret
@@ -38,7 +39,7 @@ from gpusquad.server.services.outcomes import Outcomes
 from gpusquad.server.services.people import People
 from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
 from gpusquad.server.services.promises import Promises
-from gpusquad.server.services.records import forecast_record, known
+from gpusquad.server.services.records import forecast_record
 from gpusquad.server.services.restore import learn_from_history, restore
 from gpusquad.server.services.watch import Watcher
 from gpusquad.spec.model import JobSpec
@@ -72,7 +73,9 @@ class Scheduler:
         self._setup = setup
         self._people = People(setup.database)
         engine = setup.make_engine(self._report)
-        self._desk = Desk(setup.database, setup.clock, engine, setup.predictor, setup.simulated, setup.observer)
+        self._desk = Desk(
+            setup.database, setup.clock, engine, setup.predictor, setup.simulated, observer=setup.observer
+        )
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
         self._holds = Holds(self._desk, self._outcomes)
         self._intake = Intake(self._desk, self._people, self._holds)
@@ -192,7 +195,7 @@ class Scheduler:
             self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
             forecast: Forecast | None = None
             if change.estimate_us is not None or change.limit_us is not None:
-                forecast = known(self._setup.predictor.predict(job), job.limit_us)
+                forecast = self._desk.forecast(job)
             self._desk.driver.apply(turn.now_us, Updated(job, forecast))
             self._desk.jobs[job_id] = job
             columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
