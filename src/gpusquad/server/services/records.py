@@ -32,8 +32,9 @@ def past_of(row: JobRow) -> Past:
 def forecast_of(row: JobRow) -> Forecast:
     if not row.forecast:
         return UNKNOWN
-    known = dict(row.forecast)
-    return Forecast(**known | {"later_us": tuple(known.get("later_us", ()))})
+    known: dict[str, Any] = dict(row.forecast)
+    known["later_us"] = tuple(known.get("later_us", ()))
+    return Forecast(**known)
 
 
 def forecast_record(forecast: Forecast) -> dict[str, Any] | None:
