@@ -234,7 +234,8 @@ def check_all(state: State, now_us: int) -> None:
     assert dump_snapshot(state) == before
 
 
-plans = st.sampled_from(["easy", "easy:backfill=shortest", "conservative", "none"])
+PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+plans = st.sampled_from(["easy", "easy:backfill=shortest", "conservative", "none", PATIENT])
 mixes = st.one_of(requests, st.sampled_from([single_cards, whole_cards, cpu_only, shares]).flatmap(lambda ask: ask))
 
 

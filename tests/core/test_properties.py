@@ -13,7 +13,8 @@ from gpusquad.sim.simulator import exact, user
 from tests.audit import audit
 from tests.strategies import Load, examples, loads, plain_clusters, single_cards
 
-PLANS = ["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative"]
+PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+PLANS = ["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PATIENT]
 ORDERS = ["fifo", "sjf", "srpt", "las", "drf", "fairshare", "slo", "urgent"]
 ENDS = {"succeeded", "failed", "timed_out", "refused"}
 
@@ -65,7 +66,7 @@ def test_every_place_keeps_the_books(load: Load, place: str, plan: str):
 # -- nobody idles cards that somebody could use --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan", ["easy", "easy:reservations=3", "conservative"])
+@pytest.mark.parametrize("plan", ["easy", "easy:reservations=3", "conservative", PATIENT])
 @examples(20)
 @given(load=loads(estimates="any", incidents=True))
 def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: Load):

@@ -52,7 +52,8 @@ def told(decisions: Sequence[Decision]) -> list[tuple]:
 
 orders = st.sampled_from(["fifo", "fifo:ties=work", "sjf", "srpt", "las:quantum_s=0.002", "drf",
                           "fairshare:step_gpu_s=0.001", "slo", "urgent"])  # fmt: skip
-plans = st.sampled_from(["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative"])
+PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+plans = st.sampled_from(["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PATIENT])
 places = st.sampled_from(["binpack", "balance", "standalone", "standalone:overcommit=true", "spread", "topology",
                           "fragmentation", "random:seed=7"])  # fmt: skip
 rest = st.fixed_dictionaries({
@@ -123,8 +124,9 @@ def test_nothing_that_decides_is_left_out() -> None:
     """A new attribute must be dumped and copied, or be named here as worked out anew."""
     state = State(grid("1x1"), make_policies())
     saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence", "settled", "brighter",
-             "fresh", "claims", "first_promise", "why_moved", "resizes"}  # fmt: skip
-    worked_out = {"rate", "moved", "shapes", "shape_jobs", "shape_waiting", "has_limits", "_configured", "_possible"}
+             "fresh", "claims", "first_promise", "why_moved", "resizes", "careful"}  # fmt: skip
+    worked_out = {"rate", "moved", "later", "why_last", "shapes", "shape_jobs", "shape_waiting", "has_limits",
+                  "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == saved | worked_out
     assert set(vars(state.runs)) == {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
     assert set(vars(state.timeline)) == {"space", "runs", "windows", "promises"}
@@ -171,7 +173,7 @@ def test_every_field_comes_back_exactly() -> None:
 def test_policies_made_by_hand_have_a_name_too() -> None:
     policies = Policies(Fifo("work"), Easy(2, "shortest"), Standalone(True))
     data = dump_snapshot(State(grid("1x1"), policies))["policies"]
-    assert data["plan"] == "easy:reservations=2,backfill=shortest"
+    assert data["plan"].startswith("easy:reservations=2,backfill=shortest,patience_s=inf")
     loaded = through_json(State(grid("1x1"), policies)).policies
     assert (loaded.order, loaded.plan, loaded.place) == (policies.order, policies.plan, policies.place)
 

@@ -40,6 +40,7 @@ class FakeView:
     """A world made of tables; what a table does not know is zero."""
 
     now_us: int = 0
+    gpus: int = 8
     jobs: Sequence[Job] = ()
     forecasts: dict[str, Forecast] = field(default_factory=dict)
     done_us: dict[str, int] = field(default_factory=dict)

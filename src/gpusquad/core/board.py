@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, sqrt
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from gpusquad.core.timeline import UNKNOWN_SPARE, Promise
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.units import US_PER_S
 
 
 class Board:
@@ -117,14 +119,14 @@ class Board:
         self._give(new)
         return True
 
-    def candidates(self, by: str) -> Iterator[Job]:
+    def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
         state = self.state
         if state.settled:
             chosen = sorted(state.fresh, key=lambda w: w.rank)
         else:
             chosen = [state.queue.at(int(i)) for i in np.flatnonzero(self._may_fit())]
-        if by == "shortest":
-            chosen.sort(key=lambda w: w.forecast.high_us)
+        if by != "order":
+            chosen = _by_age_then(by, chosen, state.now_us - aged_s * US_PER_S)
         promises, refused = state.timeline.promises, self._refused
         for waiting in chosen:
             until_us = after_us(state.now_us, waiting.stay_us)
@@ -142,7 +144,7 @@ class Board:
         self.state.fresh.clear()
         self.state.settled = True
         self.state.brighter = False
-        self.state.why_moved = ""
+        self.state.why_last, self.state.why_moved = self.state.why_moved, ""
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -337,3 +339,22 @@ class Board:
                 break
             latest = max(latest, min(self.state.runs[job_id].high_end_us, NEVER_US))
         return latest
+
+
+def _by_age_then(by: str, waiting: list[Waiting], born_before_us: float) -> list[Waiting]:
+    """Who came before that instant goes by request time, the others by what the plan says."""
+    key = _shortest if by == "shortest" else _merit
+    young = [w for w in waiting if w.job.submitted_us >= born_before_us]
+    old = [] if len(young) == len(waiting) else [w for w in waiting if w.job.submitted_us < born_before_us]
+    old.sort(key=lambda w: (w.job.submitted_us, w.sequence))
+    young.sort(key=key)
+    return old + young
+
+
+def _shortest(waiting: Waiting) -> float:
+    return waiting.forecast.high_us
+
+
+def _merit(waiting: Waiting) -> float:
+    """Most slowdown saved for the card time it takes. By the root of the width: a wide gang also clears the way."""
+    return -waiting.forecast.worth / sqrt(max(1, waiting.job.gpus))

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpusquad.core.policies import Policies
-from gpusquad.core.ports import Adopted, Past
+from gpusquad.core.ports import Adopted, Past, Predicted
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US, Run
 from gpusquad.core.state import State, cards_of, tasks_in
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import Forecast
+
+SLACK_US = 5 * US_PER_S
+SLACK_RATIO = 0.05
+"""An end that moves by less than both (the ratio: of what is left) stays: plans are not remade for every breath."""
 
 
 def adopt(state: State, event: Adopted) -> Run:
@@ -26,6 +31,8 @@ def adopt(state: State, event: Adopted) -> Run:
     run = Run(job, event.placement, event.forecast, event.started_us, end_us,
               state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
               past.served_gpu_us, past.preemptions)  # fmt: skip
+    if state.careful:
+        state.give_slack(run)
     state.runs.add(run)
     state.accounts.change(job, cards_of(run.placement), run.lane.name, state.now_us, +1)
     state.unsettle()
@@ -40,11 +47,31 @@ def update(state: State, job: Job, forecast: Forecast | None) -> None:
         _update_run(state, job, forecast)
 
 
+def foresee(state: State, event: Predicted) -> None:
+    """A running gang is expected to end at another time. Later: promises are remade. Sooner: they may come forward."""
+    run = state.runs.by_id.get(event.job_id)
+    if run is None or run.leaving:
+        return
+    last_us = _last_end_us(run, state.now_us)
+    end_us = min(max(event.end_us, state.now_us), last_us)
+    behind_us = run.high_end_us - run.end_us if event.high_end_us is None else event.high_end_us - event.end_us
+    high_end_us = min(end_us + max(0, behind_us), last_us)
+    moves = _matters(run.end_us, end_us, state.now_us)
+    if not moves and not _matters(run.high_end_us, high_end_us, state.now_us):
+        return
+    if not moves:
+        end_us = run.end_us
+    if not run.job.is_elastic:  # whose forecast is one for all its tasks
+        run.forecast = _seen_forecast(run, end_us, max(end_us, high_end_us))
+    if moves:
+        state.move_end(event.job_id, end_us, event.why)
+
+
 def with_policies(state: State, policies: Policies) -> State:
     """The same world under other policies. Promises are made anew: they belong to an order and a plan."""
     other = State(state.space.fixed.cluster, policies, tuple(state.timeline.windows), state.rate)
     other.now_us, other.sequence, other.resizes = state.now_us, state.sequence, state.resizes
-    other.first_promise, other.moved = state.first_promise, state.moved
+    other.first_promise, other.moved, other.later = state.first_promise, state.moved, state.later
     other.why_moved = "the policies changed"
     _copy_health(state, other)
     for run in sorted(state.runs.by_id.values(), key=lambda run: run.sequence):
@@ -91,8 +118,27 @@ def _predicted_end_us(job: Job, forecast: Forecast, placement: Placement, starte
     return min(started_us + mid_us, NEVER_US)
 
 
+def _last_end_us(run: Run, now_us: int) -> int:
+    """Nobody runs past its limit, but for the moments it takes to be stopped."""
+    if run.job.limit_us is None:
+        return NEVER_US
+    return max(now_us, run.started_us + run.job.limit_us)
+
+
+def _matters(before_us: int, then_us: int, now_us: int) -> bool:
+    return abs(then_us - before_us) > max(SLACK_US, SLACK_RATIO * (max(before_us, then_us) - now_us))
+
+
+def _seen_forecast(run: Run, end_us: int, high_end_us: int) -> Forecast:
+    mid_us, high_us = max(1, end_us - run.started_us), max(1, high_end_us - run.started_us)
+    return replace(run.forecast, mid_us=mid_us, high_us=high_us, source="progress", promise_us=None,
+                   later_us=(high_us,) if high_us > mid_us else ())  # fmt: skip
+
+
 def _take_over(state: State, run: Run) -> None:
-    run = replace(run, lane=state.lane(run.job))
+    run = replace(run, lane=state.lane(run.job), end_us=run.end_us - run.slack_us, slack_us=0)
+    if state.careful:
+        state.give_slack(run)
     state.space.take(run.job, run.placement)
     state.runs.add(run)
     state.accounts.change(run.job, cards_of(run.placement), run.lane.name, state.now_us, +1)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from gpusquad.core.board import Board
 from gpusquad.core.elastic import resize
 from gpusquad.core.limits import hold_over_limit
+from gpusquad.core.patience import watch_patience
 from gpusquad.core.preempt import preempt
 from gpusquad.core.runs import Run
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision, Stop
-from gpusquad.model.units import show_us
+from gpusquad.model.units import US_PER_S, show_us
 
 
 def cycle(state: State, now_us: int) -> list[Decision]:
@@ -20,6 +21,7 @@ def cycle(state: State, now_us: int) -> list[Decision]:
     open_windows(state)
     extend_overdue(state)
     state.resort()
+    watch_patience(state)
     hold_over_limit(state)
     board = Board(state)
     if state.claims:
@@ -43,8 +45,8 @@ def open_windows(state: State) -> None:
 
 
 def extend_overdue(state: State) -> None:
-    """Who runs past its prediction is believed to need its next quantile, past all of them as long again, never more
-    than its limit; promises that counted on it are remade."""
+    """Who runs past its prediction is believed to need its next quantile, past all of them as long again as it is late,
+    never more than its limit; promises that counted on it are remade."""
     for run in state.runs.overdue(state.now_us):
         longer_us = _next_belief_us(run, state.now_us - run.started_us)
         state.move_end(run.job.id, run.started_us + longer_us, f"{run.job.id} runs longer than predicted")
@@ -52,7 +54,12 @@ def extend_overdue(state: State) -> None:
 
 def _next_belief_us(run: Run, passed_us: int) -> int:
     forecast = run.forecast
-    later_us = next((u for u in forecast.later_us or (forecast.high_us,) if u > passed_us), 2 * passed_us)
+    beliefs_us = forecast.later_us or (forecast.high_us,)
+    later_us = next((u for u in beliefs_us if u > passed_us), None)
+    if later_us is None:
+        # Not twice its whole time: a promise far off would let everybody slip in before it.
+        last_us = min(beliefs_us[-1], passed_us)
+        later_us = passed_us + max(passed_us - last_us, last_us // 8, US_PER_S)
     limit_us = run.job.limit_us
     return later_us if limit_us is None or passed_us >= limit_us else min(later_us, limit_us)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpusquad.core.changes import adopt, update, with_policies
+from gpusquad.core.changes import adopt, foresee, update, with_policies
 from gpusquad.core.cycle import cycle
 from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.never import refusal
@@ -18,9 +18,11 @@ from gpusquad.core.ports import (
     CarryOut,
     Ended,
     Event,
+    Foretold,
     Leaving,
     NodeChanged,
     PoliciesChanged,
+    Predicted,
     Resized,
     Slowed,
     Started,
@@ -56,6 +58,8 @@ class Driver:
             Ended: self._ended,
             Updated: self._updated,
             Slowed: self._slowed,
+            Predicted: self._predicted,
+            Foretold: self._foretold,
             Resized: self._resized,
             CardChanged: self._card_changed,
             NodeChanged: self._node_changed,
@@ -165,6 +169,12 @@ class Driver:
             left_us = max(0, self.state.runs[event.job_id].end_us - self.state.now_us)
             end_us = min(self.state.now_us + round(left_us * event.ratio), NEVER_US)
             self.state.move_end(event.job_id, end_us, f"{event.job_id} is slowed by a neighbour")
+
+    def _predicted(self, event: Predicted) -> None:
+        foresee(self.state, event)
+
+    def _foretold(self, event: Foretold) -> None:
+        self.state.foretell(event.job_id, event.forecast)
 
     def _resized(self, event: Resized) -> None:
         if event.job_id in self.state.runs:

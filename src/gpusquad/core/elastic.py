@@ -131,6 +131,7 @@ def _swap(state: State, run: Run, placement: Placement) -> None:
     state.accounts.change(run.job, cards_of(placement), lane, state.now_us, +1)
     state.runs.remove(run.job.id)
     left_us = max(0, run.end_us - state.now_us)
+    run.slack_us = min(run.slack_us, left_us) * before // after
     run.end_us = state.now_us - (-left_us * before // after)  # rounded up: a promise may count on it
     run.placement = placement
     state.runs.add(run)

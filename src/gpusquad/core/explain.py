@@ -4,6 +4,7 @@ the state that is asked."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import inf
 
 from gpusquad.core.board import Board
 from gpusquad.core.copies import copy_state
@@ -161,5 +162,5 @@ class _Asked:
     def reserve(self, job: Job) -> bool:
         return job.id in self._state.timeline.promises
 
-    def candidates(self, by: str) -> Iterator[Job]:
+    def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
         yield from [job for job in self.in_order() if job.id not in self._state.timeline.promises]

@@ -30,6 +30,7 @@ def load_runs(state: State, saved: Snapshot) -> None:
         state.runs.add(Run(
             each.job, placement, _known(each.forecast), each.started_us, each.end_us, each.sequence,
             state.lane(each.job), each.attempt, each.kept_us, each.served_gpu_us, each.preemptions, each.leaving,
+            slack_us=each.slack_us,
             shrinks_to=_load_if_any(each.shrinks_to, each.job, state.space, f"{where}.shrinks_to"),
         ))  # fmt: skip
     state.runs.any_node_rows = saved.any_node_rows

@@ -103,6 +103,26 @@ class Slowed:
 
 
 @dataclass(frozen=True, slots=True)
+class Predicted:
+    """Whoever watches a gang run expects another end than was foretold: by its progress, for example."""
+
+    job_id: str
+    end_us: int
+    why: str
+    """Told to whoever has to wait longer for it."""
+    high_end_us: int | None = None
+    """By when it is over in nine of ten cases. None: as far behind the end as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """A waiting job is foretold anew: more is known by now of jobs like it."""
+
+    job_id: str
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
 class Resized:
     """The tasks an elastic gang was told to give up have gone."""
 
@@ -133,8 +153,8 @@ class Cancelled:
 
 
 Event = (
-    Submitted | Adopted | Started | Leaving | Ended | Updated | Slowed | Resized | CardChanged | NodeChanged | Cancelled
-    | PoliciesChanged | WindowsChanged
+    Submitted | Adopted | Started | Leaving | Ended | Updated | Slowed | Predicted | Foretold | Resized | CardChanged
+    | NodeChanged | Cancelled | PoliciesChanged | WindowsChanged
 )  # fmt: skip
 
 CarryOut = Callable[[int, Sequence[Decision]], None]

@@ -43,7 +43,12 @@ class Waiting:
     """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
 
     def __post_init__(self) -> None:
-        job, high_us = self.job, self.forecast.high_us
+        self.judge(careful=False)
+
+    def judge(self, careful: bool) -> None:
+        """By which quantile it is expected to stay."""
+        job, forecast = self.job, self.forecast
+        high_us = forecast.high_us if not careful or forecast.careful_us is None else forecast.careful_us
         if job.is_elastic:
             high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
         self.stay_us = min(high_us, FOREVER_US)
@@ -124,6 +129,12 @@ class Queue:
             self._shape[:count] = [w.shape for w in self._waiting]
             self._stay_us[:count] = [w.stay_us for w in self._waiting]
         return changed
+
+    def judge(self, careful: bool) -> None:
+        """Expect everybody to stay by another quantile."""
+        for waiting in self._waiting:
+            waiting.judge(careful)
+        self._stay_us[: len(self._waiting)] = [w.stay_us for w in self._waiting]
 
     def _make_room(self, position: int) -> None:
         count = len(self._waiting)

@@ -46,6 +46,8 @@ class Run:
     """Told to go; its cards are free when the engine says so."""
     shrinks_to: Placement | None = None
     """Where it will run when the tasks told to go have gone."""
+    slack_us: int = 0
+    """How much of the predicted end is there because somebody's patience is over."""
     rows: tuple[int, int] = field(default=(0, 0))
     has_shares: bool = False
 
@@ -53,7 +55,7 @@ class Run:
     def high_end_us(self) -> int:
         forecast = self.forecast
         high_us = forecast.high_us if forecast.promise_us is None else forecast.promise_us
-        return min(self.end_us + high_us - forecast.mid_us, NEVER_US)
+        return min(self.end_us - self.slack_us + max(high_us - forecast.mid_us, self.slack_us), NEVER_US)
 
 
 class Rows:

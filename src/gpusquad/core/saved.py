@@ -57,6 +57,7 @@ class SavedRun:
     served_gpu_us: int = 0
     preemptions: int = 0
     leaving: bool = False
+    slack_us: int = 0
     shrinks_to: SavedPlacement | None = None
 
 
@@ -105,6 +106,7 @@ class Snapshot:
     """A rate function had a say. Being code, it is not dumped: who loads brings it, or decides without."""
     why_moved: str
     resizes: bool
+    careful: bool
     cluster: Cluster
     windows: tuple[Window, ...]
     policies: SavedPolicies

@@ -39,7 +39,7 @@ def dump_snapshot(state: State) -> dict:
         version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.settled,
         brighter=state.brighter,
         any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
-        why_moved=state.why_moved, resizes=state.resizes,
+        why_moved=state.why_moved, resizes=state.resizes, careful=state.careful,
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
@@ -63,6 +63,7 @@ def load_snapshot(data: dict, rate: Rate | None = None) -> State:
     state = State(saved.cluster, _load_policies(saved.policies), saved.windows, rate)
     load_runs(state, saved)
     load_health(state, saved)
+    state.careful = saved.careful
     load_queue(state, saved)
     load_promises(state, saved)
     load_accounts(state, saved.accounts)
@@ -112,7 +113,7 @@ def _save_waiting(waiting: Waiting) -> SavedWaiting:
 def _save_run(run: Run) -> SavedRun:
     return SavedRun(
         run.job, _save_placement(run.placement), run.forecast, run.started_us, run.end_us, run.sequence, run.attempt,
-        run.kept_us, run.served_gpu_us, run.preemptions, run.leaving,
+        run.kept_us, run.served_gpu_us, run.preemptions, run.leaving, run.slack_us,
         None if run.shrinks_to is None else _save_placement(run.shrinks_to),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from gpusquad.core.lanes import Lane, lane_of
 from gpusquad.core.limits import headroom
 from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Queue, Waiting
-from gpusquad.core.runs import NEVER_US, Run, Runs
+from gpusquad.core.runs import NEVER_US, Run, Runs, after_us
 from gpusquad.core.slowdown import Rate
 from gpusquad.core.space import Fixed, Space
 from gpusquad.core.timeline import Timeline
@@ -23,6 +23,9 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import Forecast, Refusal, TenantView
 
 UNKNOWN = Forecast(NEVER_US, NEVER_US, "none")
+MOST_CAUSES = 3
+"""Named for one move of a promise."""
+_AND = "; "
 
 
 class State:
@@ -51,6 +54,12 @@ class State:
         self.first_promise: dict[str, int] = {}
         self.moved: list[tuple[str, int, int, str]] = []
         self.why_moved = ""
+        self.why_last = ""
+        """Why promises were remade in the last cycle, for whoever tells people."""
+        self.later: dict[str, int] = {}
+        """Running job -> its predicted end, where that moved later: whoever tells people takes it from here."""
+        self.careful = False
+        """The first in line has waited too long: all are judged by careful quantiles until it runs."""
         self.resizes = True
         """Whether the engine can change the number of tasks of a gang that runs."""
         self.shapes: dict[object, int] = {}
@@ -64,6 +73,10 @@ class State:
         self._possible: dict[int, bool] = {}
 
     # -- the view -------------------------------------------------------------------------------------------------
+
+    @property
+    def gpus(self) -> int:
+        return len(self.space.fixed.card_ids)
 
     def forecast(self, job: Job) -> Forecast:
         if job.id in self.queue:
@@ -101,6 +114,7 @@ class State:
         self.sequence = max(self.sequence, sequence)
         waiting = Waiting(job, forecast, self.shape_of(job), sequence, self.lane(job), attempt, kept_us, served_gpu_us,
                           preemptions)  # fmt: skip
+        waiting.judge(self.careful)
         position = self.queue.insert(waiting, self.key)
         self.shape_waiting[waiting.shape] = self.shape_waiting.get(waiting.shape, 0) + 1
         self.fresh.append(waiting)
@@ -136,6 +150,8 @@ class State:
         run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions)  # fmt: skip
+        if self.careful:
+            self.give_slack(run)
         self.runs.add(run)
         self.accounts.change(run.job, cards_of(placement), run.lane.name, self.now_us, +1)
         return run
@@ -143,6 +159,7 @@ class State:
     def finish(self, job_id: str) -> Run:
         """A gang is gone from its cards, for whatever reason."""
         run = self.runs.remove(job_id)
+        self.later.pop(job_id, None)
         self.brighter |= run.end_us > self.now_us
         self.space.give_back(run.job, run.placement)
         self.accounts.change(run.job, cards_of(run.placement), run.lane.name, self.now_us, -1)
@@ -164,9 +181,61 @@ class State:
         run = self.runs[job_id]
         if end_us > run.end_us:
             self.remake_promises(why)
+            self.later[job_id] = end_us
         self.brighter = True
+        run.slack_us = 0
         self.runs.move_end(run, end_us)
         self.unsettle()
+
+    def foretell(self, job_id: str, forecast: Forecast) -> None:
+        """A waiting job has another forecast now."""
+        if job_id not in self.queue:
+            return
+        waiting = self.queue[job_id]
+        before_us = waiting.stay_us
+        self.queue.remove(job_id)
+        waiting.forecast = forecast
+        waiting.judge(self.careful)
+        self.queue.insert(waiting, self.key)
+        if waiting.stay_us != before_us:
+            self._change_promised_stay(waiting)
+            self.unsettle()
+
+    def _change_promised_stay(self, waiting: Waiting) -> None:
+        """The start stays promised. Only a longer stay, which may be in others' way, has to be planned anew."""
+        promise = self.timeline.promises.get(waiting.job.id)
+        if promise is None:
+            return
+        end_us = after_us(promise.start_us, waiting.stay_us)
+        if end_us > promise.end_us and len(self.timeline.promises) > 1:
+            del self.timeline.promises[waiting.job.id]
+            self.brighter = True
+        else:
+            promise.end_us = end_us
+
+    def judge(self, careful: bool) -> None:
+        """Count on careful ends and stays, or on the usual ones again. Promises are made anew, and nobody is told:
+        what was promised first was promised by the careful ones."""
+        self.careful = careful
+        for run in list(self.runs.by_id.values()):
+            end_us = run.end_us - run.slack_us
+            run.slack_us = 0
+            if careful:
+                end_us = run.high_end_us
+                run.slack_us = end_us - run.end_us
+            self.runs.move_end(run, end_us)
+        self.queue.judge(careful)
+        self._clear_promises()
+        self.brighter = True
+        self.unsettle()
+
+    def give_slack(self, run: Run) -> None:
+        """Count on its cards no sooner than its high quantile. Who starts now was let in by its careful one, and is
+        counted no longer: others were promised what it leaves."""
+        careful_us, end_us = run.forecast.careful_us, run.high_end_us
+        if run.started_us == self.now_us and careful_us is not None:
+            end_us = min(end_us, max(run.end_us, run.started_us + careful_us))
+        run.slack_us, run.end_us = end_us - run.end_us, end_us
 
     def forget(self, job_id: str) -> None:
         """A job is over for good: nothing of it is needed any more."""
@@ -178,7 +247,7 @@ class State:
     def remake_promises(self, why: str) -> None:
         self._clear_promises()
         self.brighter = True
-        self.why_moved = why
+        self.why_moved = _all_of(self.why_moved, why)
         self.unsettle()
 
     def resort(self) -> None:
@@ -253,6 +322,12 @@ class State:
             if isinstance(placement, Placement):
                 self._configured.give_back(job, placement)
         return self._possible[shape]
+
+
+def _all_of(before: str, why: str) -> str:
+    """Several things can move a promise in one cycle, and none of them alone is to be blamed."""
+    causes = before.split(_AND) if before else []
+    return before if why in causes or len(causes) >= MOST_CAUSES else _AND.join([*causes, why])
 
 
 def cards_of(placement: Placement) -> int:

@@ -11,9 +11,9 @@ from typing import Literal, Protocol
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import BRIEF_US, Forecast
 
-LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """The quantiles every predictor gives."""
 NOTHING_KNOWN_US = 1 << 60
 """With the source "none"."""
@@ -59,10 +59,6 @@ class Quantiles:
         return replace(self, source=source, confidence=self.confidence if confidence is None else confidence)
 
 
-BRIEF_US = 10 * US_PER_S
-"""Waiting is not counted as slowdown against less than this: the usual bound of the bounded slowdown."""
-
-
 @dataclass(frozen=True, slots=True)
 class Uses:
     """Which quantile is used where."""
@@ -72,12 +68,20 @@ class Uses:
     candidate: float = 0.9
     """How long somebody who wants to slip in is expected to stay."""
     promise: float = 0.9
-    """What the start first promised to a waiting gang is made by."""
+    """What the start first promised to a waiting gang is made by, and any that is given when patience is over."""
+    careful: float = 0.95
+    """How long somebody is expected to stay who wants to slip in before a gang whose patience is over."""
 
     def __post_init__(self) -> None:
-        for name in ("shadow", "candidate", "promise"):
+        for name in ("shadow", "candidate", "promise", "careful"):
             if not 0 < getattr(self, name) <= 1:
                 raise Invalid(name, f"{getattr(self, name)!r} is not a quantile", "use a number above 0, at most 1")
+        if self.candidate < self.shadow:
+            raise Invalid(
+                "candidate",
+                f"{self.candidate} is below the shadow's {self.shadow}",
+                "who slips in must not be counted on to leave sooner than its cards are counted on",
+            )
 
     def forecast(self, run: Quantiles) -> Forecast:
         """As the core takes it."""
@@ -89,20 +93,21 @@ class Uses:
             source=run.source,
             promise_us=max(mid_us, run.at(self.promise)),
             later_us=tuple(value for level, value in above if level > self.shadow and value > mid_us),
-            haste=haste(run),
+            careful_us=max(mid_us, run.at(self.careful)),
+            merit=merit(run),
         )  # fmt: skip
 
 
-def haste(run: Quantiles) -> float:
-    """Expected slowdown a second of waiting adds: the mean of one over the run time, which a job that may be over at
-    once raises far more than its middle quantile tells."""
-    total = weight = below = 0.0
+def merit(run: Quantiles) -> float:
+    """Expected slowdown that a second of waiting adds (the mean of one over the run time, which a job that may be over
+    at once raises far more than its middle tells), for each second of its expected run time."""
+    slowdown = mean_s = below = 0.0
     for index, (level, value) in enumerate(zip(run.levels, run.values, strict=True)):
         above = (level + run.levels[index + 1]) / 2 if index + 1 < len(run.levels) else 1.0
-        total += (above - below) * US_PER_S / max(value, BRIEF_US)
-        weight += above - below
+        slowdown += (above - below) * US_PER_S / max(value, BRIEF_US)
+        mean_s += (above - below) * max(value, 1) / US_PER_S
         below = above
-    return total / weight
+    return slowdown / mean_s
 
 
 def certain(value: int, source: str, confidence: float = 0.0) -> Quantiles:
@@ -131,10 +136,19 @@ class PastRun:
 
 
 class Predictor(Protocol):
-    """How long a job will be on its cards."""
+    """How long a job will be on its cards.
+
+    Several threads use one predictor. ``learn``, ``train`` and (where it can be kept in a file) ``dump`` are called by
+    one of them, one after the other; the caller holds a lock over each ``learn`` and each ``predict``, so that these
+    never meet. Nobody holds it over ``train``: while that runs, ``predict`` is answered by what was there before. So
+    build the new aside and swap it in by one assignment at the end."""
 
     def predict(self, job: Job) -> Quantiles:
         """Never slow and never failing: it stands on the way of every submission."""
+        ...
+
+    def begin(self, job: Job, at_us: int) -> None:
+        """It is on its cards now. How long it has been there tells of jobs like it, before it is over."""
         ...
 
     def learn(self, run: PastRun) -> None:

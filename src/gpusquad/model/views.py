@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.reasons import Code
+from gpusquad.model.units import US_PER_S
+
+BRIEF_US = 10 * US_PER_S
+"""Waiting is not counted as slowdown against less than this: the usual bound of the bounded slowdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,16 @@ class Forecast:
     """What a promise to somebody who waits for its cards is made by. None: the high one."""
     later_us: tuple[int, ...] = ()
     """What is believed next, in turn, when it runs past its prediction."""
-    haste: float = 0.0
-    """Expected slowdown (time over run time) that each second of waiting adds. 0: not known, taken from the middle."""
+    careful_us: int | None = None
+    """How long it may stay when somebody's patience is over. None: the high one."""
+    merit: float = 0.0
+    """Expected slowdown that a second of waiting adds, for each second it is expected to run: who has more is better
+    served first. 0: not known, taken from the middle."""
+
+    @property
+    def worth(self) -> float:
+        """The merit, or what it would be if the middle were certain."""
+        return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * self.mid_us)
 
     def within(self, limit_us: int) -> Forecast:
         """Nothing lasts longer than its limit."""
@@ -53,8 +66,9 @@ class Forecast:
             return self
         later_us = tuple(dict.fromkeys(min(u, limit_us) for u in self.later_us))
         promise_us = None if self.promise_us is None else min(self.promise_us, limit_us)
+        careful_us = None if self.careful_us is None else min(self.careful_us, limit_us)
         return replace(self, mid_us=min(self.mid_us, limit_us), high_us=min(self.high_us, limit_us),
-                       promise_us=promise_us, later_us=later_us)  # fmt: skip
+                       promise_us=promise_us, careful_us=careful_us, later_us=later_us)  # fmt: skip
 
     def less(self, done_us: int) -> Forecast:
         """What is left when so much is done."""
@@ -63,6 +77,7 @@ class Forecast:
             mid_us=max(1, self.mid_us - done_us),
             high_us=max(1, self.high_us - done_us),
             promise_us=None if self.promise_us is None else max(1, self.promise_us - done_us),
+            careful_us=None if self.careful_us is None else max(1, self.careful_us - done_us),
             later_us=tuple(u - done_us for u in self.later_us if u > done_us),
         )
 
@@ -84,6 +99,11 @@ class View(Protocol):
 
     @property
     def now_us(self) -> int: ...
+    @property
+    def gpus(self) -> int:
+        """Cards there are."""
+        ...
+
     def forecast(self, job: Job) -> Forecast: ...
     def remaining_us(self, job: Job) -> int:
         """Predicted run time still ahead (middle quantile), what was done and kept taken off."""
@@ -179,6 +199,7 @@ class Board(Protocol):
         """Promise the gang the earliest instant at which it fits whole; False if no instant is known."""
         ...
 
-    def candidates(self, by: str) -> Iterable[Job]:
-        """Pending jobs without a promise that might fit now, in order or shortest first."""
+    def candidates(self, by: str, aged_s: float = inf) -> Iterable[Job]:
+        """Pending jobs without a promise that might fit now: in order, shortest first or by merit; before them by
+        request time those who have waited longer than ``aged_s``."""
         ...

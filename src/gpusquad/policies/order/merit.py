@@ -1,0 +1,38 @@
+"""Most slowdown saved first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.views import View
+from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
+from gpusquad.policies.order._estimates import is_unknown
+from gpusquad.registry import register
+
+
+@register("order", "merit")
+@dataclass(frozen=True)
+class MostMerit:
+    """Who saves most expected slowdown for its card time goes first; who has waited max_wait_s goes before all."""
+
+    varies: ClassVar[str] = "with_time"
+
+    max_wait_s: float = 2 * DAY_S
+    wide: float = 0.0
+    """How much sooner a gang is overdue that needs the whole cluster: 0.5, in half the time."""
+
+    def __post_init__(self) -> None:
+        check_wait(self.max_wait_s)
+        if not 0 <= self.wide <= 1:
+            raise Invalid("order.merit.wide", f"{self.wide!r} is not between 0 and 1")
+
+    def key(self, job: Job, view: View) -> tuple:
+        share = min(1.0, job.gpus / max(1, view.gpus))
+        if is_overdue(job, view, self.max_wait_s * (1.0 - self.wide * share)):
+            return (0, job.submitted_us, job.id)
+        forecast = view.forecast(job)
+        return (1, is_unknown(forecast), -forecast.worth / sqrt(max(1, job.gpus)), job.submitted_us, job.id)
