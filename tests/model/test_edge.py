@@ -12,7 +12,7 @@ from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window
 from gpusquad.model.edge import cluster_from_dict, cluster_to_dict, job_from_dict, job_to_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_US
-from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Job, Profile, Request, Role, Share, Slo
+from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Expected, Job, Profile, Request, Role, Share, Slo
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=12)
 names = texts.filter(bool)
@@ -61,6 +61,14 @@ def slos(draw, submitted_us: int) -> Slo:
 
 
 @st.composite
+def expectations(draw) -> Expected:
+    low, high = sorted((draw(times), draw(times)))
+    sizes = tuple(sorted(draw(st.dictionaries(st.integers(1, 4096), times, max_size=4)).items()))
+    run, run_high = draw(st.sampled_from([(low, high), (low, None), (None, high)]))
+    return Expected(run, run_high, draw(amounts), sizes)
+
+
+@st.composite
 def jobs(draw) -> Job:
     submitted_us = draw(times)
     checkpoint = Checkpoint(draw(maybe(st.integers(1, MOST_US))), draw(times), draw(st.booleans()))
@@ -69,7 +77,7 @@ def jobs(draw) -> Job:
         roles=draw(roles()),
         submitted_us=submitted_us,
         tenant=draw(names),
-        **{name: draw(texts) for name in ("name", "user", "queue", "lane", "app")},
+        **{name: draw(texts) for name in ("name", "user", "queue", "lane", "app", "command")},
         priority=draw(st.sampled_from(list(PRIORITY_CLASSES))),
         estimate_us=draw(maybe(times)),
         limit_us=draw(maybe(times)),
@@ -78,6 +86,7 @@ def jobs(draw) -> Job:
             maybe(st.builds(Profile, ratios, amounts, ratios, st.sampled_from(["declared", "measured", "predicted"])))
         ),
         checkpoint=draw(st.just(Checkpoint()) | st.just(checkpoint)),
+        expected=draw(maybe(expectations())),
     )
 
 
@@ -102,12 +111,17 @@ def test_every_part_of_a_job_is_read():
             "slo": {"deadline": "2h", "latency": "50ms", "throughput": 10, "availability": "99.9%"},
             "profile": {"utilisation": 0.23, "memory": "8GB", "bandwidth": "10%", "source": "measured"},
             "checkpoint": {"every": "10m", "restart": 30, "preemptible": False},
+            "expect": {"run": "1h", "run_high": "90m", "memory": "2GB", "by_gpus": {"2": "30m", 1: "1h"}},
+            "command": "python3 train.py",
         }
     )  # fmt: skip
     assert job.roles[0].request.share == Share(8_300_000_000, 250)
     assert job.slo == Slo((60 + 7200) * 10**6, 50_000, 10.0, 0.9990000000000001)
     assert job.profile == Profile(0.23, 8 * 10**9, 0.1, "measured")
     assert job.checkpoint == Checkpoint(600 * 10**6, 30 * 10**6, False)
+    sizes = ((1, 3600 * 10**6), (2, 1800 * 10**6))
+    assert job.expected == Expected(3600 * 10**6, 5400 * 10**6, 2 * 10**9, sizes)
+    assert job.command == "python3 train.py"
 
 
 def test_roles_are_read_in_order():
@@ -171,6 +185,15 @@ def test_roles_are_read_in_order():
         ({"profile": {"source": "guessed"}}, "profile.source", "none of declared"),
         ({"checkpoint": {"every": 0}}, "checkpoint.every", "is zero"),
         ({"checkpoint": {"preemptible": "no"}}, "checkpoint.preemptible", "true or false"),
+        ({"expect": {}}, "expect", "says nothing"),
+        ({"expect": {"run": "2h", "run_high": "1h"}}, "expect.run_high", "less than run"),
+        ({"expect": {"by_gpus": {"0": 1}}}, "expect.by_gpus.0", "not a number of GPUs"),
+        ({"expect": {"by_gpus": {"two": 1}}}, "expect.by_gpus.two", "not a number of GPUs"),
+        ({"expect": {"by_gpus": {"5000": 1}}}, "expect.by_gpus.5000", "above 4096"),
+        ({"expect": {"by_gpus": {"2": "soon"}}}, "expect.by_gpus.2", "cannot read"),
+        ({"expect": {"by_gpus": {"2": 1, 2: 1}}}, "expect.by_gpus.2", "given twice"),
+        ({"expect": {"by_gpus": [1]}}, "expect.by_gpus", "expected fields"),
+        ({"expect": {"peak": 1}}, "expect.peak", "not a known field"),
         ({"version": 2}, "version", "version: 1"),
         ({"roles": [{"name": "a", "gpus": 1}]}, "gpus", "beside roles"),
         ({"gpus": None, "roles": []}, "roles", "is empty"),
@@ -207,8 +230,8 @@ plain = st.recursive(
     max_leaves=8,
 )
 FIELDS = [
-    "id", "tenant", "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "roles", "gpus",
-    "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "count", "min", "max", "version",
+    "id", "tenant", "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "expect", "roles",
+    "gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "count", "min", "max", "version",
 ]  # fmt: skip
 
 

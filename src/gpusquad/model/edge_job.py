@@ -18,9 +18,20 @@ from functools import lru_cache
 from typing import cast
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.fields import Fields, checked_text, cores, seconds
-from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Job, Profile, ProfileSource, Request, Role, Share, Slo
-from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.fields import MOST_TEXT, Fields, checked_text, cores, seconds
+from gpusquad.model.job import (
+    PRIORITY_CLASSES,
+    Checkpoint,
+    Expected,
+    Job,
+    Profile,
+    ProfileSource,
+    Request,
+    Role,
+    Share,
+    Slo,
+)
+from gpusquad.model.units import WHOLE_MILLI, whole
 
 FLAT_ROLE = "task"
 """Name of the role of a job that is written flat."""
@@ -28,13 +39,15 @@ MOST_ROLES = 256
 MOST_TASKS = 1_000_000
 MOST_GPUS = 4096
 MOST_MODELS = 64
+MOST_SIZES = 64
+"""Numbers of GPUs for which a run time may be expected."""
 
 _ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card")
 _ROLE = ("name", "count", "min", "max", *_ASKS)
-_TEXTS = ("name", "tenant", "user", "queue", "lane", "app")
+_TEXTS = ("name", "tenant", "user", "queue", "lane", "app", "command")
 _JOB = (
-    "version", "id", *_TEXTS, "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "roles",
-    *_ROLE[1:],
+    "version", "id", *_TEXTS, "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "expect",
+    "roles", *_ROLE[1:],
 )  # fmt: skip
 _SOURCES = ("declared", "measured", "predicted")
 
@@ -59,6 +72,7 @@ def job_from_dict(data: dict, where: str = "") -> Job:
         slo=_slo(fields, submitted_us),
         profile=_profile(fields),
         checkpoint=_checkpoint(fields),
+        expected=_expected(fields),
     )
 
 
@@ -86,6 +100,8 @@ def job_to_dict(job: Job) -> dict:
         result["profile"] = _profile_to_dict(job.profile)
     if job.checkpoint != Checkpoint():
         result["checkpoint"] = _checkpoint_to_dict(job.checkpoint)
+    if job.expected is not None:
+        result["expect"] = _expected_to_dict(job.expected)
     return result
 
 
@@ -199,6 +215,43 @@ def _checkpoint(fields: Fields) -> Checkpoint:
     return Checkpoint(every_us, inner.us("restart"), inner.flag("preemptible", True))
 
 
+def _expected(fields: Fields) -> Expected | None:
+    if "expect" not in fields:
+        return None
+    inner = Fields(fields.raw("expect"), fields.at("expect"), ("run", "run_high", "memory", "by_gpus"))
+    given = inner.optional_us("run"), inner.optional_us("run_high"), inner.bytes("memory"), _by_gpus(inner)
+    try:
+        return Expected(*given)
+    except Invalid as error:
+        raise error.under(fields.where) if fields.where else error from None
+
+
+def _by_gpus(fields: Fields) -> tuple[tuple[int, int], ...]:
+    if "by_gpus" not in fields:
+        return ()
+    data = fields.raw("by_gpus")
+    sizes = tuple(data) if isinstance(data, dict) else ()
+    if len(sizes) > MOST_SIZES:
+        raise Invalid(fields.at("by_gpus"), f"has {len(sizes)} entries, more than {MOST_SIZES}")
+    inner = Fields(data, fields.at("by_gpus"), sizes)
+    found: dict[int, int] = {}
+    for name in sizes:
+        gpus = gpu_count(name, inner.at(str(name)[:MOST_TEXT]))
+        if gpus in found:
+            raise Invalid(inner.at(str(name)), "is given twice", "keep one of them")
+        if name in inner:
+            found[gpus] = inner.us(name)
+    return tuple(sorted(found.items()))
+
+
+def gpu_count(name: object, where: str) -> int:
+    """A number of GPUs that names a field: JSON has only texts there."""
+    text = str(name)
+    if isinstance(name, bool) or not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) > 0):
+        raise Invalid(where, "is not a number of GPUs", 'write for example by_gpus: {"1": 8h, "2": 5h}')
+    return whole(int(text), where, low=1, high=MOST_GPUS)
+
+
 def _role_to_dict(role: Role) -> dict:
     result: dict = {"name": role.name, "count": role.count}
     if role.min_count is not None:
@@ -249,3 +302,13 @@ def _checkpoint_to_dict(checkpoint: Checkpoint) -> dict:
     if checkpoint.every_us is not None:
         result["every"] = seconds(checkpoint.every_us)
     return result
+
+
+def _expected_to_dict(expected: Expected) -> dict:
+    given = {
+        "run": None if expected.run_us is None else seconds(expected.run_us),
+        "run_high": None if expected.run_high_us is None else seconds(expected.run_high_us),
+        "memory": expected.memory_bytes or None,
+        "by_gpus": {str(gpus): seconds(run_us) for gpus, run_us in expected.by_gpus} or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}

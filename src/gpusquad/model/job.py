@@ -174,6 +174,26 @@ class Checkpoint:
     preemptible: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What was worked out before the job ran, by a model of its network say: one source of forecasts among others."""
+
+    run_us: int | None = None
+    """The middle of what is expected, for as many GPUs as it asks for."""
+    run_high_us: int | None = None
+    """Nine runs of ten are expected to be over by then."""
+    memory_bytes: int = 0
+    """The most that one card will hold of it. 0: not known."""
+    by_gpus: tuple[tuple[int, int], ...] = ()
+    """GPUs of the whole gang, and the middle run time with so many; the fewest first."""
+
+    def __post_init__(self) -> None:
+        if self.run_us is None and self.run_high_us is None and not self.memory_bytes and not self.by_gpus:
+            raise Invalid("expect", "says nothing", "give run, memory or by_gpus")
+        if self.run_high_us is not None and self.run_high_us < (self.run_us or 0):
+            raise Invalid("expect.run_high", "is less than run", "it is the time within which nine runs of ten end")
+
+
 @dataclass(frozen=True)
 class Job:
     """A gang: all of its tasks start together or none does."""
@@ -195,6 +215,9 @@ class Job:
     slo: Slo | None = None
     profile: Profile | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    command: str = ""
+    """What it runs, on one line and cut short: tells alike jobs by."""
+    expected: Expected | None = None
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun
 
 
@@ -13,6 +14,9 @@ class Online:
 
     format: int = 1
     """Of what ``dump`` writes; another number is not loaded but learned anew from history."""
+
+    def begin(self, job: Job, at_us: int) -> None:
+        pass
 
     def learn(self, run: PastRun) -> None:
         raise NotImplementedError

@@ -40,6 +40,8 @@ class Recent(Online):
         return certain(NOTHING_KNOWN_US, "none")
 
     def learn(self, run: PastRun) -> None:
+        if run.was_cut:
+            return
         job = run.job
         self._runs[job.tenant, job.user].append(run.run_us)
         tenant = self._tenants[job.tenant]

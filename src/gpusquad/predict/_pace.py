@@ -1,0 +1,387 @@
+"""How fast a run counts its steps, and where it stops to do something else: learned from a stream of reports.
+
+Everything here is in work time: microseconds as they would be had the run its card for itself, as far as it is known.
+Memory is bounded: old reports are merged into segments, old forecasts are forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from math import log, sqrt
+from typing import Any
+
+from gpusquad.predict._pauses import Pause, Pauses, pauses_ahead
+
+WINDOW = 5
+"""Intervals that are looked at together. One that is slow among them is a pause; several are another pace."""
+MOST_SEGMENTS = 48
+MOST_PAUSES = 32
+MOST_MARKS = 14
+GRAIN_US = 1e6
+MARK_GROWTH = 1.2
+"""A forecast is noted whenever the steps have grown so much, to see later how good it was."""
+PAUSE_RATIO = 0.7
+"""A pause takes at least so much of what its interval took without it."""
+SPREADS = 8.0
+"""And stands out of its neighbours by so many of their spreads."""
+CHANGE_SCORE = 12.0
+"""How sure a change of pace must be (a squared t)."""
+MOST_CHANGES = 3
+WARM_UP_RATIO = 0.03
+"""A slow beginning of at most this part of the steps is one that does not come again."""
+LEAST_FOR_TREND = 6
+REACH, MOST_GROWTH = 0.7, 3.0
+"""A trend goes on for so many times the steps it was seen over, and to so many times the pace now."""
+RECORD_FLOOR = 0.03
+"""Forecasts that were off by less than this are equally good."""
+TREND_PRIOR = 0.25
+"""Before there is a record: most runs have none."""
+LEAST_RECORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """So many steps in so much time."""
+
+    steps: float
+    us: float
+
+    @property
+    def pace(self) -> float:
+        return self.us / self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(Span):
+    """Between two reports."""
+
+    end: int
+    """The step at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is believed at one moment of the steps to come: a pace that stays, one that grows, and their past."""
+
+    last: float
+    """Microseconds per step since it last changed."""
+    mean: float
+    """Over all the time."""
+    age_us: float
+    """How long it has been as it is."""
+    level: float
+    """Of the trend, now."""
+    slope: float
+    """Of the trend: more microseconds per step with every step."""
+    reach: float
+    """So many steps the trend was seen over."""
+
+    def steady_us(self, steps: float) -> float:
+        """The next steps as they were. What has lasted for long will last; what is new is as likely to end again:
+        after an age a it survives another x with a / (a + x), and then comes what was usual."""
+        if steps <= 0:
+            return 0.0
+        ahead_us = self.last * steps
+        if ahead_us <= 0 or self.age_us <= 0:
+            return self.mean * steps
+        ratio = ahead_us / self.age_us
+        stays = log(1 + ratio) / ratio if ratio > 1e-9 else 1.0
+        return steps * (stays * self.last + (1 - stays) * self.mean)
+
+    def trend_us(self, steps: float) -> float:
+        """The next steps if it goes on growing or shrinking, for as long as it has been seen to and not without end."""
+        if steps <= 0:
+            return 0.0
+        growing = min(steps, self.reach)
+        last = min(max(self.level + self.slope * growing, self.level / MOST_GROWTH), self.level * MOST_GROWTH)
+        return (self.level + last) / 2 * growing + last * (steps - growing)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An outlook, and where the run was then."""
+
+    steps: float
+    us: float
+    outlook: Outlook
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The time of the steps to come, without pauses."""
+
+    us: float
+    error: float
+    """By how much such forecasts were off in this run (standard deviation of the logarithm)."""
+    tries: float
+    """How many such forecasts there were."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """Of one run."""
+
+    recent: list[Interval] = field(default_factory=list)
+    waiting: int = 0
+    """Of the recent ones, how many (the last) are not in the segments yet: what follows tells what they are."""
+    segments: list[Span] = field(default_factory=list)
+    grain_us: float = GRAIN_US
+    steps: float = 0.0
+    us: float = 0.0
+    """All that went into segments."""
+    pauses: list[Pause] = field(default_factory=list)
+    """The last ones."""
+    paused: int = 0
+    """How many there were."""
+    intervals: int = 0
+    marks: list[Mark] = field(default_factory=list)
+
+    def add(self, interval: Interval, total: float | None) -> None:
+        """One more. Costs the same however many there were."""
+        self.recent.append(interval)
+        self.waiting += 1
+        self.intervals += 1
+        if len(self.recent) > WINDOW:
+            self.recent.pop(0)
+        if len(self.recent) == WINDOW:
+            while self.waiting > WINDOW // 2:
+                self._settle(self.recent[-self.waiting])
+                self.waiting -= 1
+            self._mark(total)
+
+    def go_back(self, step: int) -> None:
+        """To a checkpoint: the pace stays what it was, pauses from there on will come once more."""
+        while self.waiting:
+            self._settle(self.recent[-self.waiting])
+            self.waiting -= 1
+        self.recent = []
+        self.pauses = [pause for pause in self.pauses if pause.end <= step]
+
+    def typical_us(self) -> float:
+        """From one report to the next, now."""
+        return _low_median([interval.us for interval in self.recent]) if self.recent else 0.0
+
+    def typical_steps(self) -> float:
+        return _low_median([interval.steps for interval in self.recent]) if self.recent else 0.0
+
+    def seen_us(self) -> float:
+        return self.us + sum(interval.us for interval in self.recent[len(self.recent) - self.waiting :])
+
+    def seen_steps(self) -> float:
+        return self.steps + sum(interval.steps for interval in self.recent[len(self.recent) - self.waiting :])
+
+    # -- the steps to come -----------------------------------------------------------------------------------------
+
+    def ahead(self, steps: float, total: float) -> Ahead:
+        """The time of so many steps more."""
+        spans = self._spans()
+        outlook = _outlook(spans, total)
+        done = sum(span.steps for span in spans)
+        busy_us = sum(span.us for span in spans)
+        weight, error, tries = self._record(done, busy_us, steps)
+        us = (1 - weight) * outlook.steady_us(steps) + weight * outlook.trend_us(steps)
+        return Ahead(us, error, tries)
+
+    def _record(self, done: float, busy_us: float, steps: float) -> tuple[float, float, float]:
+        """How much the trend is to be trusted, and how far off we were, most by forecasts that looked as far."""
+        wanted = steps / max(done, 1.0)
+        sums = [0.0, 0.0, 0.0]
+        seen = []
+        for mark in self.marks:
+            since, took_us = done - mark.steps, busy_us - mark.us
+            if since < 0.1 * mark.steps or took_us <= 0:
+                continue
+            near = 1 / (1 + log(max(since / mark.steps, 1e-9) / max(wanted, 1e-9)) ** 2)
+            steady, trend = mark.outlook.steady_us(since), mark.outlook.trend_us(since)
+            errors = log(max(steady, 1.0) / took_us), log(max(trend, 1.0) / took_us)
+            seen.append((near, steady, trend, took_us))
+            sums = [sums[0] + near, sums[1] + near * errors[0] ** 2, sums[2] + near * errors[1] ** 2]
+        if not seen:
+            return 0.0, 0.0, 0.0
+        weight = 0.0
+        if len(seen) >= LEAST_RECORDS:
+            good = [1 / (part / sums[0] + RECORD_FLOOR**2) for part in sums[1:]]
+            weight = TREND_PRIOR * good[1] ** 2 / (TREND_PRIOR * good[1] ** 2 + (1 - TREND_PRIOR) * good[0] ** 2)
+        squares = sum(
+            near * log(max((1 - weight) * steady + weight * trend, 1.0) / took) ** 2
+            for near, steady, trend, took in seen
+        )
+        return weight, sqrt(squares / sums[0]), sums[0]
+
+    def _spans(self) -> list[Span]:
+        """All that is known, the newest as they look now."""
+        if not self.waiting:
+            return self.segments
+        typical, spread = self._usual()
+        new = [Span(i.steps, _split(i, typical, spread)[0]) for i in self.recent[-self.waiting :]]
+        return self.segments + new
+
+    def _usual(self) -> tuple[float, float]:
+        """The pace of the last intervals and how they differ, whether from the middle one or from one to the next:
+        when the pace has just changed, only the second is small."""
+        paces = [interval.pace for interval in self.recent]
+        typical = _low_median(paces)
+        if len(paces) < 3:
+            return typical, 0.0
+        steps = [abs(b - a) for a, b in pairwise(paces)]
+        return typical, min(_low_median([abs(pace - typical) for pace in paces]), _low_median(steps))
+
+    # -- the pauses to come ----------------------------------------------------------------------------------------
+
+    def pauses_ahead(self, step: float, total: float) -> Pauses:
+        """Those that follow from the ones seen, if they come as regularly."""
+        new = self._new_pauses()
+        density = (self.paused + len(new)) / max(self.seen_steps(), 1.0)
+        return pauses_ahead(self.pauses + new, step, total, self.typical_steps(), density, self.us)
+
+    def _new_pauses(self) -> list[Pause]:
+        """Among those that are not settled. The very first interval is slow for other reasons."""
+        if self.intervals < 3:
+            return []
+        typical, spread = self._usual()
+        new = self.recent[len(self.recent) - min(self.waiting, self.intervals - 1) :]
+        found = ((interval, _split(interval, typical, spread)[1]) for interval in new)
+        return [Pause(i.end - i.steps, i.end, pause_us) for i, pause_us in found if pause_us > 0]
+
+    # -- what happens to an interval -------------------------------------------------------------------------------
+
+    def _settle(self, interval: Interval) -> None:
+        busy_us, pause_us = _split(interval, *self._usual())
+        is_first = self.steps == 0
+        self.steps += interval.steps
+        self.us += busy_us
+        self._keep(Span(interval.steps, busy_us))
+        if pause_us > 0 and not is_first:  # what the first took longer was its start
+            self.pauses.append(Pause(interval.end - interval.steps, interval.end, pause_us))
+            del self.pauses[:-MOST_PAUSES]
+            self.paused += 1
+
+    def _keep(self, span: Span) -> None:
+        segments = self.segments
+        if segments and segments[-1].us < self.grain_us:
+            segments[-1] = _joined(segments[-1], span)
+            return
+        segments.append(span)
+        if len(segments) > MOST_SEGMENTS:
+            self.grain_us *= 2
+            odd = segments[-1:] if len(segments) % 2 else []
+            self.segments = [_joined(a, b) for a, b in zip(segments[::2], segments[1::2], strict=False)] + odd
+
+    def _mark(self, total: float | None) -> None:
+        """Every now and then, what we would say; to be held against what comes."""
+        if self.marks and self.steps < MARK_GROWTH * self.marks[-1].steps:
+            return
+        self.marks.append(Mark(self.steps, self.us, _outlook(self.segments, total)))
+        del self.marks[:-MOST_MARKS]
+
+    # -- to keep ---------------------------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def load(cls, dumped: dict[str, Any]) -> Pace:
+        pace = cls(**dumped)
+        pace.recent = [Interval(**one) for one in dumped["recent"]]
+        pace.segments = [Span(**one) for one in dumped["segments"]]
+        pace.pauses = [Pause(**one) for one in dumped["pauses"]]
+        pace.marks = [Mark(one["steps"], one["us"], Outlook(**one["outlook"])) for one in dumped["marks"]]
+        return pace
+
+
+def _low_median(values: list[float]) -> float:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def _joined(a: Span, b: Span) -> Span:
+    return Span(a.steps + b.steps, a.us + b.us)
+
+
+def _split(interval: Interval, typical: float, spread: float) -> tuple[float, float]:
+    """What it took to count its steps, and a pause, if it took much longer than its neighbours."""
+    usual_us = typical * interval.steps
+    extra_us = interval.us - usual_us
+    if extra_us <= max(PAUSE_RATIO * usual_us, SPREADS * spread * interval.steps):
+        return interval.us, 0.0
+    return usual_us, extra_us
+
+
+def _outlook(spans: list[Span], total: float | None) -> Outlook:
+    warm = spans[_warm_up(spans, total) :]
+    logs = [log(max(span.pace, 1e-6)) for span in warm]
+    longest_us = max(max(span.us for span in warm), 1e-6)
+    weights = [max(span.us / longest_us, 0.02) for span in warm]
+    now = warm[_last_change(logs, weights) :]
+    mean, last = (sum(s.us for s in part) / sum(s.steps for s in part) for part in (warm, now))
+    level, slope = _trend(warm, last)
+    reach = REACH * sum(span.steps for span in warm)
+    return Outlook(last, mean, sum(span.us for span in now), level, slope, reach)
+
+
+def _warm_up(spans: list[Span], total: float | None) -> int:
+    """How many spans at the beginning were slow because it was the beginning."""
+    if len(spans) < 2:
+        return 0
+    slow = 1.25 * _low_median([span.pace for span in spans])
+    most = max(spans[0].steps, WARM_UP_RATIO * (total or 0.0))
+    steps, count = 0.0, 0
+    while count < len(spans) - 1 and spans[count].pace > slow and steps + spans[count].steps <= most:
+        steps += spans[count].steps
+        count += 1
+    return count
+
+
+def _last_change(logs: list[float], weights: list[float]) -> int:
+    """Where the pace that holds now began: the surest change, then the surest after it, and so on."""
+    if len(logs) < 3:
+        return 0
+    noise = max(_low_median([abs(b - a) for a, b in pairwise(logs)]) / (0.6745 * sqrt(2)), 0.01)
+    start = 0
+    for _ in range(MOST_CHANGES):
+        at, score, step = _surest_change(logs[start:], weights[start:])
+        if score < CHANGE_SCORE * noise**2 or abs(step) < 0.05:
+            break
+        start += at
+    return start
+
+
+def _surest_change(logs: list[float], weights: list[float]) -> tuple[int, float, float]:
+    """Where the means before and after differ most, and how much."""
+    all_weight = sum(weights)
+    all_sum = sum(weight * value for weight, value in zip(weights, logs, strict=True))
+    best = (0, 0.0, 0.0)
+    weight_before = sum_before = 0.0
+    for at in range(1, len(logs)):
+        weight_before += weights[at - 1]
+        sum_before += weights[at - 1] * logs[at - 1]
+        weight_after = all_weight - weight_before
+        step = (all_sum - sum_before) / weight_after - sum_before / weight_before
+        score = weight_before * weight_after / all_weight * step * step
+        if score > best[1]:
+            best = (at, score, step)
+    return best
+
+
+def _trend(spans: list[Span], last: float) -> tuple[float, float]:
+    """A straight line through the paces: its end and its slope, less of it the less sure it is."""
+    if len(spans) < LEAST_FOR_TREND:
+        return last, 0.0
+    places, at = [], 0.0
+    for span in spans:
+        places.append(at + span.steps / 2)
+        at += span.steps
+    weights = [span.steps for span in spans]
+    middle = sum(w * x for w, x in zip(weights, places, strict=True)) / at
+    mean = sum(span.us for span in spans) / at
+    across = sum(w * (x - middle) ** 2 for w, x in zip(weights, places, strict=True))
+    along = sum(w * (x - middle) * (span.pace - mean) for w, x, span in zip(weights, places, spans, strict=True))
+    if across <= 0:
+        return last, 0.0
+    slope = along / across
+    off = sum(
+        w * (span.pace - mean - slope * (x - middle)) ** 2 for w, x, span in zip(weights, places, spans, strict=True)
+    )
+    sure = slope**2 * across * (len(spans) - 2) / max(off, 1e-12)
+    slope *= sure / (sure + 8)
+    return max(mean + slope * (at - middle), 0.1 * last), slope

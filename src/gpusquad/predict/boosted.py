@@ -1,0 +1,160 @@
+"""Gradient-boosted trees for quantiles of the run time, trained again as history grows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import LEVELS, NOTHING_KNOWN_US, PastRun, Quantiles
+from gpusquad.model.units import US_PER_S
+from gpusquad.predict._bins import Floats
+from gpusquad.predict._calibrated import Calibration
+from gpusquad.predict._habits import Habits, log_s
+from gpusquad.predict._trees import Trees, flat
+from gpusquad.predict.base import Online
+from gpusquad.predict.recent import Recent
+from gpusquad.registry import register
+
+_GROWN = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
+"""Quantiles that trees are grown for; the others lie between or beyond, along the log odds."""
+_GROWN_ODDS = np.log(_GROWN / (1 - _GROWN))
+_LEAST_NEW = 500
+_NEW_RATIO = 0.25
+_MOST_OPEN = 200_000
+_OWN_LIMIT = 0.005
+"""If fewer run past their estimate, nothing is expected to (as in ``history``)."""
+_LONGEST = log_s(NOTHING_KNOWN_US)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was known and foretold of a job that is not over."""
+
+    row: Floats
+    values: tuple[int, ...] | None
+    """At ``LEVELS``; None: before there were trees."""
+
+
+@register("predictor", "boosted")
+@dataclass
+class Boosted(Online):
+    """Boosted trees over what owners ran before, calibrated; needs scikit-learn."""
+
+    keep: int = 30_000
+    """Runs to train with: the latest."""
+    trees: int = 100
+    """For each quantile."""
+    rate: float = 0.01
+    """How quickly quantiles follow when they were wrong."""
+
+    def __post_init__(self) -> None:
+        if self.keep < _LEAST_NEW or self.trees < 1:
+            raise Invalid("predictor.boosted", f"needs keep={_LEAST_NEW} and one tree at least")
+        if not 0 <= self.rate <= 0.5:
+            raise Invalid("predictor.boosted.rate", f"{self.rate} is not between 0 and 0.5")
+        if find_spec("sklearn") is None:
+            raise Invalid("predictor.boosted", "needs scikit-learn", 'pip install "gpusquad[predict]"')
+        self._habits = Habits()
+        self._calibration = Calibration(self.rate)
+        self._recent = Recent()
+        self._rows: deque[tuple[Floats, float]] = deque(maxlen=self.keep)
+        self._new = 0
+        self._open: OrderedDict[str, _Said] = OrderedDict()
+        self._past_estimate, self._with_estimate = 0, 0
+        self._grown: Trees | None = None
+
+    def predict(self, job: Job) -> Quantiles:
+        row, grown = self._habits.row(job), self._grown
+        self._habits.came(job)
+        if grown is None:
+            self._remember(job.id, _Said(row, None))
+            return _above_zero(self._recent.predict(job))
+        values = _values(grown.answers(row), self._calibration.levels(job.tenant), self._most_us(job))
+        self._remember(job.id, _Said(row, values))
+        return Quantiles(LEVELS, values, "boosted", 1.0 - exp(-self._habits.runs_alike(job) / 4))
+
+    def begin(self, job: Job, at_us: int) -> None:
+        self._habits.begins(job, at_us)
+
+    def learn(self, run: PastRun) -> None:
+        said = self._open.pop(run.job.id, None)
+        self._habits.stops(run.job)
+        if said is not None and said.values is not None:
+            self._calibration.learn(run.job.tenant, said.values, run.run_us, run.was_cut)
+        row = self._habits.row(run.job) if said is None else said.row
+        self._keep(run, row, said)
+        self._recent.learn(run)
+        if not run.was_cut:
+            self._habits.ended(run.job, run.run_us, run.ended_us)
+
+    def is_due(self) -> bool:
+        return self._new >= max(_LEAST_NEW, _NEW_RATIO * (len(self._rows) - self._new))
+
+    def train(self) -> None:
+        """Grown aside; those who ask meanwhile are answered by the old trees."""
+        rows = list(self._rows)
+        self._new = 0
+        if rows:
+            self._grown = _grow(
+                np.array([row for row, _ in rows]), np.array([length for _, length in rows]), self.trees
+            )
+
+    # dump and load stay as they are in Online, not implemented: trees are grown again from history in seconds.
+
+    def _keep(self, run: PastRun, row: Floats, said: _Said | None) -> None:
+        """A run that was cut would have lasted longer: as long as was foretold, if that is more than is known of it."""
+        run_us = run.run_us
+        if run.was_cut:
+            if said is None or said.values is None:
+                return
+            run_us = max(run_us, said.values[LEVELS.index(0.5)])
+        self._rows.append((row, log_s(run_us)))
+        self._new += 1
+        estimate_us = run.job.estimate_us
+        if estimate_us is not None:
+            self._with_estimate += 1
+            self._past_estimate += run.run_us > estimate_us * 1.01
+
+    def _most_us(self, job: Job) -> int:
+        most_us = NOTHING_KNOWN_US if job.limit_us is None else min(job.limit_us, NOTHING_KNOWN_US)
+        if job.estimate_us is not None and self._past_estimate < _OWN_LIMIT * self._with_estimate:
+            most_us = min(most_us, job.estimate_us)
+        return max(1, most_us)
+
+    def _remember(self, job_id: str, said: _Said) -> None:
+        self._open[job_id] = said
+        self._open.move_to_end(job_id)
+        if len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)
+
+
+def _values(answers: Floats, asked: Floats, most_us: int) -> tuple[int, ...]:
+    """Run times at ``LEVELS``, from the logarithms at the levels grown for, looked up at the levels asked."""
+    lengths = np.maximum.accumulate(answers)
+    odds = np.log(asked / (1 - asked))
+    found = np.interp(odds, _GROWN_ODDS, lengths)
+    for beyond, one, other in ((odds < _GROWN_ODDS[0], 0, 1), (odds > _GROWN_ODDS[-1], -1, -2)):
+        slope = (lengths[one] - lengths[other]) / (_GROWN_ODDS[one] - _GROWN_ODDS[other])
+        found = np.where(beyond, lengths[one] + slope * (odds - _GROWN_ODDS[one]), found)
+    values_us = np.exp(np.clip(np.maximum.accumulate(found), 0.0, _LONGEST)) * US_PER_S
+    return tuple(int(us) for us in np.minimum(values_us, most_us).tolist())
+
+
+def _above_zero(found: Quantiles) -> Quantiles:
+    return replace(found, values=tuple(max(1, value) for value in found.values))
+
+
+def _grow(rows: Floats, lengths: Floats, trees: int) -> Trees:
+    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import, and optional
+
+    how: dict[str, Any] = {"max_iter": trees, "learning_rate": 0.08, "max_leaf_nodes": 16, "min_samples_leaf": 20,
+                           "early_stopping": False, "random_state": 0}  # fmt: skip
+    models = [HistGradientBoostingRegressor(loss="quantile", quantile=float(q), **how) for q in _GROWN]
+    return flat([model.fit(rows, lengths) for model in models])

@@ -1,0 +1,148 @@
+"""Every source has its say, weighed by how well it has foretold such jobs, and the result is kept calibrated."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import LEVELS, PastRun, Quantiles
+from gpusquad.predict._bins import Floats, bin_of, quantiles, spread
+from gpusquad.predict._calibrated import Calibration
+from gpusquad.predict._honesty import Honesty
+from gpusquad.predict.base import Online
+from gpusquad.predict.expected import expected_run
+from gpusquad.predict.history import History
+from gpusquad.registry import register
+
+_SCORE_KEEPS = 0.98
+"""What a source's success weighs when the next run of the tenant has come."""
+_FLOOR = 1e-3
+_MOST_OPEN = 200_000
+_MOST_TENANTS = 10_000
+_MIDDLE = LEVELS.index(0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was foretold of a job that is not over."""
+
+    values: tuple[int, ...]
+    """At ``LEVELS``, before anybody was doubted: else the calibration would undo the doubt."""
+    parts: tuple[tuple[str, Floats], ...]
+
+
+@register("predictor", "combined")
+@dataclass
+class Combined(Online):
+    """The best source for such jobs so far: past runs, or what the job file expects; calibrated."""
+
+    rate: float = 0.01
+    """How quickly quantiles follow when they were wrong."""
+    honest: bool = True
+    """Whether owners whose card time goes far past what is foretold of them are foretold by it, not by their runs."""
+
+    format = 2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 0.5:
+            raise Invalid("predictor.combined.rate", f"{self.rate} is not between 0 and 0.5")
+        self._history = History()
+        self._calibration = Calibration(self.rate)
+        self._honesty = Honesty()
+        self._scores: OrderedDict[str, dict[str, float]] = OrderedDict()
+        """Tenant -> source -> fading sum of log likelihoods."""
+        self._open: OrderedDict[str, _Said] = OrderedDict()
+
+    def predict(self, job: Job) -> Quantiles:
+        parts = self._parts(job)
+        if not parts:
+            return self._history.predict(job)
+        weights = self.weights(job.tenant, [source for source, _, _ in parts])
+        mixed = np.zeros_like(parts[0][1])
+        for weight, (_, part, _) in zip(weights, parts, strict=True):
+            mixed += weight * part
+        best = max(range(len(parts)), key=lambda index: weights[index] * (0.1 + parts[index][2]))
+        asked, most_us = self._calibration.levels(job.tenant), self._history.most_us(job)
+        result = quantiles(mixed, parts[best][0], parts[best][2], most_us, asked=asked)
+        self._remember(job.id, _Said(result.values[: len(LEVELS)], _to_judge(parts)))
+        weighed = self._honesty.weigh(job, mixed) if self.honest else None
+        return result if weighed is None else quantiles(weighed, result.source, result.confidence, most_us, asked=asked)
+
+    def begin(self, job: Job, at_us: int) -> None:
+        self._history.begin(job, at_us)
+
+    def learn(self, run: PastRun) -> None:
+        said = self._open.pop(run.job.id, None)
+        if said is not None:
+            self._calibration.learn(run.job.tenant, said.values, run.run_us, run.was_cut)
+            self._honesty.learn(run, said.values[_MIDDLE])
+            self._judge(run, said)
+        self._history.learn(run)
+
+    def weights(self, tenant: str, sources: Iterable[str]) -> list[float]:
+        """How much each source counts for a tenant: in the ratio of how likely they made its runs."""
+        scores = self._scores.get(tenant, {})
+        logs = [scores.get(source, 0.0) for source in sources]
+        odds = [exp(max(-50.0, value - max(logs))) for value in logs]
+        return [value / sum(odds) for value in odds]
+
+    # -- sources ---------------------------------------------------------------------------------------------------
+
+    def _parts(self, job: Job) -> list[tuple[str, Floats, float]]:
+        """Source, its distribution over the bins, and its confidence."""
+        parts = []
+        if self._history.runs:
+            part, confidence = self._history.distribution(job)
+            parts.append(("history", part, confidence))
+        expected = expected_run(job)
+        if expected is not None:
+            parts.append((expected.source, spread(expected), expected.confidence))
+        return parts
+
+    def _judge(self, run: PastRun, said: _Said) -> None:
+        if len(said.parts) < 2:
+            return
+        scores = self._scores.pop(run.job.tenant, {})
+        bin_ = bin_of(run.run_us)
+        for source, part in said.parts:
+            found = part[bin_:].sum() if run.was_cut else part[bin_]
+            scores[source] = _SCORE_KEEPS * scores.get(source, 0.0) + log(max(float(found), _FLOOR))
+        self._scores[run.job.tenant] = scores
+        if len(self._scores) > _MOST_TENANTS:
+            self._scores.popitem(last=False)
+
+    def _remember(self, job_id: str, said: _Said) -> None:
+        self._open[job_id] = said
+        self._open.move_to_end(job_id)
+        if len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)
+
+    # -- kept ------------------------------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        """Without what is still open: those runs teach history only."""
+        scores = [[tenant, scores] for tenant, scores in self._scores.items()]
+        return {"levels": list(LEVELS), "history": self._history.dump(), "calibration": self._calibration.dump(),
+                "honesty": self._honesty.dump(), "scores": scores}  # fmt: skip
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        if tuple(dumped["levels"]) != LEVELS:
+            raise ValueError("written for other levels")
+        self.__post_init__()
+        self._history.load(dumped["history"])
+        self._calibration.load(dumped["calibration"])
+        self._honesty.load(dumped["honesty"])
+        for tenant, scores in dumped["scores"]:
+            self._scores[str(tenant)] = {str(source): float(value) for source, value in scores.items()}
+
+
+def _to_judge(parts: list[tuple[str, Floats, float]]) -> tuple[tuple[str, Floats], ...]:
+    """One alone is judged by nobody: no need to remember what it said."""
+    return tuple((source, part) for source, part, _ in parts) if len(parts) > 1 else ()

@@ -1,0 +1,291 @@
+"""From past runs: groups of ever more similar jobs each say how such runs went, and are believed as far as they were
+right before.
+
+The groups' hazards are mixed on the scale of log odds with weights that are learned online, as data compressors mix
+their contexts: a sharp, well-founded opinion counts more than several vague ones. How much a group's word counts
+depends on how many runs stand behind it at that point.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
+from gpusquad.predict._bins import COUNT, Floats, bin_of, quantiles, shares
+from gpusquad.predict._groups import Groups, reaches
+from gpusquad.predict._similar import KINDS, Features, Key, Owners
+from gpusquad.predict.base import Online
+from gpusquad.registry import register
+
+_STEPS = np.array([0.3, 1.2, 3.0, 8.0, 25.0])
+"""How many runs stand behind a hazard: it is trusted by how many."""
+_ROWS = len(KINDS) + 1
+_ROW_INDEX = np.arange(_ROWS)[:, None] * (len(_STEPS) + 1)
+_UNSEEN = 0.05
+_LEAST = 1e-4
+_BASE_KEEPS = 0.9995
+_OWN_LIMIT = 0.005
+"""If fewer run past their estimate, estimates are taken for the limits that they then are."""
+_OVERRUN_KEEPS, _OVERRUN_FORGOTTEN = 0.98, 0.1
+"""Who has run past an estimate is believed again after a good hundred runs."""
+_MOST_RUNNING = 100_000
+_MANY = 64
+_HEARS_OF_RUNNING = [
+    index + 1 for index, kind in enumerate(KINDS) if kind.name in ("lately", "asked", "alike", "again")
+]
+_NAMED = 1 + [kind.name for kind in KINDS].index("named")
+_NAME_PART, _NAME_RUNS = 0.5, 1.5
+"""Where one name tells all, the many groups that know nothing of names would outvote it: it has so large a part of the
+say, half of that when so many of its runs have come so far."""
+_EVIDENCE = [index for index, kind in enumerate(KINDS) if kind.name in ("alike", "named", "sized")]
+
+
+@dataclass
+class _Opinion:
+    """What the groups say of one job."""
+
+    odds: Floats
+    """Log odds of ending in each bin, a row a group; the first row is everybody."""
+    trust: np.ndarray
+    """Which weight belongs to each."""
+    hazards: Floats
+    """Mixed."""
+
+
+@register("predictor", "history")
+@dataclass
+class History(Online):
+    """Similar past runs, the better ones believed more."""
+
+    rate: float = 5e-5
+    """How quickly trust follows success."""
+    prior: float = 1.0
+    """How many runs everybody's experience counts for in a small group."""
+    groups: int = 100_000
+    """Of each kind, remembered at most."""
+
+    format = 2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 0.01:
+            raise Invalid("predictor.history.rate", f"{self.rate} is not between 0 and 0.01")
+        if self.groups < 1 or self.prior <= 0:
+            raise Invalid("predictor.history", "groups and prior must be above zero")
+        self._owners = Owners(self.groups)
+        self._groups = [Groups(kind, self.groups) for kind in KINDS]
+        self._weights = np.full(_ROWS * (len(_STEPS) + 1), 1.2 / _ROWS)
+        self._all_ended, self._all_reached = np.zeros(COUNT), np.zeros(COUNT)
+        self._part_ended, self._part_reached = np.zeros(2 * COUNT), np.zeros(2 * COUNT)
+        """By how much of the estimate was used."""
+        self._past_estimate = 1.0
+        self._overruns: OrderedDict[Key, float] = OrderedDict()
+        """Owners who ran past an estimate lately: a few of them do not make estimates worthless for all others."""
+        self._running: dict[Key, dict[str, int]] = {}
+        self._begun: OrderedDict[str, Key] = OrderedDict()
+        self.runs = 0
+
+    def predict(self, job: Job) -> Quantiles:
+        if not self.runs:
+            return _without_history(job)
+        part, confidence = self.distribution(job)
+        return quantiles(part, "history", confidence, self.most_us(job))
+
+    def distribution(self, job: Job) -> tuple[Floats, float]:
+        """The part of such runs that ends in each bin, and how much stands behind it."""
+        features = self._owners.features(job)
+        self._owners.came(job)
+        return shares(self._opinion(job, features).hazards, self._last_bin(job)), self._confidence(features)
+
+    def begin(self, job: Job, at_us: int) -> None:
+        """It is on its cards now: others like it learn from how long it has been there."""
+        self._stops(job)
+        request = self._begun[job.id] = _request(job)
+        self._running.setdefault(request, {})[job.id] = at_us
+        if len(self._begun) > _MOST_RUNNING:
+            self._stops_as(next(iter(self._begun)))
+
+    def learn(self, run: PastRun) -> None:
+        job, bin_ = run.job, bin_of(run.run_us)
+        self._stops(job)
+        features = self._owners.features(job)
+        if self.runs:
+            self._adjust(self._opinion(job, features), bin_, run.was_cut or bin_ == self._last_bin(job))
+        for group, kind in zip(self._groups, KINDS, strict=True):
+            key = kind.key(features)
+            if key is not None:
+                group.learn(key, bin_, run.was_cut)
+        self._learn_of_all(run, bin_)
+        if not run.was_cut:
+            self._owners.ended(job, bin_)
+        self.runs += 1
+
+    # -- mixing ----------------------------------------------------------------------------------------------------
+
+    def _opinion(self, job: Job, features: Features) -> _Opinion:
+        ended, reached = np.zeros((_ROWS, COUNT)), np.zeros((_ROWS, COUNT))
+        everybody = self._everybody(job, reached[0])
+        for row, (group, kind) in enumerate(zip(self._groups, KINDS, strict=True), 1):
+            group.tally(kind.key(features), ended[row], reached[row])
+        self._hear_of_running(job, reached)
+        hazards = (ended + self.prior * everybody) / (reached + self.prior)
+        hazards[0] = everybody
+        np.clip(hazards, _LEAST, 1 - _LEAST, out=hazards)
+        odds = np.log(hazards / (1 - hazards))
+        trust = np.searchsorted(_STEPS, reached.ravel(), side="right").reshape(_ROWS, COUNT) + _ROW_INDEX
+        mixed = (self._weights[trust] * odds).sum(axis=0)
+        if features.name:
+            known = reached[_NAMED] / (reached[_NAMED] + _NAME_RUNS)
+            mixed += _NAME_PART * known * (odds[_NAMED] - mixed)
+        return _Opinion(odds, trust, 1 / (1 + np.exp(-np.clip(mixed, -9.0, 9.0))))
+
+    def _adjust(self, opinion: _Opinion, bin_: int, only_reached: bool) -> None:
+        """Weights move towards what would have foretold this run."""
+        known = bin_ if only_reached else bin_ + 1
+        if not known:
+            return
+        error = opinion.hazards[:known].copy()
+        if not only_reached:
+            error[bin_] -= 1.0
+        steps = (error * opinion.odds[:, :known]).ravel()
+        self._weights -= self.rate * np.bincount(opinion.trust[:, :known].ravel(), steps, len(self._weights))
+
+    def _everybody(self, job: Job, reached: Floats) -> Floats:
+        """The widest group of all: by the part of the estimate used, where there is one."""
+        if job.estimate_us is None:
+            reached += self._all_reached
+            return (self._all_ended + 0.5 * _UNSEEN) / (self._all_reached + 0.5)
+        first = COUNT - 1 - bin_of(job.estimate_us)
+        window = slice(first, first + COUNT)
+        reached += self._part_reached[window]
+        return (self._part_ended[window] + 0.5 * _UNSEEN) / (self._part_reached[window] + 0.5)
+
+    def _learn_of_all(self, run: PastRun, bin_: int) -> None:
+        self._all_ended *= _BASE_KEEPS
+        self._all_reached *= _BASE_KEEPS
+        _count(self._all_ended, self._all_reached, 0, bin_, run.was_cut)
+        estimate_us = run.job.estimate_us
+        if estimate_us is not None:
+            self._part_ended *= _BASE_KEEPS
+            self._part_reached *= _BASE_KEEPS
+            first = COUNT - 1 - bin_of(estimate_us)
+            _count(self._part_ended, self._part_reached, first, first + bin_, run.was_cut)
+            self._learn_of_estimate(run, run.run_us > estimate_us * 1.01)
+
+    def _learn_of_estimate(self, run: PastRun, past: bool) -> None:
+        """Whether estimates are kept. A run that was cut before says nothing of it, unless its limit cut it."""
+        if run.was_cut and run.how != "timed_out" and not past:
+            return
+        self._past_estimate += (past - self._past_estimate) / min(self.runs + 1, 1000)
+        owner = (run.job.tenant, run.job.user)
+        if past:
+            self._overruns[owner] = 1.0
+            self._overruns.move_to_end(owner)
+            if len(self._overruns) > self.groups:
+                self._overruns.popitem(last=False)
+        elif owner in self._overruns:
+            self._overruns[owner] *= _OVERRUN_KEEPS
+            if self._overruns[owner] < _OVERRUN_FORGOTTEN:
+                del self._overruns[owner]
+
+    # -- who runs, and how long at most ----------------------------------------------------------------------------
+
+    def _hear_of_running(self, job: Job, reached: Floats) -> None:
+        running = self._running.get(_request(job), {})
+        bins = [bin_of(job.submitted_us - started_us) for started_us in running.values()]
+        if len(bins) > _MANY:
+            came = np.bincount(bins, minlength=COUNT)
+            reached[_HEARS_OF_RUNNING] += came[::-1].cumsum()[::-1] - came
+            return
+        for far in bins:
+            for row in _HEARS_OF_RUNNING:
+                reaches(far, 1.0, reached[row])
+
+    def _stops(self, job: Job) -> None:
+        if job.id in self._begun:
+            self._stops_as(job.id)
+
+    def _stops_as(self, job_id: str) -> None:
+        request = self._begun.pop(job_id)
+        running = self._running[request]
+        del running[job_id]
+        if not running:
+            del self._running[request]
+
+    def most_us(self, job: Job) -> int | None:
+        """Nothing is expected to run longer: its limit, or its estimate where estimates are kept like limits."""
+        limits = [job.limit_us] if job.limit_us is not None else []
+        keeps = self._past_estimate < _OWN_LIMIT and (job.tenant, job.user) not in self._overruns
+        if job.estimate_us is not None and keeps:
+            limits.append(job.estimate_us)
+        return min(limits, default=None)
+
+    def _last_bin(self, job: Job) -> int | None:
+        most_us = self.most_us(job)
+        return None if most_us is None else bin_of(most_us)
+
+    def _confidence(self, features: Features) -> float:
+        runs = max(self._groups[index].count(KINDS[index].key(features)) for index in _EVIDENCE)
+        return 1.0 - exp(-runs / 4)
+
+    # -- kept ------------------------------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        return {
+            "runs": self.runs,
+            "kinds": [kind.name for kind in KINDS],
+            "weights": self._weights.tolist(),
+            "past_estimate": self._past_estimate,
+            "overruns": [[list(owner), value] for owner, value in self._overruns.items()],
+            "all": [self._all_ended.tolist(), self._all_reached.tolist()],
+            "part": [self._part_ended.tolist(), self._part_reached.tolist()],
+            "groups": [group.dump() for group in self._groups],
+            "owners": self._owners.dump(),
+        }
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        if dumped["kinds"] != [kind.name for kind in KINDS]:
+            raise ValueError("written for other kinds of groups")
+        self.__post_init__()
+        self.runs = int(dumped["runs"])
+        self._past_estimate = float(dumped["past_estimate"])
+        self._overruns.update(((str(tenant), str(user)), float(value)) for (tenant, user), value in dumped["overruns"])
+        _fill(dumped["weights"], self._weights)
+        for rows, arrays in (("all", (self._all_ended, self._all_reached)),
+                             ("part", (self._part_ended, self._part_reached))):  # fmt: skip
+            for row, array in zip(dumped[rows], arrays, strict=True):
+                _fill(row, array)
+        for group, kept in zip(self._groups, dumped["groups"], strict=True):
+            group.load(kept)
+        self._owners.load(dumped["owners"])
+
+
+def _fill(values: list[float], array: Floats) -> None:
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != array.shape or not np.isfinite(found).all():
+        raise ValueError("not as many numbers as there should be")
+    array[:] = found
+
+
+def _without_history(job: Job) -> Quantiles:
+    if job.estimate_us is not None:
+        return certain(max(1, job.estimate_us), "user")
+    return certain(NOTHING_KNOWN_US, "none")
+
+
+def _count(ended: Floats, reached: Floats, first: int, bin_: int, was_cut: bool) -> None:
+    if was_cut:
+        reached[first:bin_] += 1.0
+    else:
+        ended[bin_] += 1.0
+        reached[first : bin_ + 1] += 1.0
+
+
+def _request(job: Job) -> Key:
+    return (job.tenant, job.user, job.tasks, job.gpus, job.gpu_milli, job.estimate_us)

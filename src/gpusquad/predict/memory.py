@@ -1,0 +1,98 @@
+"""How much memory of a card a job will hold at its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log, sqrt
+from statistics import NormalDist, median
+from typing import NamedTuple
+
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import LEVELS, Quantiles, certain
+from gpusquad.predict.alike import Alike, Group, Seen
+from gpusquad.predict.expected import expected_peak
+
+FEW = 2
+"""Runs that came to their end before they outweigh what the job file expects."""
+_DOUBT = 0.25
+"""Spread of one run around its kind, as a logarithm, before there are enough to see it: a factor of 1.4 in nine of ten.
+Alike jobs differ by what nobody told us, the batch size above all."""
+_FAR = 3.0
+"""A run further from the middle than so many spreads is taken for something else, and counts as if it were there."""
+_LEAST_SPREAD = 0.1
+_TO_SIGMA = 1.4826
+"""From the median distance to the middle to a standard deviation, of a normal distribution."""
+_NORMAL = NormalDist()
+
+
+class Peak(NamedTuple):
+    """A predicted peak and what it stands on."""
+
+    bytes: Quantiles
+    group: Group | None
+    """None: not from past runs."""
+    runs: Sequence[Seen]
+
+
+class PeakMemory(Alike):
+    """The most memory one card will hold, by runs of the same kind, else by what the job file brings."""
+
+    def predict(self, job: Job) -> Quantiles | None:
+        """In bytes; None: nothing is known."""
+        found = self.peak(job)
+        return found.bytes if found is not None else None
+
+    def peak(self, job: Job) -> Peak | None:
+        """The same with its evidence."""
+        found = [one for group, runs in self.circles(job) if (one := _peak_of(job, group, runs)) is not None]
+        for one in found:
+            if sum(seen.is_whole for seen in one.runs) >= FEW:
+                return one
+        given = expected_peak(job) or _declared(job)
+        if given is not None:
+            return Peak(given, None, ())
+        return found[0] if found else None
+
+
+def _peak_of(job: Job, group: Group, runs: Sequence[Seen]) -> Peak | None:
+    told = [seen for seen in runs if seen.peak_bytes]
+    same_size = [seen for seen in told if seen.gpus == job.gpus]
+    if sum(seen.is_whole for seen in same_size) >= FEW:
+        told = same_size  # a network split over more cards holds less on each
+    quantiles = peak_quantiles(told, group.weight)
+    return Peak(quantiles, group, told) if quantiles is not None else None
+
+
+def peak_quantiles(runs: Sequence[Seen], weight: float = 1.0) -> Quantiles | None:
+    """Robust to a few runs that were something else. A run that was cut short counts only for what it shows: that it
+    held more than those that came to their end."""
+    whole = [log(seen.peak_bytes) for seen in runs if seen.is_whole and seen.peak_bytes]
+    cut = [log(seen.peak_bytes) for seen in runs if not seen.is_whole and seen.peak_bytes]
+    usual = median(whole) if whole else 0.0
+    logs = sorted(whole + [one for one in cut if one > usual])
+    if not logs:
+        return None
+    middle = median(logs)
+    spread = max(_LEAST_SPREAD, _TO_SIGMA * median(abs(one - middle) for one in logs))
+    logs = [min(max(one, middle - _FAR * spread), middle + _FAR * spread) for one in logs]
+    sigma = sqrt((_TO_SIGMA * median(abs(one - middle) for one in logs)) ** 2 + _DOUBT**2 / len(logs))
+    values = [round(exp(middle + sigma * _NORMAL.inv_cdf(level))) for level in LEVELS]
+    values = [
+        max(value, round(exp(_at(logs, level)))) if level > 0.5 else value
+        for level, value in zip(LEVELS, values, strict=True)
+    ]
+    confidence = weight * len(whole) / (len(whole) + 2)
+    return Quantiles(LEVELS, tuple(values), "history", confidence)
+
+
+def _declared(job: Job) -> Quantiles | None:
+    held = job.profile.memory_bytes if job.profile is not None else 0
+    return certain(held, "user", 0.2) if held else None
+
+
+def _at(ordered: Sequence[float], level: float) -> float:
+    """Between the two values that stand around a level."""
+    place = level * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

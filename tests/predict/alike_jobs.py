@@ -1,0 +1,34 @@
+"""Jobs and past runs by hand, for what is learned of kinds of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpusquad.model.job import Expected, Job, Request, Role
+from gpusquad.model.prediction import PastRun
+from gpusquad.predict.alike import Seen
+
+GIB = 2**30
+S = 1_000_000
+
+
+def job(name: str = "resnet50", gpus: int = 1, number: int = 0, *, request: Request | None = None, **rest: Any) -> Job:
+    role = Role("task", 1, request or Request(gpus=gpus))
+    return Job(f"{name}-{gpus}-{number}", (role,), name=name, **({"user": "ada"} | rest))
+
+
+def ran(one: Job, run_s: float = 100, **rest: Any) -> PastRun:
+    if "peak_gib" in rest:
+        rest["peak_memory_bytes"] = round(rest.pop("peak_gib") * GIB)
+    return PastRun(one, round(run_s * S), **rest)
+
+
+def seen(gpus: int = 1, run_s: float = 100, how: Any = "succeeded", number: int = 0, **rest: Any) -> Seen:
+    if "peak_gib" in rest:
+        rest["peak_bytes"] = round(rest.pop("peak_gib") * GIB)
+    return Seen(f"{gpus}-{number}", gpus, round(run_s * S), how, number, **rest)
+
+
+def expecting(**given: Any) -> Expected:
+    by_gpus = tuple((gpus, round(s * S)) for gpus, s in sorted(given.pop("by_gpus", {}).items()))
+    return Expected(by_gpus=by_gpus, **given)

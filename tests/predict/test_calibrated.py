@@ -1,0 +1,110 @@
+"""Quantiles that are held to their word."""
+
+import json
+import random
+from math import exp
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.model.prediction import LEVELS
+from gpusquad.predict._bins import COUNT, quantiles
+from gpusquad.predict._calibrated import Calibration
+from tests.predict.past_runs import S
+
+MID, HIGH = LEVELS.index(0.5), LEVELS.index(0.9)
+
+
+def bell(middle_bin: float, width: float) -> np.ndarray:
+    part = np.exp(-0.5 * ((np.arange(COUNT) - middle_bin) / width) ** 2) + 1e-9
+    return part / part.sum()
+
+
+def play(calibration: Calibration, runs: int, bias: dict[str, float], seed: int = 0) -> dict[str, np.ndarray]:
+    """Tenants whose runs last ``bias`` times as long as the distribution says; what part was covered in the end."""
+    dice = random.Random(seed)
+    part = bell(40, 4)  # a middle of about 1100 seconds; four bins are an octave
+    covered: dict[str, list] = {tenant: [] for tenant in bias}
+    for turn in range(runs):
+        for tenant, factor in bias.items():
+            said = quantiles(part, "x", 0, asked=calibration.levels(tenant)).values
+            run_us = round(S * 2 ** (dice.gauss(40.5, 4) / 4) * factor)
+            if turn * 2 >= runs:
+                covered[tenant].append([run_us <= value for value in said])
+            calibration.learn(tenant, said, run_us, was_cut=False)
+    return {tenant: np.mean(rows, axis=0) for tenant, rows in covered.items()}
+
+
+@pytest.mark.parametrize("factor", [0.4, 1.0, 2.5])
+def test_coverage_comes_back_whatever_the_bias(factor: float):
+    found = play(Calibration(0.02), 1600, {"t": factor})["t"]
+    assert found == pytest.approx(np.array(LEVELS), abs=0.05)
+
+
+def test_without_it_a_bias_stays():
+    found = play(Calibration(0.0), 400, {"t": 2.5})["t"]
+    assert found[HIGH] < 0.6
+
+
+def test_who_is_off_is_corrected_and_who_is_right_stays_right():
+    found = play(Calibration(0.02), 1600, {"off": 3.0, "right": 1.0, "too": 1.0})
+    assert found["off"][MID] == pytest.approx(0.5, abs=0.06)
+    assert found["right"][MID] == pytest.approx(0.5, abs=0.06)
+    assert found["off"][HIGH] == pytest.approx(0.9, abs=0.05)
+    assert found["right"][HIGH] == pytest.approx(0.9, abs=0.05)
+
+
+@given(st.lists(st.integers(0, 1 << 60), max_size=30), st.lists(st.integers(1, 1 << 60), min_size=13, max_size=13))
+def test_cut_runs_never_lower_a_quantile(runs: list[int], said: list[int]):
+    calibration = Calibration(0.5)
+    before = calibration.levels("t")
+    for run_us in runs:
+        calibration.learn("t", sorted(said), run_us, was_cut=True)
+        after = calibration.levels("t")
+        assert (after >= before).all()
+        before = after
+
+
+def test_a_cut_run_raises_what_it_passed_and_nothing_else():
+    calibration = Calibration(0.1)
+    said = [(index + 1) * S for index in range(len(LEVELS))]
+    nominal = calibration.levels("t")
+    calibration.learn("t", said, round(6.5 * S), was_cut=True)
+    raised = calibration.levels("t") > nominal + 1e-12
+    assert raised.tolist() == [value < 6.5 * S for value in said]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1 << 60), st.booleans()), max_size=60))
+def test_levels_grow_and_stay_within_bounds(runs):
+    calibration = Calibration(0.5)
+    for tenant, run_us, was_cut in runs:
+        calibration.learn(tenant, [exp_s * S for exp_s in range(1, 14)], run_us, was_cut)
+    for tenant in "abc":
+        levels = calibration.levels(tenant)
+        assert (np.diff(levels) >= 0).all()
+        assert 0 < levels[0] <= levels[-1] < 1
+        assert levels[MID] <= 1 / (1 + exp(-8)) + 1e-9
+
+
+def test_tenants_are_bounded():
+    calibration = Calibration(0.1, most_tenants=2)
+    for tenant in ("a", "b", "a", "c"):
+        calibration.learn(tenant, [S] * len(LEVELS), 5 * S, was_cut=False)
+    assert list(calibration._tenants) == ["a", "c"]
+
+
+def test_kept_as_text_it_says_the_same():
+    calibration, other = Calibration(0.1), Calibration(0.1)
+    for run_s in (1, 50, 7):
+        calibration.learn("t", [exp_s * S for exp_s in range(1, 14)], run_s * S, was_cut=False)
+    other.load(json.loads(json.dumps(calibration.dump())))
+    for tenant in ("t", "stranger"):
+        assert (other.levels(tenant) == calibration.levels(tenant)).all()
+
+
+@pytest.mark.parametrize("bad", [[0.0], [float("nan")] * len(LEVELS), "text"])
+def test_what_are_no_offsets_is_not_loaded(bad):
+    with pytest.raises((ValueError, TypeError)):
+        Calibration(0.1).load({"all": bad, "tenants": []})
