@@ -4,14 +4,16 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as typing's, which training scripts need not wait for
 if TYPE_CHECKING:
+    from gpusquad._estimate import estimate as estimate
     from gpusquad._progress import progress as progress
 else:
+    _LATER = {"progress": "gpusquad._progress", "estimate": "gpusquad._estimate"}
 
     def __getattr__(name):
-        """``gpusquad.progress`` for training scripts, loaded when first asked for."""
-        if name != "progress":
+        """``gpusquad.progress`` and ``gpusquad.estimate`` for training scripts, loaded when first asked for."""
+        if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from gpusquad._progress import progress
+        from importlib import import_module
 
-        globals()["progress"] = progress
-        return progress
+        globals()[name] = found = getattr(import_module(_LATER[name]), name)
+        return found

@@ -1,0 +1,189 @@
+"""The analytical estimate against real steps: made from microbenchmarks alone, held against whole networks.
+
+On a machine with a GPU, ``python -m bench run analytical`` calibrates the card, runs every network and compares;
+``python -m bench.analytical --out DIR`` keeps what it measured, and ``--measured FILE --card FILE`` compares again
+without a GPU (PyTorch is still needed, to follow the networks). ``analytical_models/h200-rows.json`` was measured on
+the machine that ``h200.json`` of the package was calibrated on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.claims import claim
+from gpusquad.predict.analytical.calibrate import calibrate
+from gpusquad.predict.analytical.card import Card
+from gpusquad.predict.analytical.estimate import Estimate, estimate, find_card
+
+NAME = "analytical"
+SUMMARY = "step time and peak memory of networks from their ops, against the card"
+NEEDS_GPU = True
+DEADLINE_S = 420.0
+TIME_BARS = 0.10, 0.25
+"""Median and 90th percentile of the relative error."""
+MEMORY_BAR = 0.10
+
+
+def measure_all(out: Path, deadline_s: float = DEADLINE_S, profiles: bool = False) -> list[dict]:
+    """Every network in every setting, until the time is up; what ran is written after each network."""
+    from bench.analytical_models import zoo
+    from bench.analytical_models.measure import measure, plan, prepare, profile
+
+    began, rows, seen = time.monotonic(), [], {}
+    for name, case in zoo().items():
+        for precision, training, batch in plan(case):
+            if time.monotonic() - began > deadline_s:
+                break
+            try:
+                rows.append(measure(name, case, precision, training, batch))
+                if profiles and batch == case.batches[len(case.batches) // 2] and precision in ("fp32", "amp-bf16"):
+                    seen[f"{name} {precision} {training} {batch}"] = profile(prepare(case, precision, training, batch))
+            except Exception:
+                print(f"{name} {precision} training={training} batch={batch}")
+                traceback.print_exc()
+        (out / "measured.json").write_text(json.dumps(rows), encoding="utf-8")
+        if seen:
+            (out / "profiles.json").write_text(json.dumps(seen), encoding="utf-8")
+        print(f"{name}: {len(rows)} rows, {time.monotonic() - began:.0f} s", flush=True)
+    return rows
+
+
+def compare(rows: Iterable[dict], card: Card) -> list[dict]:
+    """Each measured row with what was estimated for it."""
+    from torch import device  # pyright: ignore[reportMissingImports]
+    from torch.nn.functional import cross_entropy  # pyright: ignore[reportMissingImports]
+
+    from bench.analytical_models import zoo
+
+    cases, done = zoo(), []
+    for row in rows:
+        case, training = cases[row["model"]], row["training"]
+        with device("meta"):
+            model, sample = case.build(), case.sample(row["batch"], "meta")
+        guess = estimate(
+            model,
+            sample if training else sample[:-1],
+            1,
+            precision=row["precision"],
+            training=training,
+            optimizer=case.optimizer,
+            card=card,
+            loss=cross_entropy if training else None,
+        )
+        done.append({**row, **_errors(row, guess)})
+    return done
+
+
+def _errors(row: dict, guess: Estimate) -> dict:
+    # A thread that trained before it in the same process may have left the libraries' buffers behind.
+    allocated = row["peak_allocated_bytes"] - row.get("left_bytes", 0)
+    return {
+        "estimated_us": guess.step_us,
+        "device_us": sum(guess.phases_us.values()),
+        "host_us": guess.host_us,
+        "bound_by": guess.bound_by,
+        "error": guess.step_us / row["step_us"] - 1,
+        "estimated_bytes": guess.memory.allocated_bytes,
+        "memory_error": guess.memory.allocated_bytes / allocated - 1,
+        "reserved_error": guess.memory.reserved_bytes / row["peak_reserved_bytes"] - 1,
+        "card_error": guess.memory.card_bytes / row["card_used_bytes"] - 1,
+    }
+
+
+def claims(done: Sequence[dict]) -> list[dict]:
+    """The bars, over all rows; and where the time is the card's own, where it is the host's."""
+    found = [claim("rows", len(done), "", "higher"), *_of_time("error of the step time", done, TIME_BARS)]
+    for bound, title in (("card", "where the card is the slower"), ("host", "where the host is the slower")):
+        found += _of_time(f"error of the step time {title}", [row for row in done if row["bound_by"] == bound])
+    found.append(claim("how much the host's pace changes between equal steps", host_spread(done), "%", "lower"))
+    memory, reserved, card = ([abs(row[f"{name}_error"]) for row in done] for name in ("memory", "reserved", "card"))
+    within = 100 * sum(each <= MEMORY_BAR for each in memory) / len(memory)
+    return [
+        *found,
+        claim("error of peak memory, median", 100 * median(memory), "%", "lower", bar=100 * MEMORY_BAR),
+        claim("error of peak memory, 90th percentile", 100 * quantile(memory, 0.9), "%", "lower", bar=100 * MEMORY_BAR),
+        claim("rows with peak memory within 10 %", within, "%", "higher"),
+        claim("error of the reserved memory, median", 100 * median(reserved), "%", "lower"),
+        claim("error of the card's memory by NVML, median", 100 * median(card), "%", "lower"),
+    ]
+
+
+def _of_time(title: str, done: Sequence[dict], bars: tuple[float | None, float | None] = (None, None)) -> list[dict]:
+    errors = [abs(row["error"]) for row in done]
+    if not errors:
+        return []
+    middle, high = (bar and 100 * bar for bar in bars)
+    return [
+        claim(f"{title}, median ({len(errors)} rows)", 100 * median(errors), "%", "lower", bar=middle),
+        claim(f"{title}, 90th percentile", 100 * quantile(errors, 0.9), "%", "lower", bar=high),
+    ]
+
+
+def host_spread(done: Iterable[dict]) -> float:
+    """Steps of one network at several batch sizes ask the same of the host: the slowest such issue over the quickest,
+    less one, in percent; the median over networks. No estimate can be nearer than about half of it."""
+    issues: dict[tuple, list[float]] = {}
+    for row in done:
+        issues.setdefault((row["model"], row["precision"], row["training"]), []).append(row["issue_us"])
+    spreads = [max(each) / min(each) - 1 for each in issues.values() if len(each) > 1]
+    return 100 * median(spreads) if spreads else 0.0
+
+
+def quantile(values: Iterable[float], level: float) -> float:
+    ordered = sorted(values)
+    place = level * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def run() -> list[dict]:
+    """Calibrate, run, compare."""
+    card = calibrate(lambda line: print(line, flush=True))
+    with tempfile.TemporaryDirectory() as folder:
+        return claims(compare(measure_all(Path(folder)), card))
+
+
+def show(done: Iterable[dict]) -> None:
+    print(f"{'':32} {'step ms':>9} {'estimate':>9} {'':>7} {'peak MiB':>9} {'estimate':>9}")
+    for row in done:
+        what = f"{row['model']:11} {row['precision']:8} {'train' if row['training'] else 'infer'} {row['batch']:5}"
+        times = f"{row['step_us'] / 1e3:9.2f} {row['estimated_us'] / 1e3:9.2f} {row['error']:+7.1%}"
+        sizes = f"{row['peak_allocated_bytes'] / 2**20:9.0f} {row['estimated_bytes'] / 2**20:9.0f}"
+        print(f"{what} {times} {sizes} {row['memory_error']:+7.1%} {row['bound_by']}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.analytical", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for what is measured and compared")
+    parser.add_argument("--card", type=Path, help="a calibrated card, instead of calibrating this one")
+    parser.add_argument("--measured", type=Path, help="rows measured before, instead of running the networks")
+    parser.add_argument("--deadline-s", type=float, default=DEADLINE_S)
+    parser.add_argument(
+        "--profiles", action="store_true", help="also which ops took the time; slows the host from then on"
+    )
+    asked = parser.parse_args(arguments)
+    card = find_card(asked.card) if asked.card else calibrate(lambda line: print(line, flush=True))
+    (asked.out / "card.json").write_text(json.dumps(card.to_dict()), encoding="utf-8")
+    if asked.measured:
+        rows = json.loads(asked.measured.read_text(encoding="utf-8"))
+    else:
+        rows = measure_all(asked.out, asked.deadline_s, asked.profiles)
+    done = compare(rows, card)
+    (asked.out / "compared.json").write_text(json.dumps(done), encoding="utf-8")
+    show(done)
+    for each in claims(done):
+        print(
+            f"{each['name']}: {each['value']:.1f} {each['unit']}" + (f" (bar {each['bar']:.0f})" if each["bar"] else "")
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

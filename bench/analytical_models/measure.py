@@ -1,0 +1,140 @@
+"""Runs the networks for real: time of a step, memory at its peak, and on request which ops took the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+from torch.nn import functional as f  # pyright: ignore[reportMissingImports]
+
+from bench.analytical_models import Case
+
+WARM_UPS = 6
+MEASURE_S = 0.5
+FEWEST, MOST = 8, 60
+
+
+def measure(name: str, case: Case, precision: str, training: bool, batch: int) -> dict:
+    """One row: median step in microseconds, and what PyTorch and the card say of memory."""
+    step = prepare(case, precision, training, batch)
+    for _ in range(WARM_UPS):
+        step()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    times, wall_us = _times(step)
+    issue_us = median(_issue_us(step) for _ in range(5))
+    free, total = torch.cuda.mem_get_info()
+    return {
+        "model": name,
+        "precision": precision,
+        "training": training,
+        "batch": batch,
+        "step_us": median(times),
+        "mean_us": wall_us,
+        "issue_us": issue_us,
+        "steps": len(times),
+        "held_bytes": torch.cuda.memory_allocated(),
+        "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
+        "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
+        "card_used_bytes": total - free,
+    }
+
+
+def prepare(case: Case, precision: str, training: bool, batch: int) -> Callable[[], Any]:
+    """One step of training or inference, as a loop would do it."""
+    torch._C._cuda_clearCublasWorkspaces()  # what threads of rows before this one keep
+    torch.cuda.empty_cache()
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    with torch.device("cuda"):
+        model = case.build().train(training)
+    *given, target = case.sample(batch, "cuda")
+    if precision == "bf16":
+        model = model.bfloat16()
+        given = [each.bfloat16() if each.is_floating_point() else each for each in given]
+
+    def numbers() -> Any:
+        return torch.autocast("cuda", torch.bfloat16) if precision == "amp-bf16" else nullcontext()
+
+    if not training:
+
+        def infer() -> None:
+            with torch.inference_mode(), numbers():
+                model(*given)
+
+        return infer
+    optimizer = _optimizer(case.optimizer, model)
+
+    def train() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with numbers():
+            loss = f.cross_entropy(model(*given), target)
+        loss.backward()
+        optimizer.step()
+
+    return train
+
+
+def profile(step: Callable[[], Any], steps: int = 2) -> list[list]:
+    """Device time by op and shape: [op, shapes, calls a step, microseconds a step]."""
+    from torch.profiler import ProfilerActivity  # pyright: ignore[reportMissingImports]
+    from torch.profiler import profile as profiled  # pyright: ignore[reportMissingImports]
+
+    step()
+    torch.cuda.synchronize()
+    with profiled(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True) as found:
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+    rows = []
+    for each in found.key_averages(group_by_input_shape=True):
+        if each.self_device_time_total > 0:
+            rows.append([each.key, str(each.input_shapes), each.count / steps, each.self_device_time_total / steps])
+    return sorted(rows, key=lambda row: -row[3])
+
+
+def _times(step: Callable[[], Any]) -> tuple[list[float], float]:
+    """Of steps queued one after the other, as a loop that never waits for its loss."""
+    began = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    count = int(max(FEWEST, min(MOST, MEASURE_S / (time.perf_counter() - began))))
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    began = time.perf_counter()
+    marks[0].record()
+    for mark in marks[1:]:
+        step()
+        mark.record()
+    torch.cuda.synchronize()
+    whole_us = 1e6 * (time.perf_counter() - began) / count
+    return [1e3 * before.elapsed_time(after) for before, after in pairwise(marks)], whole_us
+
+
+def _issue_us(step: Callable[[], Any]) -> float:
+    """What the host needs for a step while the card has nothing else to do."""
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    step()
+    return 1e6 * (time.perf_counter() - began)
+
+
+def _optimizer(name: str, model: Any) -> Any:
+    if name == "adamw":
+        return torch.optim.AdamW(model.parameters(), lr=1e-5)
+    return torch.optim.SGD(model.parameters(), lr=1e-5, momentum=0.9 if name == "momentum" else 0.0)
+
+
+def plan(case: Case) -> Iterator[tuple[str, bool, int]]:
+    """Precision, training, batch: all batches in the two precisions most use, the middle one in two more."""
+    middle = case.batches[len(case.batches) // 2]
+    for training in (True, False):
+        for precision in ("fp32", "amp-bf16"):
+            for batch in case.batches:
+                yield precision, training, batch
+        for precision in ("tf32", "bf16"):
+            yield precision, training, middle

@@ -1,0 +1,7 @@
+"""``gpusquad.estimate``: how long a model's job will run and what memory it takes, before anything has run."""
+
+from __future__ import annotations
+
+from gpusquad.predict.analytical.estimate import Estimate, estimate
+
+__all__ = ["Estimate", "estimate"]

@@ -1,0 +1,111 @@
+"""Measures a card: short microbenchmarks of single ops, never of whole networks, and what they cost the host.
+
+Needs PyTorch and a GPU. ``python -m gpusquad.predict.analytical.calibrate --out card.json`` takes a minute or two; the
+file is then good for every estimate on cards of that model in such a machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gpusquad.model.errors import Invalid
+from gpusquad.predict.analytical.card import known
+from gpusquad.predict.analytical.measured import MeasuredCard, Samples
+from gpusquad.predict.analytical.probes import attention, convs, elementwise, host, matmuls, optimisers, recurrent
+from gpusquad.predict.analytical.probes.clock import Clock
+
+
+def calibrate(say: Callable[[str], None] = lambda _: None, thoroughness: float = 1.0) -> MeasuredCard:
+    """Measure the current card; more ``thoroughness`` is more shapes and more time."""
+    torch = _torch()
+    workspace_bytes = _workspace_bytes(torch)
+    host_readings = [host.measure(torch)]
+    clock = Clock(torch)
+    clock.warm_up()
+    samples: dict[str, Samples] = {}
+    for title, probe in _probes(torch, clock, thoroughness):
+        began = time.perf_counter()
+        found = probe()
+        samples.update({name: tuple(tuple(map(float, row)) for row in rows) for name, rows in found.items()})
+        say(f"{title}: {sum(map(len, found.values()))} measurements in {time.perf_counter() - began:.0f} s")
+        host_readings.append(host.measure(torch))  # hosts change their pace: several readings, some time apart
+    host_us = {name: median(each[name] for each in host_readings) for name in host_readings[0]}
+    constants = {"context_bytes": _context_bytes(torch), "product_workspace_bytes": workspace_bytes}
+    return _card(torch, clock, samples, host_us, constants)
+
+
+def _probes(torch: Any, clock: Clock, thoroughness: float) -> Iterator[tuple[str, Callable[[], dict[str, list]]]]:
+    yield "elementwise", lambda: elementwise.measure(torch, clock)
+    yield "optimisers", lambda: optimisers.measure(torch, clock)
+    yield "attention", lambda: attention.measure(torch, clock)
+    yield "recurrent", lambda: recurrent.measure(torch, clock)
+    yield "matrix products", lambda: matmuls.measure(torch, clock, round(130 * thoroughness))
+    yield "convolutions", lambda: convs.measure(torch, clock, round(300 * thoroughness))
+
+
+def _workspace_bytes(torch: Any) -> float:
+    """What the library for products keeps from its first call on."""
+    ones = torch.ones(64, 64, device="cuda")
+    held = torch.cuda.memory_allocated()
+    torch.nn.functional.linear(ones @ ones, ones, ones[0])
+    return float(torch.cuda.memory_allocated() - held)
+
+
+def _context_bytes(torch: Any) -> float:
+    """What a process takes of the card beside its tensors: driver context, and the libraries once they are loaded."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info()
+    return float(total - free - torch.cuda.memory_reserved())
+
+
+def _card(torch: Any, clock: Clock, samples: dict, host_us: dict, constants: dict) -> MeasuredCard:
+    facts = torch.cuda.get_device_properties(torch.cuda.current_device())
+    sheet = known(facts.name)
+    return MeasuredCard(
+        name=facts.name,
+        memory_bytes=facts.total_memory,
+        sms=facts.multi_processor_count,
+        bandwidth=clock.bandwidth(),
+        l2_bytes=facts.L2_cache_size,
+        matmul_flops={dtype: clock.product_flops(dtype) for dtype in ("fp32", "tf32", "bf16", "fp16")},
+        vector_flops=sheet.vector_flops if sheet else 2.0 * 128 * facts.multi_processor_count * 1.5e9,
+        launch_us=clock.launch_us(),
+        host_op_us=host_us["pointwise"],
+        link_bandwidth=sheet.link_bandwidth if sheet else 12e9,
+        measured=True,
+        samples=samples,
+        host=host_us,
+        constants=constants,
+    )
+
+
+def _torch() -> Any:
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise Invalid("card", "calibration needs PyTorch", "run it where torch is installed") from error
+    if not torch.cuda.is_available():
+        raise Invalid("card", "PyTorch sees no GPU here; calibration measures one")
+    return torch
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m gpusquad.predict.analytical.calibrate", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="where to write the card (JSON)")
+    parser.add_argument("--thoroughness", type=float, default=1.0, help="1: a minute or two; 0.5: half the shapes")
+    asked = parser.parse_args(arguments)
+    card = calibrate(lambda line: print(line, flush=True), asked.thoroughness)
+    asked.out.write_text(json.dumps(card.to_dict()), encoding="utf-8")
+    print(f"{card.name}: {card.bandwidth / 1e12:.2f} TB/s, " + ", ".join(
+        f"{dtype} {flops / 1e12:.0f} TFLOP/s" for dtype, flops in card.matmul_flops.items()))  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

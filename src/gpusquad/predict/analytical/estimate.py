@@ -1,0 +1,228 @@
+"""How long a model's job will run and what memory it takes, before anything has run: from its ops and the card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import exp
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Literal
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.prediction import LEVELS, Quantiles
+from gpusquad.predict.analytical import measured, onnx_file, timing
+from gpusquad.predict.analytical.card import Card, known
+from gpusquad.predict.analytical.graph import Graph
+from gpusquad.predict.analytical.measured import MeasuredCard
+from gpusquad.predict.analytical.memory import MIB, Memory, peak
+from gpusquad.predict.analytical.op import Op
+from gpusquad.predict.analytical.training import gradient_exchange, step_count, with_optimiser
+
+Precision = Literal["fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16")
+_SHIPPED = {"NVIDIA H200": "h200.json"}
+"""Cards that were calibrated; all others are known by their data sheets."""
+_CONTEXT_BYTES = 700 * MIB
+"""Driver and libraries, where the card was not measured (seen with CUDA 13 and PyTorch 2.11 on an H200)."""
+_WORKSPACE_BYTES = 33 * MIB
+"""What the library for products keeps for each thread that calls it; backward has a thread of its own."""
+_SPREADS = {"card": 0.12, "host": 0.3, "sheet": 0.35}
+"""Standard deviation of the logarithm of the error: bound by a measured card, by its host, and by a data sheet. The
+first two are rounded from ``bench run analytical`` on an H200."""
+_TYPICAL = {
+    "matmul": (1.0, 1.65), "conv": (2.35, 2.7), "attention": (1.2, 2.2), "vector": (1.15, 1.65), "copy": (1.05, 1.55),
+    "reduce": (2.1, 5.6), "gather": (3.5, 3.5),
+}  # fmt: skip
+"""How much longer PyTorch's kernels take than the ceilings of a data sheet allow, in long and in short numbers: the
+calibrated H200 over its data sheet, over all ops of the networks in ``bench.analytical_models``."""
+_CONFIDENCES = {"card": 0.8, "host": 0.6, "sheet": 0.4}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A step and the whole run. Times are of one card working as all others of the gang do."""
+
+    card: str
+    step_us: float
+    run_us: Quantiles
+    memory: Memory
+    phases_us: Mapping[str, float]
+    """Device time of a step: forward, backward, optimiser, and communication as far as nothing hides it."""
+    host_us: float
+    """What the host needs to issue a step; where it is more than the card's time, it is the host that is slow."""
+    steps: int
+    flops: float
+    """Of one step on one card."""
+    parameters: int
+    unknown: Mapping[str, int]
+    """Ops that no rule knows, and how often: counted by their bytes alone."""
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """As the driver shows it for the card, context and libraries included."""
+        return self.memory.card_bytes
+
+    def expect(self) -> dict[str, Any]:
+        """As a job file takes it under ``expect``."""
+        run_s = {name: f"{self.run_us.at(level) / 1e6:.3f}s" for name, level in (("run", 0.5), ("run_high", 0.9))}
+        return run_s | {"memory": self.peak_memory_bytes}
+
+    def save(self, path: str | Path) -> None:
+        """For ``gpusquad submit --expect FILE``."""
+        Path(path).write_text(json.dumps({"expect": self.expect()}), encoding="utf-8")
+
+    @property
+    def bound_by(self) -> Literal["card", "host"]:
+        return "host" if self.host_us > sum(self.phases_us.values()) else "card"
+
+
+def estimate(
+    model: Any,
+    sample: Any,
+    steps: int | None = None,
+    *,
+    optimizer: str | None = "adamw",
+    precision: Precision = "fp32",
+    training: bool = True,
+    gpus: int = 1,
+    card: str | Path | Card = "NVIDIA H200",
+    epochs: float | None = None,
+    data_size: int | None = None,
+    compiled: bool = False,
+    loss: Callable[..., Any] | None = None,
+) -> Estimate:
+    """``model``: a torch.nn.Module (followed without its weights' numbers; no GPU is needed), a path or the bytes of an
+    ONNX file, or a Graph. ``sample``: what the module is called with, a tensor or a tuple, on any device; with ``loss``
+    its last item is the target and the step trains ``loss(model(*sample[:-1]), sample[-1])``. For ONNX: the batch size.
+
+    ``card``: the name of a shipped card, a file written by calibration, or a Card. ``compiled``: the step is replayed
+    from a captured graph, so that the host does not matter."""
+    if precision not in PRECISIONS:
+        raise Invalid("precision", f"there is no {precision!r} (there are {', '.join(PRECISIONS)})")
+    if gpus < 1:
+        raise Invalid("gpus", "at least 1")
+    graph = _graph(model, sample, precision, training, loss)
+    return of_graph(
+        graph,
+        steps,
+        optimizer=optimizer if training else None,
+        training=training,
+        gpus=gpus,
+        card=find_card(card),
+        epochs=epochs,
+        data_size=data_size,
+        compiled=compiled,
+    )
+
+
+def of_graph(
+    graph: Graph,
+    steps: int | None = None,
+    *,
+    optimizer: str | None,
+    training: bool,
+    gpus: int,
+    card: Card,
+    epochs: float | None = None,
+    data_size: int | None = None,
+    compiled: bool = False,
+) -> Estimate:
+    """The same for a step that is already known op by op."""
+    if training and optimizer is not None:
+        graph = with_optimiser(graph, optimizer)
+    phases: dict[str, float] = {}
+    for op in graph.ops:
+        phases[op.phase] = phases.get(op.phase, 0.0) + _op_us(op, card)
+    if training and gpus > 1:
+        ops = (*graph.ops, gradient_exchange(graph))
+        alone_us, together_us = (timing.step_us(each, card, gpus, graph=True) for each in (graph.ops, ops))
+        phases["communication"] = together_us - alone_us
+    device_us = sum(phases.values())
+    host_us = 0.0 if compiled else _host_us(graph, card, training)
+    step_us = max(device_us, host_us)
+    count = step_count(steps, epochs, data_size, graph.batch, gpus)
+    bound = "sheet" if not card.measured else "host" if host_us > device_us else "card"
+    return Estimate(
+        card.name,
+        step_us,
+        run_quantiles(count * step_us, bound, _known_ratio(graph)),
+        _memory(graph, card, training),
+        phases,
+        host_us,
+        count,
+        graph.flops,
+        graph.parameters,
+        graph.unknown,
+    )
+
+
+def run_quantiles(run_us: float, bound: str, known_ratio: float = 1.0) -> Quantiles:
+    """The run as a distribution, as wide as estimates of this kind were found to err."""
+    spread = _SPREADS[bound] + 0.5 * (1 - known_ratio)
+    normal = NormalDist()
+    values = tuple(round(run_us * exp(spread * normal.inv_cdf(level))) for level in LEVELS)
+    return Quantiles(LEVELS, values, "analytical", round(_CONFIDENCES[bound] * known_ratio, 3))
+
+
+def find_card(card: str | Path | Card) -> Card:
+    """By name, or from a file of a calibration."""
+    if isinstance(card, Card):
+        return card
+    if str(card).endswith(".json"):
+        return load_card(card)
+    found = known(str(card))
+    if found is None:
+        raise Invalid("card", f"{card!r} is not known; name another or calibrate one and give its file")
+    shipped = _SHIPPED.get(found.name)
+    if shipped is None:
+        return found
+    # Ops as they were measured; the host is any host, not the one the card was measured in.
+    return replace(load_card(Path(__file__).with_name(shipped)), host={}, host_op_us=found.host_op_us)
+
+
+@lru_cache(maxsize=8)
+def load_card(path: str | Path) -> Card:
+    """From a file of a calibration, or of ``Card.to_dict``."""
+    plain = json.loads(Path(path).read_text(encoding="utf-8"))
+    return MeasuredCard.from_dict(plain) if plain.get("samples") else Card.from_dict(plain)
+
+
+def _graph(model: Any, sample: Any, precision: Precision, trains: bool, loss: Callable[..., Any] | None) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    if isinstance(model, (str, Path, bytes)) or hasattr(model, "SerializeToString"):
+        return onnx_file.from_onnx(model, sample if isinstance(sample, int) else None, precision, trains)
+    try:
+        from gpusquad.predict.analytical.torch_module import trace
+    except ImportError as error:
+        raise ImportError("estimating a PyTorch model needs PyTorch here: pip install torch") from error
+    return trace(model, sample, precision, trains, loss)
+
+
+def _op_us(op: Op, card: Card) -> float:
+    if card.measured or op.kind not in _TYPICAL:
+        return timing.op_us(op, card)
+    return timing.op_us(op, card) * _TYPICAL[op.kind][op.dtype in ("fp16", "bf16", "fp8", "int8")]
+
+
+def _host_us(graph: Graph, card: Card, trains: bool) -> float:
+    if isinstance(card, MeasuredCard) and card.host:
+        return measured.host_us(graph.ops, card, trains, graph.parameter_tensors)
+    return sum(op.count * op.kernels for op in graph.ops) * card.host_op_us
+
+
+def _memory(graph: Graph, card: Card, trains: bool) -> Memory:
+    constants = card.constants if isinstance(card, MeasuredCard) else {}
+    context = int(constants.get("context_bytes", _CONTEXT_BYTES))
+    workspace = int(constants.get("product_workspace_bytes", _WORKSPACE_BYTES))
+    threads = 2 if trains else 1
+    return peak(graph.events, (*graph.held, *[workspace] * threads), context)
+
+
+def _known_ratio(graph: Graph) -> float:
+    """The part of the calls that rules know."""
+    calls = len(graph.ops)
+    return 1.0 - min(1.0, sum(graph.unknown.values()) / calls) if calls else 1.0

@@ -1,0 +1,38 @@
+"""What a step is made of: kernels' worth of work, counted in arithmetic and bytes, not in layers of some framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["matmul", "conv", "attention", "vector", "reduce", "gather", "copy", "allreduce"]
+Dtype = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+"""Of the arithmetic."""
+Phase = Literal["forward", "backward", "optimiser", "communication"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One kernel's worth of work, or ``count`` equal ones after each other."""
+
+    kind: Kind
+    flops: float
+    """Of one of them, as are the bytes."""
+    read_bytes: float
+    write_bytes: float
+    dtype: Dtype = "fp32"
+    shape: tuple[int, ...] = ()
+    """matmul: batch, m, n, k. conv: n, cin, h, w, cout, kh, kw, stride, groups. attention: batch times heads, q_len,
+    k_len, head_dim. Of the others nothing is needed."""
+    name: str = ""
+    phase: Phase = "forward"
+    count: int = 1
+    kernels: int = 1
+    """Launches the framework makes for it (bias add, split-k …)."""
+    waits: bool = False
+    """The host reads its result before it issues anything else: the device idles meanwhile."""
+
+    @property
+    def moved_bytes(self) -> float:
+        """Through the memory, both ways."""
+        return self.read_bytes + self.write_bytes

@@ -1,0 +1,93 @@
+"""Times kernels alone: the stream is held back until they are all queued, so that the host's pace does not matter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+WARM_UPS = 2
+MOST_CALLS = 20
+MEASURE_US = 6000.0
+"""About how long one reading takes."""
+CYCLES_PER_US = 2000
+"""Of a fast card: a slower one is held back a little longer."""
+
+
+class Clock:
+    """Device time of whatever one function queues."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def us(self, call: Callable[[], Any], readings: int = 3) -> float:
+        """Of one call, in a row of equal ones."""
+        torch = self._torch
+        for _ in range(WARM_UPS):
+            call()
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        call()
+        issue_us = 1e6 * (time.perf_counter() - began)
+        torch.cuda.synchronize()
+        whole_us = max(1.0, 1e6 * (time.perf_counter() - began))
+        calls = max(2, min(MOST_CALLS, round(MEASURE_US / whole_us)))
+        return median(self._reading(call, calls, issue_us) for _ in range(readings))
+
+    def _reading(self, call: Callable[[], Any], calls: int, issue_us: float) -> float:
+        torch = self._torch
+        torch.cuda._sleep(round(CYCLES_PER_US * (200 + 1.5 * calls * issue_us)))
+        self._begin.record()
+        for _ in range(calls):
+            call()
+        self._end.record()
+        torch.cuda.synchronize()
+        return 1e3 * self._begin.elapsed_time(self._end) / calls
+
+    def warm_up(self) -> None:
+        """Until the clocks of the card are up."""
+        torch = self._torch
+        square = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+        began = time.perf_counter()
+        while time.perf_counter() - began < 0.5:
+            torch.mm(square, square)
+            torch.cuda.synchronize()
+
+    def bandwidth(self) -> float:
+        """Bytes a second of a large copy, read and written."""
+        torch = self._torch
+        source = torch.randn(1 << 28, device="cuda")
+        target = torch.empty_like(source)
+        return 2 * 4 * source.numel() / self.us(lambda: target.copy_(source)) * 1e6
+
+    def product_flops(self, dtype: str) -> float:
+        """FLOP/s of a large product."""
+        torch, size = self._torch, 8192
+        with arithmetic(torch, dtype) as kind:
+            square = torch.randn(size, size, device="cuda", dtype=kind)
+            return 2 * size**3 / self.us(lambda: square @ square) * 1e6
+
+    def launch_us(self) -> float:
+        """Of a kernel with nothing to do, gap included."""
+        one = self._torch.zeros(1, device="cuda")
+        return self.us(lambda: one.add_(1.0))
+
+
+class arithmetic:
+    """Inside it, products of floats use this arithmetic; gives the type tensors should have."""
+
+    def __init__(self, torch: Any, dtype: str) -> None:
+        self._torch, self._dtype = torch, dtype
+
+    def __enter__(self) -> Any:
+        matmul, cudnn = self._torch.backends.cuda.matmul, self._torch.backends.cudnn
+        self._before = matmul.allow_tf32, cudnn.allow_tf32
+        matmul.allow_tf32 = cudnn.allow_tf32 = self._dtype == "tf32"
+        torch = self._torch
+        return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self._dtype, torch.float32)
+
+    def __exit__(self, *_: object) -> None:
+        matmul, cudnn = self._torch.backends.cuda.matmul, self._torch.backends.cudnn
+        matmul.allow_tf32, cudnn.allow_tf32 = self._before

@@ -1,0 +1,78 @@
+"""Matrix products: the three layouts of a linear layer's forward and backward, and batches of small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpusquad.predict.analytical.probes.clock import Clock, arithmetic
+from gpusquad.predict.analytical.probes.shapes import spread
+
+DTYPES = ("bf16", "fp16", "tf32", "fp32")
+LAYOUTS = ("nt", "nn", "tn")
+"""Forward, gradient of the input, gradient of the weights."""
+MOST_WORK = 1 << 37
+MOST_NUMBERS = 1 << 29
+
+
+def measure(torch: Any, clock: Clock, shapes: int) -> dict[str, list]:
+    found: dict[str, list] = {}
+    for dtype in DTYPES:
+        few = dtype == "fp16"  # as bf16 almost everywhere
+        with arithmetic(torch, dtype) as kind:
+            pool = torch.randn(MOST_NUMBERS, device="cuda", dtype=kind)
+            for layout in LAYOUTS:
+                for m, n, k in _shapes(shapes // 4 if few else shapes, odd=False):
+                    us = _time(clock, pool, layout, 1, m, n, k)
+                    found.setdefault(f"matmul.{layout}.{dtype}", []).append((1, m, n, k, us))
+                for m, n, k in _shapes(shapes // 3, odd=True):
+                    us = _time(clock, pool, layout, 1, m, n, k)
+                    found.setdefault(f"matmul.{layout}.odd.{dtype}", []).append((1, m, n, k, us))
+                for batch, m, n, k in _batches(shapes // 3):
+                    us = _time(clock, pool, layout, batch, m, n, k)
+                    found.setdefault(f"bmm.{layout}.{dtype}", []).append((batch, m, n, k, us))
+            del pool
+    return found
+
+
+def _time(clock: Clock, pool: Any, layout: str, batch: int, m: int, n: int, k: int) -> float:
+    def matrix(offset: int, rows: int, columns: int, turned: bool) -> Any:
+        numbers = pool[offset : offset + batch * rows * columns]
+        shape = (batch, columns, rows) if turned else (batch, rows, columns)
+        whole = numbers.view(shape).transpose(1, 2) if turned else numbers.view(shape)
+        return whole if batch > 1 else whole[0]
+
+    left = matrix(0, m, k, layout == "tn")
+    right = matrix(-(-batch * m * k // 64) * 64, k, n, layout == "nt")
+    return clock.us(lambda: left @ right, readings=2)
+
+
+def _shapes(count: int, odd: bool) -> Iterator[tuple[int, int, int]]:
+    index = 0
+    while count > 0:
+        m, n, k = (2**x for x in spread(index, ((3, 17), (3.3, 14.7), (3.3, 14.7))))
+        m, n, k = _aligned(m), _aligned(n, odd), _aligned(k, odd and index % 4 == 0)
+        if index % 2:  # a weight's gradient: the long side is the one summed over
+            m, k = k, m
+        index += 1
+        if m * n * k <= MOST_WORK and m * n + m * k + n * k <= MOST_NUMBERS // 2:
+            count -= 1
+            yield m, n, k
+
+
+def _batches(count: int) -> Iterator[tuple[int, int, int, int]]:
+    index = 0
+    while count > 0:
+        batch, m, n, k = (2**x for x in spread(index, ((2, 11), (4, 11), (4, 11), (4, 11))))
+        index += 1
+        batch, m, n, k = round(batch), _aligned(m), _aligned(n), _aligned(k)
+        if batch * m * n * k <= MOST_WORK and batch * (m * n + m * k + n * k) <= MOST_NUMBERS // 2:
+            count -= 1
+            yield batch, m, n, k
+
+
+def _aligned(size: float, odd: bool = False) -> int:
+    """Rows of multiples of 16 bytes are what tensor cores are fed with."""
+    step = 8 if size < 512 else 64
+    rounded = max(8, round(size / step) * step)
+    return rounded + 1 if odd else rounded

@@ -1,0 +1,263 @@
+"""Transformers as op lists, from their configuration alone: for predictions without a framework at hand.
+
+The ops are those of the models of Hugging Face Transformers run eagerly: scores, mask, softmax and dropout of the
+attention are kernels of their own, and so are the eight steps of GPT-2's activation. ``fused`` is what a compiler makes
+of them: products as they were, and one kernel for each chain of others between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpusquad.model.errors import Invalid
+from gpusquad.predict.analytical.op import Op
+from gpusquad.predict.analytical.transformer_layers import VALUE_BYTES, Builder, Family, Run, Transformer
+
+__all__ = ["MODELS", "Run", "Transformer", "transformer_ops"]
+
+# Sizes from the configurations published with the models (Hugging Face hub); of those named gpt3 and switchxl4 from the
+# configurations in the NeuSight repository (scripts/asplos/data/DLmodel_configs), whose measurements are evaluated.
+MODELS = {
+    "bert_base": Transformer("bert", 12, 768, 12, 3072, 30522),
+    "bert_large": Transformer("bert", 24, 1024, 16, 4096, 30522),
+    "gpt2": Transformer("gpt2", 12, 768, 12, 3072, 50257),
+    "gpt2_medium": Transformer("gpt2", 24, 1024, 16, 4096, 50257),
+    "gpt2_large": Transformer("gpt2", 36, 1280, 20, 5120, 50257),
+    "gpt2_xl": Transformer("gpt2", 48, 1600, 25, 6400, 50257),
+    "gpt3_xl": Transformer("gpt2", 24, 3072, 24, 12288, 50257),
+    "gpt3_27": Transformer("gpt2", 32, 2560, 32, 10240, 50257),
+    "gpt3_67": Transformer("gpt2", 32, 4096, 32, 16384, 50257),
+    "opt_125m": Transformer("opt", 12, 768, 12, 3072, 50272),
+    "opt_13": Transformer("opt", 24, 2048, 32, 8192, 50272),
+    "opt_67": Transformer("opt", 32, 4096, 32, 16384, 50272),
+    "switchxl4": Transformer("switch", 24, 1024, 32, 16384, 32128, 128, 24, 4, 64),
+}
+
+
+def transformer_ops(model: Transformer, run: Run) -> list[Op]:
+    """The ops of one step: forward, and in training the loss, the backward pass and the gradients' all-reduce. The
+    optimiser is not among them."""
+    if run.dtype not in VALUE_BYTES:
+        raise Invalid("dtype", f"{run.dtype} is none that a transformer is run in here")
+    if min(run.seq_len, run.batch, run.tensor_parallel) < 1:
+        raise Invalid("run", "sequence length, batch and parallelism are at least one")
+    builder = Builder(model, run)
+    _FAMILIES[model.family](builder)
+    if run.training:
+        builder.gradients()
+    return builder.ops
+
+
+def _scores(b: Builder, keys: int, heads: int, backs: tuple[float, ...], drops: bool) -> None:
+    """Attention between its two products: kernels of one value in and one out, softmax, dropout."""
+    rows = b.run.batch * heads * b.run.seq_len
+    if b.run.fused:
+        b.softmax(rows, keys)
+        return
+    for back in backs:
+        b.elementwise("scores", rows * keys, back=back)
+    b.softmax(rows, keys)
+    if drops:
+        b.dropout(rows * keys)
+
+
+def _attend(b: Builder, backs: tuple[float, ...], drops: bool = True) -> None:
+    """Scores of all against all, the weighted sum, and heads to the front before and to the back after. ``backs``: the
+    kernels between scores and softmax, by the values that each reads and writes in the backward pass."""
+    model, run = b.model, b.run
+    heads = model.heads // run.tensor_parallel
+    width = model.inner // model.heads
+    values = run.batch * run.seq_len * heads * width
+    for _ in range(3):
+        b.copy(values)
+    b.product("scores", run.batch * heads, run.seq_len, run.seq_len, width)
+    _scores(b, run.seq_len, heads, backs, drops)
+    b.product("weighted", run.batch * heads, run.seq_len, width, run.seq_len)
+    b.copy(values)
+
+
+def _bert(b: Builder) -> None:
+    model, run, part = b.model, b.run, b.run.tensor_parallel
+    tokens = run.batch * run.seq_len
+    hidden = tokens * model.hidden
+    b.embed(tokens, model.vocab, shared=run.training)
+    b.elementwise("positions", hidden, 2, 1, back=2, times=2)
+    b.norm(tokens)
+    b.dropout(hidden)
+    b.count = model.layers
+    for name in ("query", "key", "value"):
+        b.linear(name, tokens, model.inner // part, model.hidden)
+    _attend(b, backs=(2, 0))
+    b.linear("out", tokens, model.hidden, model.inner // part)
+    b.meet(tokens)
+    b.dropout(hidden)
+    b.residual(tokens)
+    b.norm(tokens, after_add=True)
+    b.linear("up", tokens, model.ffn // part, model.hidden)
+    b.elementwise("gelu", tokens * model.ffn // part, back=3)
+    b.linear("down", tokens, model.hidden, model.ffn // part)
+    b.meet(tokens)
+    b.dropout(hidden)
+    b.residual(tokens)
+    b.norm(tokens, after_add=True)
+    b.count = 1
+    if run.training:
+        b.linear("transform", tokens, model.hidden, model.hidden)
+        b.elementwise("gelu", hidden, back=3)
+        b.norm(tokens)
+        b.head(tokens, bias=True)
+
+
+def _gpt2(b: Builder) -> None:
+    model, run, part = b.model, b.run, b.run.tensor_parallel
+    tokens = run.batch * run.seq_len
+    hidden = tokens * model.hidden
+    b.embed(tokens, model.vocab, shared=True)
+    b.elementwise("positions", hidden, 2, 1, back=2)
+    b.dropout(hidden)
+    b.count = model.layers
+    b.norm(tokens)
+    b.linear("attention", tokens, 3 * model.inner // part, model.hidden)
+    _attend(b, backs=(2, 2))
+    b.linear("out", tokens, model.hidden, model.inner // part)
+    b.meet(tokens)
+    b.dropout(hidden)
+    b.residual(tokens)
+    b.norm(tokens, after_add=True)
+    b.linear("up", tokens, model.ffn // part, model.hidden)
+    _gelu_in_steps(b, tokens * model.ffn // part)
+    b.linear("down", tokens, model.hidden, model.ffn // part)
+    b.meet(tokens)
+    b.dropout(hidden)
+    b.residual(tokens)
+    b.count = 1
+    b.norm(tokens, after_add=True)
+    b.head(tokens)
+
+
+def _gelu_in_steps(b: Builder, values: int) -> None:
+    """Half the input, its cube, a tenth of that, their sum, scaled, tanh, plus one, times the half: eight kernels with
+    ten inputs. Backward each product and the cube bring their own, and three gradients meet at the input."""
+    if b.run.fused:
+        b.elementwise("gelu", values, back=3)
+        return
+    b.stream("gelu", values, 1, 1, times=6)
+    b.stream("gelu", values, 2, 1, times=2)
+    if b.run.training:
+        b.stream("gelu", values, 1, 1, phase="backward", times=5)
+        b.stream("gelu", values, 2, 1, phase="backward", times=6)
+
+
+def _opt(b: Builder) -> None:
+    model, run, part = b.model, b.run, b.run.tensor_parallel
+    tokens = run.batch * run.seq_len
+    hidden = tokens * model.hidden
+    b.embed(tokens, model.vocab, shared=True)
+    b.elementwise("mask", run.batch * run.seq_len**2, times=6)
+    b.elementwise("positions", hidden, 2, 1, back=2, times=2)
+    b.count = model.layers
+    b.norm(tokens)
+    for name in ("query", "key", "value"):
+        b.linear(name, tokens, model.inner // part, model.hidden)
+    if not run.fused:
+        b.elementwise("scale", tokens * model.inner // part, back=2)
+    _attend(b, backs=(0, 9), drops=False)
+    b.linear("out", tokens, model.hidden, model.inner // part)
+    b.meet(tokens)
+    b.dropout(hidden)
+    b.residual(tokens)
+    b.norm(tokens, after_add=True)
+    b.linear("up", tokens, model.ffn // part, model.hidden)
+    b.elementwise("relu", tokens * model.ffn // part, back=3)
+    b.linear("down", tokens, model.hidden, model.ffn // part)
+    b.meet(tokens)
+    b.dropout(hidden)
+    b.residual(tokens)
+    b.count = 1
+    b.norm(tokens, after_add=True)
+    b.head(tokens)
+
+
+def _switch(b: Builder) -> None:
+    """Encoder and decoder; in every other layer of each a router and its experts stand in for the dense pair."""
+    model, run = b.model, b.run
+    tokens = run.batch * run.seq_len
+    for layers, attentions in ((model.layers, 1), (model.decoder_layers, 2)):
+        b.count = 1
+        b.embed(tokens, model.vocab, shared=True)
+        b.dropout(tokens * model.hidden)
+        b.count = layers * attentions
+        _switch_attention(b, tokens)
+        b.count = layers - layers // 2
+        _switch_dense(b, tokens)
+        b.count = layers // 2
+        _switch_sparse(b, tokens)
+        b.count = 1
+        _root_norm(b, tokens)
+    b.head(tokens)
+
+
+def _root_norm(b: Builder, tokens: int) -> None:
+    """Normalisation by the root of the mean square, step by step."""
+    values = tokens * b.model.hidden
+    b.stream("norm", values, 1, 1, times=3)
+    b.stream("norm", values, 1, 0, kind="reduce", kernels=3)
+    b.weights(b.model.hidden)
+    if b.run.training:
+        b.stream("norm", values, 2, 1, phase="backward", times=6)
+        b.stream("norm", values, 1, 0, kind="reduce", phase="backward", times=2)
+
+
+def _switch_attention(b: Builder, tokens: int) -> None:
+    model, part = b.model, b.run.tensor_parallel
+    _root_norm(b, tokens)
+    for name in ("query", "key", "value"):
+        b.linear(name, tokens, model.inner // part, model.hidden, bias=False)
+    _attend(b, backs=(3,))
+    b.linear("out", tokens, model.hidden, model.inner // part, bias=False)
+    b.meet(tokens)
+    b.dropout(tokens * model.hidden)
+    b.residual(tokens)
+
+
+def _switch_dense(b: Builder, tokens: int) -> None:
+    _root_norm(b, tokens)
+    _two_layers(b, tokens)
+    b.dropout(tokens * b.model.hidden)
+    b.residual(tokens)
+
+
+def _two_layers(b: Builder, rows: int) -> None:
+    model, part = b.model, b.run.tensor_parallel
+    b.linear("up", rows, model.ffn // part, model.hidden, bias=False)
+    b.elementwise("relu", rows * model.ffn // part, back=3)
+    b.dropout(rows * model.ffn // part)
+    b.linear("down", rows, model.hidden, model.ffn // part, bias=False)
+    b.meet(rows)
+
+
+def _switch_sparse(b: Builder, tokens: int) -> None:
+    """Each expert takes its share of the tokens, up to its capacity, and is padded to it."""
+    model, run = b.model, b.run
+    layers = b.count
+    _root_norm(b, tokens)
+    b.linear("router", tokens, model.experts, model.hidden, bias=False)
+    b.elementwise("router", tokens * model.experts, back=2, times=_ROUTER_KERNELS)
+    b.elementwise("route", tokens * model.hidden, back=2, times=3)
+    b.count = layers * model.experts
+    rows = run.batch * model.capacity
+    b.elementwise("route", rows * model.hidden, back=2, times=_EXPERT_KERNELS)
+    b.wait(_EXPERT_WAITS)
+    _two_layers(b, rows)
+    b.count = layers
+    b.dropout(tokens * model.hidden)
+    b.residual(tokens)
+
+
+_ROUTER_KERNELS = 20
+"""Softmax, the best expert of each token, its place in the queue, masks: all small."""
+_EXPERT_KERNELS = 15
+"""Which tokens are its own, gathered, padded and scattered back."""
+_EXPERT_WAITS = 4
+"""How many tokens it has, asked twice, and which they are, once to read and once to write."""
+_FAMILIES: dict[Family, Callable[[Builder], None]] = {"bert": _bert, "gpt2": _gpt2, "opt": _opt, "switch": _switch}

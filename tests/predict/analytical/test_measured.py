@@ -1,0 +1,127 @@
+"""Ops looked up among measurements."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.predict.analytical import timing
+from gpusquad.predict.analytical.graph import view
+from gpusquad.predict.analytical.measured import MeasuredCard, _op, base_us, host_us, op_us
+from gpusquad.predict.analytical.op import Dtype, Op
+
+SIZES = tuple(2**power for power in range(6, 13))
+
+
+def half_of_the_ceiling(m, n, k):
+    return 2.0 + 2 * max(2 * m * n * k / 100e12, 2 * (m * n + m * k + n * k) / 1e12) * 1e6
+
+
+CARD = MeasuredCard(
+    name="test",
+    memory_bytes=10**10,
+    sms=100,
+    bandwidth=1e12,
+    l2_bytes=10**7,
+    matmul_flops={"bf16": 100e12, "fp32": 10e12},
+    vector_flops=1e13,
+    launch_us=2.0,
+    measured=True,
+    samples={
+        "matmul.nt.bf16": tuple(
+            (1, m, n, k, half_of_the_ceiling(m, n, k)) for m in SIZES for n in SIZES for k in SIZES
+        ),
+        "pointwise.fp32": tuple((2.0**power, 1, 2.0 + 2.0**power / 1e6) for power in range(10, 30)),
+    },
+    host={
+        "pointwise": 10.0, "pointwise.backward": 20.0, "pointwise.inference": 5.0, "view": 1.0, "conv": 30.0,
+        "conv.backward": 60.0, "mix": 2.0, "adamw.step": 100.0, "adamw.tensor": 2.0,
+    },
+)  # fmt: skip
+
+
+def product(m, n, k, name="matmul.nt", dtype: Dtype = "bf16"):
+    return Op("matmul", 2.0 * m * n * k, 2.0 * (m * k + n * k), 2.0 * m * n, dtype, (1, m, n, k), name)
+
+
+@given(st.floats(64, 4096), st.floats(64, 4096), st.floats(64, 4096))
+def test_between_measurements_the_share_of_the_ceiling_is_theirs(m, n, k):
+    m, n, k = round(m), round(n), round(k)
+    assert op_us(product(m, n, k), CARD) == pytest.approx(half_of_the_ceiling(m, n, k), rel=0.1)
+
+
+def test_far_outside_them_time_grows_with_the_work():
+    small, large = (op_us(product(size, 4096, 4096), CARD) for size in (1 << 15, 1 << 17))
+    assert large / small == pytest.approx(4, rel=0.05)
+
+
+def test_a_streaming_op_no_family_knows_is_taken_for_a_pointwise_one():
+    ops = [Op("vector", 0.0, 5e6, 5e6, name=name, shape=(1,)) for name in ("pointwise", "never_measured")]
+    assert op_us(ops[0], CARD) == op_us(ops[1], CARD) == pytest.approx(12, rel=0.1)
+
+
+def test_a_type_that_was_not_measured_is_looked_up_under_one_like_it():
+    fp16 = op_us(product(512, 512, 512, dtype="fp16"), CARD)
+    assert fp16 > base_us(product(512, 512, 512, dtype="fp16"), CARD)
+
+
+def test_a_product_that_was_not_measured_is_as_the_ceilings_say():
+    op = product(512, 512, 512, name="bmm.nt")
+    assert op_us(op, CARD) == base_us(op, CARD)
+
+
+def test_views_take_no_time_and_counts_multiply():
+    assert op_us(view(), CARD) == 0
+    op = product(512, 512, 512)
+    three = Op("matmul", op.flops, op.read_bytes, op.write_bytes, "bf16", op.shape, op.name, count=3)
+    assert op_us(three, CARD) == pytest.approx(3 * op_us(op, CARD))
+
+
+def test_the_timing_model_asks_here_for_measured_cards():
+    assert timing.op_us(product(256, 256, 256), CARD) == op_us(product(256, 256, 256), CARD)
+
+
+def test_a_card_survives_its_file():
+    again = MeasuredCard.from_dict(json.loads(json.dumps(CARD.to_dict())))
+    assert again == CARD
+    assert op_us(product(300, 300, 300), again) == op_us(product(300, 300, 300), CARD)
+
+
+def test_the_host_pays_for_each_op_by_its_way():
+    step = [Op("vector", 0, 4, 4, name="pointwise"), Op("vector", 0, 4, 4, name="pointwise", phase="backward"), view()]
+    assert host_us(step, CARD, training=True) == 2 * 10 + 20 + 2 * 1
+    assert host_us(step[:1], CARD, training=False) == 5
+    both = [Op("conv", 1, 1, 1, shape=(1,) * 9, name=f"conv.{way}", phase="backward") for way in ("dgrad", "wgrad")]
+    assert host_us(both, CARD, training=True) == 60
+
+
+def test_a_backward_pass_has_a_start_that_costs():
+    card = replace(CARD, host={**CARD.host, "backward": 50.0})
+    assert host_us([], card, training=True) == 50
+    assert host_us([], card, training=False) == 0
+
+
+def test_the_host_pays_for_the_optimiser_by_its_tensors():
+    step = [Op("vector", 0, 4, 4, name="adamw", phase="optimiser", kernels=40)]
+    assert host_us(step, CARD, training=True, tensors=50) == 2 * (100 + 50 * 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "flops"),
+    [
+        ("matmul.nt.bf16", (1, 2, 3, 5, 9.0), 60),
+        ("conv.wgrad.tf32", (2, 16, 8, 8, 32, 3, 3, 1, 1, 9.0), 2 * 2 * 32 * 64 * 16 * 9),
+        ("attention.forward.bf16", (8, 16, 16, 32, 9.0), 4 * 8 * 256 * 32),
+        ("attention.forward.causal.bf16", (8, 16, 16, 32, 9.0), 2 * 8 * 256 * 32),
+        ("attention.backward.bf16", (8, 16, 16, 32, 9.0), 10 * 8 * 256 * 32),
+        ("lstm.backward.bf16", (4, 10, 8, 16, 9.0), 2 * 2 * 10 * 4 * 64 * 24),
+    ],
+)
+def test_rows_are_read_as_the_ops_that_were_measured(name, row, flops):
+    assert _op(name, row).flops == flops
+
+
+def test_an_optimisers_row_counts_all_its_passes():
+    assert _op("adamw.fp32", (1000.0, 7, 9.0)).moved_bytes == 20 * 1000
