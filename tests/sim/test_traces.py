@@ -115,8 +115,8 @@ def test_swf(tmp_path: Path):
     assert first == TraceJob(
         Job("1", (Role("p", 56, Request(gpus=1)),), 0, user="7", queue="2", app="4", estimate_us=210 * S), 97 * S
     )
-    # Without processors used and without an estimate: what was asked for, and the run time.
-    assert (second.job.gpus, second.job.estimate_us, second.outcome) == (4, 40 * S, "failed")
+    # Without processors used: what was asked for.
+    assert (second.job.gpus, second.job.estimate_us, second.outcome) == (4, None, "failed")
     assert (second.job.user, second.job.queue) == ("", "9")
     assert third.job.estimate_us == 30 * S
     assert first.job.roles[0].request is third.job.roles[0].request
@@ -140,7 +140,7 @@ def test_swf_csv(tmp_path: Path):
     text = "job_id,submit_s,run_s,procs,req_time_s,user,wait_easy\n3,10,5,2,300,9,77\n4,11,5,2,-1,9,77\n"
     first, second = read(file(tmp_path, "x.csv", text)).jobs
     assert first.job == Job("3", (Role("p", 2, Request(gpus=1)),), 10 * S, user="9", estimate_us=300 * S)
-    assert second.job.estimate_us == 5 * S
+    assert second.job.estimate_us is None
 
 
 def test_philly(tmp_path: Path):

@@ -52,6 +52,7 @@ class Choice:
 
     label: str
     policies: Policies
+    mode: Mode
 
 
 def choices(text: str, several: bool, overrides: Overrides) -> list[Choice]:
@@ -82,17 +83,17 @@ def split(text: str) -> list[str]:
 def _entry(text: str, overrides: Overrides) -> Choice:
     if "+" not in text:
         mode = load_mode(text)
-        return Choice(mode.name, mode.policies(**overrides.parts, **overrides.surroundings(mode)))
+        return Choice(mode.name, mode.policies(**overrides.parts, **overrides.surroundings(mode)), mode)
     parts = [part.strip() for part in text.split("+")]
     if len(parts) > len(PARTS) or not all(parts):
         raise Invalid("compare", f"cannot read {text!r}", "write order+plan+place, for example fifo+easy+binpack")
     mode = load_mode("fifo")
     chosen = overrides.parts | dict(zip(PARTS, parts, strict=False))
-    return Choice(text, mode.policies(**chosen, **overrides.surroundings(mode)))
+    return Choice(text, mode.policies(**chosen, **overrides.surroundings(mode)), mode)
 
 
 def _mode(name: str, overrides: Overrides) -> Choice:
     mode = load_mode(name)
     policies = mode.policies(**overrides.parts, **overrides.surroundings(mode))
     label = "+".join(policies.names[part] for part in PARTS) if overrides.parts else mode.name
-    return Choice(label, policies)
+    return Choice(label, policies, mode)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from gpusquad import registry
-from gpusquad.core.state import UNKNOWN
-from gpusquad.model.prediction import PastRun, Predictor, Uses
-from gpusquad.model.views import Forecast
+from gpusquad.model.prediction import Uses
+from gpusquad.modes import Mode
+from gpusquad.sim.predicting import Predicting
 from gpusquad.sim.simulator import exact, user
 from gpusquad.sim.traces import TraceJob
 
 Kind = Literal["user", "exact", "predict"]
-Learn = Callable[[PastRun], None]
+DEFAULT = "combined"
 
 
 @dataclass(frozen=True)
@@ -23,24 +23,22 @@ class Believed:
 
     kind: Kind
     why: str
-    predictor: str = "recent"
+    predictor: str = DEFAULT
     uses: Uses = field(default_factory=Uses)
 
-    def start(self) -> tuple[Callable[[TraceJob], Forecast], Learn | None]:
-        """For one run: a predictor learns anew in each, so that runs can be compared."""
-        if self.kind == "user":
-            return user, None
-        if self.kind == "exact":
-            return exact, None
-        predictor = registry.create("predictor", self.predictor)
-        return _predict(predictor, self.uses), _learn(predictor)
+    def parts(self) -> dict[str, Any]:
+        """Of a scenario. A predictor learns anew in each, so that runs can be compared."""
+        if self.kind != "predict":
+            return {"forecast": user if self.kind == "user" else exact}
+        return Predicting(self.predictor, self.uses).parts()
 
 
-def believe(kind: Kind | None, predictor: str, jobs: Sequence[TraceJob]) -> Believed:
-    """As asked; else the users' estimates if every job has one, else the truth."""
+def believe(kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], mode: Mode | None = None) -> Believed:
+    """As asked; else as the mode says; else the users' estimates if every job has one, else the truth."""
+    if predictor is not None or (kind is None and mode is not None and mode.predictor):
+        kind = kind or "predict"
     if kind == "predict":
-        registry.create("predictor", predictor)  # a wrong one is to be found before the work starts
-        return Believed(kind, f"by {predictor}", predictor)
+        return _predicted(predictor, mode)
     without = sum(trace.job.estimate_us is None for trace in jobs)
     if kind is not None:
         unknown = f"{without:,} jobs have none and count as unknown" if kind == "user" and without else "as asked"
@@ -52,18 +50,7 @@ def believe(kind: Kind | None, predictor: str, jobs: Sequence[TraceJob]) -> Beli
     )
 
 
-def _predict(predictor: Predictor, uses: Uses) -> Callable[[TraceJob], Forecast]:
-    def forecast(trace: TraceJob) -> Forecast:
-        found = predictor.predict(trace.job)
-        return UNKNOWN if found.source == UNKNOWN.source else uses.forecast(found)
-
-    return forecast
-
-
-def _learn(predictor: Predictor) -> Learn:
-    def learn(run: PastRun) -> None:
-        predictor.learn(run)
-        if predictor.is_due():
-            predictor.train()
-
-    return learn
+def _predicted(predictor: str | None, mode: Mode | None) -> Believed:
+    chosen = predictor or (mode.predictor if mode is not None else "") or DEFAULT
+    registry.create("predictor", chosen)  # a wrong one is to be found before the work starts
+    return Believed("predict", f"by {chosen}", chosen, mode.uses if mode is not None else Uses())

@@ -71,7 +71,7 @@ def _plain(work: Work, summaries: Sequence[Summary]) -> dict:
     return {
         "trace": str(work.path), "format": work.trace.format, "jobs": len(work.jobs),
         "skipped_lines": work.trace.skipped_count, "skipped": work.trace.skipped,
-        "estimates": {"kind": work.believed.kind, "why": work.believed.why},
+        "estimates": dict(zip(("kind", "why"), work.estimates, strict=True)),
         "slowed_by": work.slowed_by or None,
         "results": [summary.to_dict() for summary in summaries],
     }  # fmt: skip
@@ -80,7 +80,7 @@ def _plain(work: Work, summaries: Sequence[Summary]) -> dict:
 def _heading(work: Work) -> str:
     lines = [
         f"{text.plural(len(work.jobs), 'job')} of {work.path.name} ({work.trace.format})",
-        f"estimates: {work.believed.kind} ({work.believed.why})",
+        "estimates: {} ({})".format(*work.estimates),
     ]
     if work.slowed_by:
         lines.append(f"shared cards: jobs slow each other by {work.slowed_by}")

@@ -44,7 +44,10 @@ class Work:
     rate: Rate | None = None
     pairs: PairTable | None = None
     slowed_by: str = ""
-    believed: Believed = field(default_factory=lambda: Believed("exact", ""))
+    kind: Kind | None = None
+    predictor: str | None = None
+    believes: dict[str, Believed] = field(default_factory=dict)
+    """What each run believed, by its label."""
 
     @staticmethod
     def load(path: Path, format: str | None, skip_bad: bool, limit: int | None, cluster: str | None) -> Work:  # noqa: A002
@@ -69,8 +72,21 @@ class Work:
         elif any(trace.job.has_shares for trace in self.jobs):
             self.rate, self.slowed_by = by_profile, "the jobs' profiles"
 
-    def believe(self, kind: Kind | None, predictor: str) -> None:
-        self.believed = believe(kind, predictor, self.jobs)
+    def believe(self, kind: Kind | None, predictor: str | None) -> None:
+        """What is asked for goes before what a mode says."""
+        self.kind, self.predictor = kind, predictor
+
+    @property
+    def estimates(self) -> tuple[str, str]:
+        """Which run times were believed and why, in words."""
+        kinds = {(believed.kind, believed.why) for believed in self.believes.values()}
+        if len(kinds) == 1:
+            return kinds.pop()
+        return "mixed", "; ".join(f"{label}: {b.kind}, {b.why}" for label, b in self.believes.items())
+
+    def believed(self, choice: Choice) -> Believed:
+        """Which run times a run by that choice believes."""
+        return believe(self.kind, self.predictor, self.jobs, choice.mode)
 
 
 @dataclass
@@ -108,6 +124,8 @@ class Shot:
 
 def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Shot | None) -> list[Result]:
     """Each choice over the same work."""
+    # All before the first runs, so that whatever is wrong with one is found at once.
+    work.believes = {choice.label: work.believed(choice) for choice in wanted}
     results = [_run_one(work, choice, event_order, shot) for choice in wanted]
     if shot is not None and not shot.taken:
         last_s = max(results[0].samples.at_us, default=0) / US_PER_S
@@ -116,9 +134,8 @@ def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Sho
 
 
 def _run_one(work: Work, choice: Choice, event_order: EventOrder, shot: Shot | None) -> Result:
-    forecast, learn = work.believed.start()
     scenario = Scenario(
-        cluster=work.cluster, jobs=work.jobs, forecast=forecast, learn=learn, label=choice.label,
+        cluster=work.cluster, jobs=work.jobs, **work.believes[choice.label].parts(), label=choice.label,
         policies=replace(choice.policies, demand=tuple(demand_of(trace.job for trace in work.jobs))),
         windows=work.windows, rate=work.rate, incidents=work.incidents, event_order=event_order,
         before_cycle=(lambda state, now_us: shot.take(state, now_us, work)) if shot else None,

@@ -60,12 +60,13 @@ def simulate(
     ] = None,
     estimates: Annotated[
         Literal["user", "exact", "predict"] | None,
-        typer.Option(help="Which run times to believe. Default: user if every job has an estimate, else exact.",
+        typer.Option(help="Which run times to believe. Default: as the mode says, else user if every job has an "
+                     "estimate, else exact.",
                      rich_help_panel=_POLICIES),
     ] = None,
     predictor: Annotated[
-        str, typer.Option(help="With --estimates predict.", rich_help_panel=_POLICIES)
-    ] = "recent",
+        str | None, typer.Option(help="Instead of the mode's: history, recent:last=3.", rich_help_panel=_POLICIES)
+    ] = None,
     compare: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Side by side: modes, or order+plan+place such as las+easy+spread.",

@@ -8,6 +8,7 @@ from typing import Any
 from gpusquad.core.accounts import Tenant
 from gpusquad.core.lanes import DEFAULT_LANES, Lane
 from gpusquad.core.policies import Policies, Preemption, make_policies
+from gpusquad.model.prediction import Uses
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Mode:
     place: str = "binpack"
     divide: str = "equal"
     """How a shared card is divided over time. Kept for the kernel tier; the cluster tier does not use it."""
+    predictor: str = ""
+    """Who foretells run times. Empty: as whoever runs it decides."""
+    uses: Uses = field(default_factory=Uses)
     preemption: Preemption = field(default_factory=Preemption)
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     tenants: tuple[Tenant, ...] = ()

@@ -14,12 +14,14 @@ from gpusquad.core.policies import Preemption
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields, checked_text
 from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.model.prediction import Uses
 from gpusquad.model.units import number
 from gpusquad.modes.mode import Mode
 
 MOST_ROWS = 10_000
 MOST_GPUS = 10_000_000
-_MODE = ("version", "summary", "order", "plan", "place", "divide", "preempt", "lanes", "tenants")
+_MODE = ("version", "summary", "order", "plan", "place", "divide", "predict", "preempt", "lanes", "tenants")
+_PREDICT = ("by", "shadow", "candidate", "promise", "careful")
 _PREEMPT = ("by", "min_run_s", "most_per_job", "lanes")
 _LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible", "limit_ratio")
 _TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
@@ -37,6 +39,7 @@ def mode_from_dict(data: dict, name: str) -> Mode:
     preempt = Fields(fields.raw("preempt") or {}, fields.at("preempt"), _PREEMPT)
     if "lanes" in preempt:
         lanes = with_preemptible(lanes, _texts(preempt, "lanes"), preempt.at("lanes"))
+    predict = Fields(fields.raw("predict") or {}, fields.at("predict"), _PREDICT)
     return Mode(
         name=name,
         summary=fields.text("summary"),
@@ -44,6 +47,8 @@ def mode_from_dict(data: dict, name: str) -> Mode:
         plan=_spec(fields, "plan", plain.plan),
         place=_spec(fields, "place", plain.place),
         divide=fields.text("divide", plain.divide),
+        predictor=_predictor(predict),
+        uses=_uses(predict),
         preemption=_preemption(preempt),
         lanes=lanes,
         tenants=_rows(fields, "tenants", _TENANT, _tenant) if "tenants" in fields else (),
@@ -70,15 +75,30 @@ def with_preemptible(lanes: tuple[Lane, ...], names: Collection[str], field: str
 
 def _spec(fields: Fields, kind: str, default: str) -> str:
     """A policy as text. It is made once, here, so that a wrong one is found when the file is read."""
-    spec = fields.text(kind, default)
+    return _made(fields, kind, kind, fields.text(kind, default))
+
+
+def _made(fields: Fields, field: str, kind: str, spec: str) -> str:
     name, known = spec.partition(":")[0].strip(), registry.names(kind)
     if name not in known:
-        raise Invalid(fields.at(kind), f"there is no {kind} {name!r}", _choose(name, known))
+        raise Invalid(fields.at(field), f"there is no {kind} {name!r}", _choose(name, known))
     try:
         registry.create(kind, spec)
     except Invalid as error:
-        raise Invalid(fields.at(kind), f"{spec!r}: {error.problem}", error.cure) from None
+        raise Invalid(fields.at(field), f"{spec!r}: {error.problem}", error.cure) from None
     return spec
+
+
+def _predictor(fields: Fields) -> str:
+    return _made(fields, "by", "predictor", fields.text("by")) if "by" in fields else ""
+
+
+def _uses(fields: Fields) -> Uses:
+    plain = Uses()
+    try:
+        return Uses(**{name: _number(fields, name, getattr(plain, name)) for name in _PREDICT[1:]})
+    except Invalid as error:
+        raise error if error.field.startswith(fields.where) else error.under(fields.where) from None
 
 
 def _preemption(fields: Fields) -> Preemption:

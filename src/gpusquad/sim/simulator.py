@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gpusquad.core.driver import Driver
 from gpusquad.core.policies import Policies
-from gpusquad.core.ports import CardChanged, Event, Submitted
+from gpusquad.core.ports import CardChanged, Event, Foretold, Submitted
 from gpusquad.core.slowdown import Rate as JobRate
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.decision import Decision, Start
+from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun
 from gpusquad.model.views import Forecast
 from gpusquad.sim.engine import Rate, SimEngine
@@ -43,6 +45,10 @@ class Scenario:
     to end right now count as free, then submissions in file order, then ends in start order, one cycle each."""
     learn: Callable[[PastRun], None] | None = None
     """Told of each finished job."""
+    begin: Callable[[Job, int], None] | None = None
+    """Told of each job that starts, and when."""
+    anew: Callable[[PastRun], Iterable[tuple[str, Forecast]]] | None = None
+    """Asked after each end who of those that wait is foretold otherwise now."""
     before_cycle: Callable[[State, int], None] | None = None
     """Sees the state once everything of an instant has happened and nothing is decided: what a snapshot is taken of."""
     on_cycle: Callable[[State, int], None] | None = None
@@ -159,12 +165,18 @@ class _Simulation:
     def _decide(self, now_us: int) -> None:
         if self.scenario.before_cycle:
             self.scenario.before_cycle(self.state, now_us)
-        self.driver.decide(now_us)
+        self._tell_starts(self.driver.decide(now_us), now_us)
         while self.engine.immediate:
             self._apply_immediate(now_us)
-            self.driver.decide(now_us)
+            self._tell_starts(self.driver.decide(now_us), now_us)
         if self.scenario.on_cycle:
             self.scenario.on_cycle(self.state, now_us)
+
+    def _tell_starts(self, decisions: Sequence[Decision], now_us: int) -> None:
+        if self.scenario.begin:
+            for decision in decisions:
+                if isinstance(decision, Start):
+                    self.scenario.begin(self.traces[decision.job_id].job, now_us)
 
     def _apply_immediate(self, now_us: int) -> None:
         events, self.engine.immediate = self.engine.immediate, []
@@ -184,7 +196,12 @@ class _Simulation:
         self.done += 1
         if self.scenario.learn:
             span = self.outcomes[job_id].spans[-1]
-            self.scenario.learn(PastRun(self.traces[job_id].job, span.ended_us - span.started_us, now_us))
+            trace = self.traces[job_id]
+            run = PastRun(trace.job, span.ended_us - span.started_us, now_us, trace.outcome)
+            self.scenario.learn(run)
+            if self.scenario.anew:
+                for waiting_id, forecast in self.scenario.anew(run):
+                    self.driver.apply(now_us, Foretold(waiting_id, forecast))
         if self.progress and self.done % 1000 == 0:
             self.progress(self.done, len(self.arrivals))
 

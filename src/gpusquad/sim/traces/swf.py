@@ -112,10 +112,10 @@ class StandardWorkloadFormat:
         return TraceJob(job, run_us, "succeeded" if _whole(cells, _STATUS) in _COMPLETED else "failed")
 
 
-def estimate(asked_us: int, run_us: int, lift: bool) -> int:
-    """The user's estimate; the run time where none was given."""
+def estimate(asked_us: int, run_us: int, lift: bool) -> int | None:
+    """The user's estimate, if one was given."""
     if asked_us <= 0:
-        return run_us
+        return None
     return max(asked_us, run_us) if lift else asked_us
 
 
