@@ -66,3 +66,11 @@ def test_trim(sampled):
         assert samples.trim(c, 8 * SECOND_US, most=1) == 2
         assert samples.trim(c, 8 * SECOND_US) == 2
         assert samples.trim(c, 8 * SECOND_US) == 0
+
+
+def test_how_busy_a_card_was(sampled):
+    with sampled.read() as c:
+        mean, count = samples.busy(c, "n0/0", 2 * SECOND_US, 5 * SECOND_US)
+        assert (mean, count) == (pytest.approx(0.3), 3)
+        assert samples.busy(c, "n0/1", 0, 100 * SECOND_US) == (None, 0)  # it does not tell
+        assert samples.busy(c, "n0/2", 0, 100 * SECOND_US) == (None, 0)

@@ -14,6 +14,9 @@
     [policy]
     mode = "fair"
 
+    [predict]
+    predictor = "recent:last=3"
+
     [hang]
     silent_s = 900
 """
@@ -67,6 +70,11 @@ class PolicyConfig(_Section):
     """Until another one is set."""
 
 
+class PredictConfig(_Section):
+    predictor: str = "combined"
+    """Who foretells run times; ``gpusquad policies predictor`` lists them."""
+
+
 class LogsConfig(_Section):
     task_bytes: Annotated[int, Field(ge=1 << 16)] = 128 << 20
     """The newest of each task's output."""
@@ -84,6 +92,7 @@ class Config(_Section):
     store: StoreConfig = StoreConfig()
     cluster: ClusterConfig = ClusterConfig()
     policy: PolicyConfig = PolicyConfig()
+    predict: PredictConfig = PredictConfig()
     hang: dict[str, float] = Field(default_factory=dict)
     logs: LogsConfig = LogsConfig()
     notify: NotifyConfig = NotifyConfig()

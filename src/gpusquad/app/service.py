@@ -19,7 +19,7 @@ from gpusquad.app.machine import Machine
 from gpusquad.app.run_logs import RunLogs
 from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.errors import Invalid
-from gpusquad.registry import create
+from gpusquad.predict.progress import Progress
 from gpusquad.server.app import make_app
 from gpusquad.server.audit import AuditTrail
 from gpusquad.server.auth import Auth
@@ -33,6 +33,7 @@ from gpusquad.server.notify.loop import NoticeLoop
 from gpusquad.server.notify.outbox import Outbox
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.server.secrets import SecretStore
+from gpusquad.server.services.models import Models
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.server.services.turn import Told
 from gpusquad.server.wiring import Services
@@ -40,6 +41,7 @@ from gpusquad.store import events, jobs
 from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
+MODELS_FOLDER = "models"
 NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
 """Events that bring no run to look after and end none."""
 _log = structlog.get_logger("gpusquad")
@@ -54,6 +56,8 @@ class Service:
 
     def __post_init__(self) -> None:
         make_home(self.home)
+        models = Models(self.home / MODELS_FOLDER, self.config.predict.predictor)
+        predictor = models.make()
         self.clock = Clock()
         self.database = self._open_store()
         self.machine = Machine(self.config.cluster, str(self.home))
@@ -62,7 +66,7 @@ class Service:
         self.scheduler = Scheduler(Setup(
             database=self.database, clock=self.clock, cluster=self.machine.cluster,
             make_engine=lambda report: LocalEngine(self.home, report, LogLimits(self.config.logs.task_bytes)),
-            predictor=create("predictor", "recent"), read_secret=self.secrets.read,
+            predictor=predictor, models=models, make_follower=Progress, read_secret=self.secrets.read,
             simulated=self.machine.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters,
         ))  # fmt: skip

@@ -53,6 +53,14 @@ def of_card(
     return [SampleRow(card, *row) for row in c.execute(query)]
 
 
+def busy(c: Connection, card: str, since_us: int, until_us: int) -> tuple[float | None, int]:
+    """The mean of how busy a card was, and of how many looks at it."""
+    within = (samples.c.card == card, samples.c.at_us >= since_us, samples.c.at_us < until_us)
+    query = select(func.avg(samples.c.busy_ratio), func.count(samples.c.busy_ratio)).where(*within)
+    mean, count = c.execute(query).one()
+    return mean, count
+
+
 def latest(c: Connection, since_us: int) -> dict[str, SampleRow]:
     """The newest sample of every card that has one since then."""
     newest = (

@@ -225,6 +225,29 @@ forecasts = Table(
     Index(None, "truth_us"),
 )
 
+# One row an attempt: made when it joins the queue, settled when it has left its cards.
+run_forecasts = Table(
+    "run_forecasts",
+    metadata,
+    Column("job_id", Id, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("made_us", Us, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("estimate_us", Us),
+    Column("truth_us", Us),
+    Column("how", Text, nullable=False),
+    Column("settled_us", Us),
+    Column("peak_memory_bytes", BigInteger),
+    Column("cpu_milli", BigInteger),
+    Column("levels", Json, nullable=False),
+    Column("values_us", Json, nullable=False),
+    Index(None, "settled_us"),
+    Index(None, "tenant", "settled_us"),
+)
+
 notice_rules = _numbered(
     "notice_rules",
     Column("user", Text, nullable=False),

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from gpusquad.store import samples
 from gpusquad.store.rows import drop_smallest
-from gpusquad.store.tables import events, forecasts, jobs, notices
+from gpusquad.store.tables import events, forecasts, jobs, notices, run_forecasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Trimmed:
     samples: int = 0
     notices: int = 0
     forecasts: int = 0
+    """Of starts and of run times."""
 
     def __bool__(self) -> bool:
         return any(astuple(self))
@@ -33,7 +34,7 @@ def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int
         events=_trim_events(c, events_before_us, most),
         samples=samples.trim(c, samples_before_us, most),
         notices=_trim_notices(c, events_before_us, most),
-        forecasts=_trim_forecasts(c, events_before_us, most),
+        forecasts=_trim_forecasts(c, events_before_us, most) + _trim_run_forecasts(c, events_before_us, most),
     )
 
 
@@ -59,3 +60,10 @@ def _trim_forecasts(c: Connection, before_us: int, most: int) -> int:
     over = select(jobs.c.id).where(jobs.c.id == forecasts.c.job_id, jobs.c.ended_us < before_us).exists()
     never_started = forecasts.c.truth_us.is_(None) & (forecasts.c.made_us < before_us) & over
     return settled + c.execute(delete(forecasts).where(never_started)).rowcount
+
+
+def _trim_run_forecasts(c: Connection, before_us: int, most: int) -> int:
+    settled = drop_smallest(c, run_forecasts.c.settled_us, before_us, most)
+    over = select(jobs.c.id).where(jobs.c.id == run_forecasts.c.job_id, jobs.c.ended_us < before_us).exists()
+    never_ran = run_forecasts.c.settled_us.is_(None) & (run_forecasts.c.made_us < before_us) & over
+    return settled + c.execute(delete(run_forecasts).where(never_ran)).rowcount

@@ -14,13 +14,14 @@ from gpusquad.core.transitions import JobState
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import show_us
 from gpusquad.model.views import Forecast
-from gpusquad.server.answers import Accuracy, QueueEntry, WhatIfAnswer, WhenAnswer, Who, WhyAnswer
+from gpusquad.server.answers import Accuracy, EndAnswer, QueueEntry, RunRecord, WhatIfAnswer, WhenAnswer, Who, WhyAnswer
 from gpusquad.server.errors import NotFound
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.etas import Etas
 from gpusquad.server.services.holds import reasons_held
 from gpusquad.server.services.intake import Intake
-from gpusquad.server.services.records import forecast_of, known, places_of
+from gpusquad.server.services.predictions import record_of
+from gpusquad.server.services.records import forecast_of, places_of
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import forecasts
 from gpusquad.store.forecasts import ForecastRow
@@ -56,17 +57,19 @@ class Asking:
             raise NotFound(f"job {job_id} is over, or there is none")
         copy = self._copy()
         forecast, accuracy = _or_none(forecast_of(row)), self._accuracy()
+        record = None if forecast is None else self._record(row.tenant, forecast.source)
         if job_id not in copy.queue:
-            return WhenAnswer(None, row.started_us, row.started_us, None, forecast, accuracy)
+            return WhenAnswer(None, row.started_us, row.started_us, None, forecast, accuracy, record,
+                              _end(copy, job_id))  # fmt: skip
         eta = explain.when(copy, job_id, STEPS)
         self._keep(job_id, copy.now_us, eta)
         place = explain.position(copy, job_id)
-        return WhenAnswer(place, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy)
+        return WhenAnswer(place, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy, record)
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
-        job, forecast = self._intake.imagine(spec, who)
-        copy = self._copy()
-        answer = explain.what_if(copy, job, known(forecast, job.limit_us), STEPS)
+        job, foretold = self._intake.imagine(spec, who)
+        forecast, copy = foretold.forecast, self._copy()
+        answer = explain.what_if(copy, job, forecast, STEPS)
         eta = answer.eta
         return WhatIfAnswer(
             answer.refused, answer.starts_now, eta.start_us, eta.high_us, eta.promised_us, _or_none(forecast),
@@ -102,6 +105,10 @@ class Asking:
             return None
         return Accuracy(found.count, found.within_ratio, found.median_error_s)
 
+    def _record(self, tenant: str, source: str) -> RunRecord | None:
+        with self._desk.database.read() as connection:
+            return record_of(connection, tenant, source, self._desk.clock.now_us())
+
     def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
         """What we say is kept, to be compared with what came."""
         if eta.start_us is None or eta.start_us >= NEVER_US:
@@ -110,6 +117,14 @@ class Asking:
                           high_us=eta.high_us if eta.high_us is not None else eta.start_us, truth_us=None)  # fmt: skip
         with self._desk.database.write() as connection:
             forecasts.add(connection, row)
+
+
+def _end(state: State, job_id: str) -> EndAnswer | None:
+    """Of a gang on its cards."""
+    if job_id not in state.runs or state.runs[job_id].end_us >= NEVER_US:
+        return None
+    run = state.runs[job_id]
+    return EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.forecast.source)
 
 
 def _entry(state: State, waiting: Waiting, position: int, starts: Mapping[str, int]) -> QueueEntry:

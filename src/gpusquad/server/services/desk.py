@@ -23,12 +23,13 @@ from gpusquad.core.space import Fixed
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job
-from gpusquad.model.prediction import Predictor, Uses
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.server.services.foretelling import Foretelling, Foretold
+from gpusquad.server.services.learning import Learning
 from gpusquad.server.services.loop import Closed, Finish, Item, Loop
 from gpusquad.server.services.observer import Observer
-from gpusquad.server.services.records import job_of, known
+from gpusquad.server.services.peaks import Peaks
+from gpusquad.server.services.records import job_of
 from gpusquad.server.services.turn import Told, Turn
 from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.jobs import JobRow
@@ -55,9 +56,9 @@ class Desk:
     database: Database
     clock: Time
     engine: Engine
-    predictor: Predictor
+    foretelling: Foretelling
+    learning: Learning
     simulated: bool = False
-    uses: Uses = field(default_factory=Uses)
     observer: Observer = field(default_factory=Observer)
 
     def __post_init__(self) -> None:
@@ -65,6 +66,7 @@ class Desk:
         """Held while the state changes or is copied; never over I/O."""
         self.rows: dict[str, JobRow] = {}
         self.jobs: dict[str, Job] = {}
+        self.peaks = Peaks()
         self.listeners: list[Listener] = []
         self.in_transaction: list[Callable[[Any, Sequence[Told]], None]] = []
         """Called with the connection inside a turn's transaction: what must not be lost if the story is not."""
@@ -93,9 +95,9 @@ class Desk:
             self.jobs[job_id] = job_of(self.rows[job_id])
         return self.jobs[job_id]
 
-    def forecast(self, job: Job) -> Forecast:
-        """How long it is believed to run, as the core takes it."""
-        return known(self.uses.forecast(self.predictor.predict(job)), job.limit_us)
+    def forecast(self, job: Job, done_us: int = 0) -> Foretold:
+        """How long it is believed to run."""
+        return self.foretelling.foretell(job, done_us)
 
     def copy(self) -> State:
         """The state to try things on, in the caller's own thread."""

@@ -20,16 +20,19 @@ from gpusquad.model.views import Forecast
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict, Forbidden, Refused
 from gpusquad.server.ids import ALPHABET, LENGTH, new_id
+from gpusquad.server.services.advice import Advice, Settled, cards_of
 from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.foretelling import Foretold
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.loop import Finish
 from gpusquad.server.services.people import People
-from gpusquad.server.services.records import forecast_of, forecast_record, job_of, past_of
+from gpusquad.server.services.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
 from gpusquad.server.services.turn import Told
+from gpusquad.spec.auto import as_asked
 from gpusquad.spec.check import spec_to_dict
 from gpusquad.spec.convert import retry_rule, to_job
 from gpusquad.spec.model import JobSpec
-from gpusquad.store import events, jobs
+from gpusquad.store import events, jobs, run_forecasts
 from gpusquad.store.jobs import JobFilter, JobRow
 
 _MOST_AFTER = 1000
@@ -43,6 +46,7 @@ class Intake:
         self._people = people
         self._holds = holds
         self._sequence = itertools.count(1)
+        self._advice = Advice(desk.database, lambda: cards_of(desk.fixed.cluster))
 
     def count_from(self, sequence: int) -> None:
         self._sequence = itertools.count(sequence)
@@ -53,39 +57,45 @@ class Intake:
             group_id = _group_of(who.user, key)
         again = key is not None
         now_us = self._desk.clock.now_us()
-        asked = [self._job(spec, who, now_us) for spec in specs]
+        settled = self._advice.settle(specs, [self._job(spec, who, now_us) for spec in specs])
+        asked = [one.job for one in settled]
         with self._desk.lock:
-            forecasts = [self._admit(job) for job in asked]
-        rows = [
-            self._row(spec, job, forecast, who, group_id)
-            for spec, job, forecast in zip(specs, asked, forecasts, strict=True)
-        ]
+            for job in asked:
+                self._admit(job)
+        foretold = [self._desk.forecast(job) for job in asked]
+        rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, foretold, strict=True)]
         with self._desk.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
-                if [row.spec for row in before] != [row.spec for row in rows]:
+                if not _same_words(before, specs):
                     raise Conflict("this key was used for another submission", cure="give each its own key")
                 self._enter_later(connection, before)
                 return before
             rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
             self._check_quota(connection, rows, who)
             jobs.insert(connection, rows)
-            told = [Told(row, now_us, str(row.state), actor=who.user) for row in rows]
+            made = zip(asked, foretold, strict=True)
+            run_forecasts.add(connection, [run_forecast_row(job, 0, now_us, one.run) for job, one in made])
+            told = [
+                line for row, one in zip(rows, settled, strict=True) for line in _first_lines(row, one, now_us, who)
+            ]
             numbers = [
-                events.append(connection, row.id, now_us, one.kind, row.state, 0, actor=who.user)
-                for row, one in zip(rows, told, strict=True)
+                events.append(
+                    connection, one.row.id, now_us, one.kind, one.row.state, 0, one.cause, one.data, one.actor
+                )
+                for one in told
             ]
             for call in self._desk.in_transaction:
                 call(connection, told)
             states = self._states_of_dependencies(connection, rows)
+        forecasts = [one.forecast for one in foretold]
         self._desk.loop.post(lambda: self._enter(rows, asked, forecasts, states))
         self._desk.tell(list(zip(numbers, told, strict=True)))
         return rows
 
-    def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, Forecast]:
+    def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, Foretold]:
         """A job as it would be, for asking what if."""
-        job = self._job(spec, who, self._desk.clock.now_us())
-        with self._desk.lock:
-            return job, self._desk.forecast(job)
+        (settled,) = self._advice.settle([spec], [self._job(spec, who, self._desk.clock.now_us())])
+        return settled.job, self._desk.forecast(settled.job)
 
     def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:
         tenant = spec.tenant or who.tenant
@@ -95,19 +105,19 @@ class Intake:
             raise Invalid("tenant", f"there is no tenant {tenant!r}", f"choose from {', '.join(self._people.names())}")
         return to_job(spec, new_id(), now_us, tenant, who.user)
 
-    def _admit(self, job: Job) -> Forecast:
+    def _admit(self, job: Job) -> None:
         reason = refusal(self._desk.state, job)
         if reason is not None:
             raise Refused(reason)
-        return self._desk.forecast(job)
 
-    def _row(self, spec: JobSpec, job: Job, forecast: Forecast, who: Who, group_id: str | None) -> JobRow:
+    def _row(self, spec: JobSpec, job: Job, foretold: Foretold, who: Who, group_id: str | None) -> JobRow:
         return JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, group_id=group_id,
             state=str(JobState.PENDING), attempt=0, priority=job.priority, lane=job.lane,
             submitted_us=job.submitted_us, started_us=None, ended_us=None, release_us=None,
             sequence=next(self._sequence), gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec),
-            core=job_to_dict(job), forecast=forecast_record(forecast), kept_us=0, served_gpu_us=0, preemptions=0,
+            core=job_to_dict(job), forecast=forecast_record(foretold.forecast, foretold.run), kept_us=0,
+            served_gpu_us=0, preemptions=0,
             retries_left=retry_rule(spec).count, after=[], placement=None, cause="", result=None, progress=None,
             stop=None,
         )  # fmt: skip
@@ -175,6 +185,18 @@ class Intake:
             else:
                 desk.driver.apply(desk.turn.now_us, Submitted(job, forecast, past_of(row)))
         return None
+
+
+def _first_lines(row: JobRow, settled: Settled, now_us: int, who: Who) -> list[Told]:
+    """How its story begins: that it came, what was chosen for it, what it was warned of."""
+    notes = [Told(row, now_us, note.kind, note.text, data=note.data) for note in settled.notes]
+    return [Told(row, now_us, str(row.state), actor=who.user), *notes]
+
+
+def _same_words(before: Sequence[JobRow], specs: Sequence[JobSpec]) -> bool:
+    return len(before) == len(specs) and all(
+        as_asked(row.spec, spec) == spec_to_dict(spec) for row, spec in zip(before, specs, strict=True)
+    )
 
 
 def _group_of(user: str, key: str) -> str:

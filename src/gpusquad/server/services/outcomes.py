@@ -16,14 +16,22 @@ from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
 from gpusquad.model.prediction import PastRun
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.foretelling import Foretold
 from gpusquad.server.services.launches import ReadSecret, launch_of
+from gpusquad.server.services.learning import how_of
 from gpusquad.server.services.loop import Finish
 from gpusquad.server.services.people import People
-from gpusquad.server.services.records import forecast_of, forecast_record, past_of, placement_record
+from gpusquad.server.services.records import (
+    forecast_of,
+    forecast_record,
+    past_of,
+    placement_record,
+    run_forecast_row,
+)
 from gpusquad.server.services.turn import Turn
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.convert import RetryRule, grace_s, retry_rule
-from gpusquad.store import attempts
+from gpusquad.store import attempts, run_forecasts
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.scheduler")
@@ -145,7 +153,8 @@ class Outcomes:
         except Exception as error:
             # Whatever it was, nothing runs: the gang must not hold its cards for ever.
             _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))
-            self.report(EngineEnded(row.id, row.attempt, "failed", f"could not be started: {error}"))
+            cause = f"could not be started: {error}"
+            self.report(EngineEnded(row.id, row.attempt, "failed", cause, never_started=True))
 
     def _grace_s(self, row: JobRow) -> float:
         return grace_s(spec_from_dict(dict(row.spec)))
@@ -174,11 +183,14 @@ class Outcomes:
         elif state is S.STARTING:
             turn.move(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
             self._desk.driver.apply(turn.now_us, Started(row.id))
+            self._desk.foretelling.begin(self._desk.job(row.id), turn.now_us)
 
     def _ended(self, turn: Turn, row: JobRow, report: EngineEnded) -> None:
         verdict = judge_end(row, report, _retries(row))
         ended_us = _ended_us(turn, row, report)
         turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
+        if row.started_us is not None and not report.never_started:
+            self._learn(turn, row, verdict, ended_us - row.started_us, ended_us)
         for call in self.on_gone:
             call(row)
         result = _result(report)
@@ -191,6 +203,26 @@ class Outcomes:
         else:
             self._over(turn, row, verdict, result, ended_us)
 
+    def _learn(self, turn: Turn, row: JobRow, verdict: Verdict, ran_us: int, ended_us: int) -> None:
+        """The truth beside what was foretold, and a lesson for what will be."""
+        desk, how = self._desk, how_of(verdict.how)
+        peak = desk.peaks.take(row.id, row.attempt)
+        truth = run_forecasts.Truth(
+            row.id, row.attempt, ran_us, how, turn.now_us, peak.memory_bytes, peak.cpu_milli
+        )  # fmt: skip
+        turn.writes.append(lambda c: run_forecasts.settle(c, truth))
+        run_us = max(1, row.kept_us + ran_us)
+        past = PastRun(desk.job(row.id), run_us, ended_us, how, peak.memory_bytes, peak.cpu_milli)
+        desk.learning.learn(row.attempt, past)
+
+    def _foretell(self, turn: Turn, row: JobRow, attempt: int, kept_us: int) -> Foretold:
+        """For the next attempt."""
+        job = self._desk.job(row.id)
+        foretold = self._desk.forecast(job, kept_us)
+        made = run_forecast_row(job, attempt, turn.now_us, foretold.run)
+        turn.writes.append(lambda c: run_forecasts.add(c, [made]))
+        return foretold
+
     def _is_lost_again_and_again(self, turn: Turn, row: JobRow, verdict: Verdict) -> bool:
         """Something here does not let it run, a full disk perhaps: trying at once would only make it worse."""
         told = JobState(row.state) in TOLD_TO_GO
@@ -198,9 +230,6 @@ class Outcomes:
 
     def _over(self, turn: Turn, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
               ended_us: int) -> None:  # fmt: skip
-        desk = self._desk
-        if verdict.then is S.SUCCEEDED and row.started_us is not None:
-            desk.predictor.learn(PastRun(desk.job(row.id), row.kept_us + ended_us - row.started_us, ended_us))
         self._leave(turn, row, verdict.how)
         self.finish(turn, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
@@ -218,10 +247,11 @@ class Outcomes:
             past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
             desk.driver.job_states.pop(row.id, None)
             desk.driver.apply(turn.now_us, Submitted(desk.job(row.id), forecast, past))
+        foretold = self._foretell(turn, row, past.attempt, past.kept_us)
         turn.move(
             row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
             attempt=past.attempt, kept_us=past.kept_us, served_gpu_us=past.served_gpu_us,
-            preemptions=past.preemptions, forecast=forecast_record(forecast), placement=None,
+            preemptions=past.preemptions, forecast=forecast_record(forecast, foretold.run), placement=None,
             started_us=None, stop=None, result=result,
         )  # fmt: skip
 
@@ -233,10 +263,12 @@ class Outcomes:
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
         self._leave(turn, row, "held")
         self._desk.driver.forget(row.id)
+        foretold = self._foretell(turn, row, row.attempt + 1, row.kept_us)
         row = turn.move(
             row.id, S.HELD, "retry", f"{verdict.cause}; tried again in {wait_s:.0f} s", attempt=row.attempt + 1,
             retries_left=row.retries_left - tries, release_us=turn.now_us + int(wait_s * US_PER_S), placement=None,
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
+            forecast=forecast_record(foretold.forecast, foretold.run),
         )  # fmt: skip
         for call in self.on_held:
             call(row)

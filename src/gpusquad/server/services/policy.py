@@ -16,6 +16,7 @@ from gpusquad.core.ports import PoliciesChanged
 from gpusquad.core.state import State
 from gpusquad.model.decision import Preempt, Start
 from gpusquad.model.errors import Invalid
+from gpusquad.model.prediction import Uses
 from gpusquad.modes import load_mode, mode_names
 from gpusquad.registry import create
 from gpusquad.server.answers import PolicyPreview, PolicyStatus, Who
@@ -47,6 +48,7 @@ class PolicyDesk:
         if last is not None:
             self._settings = dict(last.settings)
             self._about = (last.revision, last.at_us, last.by, last.note)
+        self._desk.foretelling.uses = _uses(self._settings)
         return self._policies(self._settings)
 
     def status(self) -> PolicyStatus:
@@ -67,6 +69,7 @@ class PolicyDesk:
                 turn = self._desk.turn
                 self._desk.driver.apply(turn.now_us, PoliciesChanged(policies))
                 self._settings = settings
+                self._desk.foretelling.uses = _uses(settings)
                 turn.writes.append(record)
 
             def record(connection: Connection) -> None:
@@ -112,6 +115,11 @@ class PolicyDesk:
             overrides["preemption"] = _preemption(mode.preemption, settings["preemption"])
         tenants = {tenant.name: tenant for tenant in (*mode.tenants, *self._people.for_core())}
         return mode.policies(**overrides, tenants=tuple(tenants.values()))
+
+
+def _uses(settings: Mapping[str, Any]) -> Uses:
+    """Which quantiles the mode counts on; for forecasts made from now on."""
+    return load_mode(_named_mode(settings["mode"])).uses
 
 
 def _named_mode(name: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,15 @@ from gpusquad.core.state import UNKNOWN
 from gpusquad.model.edge import job_from_dict
 from gpusquad.model.job import Job, Role
 from gpusquad.model.placement import Part, Placement
+from gpusquad.model.prediction import NOTHING_KNOWN_US, Quantiles, certain
 from gpusquad.model.views import Forecast
 from gpusquad.server.answers import TaskPlace
 from gpusquad.spec.convert import placed_roles
 from gpusquad.store.jobs import JobRow
+from gpusquad.store.run_forecasts import RunForecastRow
+
+_FORECAST = frozenset(field.name for field in fields(Forecast))
+_NOTHING = certain(NOTHING_KNOWN_US, "none")
 
 
 def job_of(row: JobRow) -> Job:
@@ -32,24 +37,37 @@ def past_of(row: JobRow) -> Past:
 def forecast_of(row: JobRow) -> Forecast:
     if not row.forecast:
         return UNKNOWN
-    known: dict[str, Any] = dict(row.forecast)
+    known = {name: value for name, value in row.forecast.items() if name in _FORECAST}
     known["later_us"] = tuple(known.get("later_us", ()))
     return Forecast(**known)
 
 
-def forecast_record(forecast: Forecast) -> dict[str, Any] | None:
+def quantiles_of(row: JobRow) -> Quantiles | None:
+    """The whole prediction, where there was one and it was kept."""
+    known = row.forecast or {}
+    if not known.get("levels"):
+        return None
+    return Quantiles(tuple(known["levels"]), tuple(known["values_us"]), known["source"], known["confidence"])
+
+
+def forecast_record(forecast: Forecast, run: Quantiles | None = None) -> dict[str, Any] | None:
+    """The core's forecast and, for people and for later, the prediction it was made from."""
     if forecast.mid_us >= NEVER_US:
         return None
-    return asdict(forecast) | {"later_us": list(forecast.later_us)}
+    record = asdict(forecast) | {"later_us": list(forecast.later_us)}
+    if run is None:
+        return record
+    return record | {"confidence": run.confidence, "levels": list(run.levels), "values_us": list(run.values)}
 
 
-def known(forecast: Forecast, limit_us: int | None) -> Forecast:
-    """The core tells "no forecast" by identity. A time limit is a forecast where there is no better one."""
-    if limit_us is not None and forecast.mid_us > limit_us:
-        return Forecast(limit_us, limit_us, "limit")
-    if forecast.mid_us >= NEVER_US:
-        return UNKNOWN
-    return forecast if limit_us is None else forecast.within(limit_us)
+def run_forecast_row(job: Job, attempt: int, made_us: int, run: Quantiles | None) -> RunForecastRow:
+    """To be held against the truth. That nothing was known is on record too."""
+    run = run or _NOTHING
+    known = run is not _NOTHING
+    return RunForecastRow(
+        job.id, attempt, made_us, job.tenant, job.user, run.source, run.confidence, job.estimate_us,
+        levels=list(run.levels) if known else [], values_us=list(run.values) if known else [],
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,12 @@ from gpusquad.core.ports import Adopted, Submitted
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Cluster
-from gpusquad.model.prediction import PastRun
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.outcomes import ON_CARDS, TOLD_TO_GO
-from gpusquad.server.services.records import forecast_of, job_of, past_of, placement_of
+from gpusquad.server.services.records import forecast_of, past_of, placement_of
 from gpusquad.store import jobs
-from gpusquad.store.jobs import JobFilter, JobRow
-
-LEARN_FROM = 5000
-"""Jobs of the past that the predictor is shown at start."""
+from gpusquad.store.jobs import JobRow
 
 
 def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds) -> list[tuple[str, int]]:
@@ -41,15 +37,6 @@ def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds) -> l
     _settle_dependencies(desk, holds)
     _recall_claims(desk)
     return asked
-
-
-def learn_from_history(desk: Desk) -> None:
-    """Oldest first, so that the latest weigh as they did."""
-    with desk.database.read() as connection:
-        past = jobs.find(connection, JobFilter(states=("succeeded",), sort="-ended"), LEARN_FROM).items
-    for row in reversed(past):
-        if row.started_us is not None and row.ended_us is not None:
-            desk.predictor.learn(PastRun(job_of(row), row.kept_us + row.ended_us - row.started_us, row.ended_us))
 
 
 def _put_back(desk: Desk, row: JobRow) -> None:

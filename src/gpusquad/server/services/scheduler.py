@@ -12,7 +12,6 @@ from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.edge import job_from_dict, job_to_dict
 from gpusquad.model.prediction import Predictor
-from gpusquad.model.views import Forecast
 from gpusquad.server.answers import (
     CardStatus,
     Change,
@@ -30,20 +29,25 @@ from gpusquad.server.answers import (
 from gpusquad.server.errors import Conflict, NotFound
 from gpusquad.server.services.asking import Asking
 from gpusquad.server.services.desk import Desk, Listener, Time
+from gpusquad.server.services.following import Follower, Following
+from gpusquad.server.services.foretelling import Foretelling, Foretold
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.intake import Intake
 from gpusquad.server.services.launches import ReadSecret
+from gpusquad.server.services.learning import Learning
 from gpusquad.server.services.machines import Machines
+from gpusquad.server.services.models import Models
 from gpusquad.server.services.observer import Observer
 from gpusquad.server.services.outcomes import Outcomes
+from gpusquad.server.services.overruns import Overruns
 from gpusquad.server.services.people import People
 from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
 from gpusquad.server.services.promises import Promises
-from gpusquad.server.services.records import forecast_record
-from gpusquad.server.services.restore import learn_from_history, restore
+from gpusquad.server.services.records import forecast_record, run_forecast_row
+from gpusquad.server.services.restore import restore
 from gpusquad.server.services.watch import Watcher
 from gpusquad.spec.model import JobSpec
-from gpusquad.store import jobs
+from gpusquad.store import jobs, run_forecasts
 from gpusquad.store.database import Database
 from gpusquad.store.jobs import JobRow
 
@@ -60,6 +64,10 @@ class Setup:
     make_engine: MakeEngine
     predictor: Predictor
     read_secret: ReadSecret
+    models: Models | None = None
+    """Where what the predictor learned is kept. None: learned anew at each start."""
+    make_follower: Callable[[], Follower] | None = None
+    """Foretells ends from progress. None: progress is only shown."""
     simulated: bool = False
     mode: str = DEFAULT_MODE
     rules: Rules = field(default_factory=Rules)
@@ -73,33 +81,39 @@ class Scheduler:
         self._setup = setup
         self._people = People(setup.database)
         engine = setup.make_engine(self._report)
-        self._desk = Desk(
-            setup.database, setup.clock, engine, setup.predictor, setup.simulated, observer=setup.observer
-        )
+        foretelling = Foretelling(setup.predictor)
+        self._learning = Learning(foretelling, setup.database, setup.models)
+        self._desk = Desk(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
+                          setup.observer)  # fmt: skip
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
         self._holds = Holds(self._desk, self._outcomes)
         self._intake = Intake(self._desk, self._people, self._holds)
         self._asking = Asking(self._desk, self._intake)
         self._policy = PolicyDesk(self._desk, self._people, setup.mode)
         self._machines = Machines(self._desk, self._outcomes)
-        self._promises = Promises(self._desk)
-        self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules)
+        self._overruns = Overruns(self._desk, Promises(self._desk))
+        following = Following(self._desk, setup.make_follower)
+        self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Go on from what the store says; then decide for as long as the service lives."""
-        self.prepare()
+        self._restore()
+        self._learning.start()
         self._desk.loop.start()
 
     def prepare(self) -> None:
-        """Everything but the thread."""
+        """Everything but the threads: what was learned is recalled here and now."""
+        self._restore()
+        self._learning.recall()
+
+    def _restore(self) -> None:
         self._people.reload()
         with self._setup.database.read() as connection:
             self._intake.count_from(jobs.next_sequence(connection))
         policies = self._policy.load()
         asked = restore(self._desk, self._setup.cluster, policies, self._holds)
-        learn_from_history(self._desk)
         self._machines.load()
         self._desk.engine.recover(asked)
 
@@ -112,6 +126,7 @@ class Scheduler:
         """Stop deciding. What runs, runs on."""
         self._desk.loop.close()
         self._desk.engine.close()
+        self._learning.close()
 
     def ready(self) -> tuple[bool, str]:
         if self._desk.unavailable:
@@ -193,15 +208,18 @@ class Scheduler:
             turn, before = self._desk.turn, self._desk.job(job_id)
             job = job_from_dict(job_to_dict(before) | _as_written(change))
             self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
-            forecast: Forecast | None = None
+            foretold: Foretold | None = None
             if change.estimate_us is not None or change.limit_us is not None:
-                forecast = self._desk.forecast(job)
-            self._desk.driver.apply(turn.now_us, Updated(job, forecast))
+                foretold = self._desk.forecast(job, row.kept_us)
+            self._desk.driver.apply(turn.now_us, Updated(job, foretold.forecast if foretold else None))
             self._desk.jobs[job_id] = job
             columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
                        "core": job_to_dict(job)}  # fmt: skip
-            if forecast is not None:
-                columns["forecast"] = forecast_record(forecast)
+            if foretold is not None:
+                columns["forecast"] = forecast_record(foretold.forecast, foretold.run)
+            if foretold is not None and row.started_us is None:
+                made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
+                turn.writes.append(lambda c: run_forecasts.add(c, [made]))
             turn.change(row.id, **columns)
             turn.tell(row.id, "updated", actor=who.user, data=_as_written(change))
 

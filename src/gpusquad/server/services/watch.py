@@ -14,6 +14,7 @@ from gpusquad.core.pulse import CardBeat, Pulse
 from gpusquad.core.transitions import JobState
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.following import Following
 from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.outcomes import Outcomes
 from gpusquad.server.services.people import People
@@ -41,12 +42,14 @@ class _Seen:
 class Watcher:
     """Fed by the agent's reader thread, message by message."""
 
-    def __init__(self, desk: Desk, machines: Machines, outcomes: Outcomes, people: People, rules: Rules) -> None:
+    def __init__(self, desk: Desk, machines: Machines, outcomes: Outcomes, people: People, rules: Rules,
+                 following: Following) -> None:  # fmt: skip
         self._desk = desk
         self._machines = machines
         self._outcomes = outcomes
         self._people = people
         self._rules = rules
+        self._following = following
         self._strangers: dict[str, int] = {}
         """Card -> how many samples in a row showed a stranger (negative: none)."""
         self._runs: dict[tuple[str, int], _Seen] = {}
@@ -73,6 +76,7 @@ class Watcher:
         self._forget_ended()
         if now_us - self._kept_us >= KEEP_EVERY_US:
             self._kept_us = now_us
+            self._following.foresee(message["at_us"])
             self._keep(now_us, list(cards.values()), message.get("runs", ()))
 
     # -- strangers -------------------------------------------------------------------------------------------------
@@ -96,6 +100,10 @@ class Watcher:
         row = self._desk.rows.get(run["job"])
         if row is None or row.attempt != run["attempt"] or row.state != JobState.RUNNING:
             return
+        tasks = (row.placement or {}).get("tasks", ())
+        mine = {card: cards[card] for task in tasks for card in task["cards"] if card in cards}
+        self._desk.peaks.see(run, mine, at_us, len(tasks))
+        self._following.see(row, run, at_us)
         seen = self._runs.get((row.id, row.attempt), _Seen())
         pulse = seen.pulse.after(at_us, _beats(row, cards), self._rules, gpu_ratio=run.get("gpu_ratio"),
                                  cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
@@ -132,6 +140,7 @@ class Watcher:
     def _forget_ended(self) -> None:
         for key in [key for key in self._runs if key[0] not in self._desk.rows]:
             del self._runs[key]
+        self._desk.peaks.forget(self._desk.rows.keys())
 
     # -- keeping ---------------------------------------------------------------------------------------------------
 

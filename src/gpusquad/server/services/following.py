@@ -1,0 +1,81 @@
+"""Ends of running jobs, foretold anew from the progress they report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from gpusquad.core.ports import Predicted
+from gpusquad.core.transitions import JobState
+from gpusquad.model.prediction import Quantiles
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.records import quantiles_of
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.following")
+
+
+class Follower(Protocol):
+    """Makes a forecast of what steps it sees done."""
+
+    def see(self, at_us: int, step: int, total: int | None) -> object: ...
+
+    def remaining(self, now_us: int, prior: Quantiles | None, started_us: int) -> Quantiles | None:
+        """What is left to run; None: cannot tell yet."""
+        ...
+
+
+class Following:
+    """Fed by the agent's reader thread; what it finds goes to the core as one item of a turn."""
+
+    def __init__(self, desk: Desk, make: Callable[[], Follower] | None) -> None:
+        self._desk = desk
+        self._make = make
+        self._followers: dict[tuple[str, int], Follower] = {}
+
+    def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
+        """One look at a run that reports steps."""
+        step, total, seen_us = run.get("step"), run.get("total"), run.get("progress_at_us")
+        if self._make is None or step is None:
+            return
+        key = (row.id, row.attempt)
+        if key not in self._followers:
+            self._followers[key] = self._make()
+        try:
+            self._followers[key].see(
+                at_us if seen_us is None else seen_us, int(step), None if total is None else int(total)
+            )
+        except Exception:
+            _log.exception("progress could not be followed", job=row.id)
+            del self._followers[key]
+
+    def foresee(self, at_us: int) -> None:
+        """Now and then: when those who are followed will end."""
+        found = [event for key in list(self._followers) if (event := self._foreseen(key, at_us)) is not None]
+        if found:
+            self._desk.loop.post(lambda: self._tell(found))
+
+    def _foreseen(self, key: tuple[str, int], at_us: int) -> tuple[int, Predicted] | None:
+        row = self._desk.rows.get(key[0])
+        if row is None or row.attempt != key[1] or row.state != JobState.RUNNING or row.started_us is None:
+            del self._followers[key]
+            return None
+        try:
+            left = self._followers[key].remaining(at_us, quantiles_of(row), row.started_us)
+        except Exception:
+            _log.exception("an end could not be foretold", job=row.id)
+            return None
+        if left is None:
+            return None
+        uses, now_us = self._desk.foretelling.uses, self._desk.clock.now_us()
+        end_us, high_end_us = now_us + max(0, left.at(uses.shadow)), now_us + max(0, left.at(uses.promise))
+        why = f"{row.id} needs longer than predicted, by its progress"
+        return row.attempt, Predicted(row.id, end_us, why, max(end_us, high_end_us))
+
+    def _tell(self, found: list[tuple[int, Predicted]]) -> None:
+        for attempt, event in found:
+            row = self._desk.rows.get(event.job_id)
+            if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING):
+                self._desk.driver.apply(self._desk.turn.now_us, event)

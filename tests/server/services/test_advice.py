@@ -1,0 +1,200 @@
+"""What jobs should ask for: learned from what they used, chosen where they leave it open, told in their story."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.model.cluster import GIB
+from gpusquad.model.prediction import certain
+from gpusquad.server.answers import Who
+from gpusquad.server.errors import Conflict
+from gpusquad.server.services.advice import Advice, cards_of
+from gpusquad.spec.check import check
+from gpusquad.spec.convert import to_job
+from gpusquad.spec.expand import expand
+from gpusquad.store import events, people
+from gpusquad.store.events import EventRow
+from gpusquad.store.people import TenantRow
+from tests.server.services.used import EIGHT, run
+from tests.server.services.world import ADA, SECOND_US, World
+
+OPEN = {"gpus": "auto", "gpu_memory": "auto"}
+
+
+@pytest.fixture
+def world(tmp_path, database) -> World:
+    return World(tmp_path, EIGHT, database)
+
+
+def story(world: World, job_id: str, *kinds: str) -> list[EventRow]:
+    with world.database.read() as c:
+        return [event for event in events.of_job(c, job_id) if event.kind in kinds]
+
+
+def advise(world: World, advice: Advice | None = None, *, is_open: bool = False, **file):
+    advice = advice or Advice(world.database, lambda: cards_of(EIGHT))
+    spec = expand(check({"command": ["true"], "gpus": 1} | file))[0]
+    job = to_job(spec, "-", world.clock.at_us, "default", "ada")
+    return advice.recommend(job, certain(50 * SECOND_US, "user"), is_open=is_open)
+
+
+# -- what is learned -----------------------------------------------------------------------------------------------
+
+
+def test_a_peak_that_was_measured_is_advised(world: World) -> None:
+    for number in range(4):
+        run(world, f"resnet50-run{number}", peak_gib=10, cores=3.1)
+    found = advise(world, name="resnet50-run99")
+    assert found.advised.memory is not None
+    assert 10 * GIB < found.advised.memory.value <= 14 * GIB
+    assert "4 runs of resnet50 by ada" in found.advised.memory.why
+    assert found.advised.cpu_milli is not None
+    assert found.advised.cpu_milli.value == 4000
+
+
+def test_idle_cards_are_seen(world: World) -> None:
+    for number in range(3):
+        run(world, f"vgg-run{number}", 8, busy=(0.9, 0.8, *[0.0] * 6))
+    found = advise(world, name="vgg", gpus=8)
+    assert found.advised.gpus is not None
+    assert (found.advised.gpus.value, found.advised.gpus.why) == (2, "6 of the 8 cards were idle in the last 3 runs")
+
+
+def test_a_run_of_moments_says_nothing_of_its_cards(world: World) -> None:
+    run(world, "brief", 2, seconds=40, busy=(0.9, 0.0))
+    assert advise(world, name="brief", gpus=2).known.uses == ()
+
+
+def test_run_times_by_size(world: World) -> None:
+    for gpus, seconds in ((1, 200), (2, 180), (4, 170)):
+        for number in range(3):
+            run(world, f"bert-run{number}{gpus}", gpus, seconds=seconds)
+    found = advise(world, name="bert", gpus=4)
+    assert found.advised.gpus is not None
+    assert found.advised.gpus.value == 1
+    times = {one.gpus: one.run for one in found.advised.times}
+    assert [round(times[gpus].at(0.5) / SECOND_US) for gpus in (1, 2, 4)] == [200, 180, 170]
+
+
+def test_it_keeps_up_with_what_ends(world: World) -> None:
+    advice = Advice(world.database, lambda: cards_of(EIGHT))
+    assert advise(world, advice, name="a").known.group is None
+    run(world, "a")
+    assert len(advise(world, advice, name="a").known.runs) == 1
+    run(world, "a")
+    assert len(advise(world, advice, name="a").known.runs) == 2
+
+
+def test_another_tenant_is_told_nothing(world: World) -> None:
+    with world.database.write() as c:
+        people.put_tenant(c, TenantRow("other"))
+    world.scheduler.set_tenants()
+    run(world, "secret-net", peak_gib=10)
+    job_id = world.submit(Who("eve", "other", "member"), name="secret-net", **OPEN)
+    assert all("nothing is known" in line.cause for line in story(world, job_id, "advised"))
+
+
+# -- auto ----------------------------------------------------------------------------------------------------------
+
+
+def test_auto_without_evidence_is_one_card_of_any_size_and_says_so(world: World) -> None:
+    job_id = world.submit(name="new", **OPEN)
+    row = world.scheduler.row(job_id)
+    assert (row.gpus, row.spec["gpus"], "gpu_memory" in row.spec) == (1, 1, False)
+    assert [line.cause for line in story(world, job_id, "advised")] == [
+        "gpus: 1 (nothing is known of such jobs)",
+        "gpu_memory: any card (nothing is known of such jobs)",
+    ]
+
+
+def test_auto_by_past_runs(world: World) -> None:
+    for number in range(3):
+        run(world, f"vgg-run{number}", 8, busy=(0.9, 0.8, *[0.0] * 6), peak_gib=20)
+    job_id = world.submit(name="vgg", **OPEN)
+    row = world.scheduler.row(job_id)
+    assert (row.gpus, row.spec["gpus"], row.core["gpus"]) == (2, 2, 2)
+    assert 20 < int(row.spec["gpu_memory"].removesuffix("GiB")) <= 30
+    gpus, memory = story(world, job_id, "advised")
+    assert gpus.data == {"gpus": 2}
+    assert gpus.cause == "gpus: 2 (6 of the 8 cards were idle in the last 3 runs)"
+    assert memory.data == {"gpu_memory": row.spec["gpu_memory"]}
+    assert "3 runs of vgg by ada" in memory.cause
+
+
+def test_what_was_chosen_stays_chosen(world: World) -> None:
+    """Through a retry, a restart and another submission of the same job."""
+    job_id = world.submit(name="vgg", retries={"count": 1, "backoff": 1}, **OPEN)
+    for number in range(3):
+        run(world, f"vgg-run{number}", 4, busy=(0.9,) * 4, peak_gib=20)
+    world.settle()
+    world.engine.end(job_id, 0, "failed", "exit code 1")
+    world.settle()
+    world.at(world.clock.at_us + 60 * SECOND_US)
+    again = world.scheduler.row(job_id)
+    assert (again.attempt, again.gpus) == (1, 1)
+    world.scheduler = world.make()
+    assert world.scheduler._desk.job(job_id).gpus == 1
+    assert world.scheduler.row(world.submit(name="vgg", **OPEN)).gpus == 4
+
+
+def test_the_same_key_is_the_same_submission_whatever_is_known_by_now(world: World) -> None:
+    specs = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": "auto"}))
+    first = world.scheduler.submit(specs, ADA, None, "k")
+    run(world, "vgg-run1", 4)
+    assert [row.id for row in world.scheduler.submit(specs, ADA, None, "k")] == [row.id for row in first]
+    other = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": 3}))
+    with pytest.raises(Conflict):
+        world.scheduler.submit(other, ADA, None, "k")
+
+
+def test_what_if_asks_with_the_number_that_would_be_chosen(world: World) -> None:
+    run(world, "vgg-run1", 4)
+    (spec,) = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": "auto"}))
+    answer = world.scheduler.what_if(spec, ADA)
+    assert [len(place.cards) for place in answer.placement] == [4]
+
+
+def test_a_sweep_reads_the_past_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(world, "vgg-run1", 4)
+    advice = world.scheduler._intake._advice
+    calls: list[None] = []
+    catch_up = advice._catch_up
+    monkeypatch.setattr(advice, "_catch_up", lambda: calls.append(catch_up()))
+    file = {"command": ["true"], "estimate": 1, "name": "vgg-${i}", "gpus": "auto", "sweep": {"i": list(range(50))}}
+    rows = world.scheduler.submit(expand(check(file)), ADA)
+    assert ({row.gpus for row in rows}, len(calls)) == ({4}, 1)
+
+
+# -- warnings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [{"gpus": None, "share": {"memory": "4GiB"}}, {"gpus": 1, "gpu_memory": "8GiB"}])
+def test_asking_for_less_memory_than_is_likely_is_warned_of_and_accepted(world: World, asked: dict) -> None:
+    for number in range(4):
+        run(world, f"resnet50-run{number}", peak_gib=10)
+    job_id = world.submit(name="resnet50", **asked)
+    (line,) = story(world, job_id, "warned")
+    assert "is less than the" in line.cause
+    assert "4 runs of resnet50 by ada" in line.cause
+    world.settle()
+    assert world.state(job_id) == "running"
+
+
+def test_enough_memory_is_no_matter(world: World) -> None:
+    for number in range(4):
+        run(world, f"resnet50-run{number}", peak_gib=10)
+    for asked in ({"gpus": None, "share": {"memory": "20GiB"}}, {"gpu_memory": "40GiB"}, {}):
+        assert story(world, world.submit(name="resnet50", **asked), "warned") == []
+
+
+def test_what_the_file_expects_is_enough_to_warn(world: World) -> None:
+    job_id = world.submit(name="new", gpu_memory="8GiB", expect={"memory": "20GiB"})
+    assert "the estimate in the job file" in story(world, job_id, "warned")[0].cause
+
+
+def test_notes_wake_nobody(world: World) -> None:
+    """The outbox hears of each job once: what was chosen is no second submission."""
+    heard: list[str] = []
+    world.scheduler.in_transaction(lambda connection, told: heard.extend(one.kind for one in told))
+    world.submit(name="new", **OPEN)
+    assert heard == ["pending", "advised", "advised"]
