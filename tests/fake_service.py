@@ -189,10 +189,17 @@ def job(now_s: float, number: int, name: str, state: str = "pending", **more: An
         "state": state, "attempt": 0, "priority": "normal", "lane": "", "gpus": 2, "tasks": 1,
         "submitted_s": now_s - 2 * HOUR_S, "started_s": now_s - HOUR_S if runs else None, "ended_s": None, "cause": "",
         "placement": [{"task": 0, "node": "n0", "cards": ["n0/0", "n0/1"]}] if runs else [],
-        "result": None, "progress": None, "forecast": {"mid_s": 5400.0, "high_s": 9000.0, "source": "history"},
+        "result": None, "progress": None, "forecast": run_time(5400.0, 9000.0, "history"),
         "retries_left": 0, "preemptions": 0, "after": [],
     }  # fmt: skip
     return view | more
+
+
+def run_time(mid_s: float, high_s: float, source: str) -> dict[str, Any]:
+    return {"mid_s": mid_s, "high_s": high_s, "source": source, "confidence": 0.75}
+
+
+RECORD = {"count": 120, "within_ratio": 0.91, "median_ratio": 0.14}
 
 
 def job_id(number: int) -> str:
@@ -215,7 +222,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         job(now_s, 1, "vgg16-imagenet", "running", gpus=4, progress=_progress(now_s, 0.62),
             placement=[{"task": 0, "node": "n0", "cards": ["n0/0", "n0/1", "n0/2", "n0/3"]}]),
         job(now_s, 2, "bert-pretraining-of-a-long-name", "running", user="bo", tenant="nlp", gpus=16, tasks=2,
-            started_s=now_s - 26 * HOUR_S, forecast={"mid_s": 30 * HOUR_S, "high_s": 36 * HOUR_S, "source": "user"},
+            started_s=now_s - 26 * HOUR_S, forecast=run_time(30 * HOUR_S, 36 * HOUR_S, "user"),
             placement=[{"task": t, "node": f"n{t + 1}", "cards": [f"n{t + 1}/{c}" for c in range(8)]} for t in (0, 1)]),
         job(now_s, 3, "serve", "starting", gpus=1, started_s=now_s - 4, forecast=None),
     ]  # fmt: skip
@@ -236,7 +243,8 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
     ]  # fmt: skip
     when = {
         "state": "pending", "start_s": now_s + 12 * MINUTE_S, "high_s": now_s + 40 * MINUTE_S,
-        "promised_s": now_s + 45 * MINUTE_S, "run": {"mid_s": 5400.0, "high_s": 9000.0, "source": "history"},
+        "promised_s": now_s + 45 * MINUTE_S, "run": run_time(5400.0, 9000.0, "history"),
+        "run_record": RECORD, "end": None,
         "position": 1, "accuracy": {"count": 134, "within_ratio": 0.91, "median_error_s": 130.0},
     }  # fmt: skip
     policy = {
@@ -247,14 +255,16 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
     }  # fmt: skip
     return {
         ("GET", "/jobs"): {"items": [_as_job(view) for view in (*runs, *waits, *ended)], "next": None},
-        ("POST", "/jobs"): {"group": None, "jobs": [_as_job(one)]},
-        **{("GET", f"/jobs/{view['id']}"): _as_job(view) for view in (*runs, *waits, *ended)},
-        ("GET", "/jobs/llama-finetune"): _as_job(one),
+        ("POST", "/jobs"): {"group": None, "jobs": [_as_job(one)], **UNNOTED},
+        **{("GET", f"/jobs/{view['id']}"): _as_job(view) | {"run_record": RECORD} for view in (*runs, *waits, *ended)},
+        ("GET", "/jobs/llama-finetune"): _as_job(one) | {"run_record": None},
         ("PATCH", "/jobs/llama-finetune"): _as_job(one) | {"priority": "high"},
         ("POST", "/jobs/llama-finetune/cancel"): _as_job(one) | {"state": "cancelled", "ended_s": now_s},
         ("POST", "/jobs/llama-finetune/hold"): _as_job(one) | {"state": "held"},
         ("POST", "/jobs/llama-finetune/release"): _as_job(one),
-        ("POST", "/jobs/llama-finetune/resubmit"): {"group": None, "jobs": [_as_job(one) | {"id": job_id(10)}]},
+        ("POST", "/jobs/llama-finetune/resubmit"): {
+            "group": None, "jobs": [_as_job(one) | {"id": job_id(10)}], **UNNOTED,
+        },
         ("GET", "/jobs/llama-finetune/why"): {"state": "pending", "position": 1, "reasons": _reasons()},
         ("GET", "/jobs/llama-finetune/when"): when,
         ("GET", f"/jobs/{one['id']}/when"): when,
@@ -266,8 +276,10 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         },
         ("POST", "/whatif"): {
             "refused": None, "starts_now": False, "placement": [], "delayed": [{"job": job_id(5), "by_s": 900.0}],
-            "preempted": [], "others": 2, "jobs": 1, **{k: when[k] for k in ("start_s", "high_s", "promised_s", "run")},
+            "preempted": [], "others": 2, "jobs": 1, **UNNOTED,
+            **{k: when[k] for k in ("start_s", "high_s", "promised_s", "run")},
         },
+        ("POST", "/recommend"): recommendation(),
         ("GET", "/queue"): {
             "items": waits, "running": runs, "next": None,
             "counts": {"pending": 3, "running": 2, "starting": 1, "held": 1},
@@ -313,7 +325,46 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
             "next_s": now_s, "state": "dead", "error": "the channel answered 410", "created_s": now_s - HOUR_S,
         }], "next": None},
         ("POST", "/notices/9/retry"): {"ok": True}, ("POST", "/notices/test"): {"ok": True, "error": ""},
+        ("GET", "/predictions"): _predictions(now_s),
         ("GET", "/healthz"): {"ok": True, "reason": ""}, ("GET", "/readyz"): {"ok": True, "reason": ""},
+    }  # fmt: skip
+
+
+def _predictions(now_s: float) -> dict[str, Any]:
+    judged = {
+        "count": 120, "cut": 7, "median_ratio": 0.14, "mean_error_s": 340.0, "within_p50": 0.48, "within_p90": 0.91,
+        "within_p99": 0.99, "pinball_s": 90.0, "bias": 0.05,
+    }  # fmt: skip
+    unjudged = dict.fromkeys(judged) | {"count": 0, "cut": 3}
+    return {
+        "since_s": now_s - 30 * DAY_S, "count": 130, "tenants": [{"key": "vision"} | judged],
+        "sources": [{"key": "history"} | judged, {"key": HOSTILE} | unjudged],
+        "calibration": [{"source": "history", "level": level, "observed": level - 0.01, "count": 120}
+                        for level in (0.1, 0.5, 0.9)],
+        "points": [{"source": "history", "predicted_s": 60.0 * n, "truth_s": 66.0 * n} for n in range(5)],
+    }  # fmt: skip
+
+
+def recommendation() -> dict[str, Any]:
+    """Users ask for eight where two would do."""
+    why = "6 of the 8 cards were idle in the last 3 runs"
+    peak = "peak 9.8 GiB in the middle, 11 GiB in nine of ten (12 runs of resnet50 by ana)"
+    times = [(1, 7200.0, 1.0, "history"), (2, 4000.0, 0.9, "history"), (4, 2600.0, 0.69, "default"),
+             (8, 2400.0, 0.375, "history")]  # fmt: skip
+    return {
+        "advice": [
+            {"field": "gpus", "value": 2, "now": 8, "change": True, "why": why},
+            {"field": "gpu_memory", "value": "12GiB", "now": None, "change": False, "why": peak},
+        ],
+        "times": [
+            {"gpus": gpus, "low_s": 0.8 * mid_s, "mid_s": mid_s, "high_s": 1.2 * mid_s, "efficiency_ratio": ratio,
+             "source": source, "confidence": 0.5}
+            for gpus, mid_s, ratio, source in times
+        ],
+        "memory": {"mid_bytes": 10 * GIB, "high_bytes": 11 * GIB, "source": "history", "confidence": 0.8},
+        "evidence": {"runs": 12, "of": "runs of resnet50 by ana", "jobs": [job_id(8), job_id(9)],
+                     "uses": [{"job": job_id(8), "busy_ratios": [0.9, 0.8, 0, 0, 0, 0, 0, 0]}]},
+        "notes": ["it is what it is"], "warnings": [], "missing": [], "jobs": 1,
     }  # fmt: skip
 
 
@@ -321,6 +372,7 @@ def _as_job(view: dict[str, Any]) -> dict[str, Any]:
     return {name: deepcopy(value) for name, value in view.items() if name not in _QUEUE_ONLY}
 
 
+UNNOTED = {"chosen": [], "warnings": []}
 _QUEUE_ONLY = ("position", "eta_s", "promised_s", "reason")
 
 

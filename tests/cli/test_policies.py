@@ -22,7 +22,7 @@ def test_every_policy_is_listed_with_its_summary_and_parameters():
     for one in registry.describe():
         assert one.name in shown
         assert one.summary, f"{one.kind} {one.name} has no docstring"
-    assert "backfill=order (order | shortest)" in shown
+    assert "backfill=order (order | shortest | merit)" in shown
     assert all(mode in shown for mode in mode_names())
 
 

@@ -23,8 +23,8 @@ def test_a_command_and_its_plan(service, gsq):
     assert shown.splitlines()[0] == "Submitted llama-finetune (0004bxdf): 8 GPUs"
     assert "pending, number 1 in line" in shown
     assert "in 12 min" in shown
-    assert "1 h 30 min to 2 h 30 min (as jobs like it)" in shown
-    assert "134 forecasts so far: 91 % started in time" in shown
+    assert "1 h 30 min to 2 h 30 min (as jobs like it; confidence 75 %)" in shown
+    assert "134 starts foretold so far: 91 % started in time" in shown
 
 
 def test_every_option_in_the_files_words(service, gsq, monkeypatch):

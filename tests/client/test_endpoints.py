@@ -10,6 +10,7 @@ FILE = {"command": ["true"], "gpus": 1}
 CALLS = {
     "jobs.submit": lambda c: c.jobs.submit(FILE, {"lr": 0.1}),
     "jobs.what_if": lambda c: c.jobs.what_if(FILE),
+    "jobs.recommend": lambda c: c.jobs.recommend(FILE, {"lr": 0.1}),
     "jobs.find": lambda c: c.jobs.find(
         state="held", tenant="t", user="u", name="n", group="g", text="x", since_s=1.0, until_s=2.0, sort="-ended"
     ),
@@ -33,6 +34,7 @@ CALLS = {
     "cluster.uncordon": lambda c: c.cluster.uncordon("n0/3"),
     "cluster.samples": lambda c: c.cluster.samples("n0/3", 1.0, 60.0),
     "cluster.usage": lambda c: c.cluster.usage("user", 1.0, 2.0),
+    "cluster.predictions": lambda c: c.cluster.predictions("vision", 1.0, 10),
     "windows.all": lambda c: c.windows.all(),
     "windows.add": lambda c: c.windows.add(["n1"], 1.0, 2.0, "driver"),
     "windows.remove": lambda c: c.windows.remove("w1"),

@@ -33,7 +33,7 @@ def test_submit_answers_with_the_job(rig: Rig) -> None:
     assert told["group"] is None
     job = told["jobs"][0]
     assert (job["name"], job["state"], job["tasks"], job["gpus"], job["user"]) == ("first", "pending", 3, 3, "ann")
-    assert rig.get(f"jobs/{job['id']}").json() == job
+    assert rig.get(f"jobs/{job['id']}").json() == job | {"run_record": None}
 
 
 def test_sweep_is_one_group(rig: Rig) -> None:
@@ -269,7 +269,7 @@ def test_answers_about_a_job(rig: Rig) -> None:
     assert (why["state"], why["position"], why["reasons"][0]["code"]) == ("pending", 1, "no_cards")
     when = rig.get(f"jobs/{job}/when").json()
     assert when["high_s"] is None
-    assert when["run"] == {"mid_s": 60.0, "high_s": None, "source": "history"}
+    assert when["run"] == {"mid_s": 60.0, "high_s": None, "source": "history", "confidence": None}
     assert when["accuracy"]["count"] == 10
     rig.scheduler.move(job, "succeeded", started_us=5_000_000)
     assert rig.get(f"jobs/{job}/why").json() == {"state": "succeeded", "position": None, "reasons": []}
@@ -306,7 +306,7 @@ def test_full_rows_fit_the_description(rig: Rig) -> None:
     with rig.database.write() as c:
         jobs.insert(c, [full])
     told = rig.get(f"jobs/{full.id}").json()
-    assert job_schemas.JobView.model_validate(told).tasks == 5
+    assert job_schemas.JobDetail.model_validate(told).tasks == 5
     rig.submit()
     job_schemas.QueuePage.model_validate(rig.get("queue").json())
     job_schemas.JobPage.model_validate(rig.get("jobs").json())

@@ -29,6 +29,7 @@ TABLE = {
     "GET /jobs/{job}/logs": READ,
     "GET /jobs/{job}/logs/stream": READ,
     "POST /whatif": MEMBER,
+    "POST /recommend": MEMBER,
     "GET /queue": READ,
     "GET /cluster": READ,
     "GET /nodes": READ,
@@ -45,6 +46,7 @@ TABLE = {
     "GET /policy/revisions": READ,
     "POST /policy/preview": ADMIN,
     "GET /usage": READ,
+    "GET /predictions": READ,
     "GET /events": READ,
     "GET /me": READ,
     "GET /tenants": READ,
@@ -205,6 +207,7 @@ def test_lists_hold_to_the_tenant(rig: Rig) -> None:
     assert [job["id"] for job in rig.get("jobs", "bob").json()["items"]] == [mine]
     assert rig.get("jobs?tenant=a", "bob").status_code == 403
     assert rig.get("queue?tenant=a", "bob").status_code == 403
+    assert rig.get("predictions?tenant=a", "bob").status_code == 403
     both = {job["id"] for job in rig.get("jobs", "root").json()["items"]}
     assert both == {mine, theirs}
 

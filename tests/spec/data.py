@@ -13,6 +13,7 @@ FULL = {
     "app": "resnet", "estimate": "${hours}h", "limit": 7200,
     "slo": {"deadline": "6h", "p99": "20ms", "throughput": 100, "availability": "99.9%"},
     "profile": {"utilisation": 0.5, "memory": "8GB", "bandwidth": "10%", "source": "measured"},
+    "expect": {"run": "${hours}h", "run_high": "3h", "memory": "12GiB", "by_gpus": {"1": "${hours}h", "8": 1200}},
     "checkpoint": {"every": "10m", "restart": 30, "preemptible": False, "grace": "1m"},
     "env": {"SEED": "${sweep.index}", "EMPTY": ""}, "secrets": ["WANDB", {"name": "hub-token", "as": "HF_TOKEN"}],
     "workdir": "/data/${hours}", "params": {"hours": 2, "lr": 0.5}, "sweep": {"lr": [0.1, 0.2], "seed": [1, 2, 3]},

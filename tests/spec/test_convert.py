@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpusquad.model.cluster import GIB
 from gpusquad.model.edge import job_from_dict, job_to_dict
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Checkpoint, Job, Profile, Request, Role, Share, Slo
+from gpusquad.model.job import Checkpoint, Expected, Job, Profile, Request, Role, Share, Slo
 from gpusquad.spec.check import check
 from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, placed_roles, retry_rule, task_commands, to_job
 from gpusquad.spec.expand import expand
@@ -31,7 +31,8 @@ def test_every_part_reaches_the_scheduler():
         roles=(Role("task", 4, Request(2, None, 500, 16 * GIB, ("A100", "H100"), 40 * 10**9), 2, 8),),
         slo=Slo(NOW_US + 6 * 3600 * 10**6, 20_000, 100.0, 0.9990000000000001),
         profile=Profile(0.5, 8 * 10**9, 0.1, "measured"),
-        checkpoint=Checkpoint(600 * 10**6, 30 * 10**6, False),
+        checkpoint=Checkpoint(600 * 10**6, 30 * 10**6, False), command="python3 train.py --lr 0.1",
+        expected=Expected(7200 * 10**6, 10800 * 10**6, 12 * GIB, ((1, 7200 * 10**6), (8, 1200 * 10**6))),
     )  # fmt: skip
 
 
@@ -44,6 +45,21 @@ def test_roles_reach_the_scheduler():
 
 def test_the_tenant_is_the_one_that_was_allowed():
     assert job_of(SIMPLE | {"tenant": "other"}).tenant == "vision"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"command": "set -e\n\tpython3  train.py"}, "set -e python3 train.py"),
+        ({"command": ["sh", "-c", "a\nb"]}, "sh -c a b"),
+        ({"command": "é\u200d x" * 200}, ("é x" * 200)[:256]),
+        (ROLES | {"gpus": None}, "python3 learn.py"),
+    ],
+)
+def test_the_command_is_told_on_one_line(change, told):
+    job = job_of(SIMPLE | change)
+    assert job.command == told
+    assert job_from_dict(job_to_dict(job)) == job
 
 
 def test_a_name_the_scheduler_cannot_print_loses_only_what_joins():

@@ -18,7 +18,8 @@ from gpusquad.cli._times import NOT_KNOWN, between, clock, relative, span
 Plain = Mapping[str, Any]
 SOURCES = {
     "user": "your estimate", "limit": "its limit", "progress": "by its progress",
-    "tenant": "as the tenant's other jobs", "history": "as jobs like it",
+    "tenant": "as the tenant's other jobs", "history": "as jobs like it", "similar": "as jobs like it",
+    "analytical": "worked out from what it computes", "combined": "by all that is known",
 }  # fmt: skip
 MOST_WHO = 5
 
@@ -64,7 +65,11 @@ def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple
         begins_s = started_s
     run = answer.get("run")
     yield "runs", _runs(run)
-    if run and begins_s is not None and run.get("mid_s") is not None and not (job and job["state"] in FINAL):
+    yield "so far", _run_record(answer.get("run_record"))
+    end = answer.get("end")
+    if end and end.get("mid_s") is not None and not (job and job["state"] in FINAL):
+        yield "ends", _ends(end, run, now_s)
+    elif run and begins_s is not None and run.get("mid_s") is not None and not (job and job["state"] in FINAL):
         ends_s = max(begins_s, now_s if started_s is None else begins_s) + run["mid_s"]
         yield "ends", f"about {clock(ends_s, now_s)}, {relative(ends_s, now_s)}"
     if job:
@@ -92,13 +97,36 @@ def _runs(run: Plain | None) -> str:
     source = one_line(run.get("source") or "")
     told = SOURCES.get(source, f"from {source}" if source else "")
     high_s = run["mid_s"] if run.get("high_s") is None else run["high_s"]
+    if told and run.get("confidence"):
+        told += f"; confidence {100 * run['confidence']:.0f} %"
     return between(run["mid_s"], high_s) + (f" ({told})" if told else "")
+
+
+def _ends(end: Plain, run: Plain | None, now_s: float) -> str:
+    """As things stand: a run that takes longer than foretold, or that tells its progress, is foretold anew."""
+    text = f"about {clock(end['mid_s'], now_s)}, {relative(end['mid_s'], now_s)}"
+    if end.get("high_s") is not None and end["high_s"] - end["mid_s"] >= 60:
+        text += f"; by {clock(end['high_s'], now_s)} in 9 of 10 cases"
+    source = one_line(end.get("source") or "")
+    if not source or source == (run or {}).get("source"):
+        return text
+    return f"{text} ({SOURCES.get(source, f'from {source}')})"
+
+
+def _run_record(record: Plain | None) -> str:
+    if not record or not record.get("count"):
+        return ""
+    return (
+        f"of {counted(record['count'], 'such run time')} foretold lately, "
+        f"{100 * record['within_ratio']:.0f} % ended by the high end; "
+        f"half were within {100 * record['median_ratio']:.0f} %"
+    )
 
 
 def _record(accuracy: Plain | None) -> str:
     if not accuracy or not accuracy.get("count"):
         return ""
-    told = counted(accuracy["count"], "forecast") + " so far"
+    told = counted(accuracy["count"], "start") + " foretold so far"
     if accuracy.get("within_ratio") is not None:
         told += f": {100 * accuracy['within_ratio']:.0f} % started in time"
     if accuracy.get("median_error_s") is not None:

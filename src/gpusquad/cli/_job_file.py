@@ -102,6 +102,8 @@ def _object(text: str, name: str) -> Plain:
 def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
     """What the options say, in the file's words. They go before what the file says."""
     asked: Plain = {name: value for name in _SAME if (value := getattr(options, name)) is not None}
+    if options.gpus is not None and options.gpus != "auto":
+        asked["gpus"] = int(options.gpus)
     if options.tasks is not None:
         asked["count"] = options.tasks
     if options.workdir is not None:
@@ -115,6 +117,9 @@ def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
     if any(value is not None for value in checkpoint.values()):
         given = {name: value for name, value in checkpoint.items() if value is not None}
         asked["checkpoint"] = _joined(file.get("checkpoint"), given)
+    if options.expect is not None:
+        saved = _json(Path(options.expect))
+        asked["expect"] = saved.get("expect", saved)
     if options.slo:
         from gpusquad.spec.slo_text import slo_from_text
 

@@ -19,6 +19,12 @@ Text = str | None
 Texts = list[str] | None
 
 
+def _check_gpus(text: Text) -> Text:
+    if text is None or text == "auto" or text.isdecimal():
+        return text
+    raise typer.BadParameter(f"{text!r} is not a number of GPUs, nor auto")
+
+
 @dataclass(frozen=True)
 class JobOptions:
     """A job as the command line describes it. What is None was not given."""
@@ -56,7 +62,15 @@ class JobOptions:
         Text, typer.Option(metavar="DIR", help="Where it starts; else this folder.", rich_help_panel=_RUNS)
     ] = None
     gpus: Annotated[
-        int | None, typer.Option("--gpus", "-g", min=0, metavar="N", help="GPUs for each task.", rich_help_panel=_NEEDS)
+        Text,
+        typer.Option(
+            "--gpus",
+            "-g",
+            metavar="N",
+            callback=_check_gpus,
+            help="GPUs for each task; auto: chosen by past runs.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     tasks: Annotated[
         int | None,
@@ -74,7 +88,7 @@ class JobOptions:
         Texts, typer.Option(metavar="MODEL", help="Any of these; may be repeated.", rich_help_panel=_NEEDS)
     ] = None
     gpu_memory: Annotated[
-        Text, typer.Option(metavar="SIZE", help="The least a card must have.", rich_help_panel=_NEEDS)
+        Text, typer.Option(metavar="SIZE", help="The least a card must have; or auto.", rich_help_panel=_NEEDS)
     ] = None
     card: Annotated[
         Text,
@@ -83,6 +97,9 @@ class JobOptions:
     estimate: Annotated[
         Text, typer.Option(metavar="TIME", help="How long it may run: 2h. Never stops it.", rich_help_panel=_TREATED)
     ] = None
+    expect: Annotated[Text, typer.Option(metavar="FILE", help="A saved estimate (JSON).", rich_help_panel=_TREATED)] = (
+        None
+    )
     limit: Annotated[Text, typer.Option(metavar="TIME", help="It is stopped after this.", rich_help_panel=_TREATED)] = (
         None
     )

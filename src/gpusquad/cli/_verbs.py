@@ -10,9 +10,10 @@ _VERBS = {
     JOBS: {
         "submit": "Submit a job file or a command, and see the plan.",
         "whatif": "See what a job would meet, without submitting it.",
+        "recommend": "Say what a job should ask for, and why.",
         "queue": "Show who runs and who waits, with reason and forecast.",
         "why": "Say everything that keeps a job from starting.",
-        "when": "Say when a job starts, and how far to trust that.",
+        "when": "Say when a job starts and ends, and how far to trust that.",
         "logs": "Show what a job writes, while it runs and after.",
         "wait": "Wait for jobs to end.",
         "cancel": "Stop jobs, or take them out of the queue.",
@@ -22,6 +23,7 @@ _VERBS = {
         "resubmit": "Submit a job once more.",
         "story": "Tell what happened to a job, and who did it.",
         "history": "List past jobs.",
+        "calibrate": "Measure this machine's GPU for gpusquad.estimate.",
         "schema": "Print the JSON Schema of job files, for editors.",
     },
     SERVICE: {
@@ -37,6 +39,7 @@ _VERBS = {
         "status": "Show how the service and its cards are.",
         "nodes": "List nodes and their cards.",
         "usage": "Show who used how many GPU hours.",
+        "predictions": "Show how good predicted run times were.",
         "drain": "Start nothing new on a node.",
         "undrain": "Use a node again.",
         "cordon": "Start nothing new on a card.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpusquad.cli._job_options import JobOptions, WithWords, with_job_options, words_after_dashes
+from gpusquad.cli._notes import show_notes
 from gpusquad.cli._service import AsJson, connect, print_json
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def _submit(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="The same, with its logs.", rich_help_panel=_AFTER)
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Submit nothing: show what it would meet, as whatif does.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.", rich_help_panel=_AFTER)] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -40,7 +44,12 @@ def _submit(
 
     file, params = job_file(options, words_after_dashes(context))
     client = connect()
+    if dry_run:
+        from gpusquad.cli.whatif import ask_what_if
+
+        return ask_what_if(client, file, params, as_json)
     accepted: Any = client.jobs.submit(file, params)
+    show_notes(accepted)
     if quiet:
         typer.echo("\n".join(job["id"] for job in accepted["jobs"]))
     elif as_json and not (wait or follow):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from gpusquad.cli._job_options import JobOptions, WithWords, with_job_options, words_after_dashes
+from gpusquad.cli._notes import show_notes
 from gpusquad.cli._service import AsJson, connect, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
 
 whatif = typer.Typer(add_completion=False)
 
@@ -16,12 +20,18 @@ whatif = typer.Typer(add_completion=False)
 @with_job_options
 def _whatif(options: JobOptions, context: typer.Context, as_json: AsJson = False) -> None:
     """See what a job would meet: when it would start, where, and whom it would delay. Nothing is submitted."""
-    from gpusquad.cli import _exit
     from gpusquad.cli._job_file import job_file
 
     file, params = job_file(options, words_after_dashes(context))
-    client = connect()
+    ask_what_if(connect(), file, params, as_json)
+
+
+def ask_what_if(client: Client, file: dict[str, Any], params: dict[str, Any], as_json: bool) -> None:
+    """Ask, show, and end as a submission would if it were refused."""
+    from gpusquad.cli import _exit
+
     answer: Any = client.jobs.what_if(file, params)
+    show_notes(answer)
     if as_json:
         print_json(answer)
     else:

@@ -1,4 +1,4 @@
-"""``gpusquad when``: when a job starts, and how far to trust that."""
+"""``gpusquad when``: when a job starts and ends, and how far to trust that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
 
 
 def when(job: JobArgument, as_json: AsJson = False) -> None:
-    """Say when a job starts: a range, a promise where there is one, and how good such forecasts were."""
+    """Say when a job starts and ends: ranges, a promise where there is one, and how good such forecasts were."""
     client = connect()
     answer: Any = client.jobs.when(job)
     if as_json:

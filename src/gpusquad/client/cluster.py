@@ -8,7 +8,7 @@ from gpusquad.client.pages import pages
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import ClusterView, NodeView, QueueAnswer, Sample, UsageRow
+    from gpusquad.client.shapes import ClusterView, NodeView, Predictions, QueueAnswer, Sample, UsageRow
 
 
 class Cluster:
@@ -53,3 +53,7 @@ class Cluster:
         """GPU hours by tenant, user or job."""
         query = {"by": by, "since_s": since_s, "until_s": until_s}
         return self._http.get("usage", query=query)["items"]
+
+    def predictions(self, tenant: str | None = None, since_s: float | None = None, points: int = 0) -> Predictions:
+        """How good predicted run times were, and so many of them to draw."""
+        return self._http.get("predictions", query={"tenant": tenant, "since_s": since_s, "points": points})

@@ -10,7 +10,16 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import Accepted, Event, JobPage, JobView, WhatIfAnswer, WhenAnswer, WhyAnswer
+    from gpusquad.client.shapes import (
+        Accepted,
+        Event,
+        JobPage,
+        JobView,
+        Recommendation,
+        WhatIfAnswer,
+        WhenAnswer,
+        WhyAnswer,
+    )
 
 Plain = Mapping[str, Any]
 
@@ -29,6 +38,10 @@ class Jobs:
     def what_if(self, file: Plain, params: Plain | None = None) -> WhatIfAnswer:
         """What a job would meet if it were submitted now. Nothing changes."""
         return self._http.post("whatif", body={"file": file, "params": params or {}})
+
+    def recommend(self, file: Plain, params: Plain | None = None) -> Recommendation:
+        """What a job should ask for, by past runs of its kind, and why."""
+        return self._http.post("recommend", body={"file": file, "params": params or {}})
 
     def find(
         self,

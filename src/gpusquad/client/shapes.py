@@ -25,6 +25,22 @@ class RunTime(TypedDict):
     mid_s: float
     high_s: float
     source: str
+    confidence: NotRequired[float | None]
+    """0: a guess. 1: as good as measured."""
+
+
+class RunRecord(TypedDict):
+    count: int
+    within_ratio: float
+    """Runs that ended by the high end of their prediction."""
+    median_ratio: float
+    """Half of the predictions were this near, in parts of the truth."""
+
+
+class End(TypedDict):
+    mid_s: float | None
+    high_s: float | None
+    source: str
 
 
 class Progress(TypedDict):
@@ -66,6 +82,7 @@ class JobView(TypedDict):
     preemptions: int
     after: list[dict[str, str]]
     reason: NotRequired[Reason | None]
+    run_record: NotRequired[RunRecord | None]
 
 
 class QueueEntry(JobView):
@@ -89,6 +106,9 @@ class QueueAnswer(TypedDict):
 class Accepted(TypedDict):
     group: str | None
     jobs: list[JobView]
+    chosen: NotRequired[list[str]]
+    """What was chosen where the file said ``auto``, and why."""
+    warnings: NotRequired[list[str]]
 
 
 class WhyAnswer(TypedDict):
@@ -109,6 +129,8 @@ class WhenAnswer(TypedDict):
     high_s: float | None
     promised_s: float | None
     run: RunTime | None
+    run_record: NotRequired[RunRecord | None]
+    end: NotRequired[End | None]
     position: int | None
     accuracy: Accuracy | None
 
@@ -132,6 +154,56 @@ class WhatIfAnswer(TypedDict):
     """Jobs of other tenants that would be delayed or preempted."""
     jobs: NotRequired[int]
     """Jobs the file makes; the answer is about the first."""
+    chosen: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+
+
+class AdviceLine(TypedDict):
+    field: str
+    value: float | str
+    now: float | str | None
+    change: bool
+    why: str
+
+
+class TimesWith(TypedDict):
+    gpus: int
+    low_s: float
+    mid_s: float
+    high_s: float
+    efficiency_ratio: float
+    source: str
+    confidence: float
+
+
+class PeakMemory(TypedDict):
+    mid_bytes: int
+    high_bytes: int
+    source: str
+    confidence: float
+
+
+class CardUse(TypedDict):
+    job: str
+    busy_ratios: list[float]
+
+
+class AlikeRuns(TypedDict):
+    runs: int
+    of: str
+    jobs: list[str]
+    uses: list[CardUse]
+
+
+class Recommendation(TypedDict):
+    advice: list[AdviceLine]
+    times: list[TimesWith]
+    memory: PeakMemory | None
+    evidence: AlikeRuns | None
+    notes: list[str]
+    warnings: list[str]
+    missing: list[str]
+    jobs: int
 
 
 class Event(TypedDict):
@@ -271,6 +343,43 @@ class UsageRow(TypedDict):
     gpu_hours: float
     jobs: int
     attempts: int
+
+
+class PredictionErrors(TypedDict):
+    """Of one tenant or one source. None: no run to judge by."""
+
+    key: str
+    count: int
+    cut: int
+    median_ratio: float | None
+    mean_error_s: float | None
+    within_p50: float | None
+    within_p90: float | None
+    within_p99: float | None
+    pinball_s: float | None
+    bias: float | None
+
+
+class Calibration(TypedDict):
+    source: str
+    level: float
+    observed: float
+    count: int
+
+
+class PredictionPoint(TypedDict):
+    source: str
+    predicted_s: float
+    truth_s: float
+
+
+class Predictions(TypedDict):
+    since_s: float
+    count: int
+    tenants: list[PredictionErrors]
+    sources: list[PredictionErrors]
+    calibration: list[Calibration]
+    points: list[PredictionPoint]
 
 
 class Me(TypedDict):

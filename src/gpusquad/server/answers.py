@@ -42,6 +42,26 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
+class RunRecord:
+    """How good predicted run times of one kind were, in two numbers."""
+
+    count: int
+    within_ratio: float
+    """Runs that ended by the high end of their prediction."""
+    median_ratio: float
+    """Half of the predictions were this near, in parts of the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndAnswer:
+    """When a job that runs is expected to end, as things stand."""
+
+    mid_us: int
+    high_us: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueEntry:
     """A pending job as the queue shows it; ``eta_us`` only where it is known already."""
 
@@ -71,6 +91,10 @@ class WhenAnswer:
     promised_us: int | None
     forecast: Forecast | None
     accuracy: Accuracy | None
+    record: RunRecord | None = None
+    """How good such predictions of run times were for the tenant."""
+    end: EndAnswer | None = None
+    """Of a job that runs."""
 
 
 @dataclass(frozen=True, slots=True)

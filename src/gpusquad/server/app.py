@@ -31,7 +31,9 @@ from gpusquad.server.routers import (
     notices,
     people,
     policy,
+    predictions,
     queue,
+    recommend,
     schema,
     secrets,
     tokens,
@@ -44,7 +46,8 @@ OPENAPI = f"{PREFIX}/openapi.json"
 OPEN_PATHS = (OPENAPI, f"{PREFIX}/schema/job")
 """Needed before anybody has a token, and without secrets."""
 ROUTERS = (
-    jobs, job_answers, logs, queue, cluster, policy, usage, events, people, tokens, audit, secrets, notices, schema,
+    jobs, job_answers, recommend, logs, queue, cluster, policy, usage, predictions, events, people, tokens, audit,
+    secrets, notices, schema,
 )  # fmt: skip
 
 

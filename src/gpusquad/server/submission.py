@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpusquad.model.errors import Invalid
@@ -11,12 +12,21 @@ from gpusquad.server.ids import new_id
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.rights import tenant_used
 from gpusquad.server.schemas.jobs import ChangeRequest, FileRequest
+from gpusquad.server.services.advice import Note
 from gpusquad.server.views import job_view
 from gpusquad.server.wiring import Services
+from gpusquad.spec.auto import left_open
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.expand import expand
 from gpusquad.spec.model import JobSpec
+from gpusquad.store import events
+from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
+
+MOST_LOOKED_AT = 20
+"""Jobs of a sweep whose stories are read for what to tell at once."""
+FIRST_LINES = 4
+"""Of a story: that it came, two choices, a warning."""
 
 
 def specs_of(request: FileRequest, who: Who, services: Services) -> list[JobSpec]:
@@ -42,7 +52,23 @@ def submit(specs: list[JobSpec], who: Who, services: Services, key: str | None, 
     group_id = rows[0].group_id
     told = {"jobs": len(rows), "name": rows[0].name, "tenant": rows[0].tenant}
     services.audit.record(who, action, rows[0].id if len(rows) == 1 else group_id or rows[0].id, told)
-    return Answer({"group": group_id, "jobs": [job_view(row) for row in rows]}, status_code=201)
+    told = {"group": group_id, "jobs": [job_view(row) for row in rows]} | notes_view(_notes(rows, specs, services))
+    return Answer(told, status_code=201)
+
+
+def notes_view(notes: Iterable[Note | EventRow]) -> dict[str, list[str]]:
+    """Each once: the jobs of a sweep are told the same."""
+    said = [(note.kind, note.text if isinstance(note, Note) else note.cause) for note in notes]
+    return {name: list(dict.fromkeys(text for kind, text in said if kind == wanted))
+            for name, wanted in (("chosen", "advised"), ("warnings", "warned"))}  # fmt: skip
+
+
+def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services) -> list[EventRow]:
+    """As they stand on record, so that a submission sent again hears the same."""
+    if not any(left_open(spec) or spec.gpu_memory or spec.share or spec.roles for spec in specs):
+        return []
+    with services.database.read() as c:
+        return [event for row in rows[:MOST_LOOKED_AT] for event in events.of_job(c, row.id, limit=FIRST_LINES)]
 
 
 def change_of(request: ChangeRequest) -> Change:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
@@ -13,6 +14,7 @@ from gpusquad.server.answers import (
     NodeStatus,
     PolicyStatus,
     QueueEntry,
+    RunRecord,
     TaskPlace,
     Who,
     WindowStatus,
@@ -71,11 +73,16 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
     }
 
 
-def run_view(forecast: Forecast | None) -> Plain | None:
+def run_view(forecast: Forecast | None, confidence: float | None = None) -> Plain | None:
     """A predicted run time; one that is not known is none."""
     if forecast is None or forecast.mid_us >= _MOST_US:
         return None
-    return {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
+    told = {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
+    return told | {"confidence": confidence}
+
+
+def record_view(record: RunRecord | None) -> Plain | None:
+    return None if record is None else asdict(record)
 
 
 def places_view(places: Iterable[TaskPlace]) -> list[Plain]:
@@ -211,4 +218,4 @@ def _progress(progress: Mapping[str, Any] | None) -> Plain | None:
 def _forecast(forecast: Mapping[str, Any] | None) -> Plain | None:
     if not forecast:
         return None
-    return run_view(Forecast(forecast["mid_us"], forecast["high_us"], forecast["source"]))
+    return run_view(Forecast(forecast["mid_us"], forecast["high_us"], forecast["source"]), forecast.get("confidence"))

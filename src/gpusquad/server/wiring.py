@@ -27,6 +27,7 @@ from gpusquad.server.answers import (
 from gpusquad.server.broadcast import Broadcast
 from gpusquad.server.clock import Clock
 from gpusquad.server.limits import Limits
+from gpusquad.server.services.advice import Advice, Card
 from gpusquad.server.sse import Streams
 from gpusquad.server.turns import Turns
 
@@ -144,12 +145,17 @@ class Services:
     broadcast: Broadcast = field(default_factory=Broadcast)
     clock: Clock = field(default_factory=Clock)
     monotonic_s: Callable[[], float] = time.monotonic
+    advice: Advice = field(init=False)
     slow: Turns = field(init=False)
     streams: Streams = field(init=False)
     stream_threads: CapacityLimiter = field(init=False)
     """Streams read in threads of their own, so that however many there are, requests do not wait behind them."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "advice", Advice(self.database, self._cards))
         object.__setattr__(self, "slow", Turns(self.limits.slow_at_once, self.limits.slow_waiting))
         object.__setattr__(self, "streams", Streams(self.limits.streams, self.limits.streams_of_one))
         object.__setattr__(self, "stream_threads", CapacityLimiter(self.limits.stream_threads))
+
+    def _cards(self) -> list[Card]:
+        return [Card(card.node, card.model, card.memory_bytes) for card in self.scheduler.cards()]

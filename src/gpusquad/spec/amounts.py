@@ -11,14 +11,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import PlainValidator, ValidationInfo, WithJsonSchema
 
-from gpusquad.model.edge_job import MOST_GPUS
+from gpusquad.model.edge_job import MOST_GPUS, MOST_SIZES, gpu_count
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_CORES, MOST_TEXT, MOST_US, Fields
 from gpusquad.model.job import PRIORITY_CLASSES
 from gpusquad.model.units import US_PER_S
 from gpusquad.spec import texts
-from gpusquad.spec.paths import short
+from gpusquad.spec.paths import key_text, short
 from gpusquad.spec.placeholders import MARK
+from gpusquad.spec.words import AUTO
 
 CONCRETE: Final = {"concrete": True}
 """The context of a check after which nothing is filled any more."""
@@ -68,6 +69,30 @@ def _grace(value: object, info: ValidationInfo) -> Any:
     return checked
 
 
+def _by_gpus(value: object, info: ValidationInfo) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid(
+            "", f"expected times by numbers of GPUs, got {short(value)}", 'write for example {"1": 8h, "2": 5h}'
+        )
+    if len(value) > MOST_SIZES:
+        raise Invalid("", "has too many entries", f"keep it to {MOST_SIZES}")
+    found: dict[str, Any] = {}
+    for key, span in value.items():
+        name = key_text(key)
+        try:
+            found[str(gpu_count(key, ""))] = _read("us")(span, info)
+        except Invalid as error:
+            raise Invalid(name, error.problem, error.cure) from None
+    if len(found) < len(value):
+        raise Invalid("", "names a number of GPUs twice", "keep one of them")
+    return found
+
+
+def _or_auto(check: Callable[[object, ValidationInfo], Any]) -> PlainValidator:
+    """``auto``, or what the check takes."""
+    return PlainValidator(lambda value, info: AUTO if value == AUTO else check(value, info))
+
+
 def _or_placeholder(*schemas: dict) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [*schemas, {"type": "string", "pattern": r"\$\{", "maxLength": MOST_TEXT}]})
 
@@ -76,22 +101,21 @@ def _whole(low: int, high: int) -> WithJsonSchema:
     return _or_placeholder({"type": "integer", "minimum": low, "maximum": high})
 
 
-def _amount(most: float, units: str) -> WithJsonSchema:
+def _amount(most: float, units: str, *others: dict) -> WithJsonSchema:
     """A number, or text with a unit that this pattern names."""
     text = {"type": "string", "pattern": rf"^{_NUMBER}{units}\s*$", "maxLength": MOST_TEXT}
-    return _or_placeholder({"type": "number", "minimum": 0, "maximum": most}, text)
+    return _or_placeholder({"type": "number", "minimum": 0, "maximum": most}, text, *others)
 
 
 _TIMES = "([uUmM]?[sS]|[mM]([iI][nN])?|[hHdD])?"
 _SIZES = "([kKmMgGtT][iI]?)?[bB]?"
+_GPUS_CURE = "for a part of one GPU write share: {sm: 0.5}; to leave the number to the service write auto"
 
 
 Gpus = Annotated[
     int | float | str,
-    PlainValidator(
-        _read("whole", is_number=True, default=0, high=MOST_GPUS, cure="for a part of one GPU write share: {sm: 0.5}")
-    ),
-    _whole(0, MOST_GPUS),
+    _or_auto(_read("whole", is_number=True, default=0, high=MOST_GPUS, cure=_GPUS_CURE)),
+    _or_placeholder({"type": "integer", "minimum": 0, "maximum": MOST_GPUS}, {"const": AUTO}),
 ]
 Tasks = Annotated[
     int | float | str,
@@ -105,7 +129,21 @@ RetryCount = Annotated[
 ]
 Duration = Annotated[int | float | str, PlainValidator(_read("us")), _amount(_MOST_S, _TIMES)]
 Grace = Annotated[int | float | str, PlainValidator(_grace), _amount(MOST_GRACE_S, _TIMES)]
+SpansByGpus = Annotated[
+    dict[str, int | float | str],
+    PlainValidator(_by_gpus),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "propertyNames": {"pattern": "^0{0,4}[1-9][0-9]{0,3}$"},
+            "additionalProperties": _amount(_MOST_S, _TIMES).json_schema,
+            "minProperties": 1,
+            "maxProperties": MOST_SIZES,
+        }
+    ),
+]
 Size = Annotated[int | float | str, PlainValidator(_read("bytes")), _amount(2**53, _SIZES)]
+CardSize = Annotated[int | float | str, _or_auto(_read("bytes")), _amount(2**53, _SIZES, {"const": AUTO})]
 Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MOST_CORES, "m?")]
 SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1, "%?")]
 Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]

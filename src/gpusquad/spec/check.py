@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gpusquad.model.edge import job_from_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.spec.amounts import CONCRETE, MOST_TASKS
+from gpusquad.spec.auto import check_auto
 from gpusquad.spec.convert import core_data
 from gpusquad.spec.model import JobFields, JobFile, JobSpec
 from gpusquad.spec.paths import at, key_text, short
@@ -23,6 +24,7 @@ def check(data: dict) -> JobFile:
     """A job file whose every field can be used. What holds placeholders is checked again when they are filled."""
     file = _validated(JobFile, data)
     _check_commands(file)
+    check_auto(file)
     marked = list(marked_texts(open_data(file)))
     known = known_names(file)
     for where, text in marked:
@@ -55,6 +57,7 @@ def spec_from_dict(data: dict) -> JobSpec:
     """A checked concrete job; reads back what ``spec_to_dict`` wrote."""
     spec = _validated(JobSpec, data, CONCRETE)
     _check_commands(spec)
+    check_auto(spec)
     _check_whole(core_data(spec))
     return spec
 

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.model.edge import job_from_dict
-from gpusquad.model.fields import Fields, seconds
+from gpusquad.model.fields import MOST_TEXT, Fields, seconds
 from gpusquad.model.job import Job, Role
 from gpusquad.model.units import US_PER_S
 from gpusquad.spec.model import JobFields, JobSpec
 from gpusquad.spec.parts import RetryOn
+from gpusquad.spec.words import AUTO
 
 DEFAULT_GRACE_S = 30.0
 SHELL = ("/bin/sh", "-c")
 
 _CORE = {
-    "queue", "lane", "app", "priority", "estimate", "limit", "slo", "profile", "checkpoint", "roles",
+    "queue", "lane", "app", "priority", "estimate", "limit", "slo", "profile", "checkpoint", "expect", "roles",
     "gpus", "count", "min", "max", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card",
 }  # fmt: skip
 _NOT_CORE = {"checkpoint": {"grace"}, "roles": {"__all__": {"command", "env"}}}
@@ -48,6 +49,7 @@ def to_job(spec: JobSpec, id: str, submitted_us: int, tenant: str, user: str) ->
     outside = {
         "id": id,
         "name": printable(spec.name),
+        "command": command_text(spec),
         "tenant": tenant,
         "user": user,
         "submitted": seconds(submitted_us),
@@ -56,8 +58,14 @@ def to_job(spec: JobSpec, id: str, submitted_us: int, tenant: str, user: str) ->
 
 
 def core_data(job: JobFields) -> dict:
-    """The part of a job that ``model.edge`` reads."""
-    return job.model_dump(include=_CORE, exclude=_NOT_CORE, exclude_none=True, exclude_defaults=True)
+    """The part of a job that ``model.edge`` reads. What is left to the service stands for what it takes if it knows
+    nothing: one GPU, of any size."""
+    data = job.model_dump(include=_CORE, exclude=_NOT_CORE, exclude_none=True, exclude_defaults=True)
+    if data.get("gpus") == AUTO:
+        data["gpus"] = 1
+    if data.get("gpu_memory") == AUTO:
+        del data["gpu_memory"]
+    return data
 
 
 def task_commands(spec: JobSpec, sizes: Sequence[int] | None = None) -> list[TaskCommand]:
@@ -104,6 +112,15 @@ def retry_rule(spec: JobFields) -> RetryRule:
 def printable(name: str) -> str:
     """A name as the scheduler takes it: without what joins characters but shows nothing itself."""
     return name if name.isprintable() else "".join(filter(str.isprintable, name))
+
+
+def command_text(spec: JobFields) -> str:
+    """What it runs, on one line and cut short: by it alike jobs are found. Of roles, the first that has cards."""
+    roles = spec.roles or ()
+    first = next((role for role in roles if role.gpus or role.share), roles[0] if roles else None)
+    command = (first and first.command) or spec.command or ""
+    words = command.split() if isinstance(command, str) else command
+    return printable(" ".join(" ".join(words).split()))[:MOST_TEXT].strip()
 
 
 def _programs(spec: JobSpec) -> list[tuple[tuple[str, ...], Mapping[str, str]]]:

@@ -16,7 +16,7 @@ from gpusquad.spec.amounts import Duration, Priority, RetryCount
 from gpusquad.spec.base import choice, lengthened
 from gpusquad.spec.labels import Command, Env, Label, LongLabel, Name, Path, Reference, SecretName
 from gpusquad.spec.params import MOST_PARAMS, MOST_VALUE_CHARS, PARAM_NAME, Scalar, check_params
-from gpusquad.spec.parts import After, Checkpoint, Profile, Retries, Secret, Slo
+from gpusquad.spec.parts import After, Checkpoint, Expect, Profile, Retries, Secret, Slo
 from gpusquad.spec.paths import short
 from gpusquad.spec.roles import Asks, Role
 from gpusquad.spec.sweep import MOST_POINTS, Sweep, check_sweep
@@ -73,6 +73,11 @@ class JobFields(Asks):
     slo: Slo | None = Field(None, description="A goal for it.", examples=[{"p99": "20ms", "throughput": 100}])
     profile: Profile | None = Field(
         None, description="What it is expected to use of a card.", examples=[{"utilisation": 0.4, "memory": "6GiB"}]
+    )
+    expect: Expect | None = Field(
+        None,
+        description="What was worked out before it ran: a source of forecasts, never a limit.",
+        examples=[{"run": "2h", "run_high": "3h", "memory": "12GiB"}],
     )
     checkpoint: Checkpoint | None = Field(
         None, description="How it survives being stopped.", examples=[{"every": "10m", "grace": "30s"}]

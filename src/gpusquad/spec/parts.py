@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, Strict, model_validator
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import ProfileSource
 from gpusquad.spec import texts
-from gpusquad.spec.amounts import Duration, Grace, Rate, Ratio, RetryCount, Size, SmShare
+from gpusquad.spec.amounts import Duration, Grace, Rate, Ratio, RetryCount, Size, SmShare, SpansByGpus
 from gpusquad.spec.base import Part, choice
 from gpusquad.spec.labels import EnvName, Reference, SecretName
 
@@ -63,6 +63,23 @@ class Profile(Part):
     bandwidth: Ratio | None = Field(None, description="Part of the memory bandwidth it uses.", examples=[0.3])
     source: Annotated[ProfileSource, choice(ProfileSource)] = Field(
         "declared", description="Where these numbers come from.", examples=["measured"]
+    )
+
+
+class Expect(Part):
+    """What was worked out before it ran, by gpusquad estimate for example: how long it runs and what it holds."""
+
+    run: Duration | None = Field(
+        None, description="How long it runs, in the middle of what is expected.", examples=["2h"]
+    )
+    run_high: Duration | None = Field(
+        None, description="The time within which nine runs of ten are expected to end.", examples=["3h"]
+    )
+    memory: Size | None = Field(None, description="The most memory of one card it will hold.", examples=["12GiB"])
+    by_gpus: SpansByGpus | None = Field(
+        None,
+        description="How long it runs with other numbers of GPUs in all.",
+        examples=[{"1": "8h", "2": "4.5h", "4": "3h"}],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.spec.amounts import Cores, Gpus, Size, Tasks
+from gpusquad.spec.amounts import CardSize, Cores, Gpus, Size, Tasks
 from gpusquad.spec.base import Part
 from gpusquad.spec.labels import CardName, Command, Env, Models, RequiredLabel
 from gpusquad.spec.parts import Share
@@ -13,7 +13,9 @@ from gpusquad.spec.parts import Share
 class Asks(Part):
     """How many tasks, and what each of them gets."""
 
-    gpus: Gpus | None = Field(None, description="Whole GPUs for each task.", examples=[1, 8])
+    gpus: Gpus | None = Field(
+        None, description="Whole GPUs for each task; auto: chosen by past runs.", examples=[1, 8, "auto"]
+    )
     count: Tasks | None = Field(
         None, description="How many equal tasks. They start together or not at all.", examples=[1, 4]
     )
@@ -29,8 +31,10 @@ class Asks(Part):
     gpu_model: Models | None = Field(
         None, description="A model of card, or several of which any will do.", examples=["H100", ["A100", "H100"]]
     )
-    gpu_memory: Size | None = Field(
-        None, description="With gpus: the least memory a card must have.", examples=["40GiB"]
+    gpu_memory: CardSize | None = Field(
+        None,
+        description="With gpus: the least memory a card must have; auto: chosen by past runs.",
+        examples=["40GiB", "auto"],
     )
     card: CardName | None = Field(
         None, description="One card by its id, with gpus: 1 or a share.", examples=["node-1/gpu-0"]

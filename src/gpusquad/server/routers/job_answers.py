@@ -16,9 +16,10 @@ from gpusquad.server.lookup import ids_seen
 from gpusquad.server.params import MOST_ROWS, Limit, Svc
 from gpusquad.server.rights import Member
 from gpusquad.server.routers.jobs import SeenJob
+from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView
-from gpusquad.server.submission import specs_of
-from gpusquad.server.views import Plain, event_view, instant_s, page, places_view, run_view
+from gpusquad.server.submission import notes_view, specs_of
+from gpusquad.server.views import Plain, event_view, instant_s, page, places_view, record_view, run_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import events
 from gpusquad.store.jobs import FINAL_STATES, JobRow
@@ -34,7 +35,7 @@ async def why_job(row: SeenJob, svc: Svc) -> Answer:
 
 @router.get("/jobs/{job}/when", response_model=WhenView)
 async def when_job(row: SeenJob, svc: Svc) -> Answer:
-    """When a job is expected to start, as a range, and how good such forecasts were."""
+    """When a job is expected to start and how long to run, as ranges, and how good such forecasts were."""
     return Answer(await svc.slow.run(lambda: _when(row, svc)))
 
 
@@ -78,7 +79,15 @@ def _when(row: JobRow, svc: Services) -> Plain:
         "start_s": instant_s(answer.start_us),
         "high_s": instant_s(answer.high_us),
         "promised_s": instant_s(answer.promised_us),
-        "run": run_view(answer.forecast),
+        "run": run_view(answer.forecast, (row.forecast or {}).get("confidence")),
+        "run_record": record_view(answer.record),
+        "end": None
+        if answer.end is None
+        else {
+            "mid_s": instant_s(answer.end.mid_us),
+            "high_s": instant_s(answer.end.high_us),
+            "source": answer.end.source,
+        },
         "position": answer.position,
         "accuracy": None
         if accuracy is None
@@ -102,6 +111,7 @@ def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
         "run": run_view(answer.forecast),
         "placement": places_view(answer.placement),
         "jobs": len(specs),
+        **notes_view(settled_as(specs[0], who, svc).notes),
     }
     return told | _harmed(answer, who, svc)
 

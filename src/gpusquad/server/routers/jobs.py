@@ -26,13 +26,15 @@ from gpusquad.server.schemas.jobs import (
     CauseRequest,
     ChangeRequest,
     FileRequest,
+    JobDetail,
     JobPage,
     JobSource,
     JobView,
     Sort,
     Submitted,
 )
-from gpusquad.server.views import job_view, page
+from gpusquad.server.services.predictions import record_of
+from gpusquad.server.views import job_view, page, record_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import jobs
 from gpusquad.store.jobs import JobFilter, JobRow
@@ -111,10 +113,14 @@ def list_jobs(
     return Answer(page([job_view(row) for row in found.items], found.next_cursor))
 
 
-@router.get("/{job}", response_model=JobView)
-def get_job(row: SeenJob) -> Answer:
-    """One job as it is now."""
-    return Answer(job_view(row))
+@router.get("/{job}", response_model=JobDetail)
+def get_job(row: SeenJob, svc: Svc) -> Answer:
+    """One job as it is now, and how good predictions such as its own were."""
+    if not row.forecast:
+        return Answer(job_view(row) | {"run_record": None})
+    with svc.database.read() as c:
+        record = record_of(c, row.tenant, row.forecast["source"], svc.clock.now_us())
+    return Answer(job_view(row) | {"run_record": record_view(record)})
 
 
 @router.get("/{job}/source", response_model=JobSource)

@@ -89,6 +89,23 @@ class RunForecast(View):
     mid_s: float | None
     high_s: float | None
     source: str
+    confidence: float | None = Field(description="0: a guess. 1: as good as measured. null: not known")
+
+
+class RunRecord(View):
+    """How good the latest predictions of this kind were, for the job's tenant."""
+
+    count: int
+    within_ratio: float = Field(description="Runs that ended by the high end of their prediction")
+    median_ratio: float = Field(description="Half of the predictions were this near, in parts of the truth")
+
+
+class End(View):
+    """When a job that runs is expected to end, as things stand."""
+
+    mid_s: float | None
+    high_s: float | None
+    source: str
 
 
 class Wait(View):
@@ -127,6 +144,10 @@ class JobView(View):
     after: list[Wait]
 
 
+class JobDetail(JobView):
+    run_record: RunRecord | None
+
+
 class QueuedView(JobView):
     position: int
     eta_s: float | None
@@ -146,7 +167,14 @@ class QueuePage(View):
     next: Next
 
 
-class Submitted(View):
+class Noted(View):
+    """What the service chose for a job that left it open, and what it warns of."""
+
+    chosen: list[str]
+    warnings: list[str]
+
+
+class Submitted(Noted):
     group: str | None
     jobs: list[JobView]
 
@@ -175,6 +203,8 @@ class WhenView(View):
     high_s: float | None
     promised_s: float | None
     run: RunForecast | None
+    run_record: RunRecord | None
+    end: End | None
     position: int | None
     accuracy: AccuracyView | None
 
@@ -184,7 +214,7 @@ class Delay(View):
     by_s: float
 
 
-class WhatIfView(View):
+class WhatIfView(Noted):
     refused: ReasonView | None
     starts_now: bool
     start_s: float | None

@@ -1,0 +1,43 @@
+"""``gpusquad predictions``: how good predicted run times were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gpusquad.cli._service import AsJson, connect, note, print_json
+
+POINTS = 3000
+"""Drawn at most."""
+
+
+def predictions(
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this tenant.")] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help="From then on: 7d, or 2026-03-01.")] = "30d",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one HTML file with the plots.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Show how good predicted run times were, by tenant and by where they came from."""
+    from gpusquad.cli._times import read_time
+
+    client = connect()
+    since_s = read_time(since, "since", client.now_s())
+    answer: Any = client.cluster.predictions(tenant, since_s, POINTS if html else 0)
+    if html is not None:
+        from gpusquad.cli._predictions_page import write_page
+
+        write_page(answer, html, tenant)
+    if as_json:
+        print_json(answer)
+        return
+    from gpusquad.cli._predictions_view import predictions_view
+    from gpusquad.cli._tables import console
+
+    out = console()
+    out.print(predictions_view(answer, out.width))
+    if html is not None:
+        note(f"wrote {html}")

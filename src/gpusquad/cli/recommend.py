@@ -1,0 +1,28 @@
+"""``gpusquad recommend``: what a job should ask for, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from gpusquad.cli._job_options import JobOptions, WithWords, with_job_options, words_after_dashes
+from gpusquad.cli._service import AsJson, connect, print_json
+
+recommend = typer.Typer(add_completion=False)
+
+
+@recommend.command("recommend", cls=WithWords)
+@with_job_options
+def _recommend(options: JobOptions, context: typer.Context, as_json: AsJson = False) -> None:
+    """Say what a job should ask for by past runs of its kind, how long it would run, and why. Nothing is submitted."""
+    from gpusquad.cli._job_file import job_file
+
+    file, params = job_file(options, words_after_dashes(context))
+    answer: Any = connect().jobs.recommend(file, params)
+    if as_json:
+        print_json(answer)
+    else:
+        from gpusquad.cli._recommend_view import show_recommendation
+
+        show_recommendation(answer, file["name"])

@@ -1,0 +1,49 @@
+"""How good predicted run times were."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
+from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.schemas.predictions import PredictionsView
+from gpusquad.server.services.predictions import MOST_ROWS, report
+from gpusquad.server.views import Plain
+from gpusquad.server.wiring import Services
+from gpusquad.store import run_forecasts
+
+router = APIRouter(tags=["predictions"])
+MOST_POINTS = 5000
+USUAL_US = 30 * 86_400 * US_PER_S
+Points = Annotated[int, Query(ge=0, le=MOST_POINTS, description="Predictions to draw, with their truths")]
+
+
+@router.get("/predictions", response_model=PredictionsView)
+async def get_predictions(
+    who: Reader, svc: Svc, tenant: QueryLine = None, since_s: TimeS = None, points: Points = 0
+) -> Answer:
+    """Errors and calibration of predicted run times, by tenant and by source; of the last 30 days unless told."""
+    held_to = tenant_seen(who, tenant)
+    since_us = to_us(since_s)
+    if since_us is None:
+        since_us = max(0, svc.clock.now_us() - USUAL_US)
+    return Answer(await svc.slow.run(lambda: _predictions(svc, held_to, since_us, points)))
+
+
+def _predictions(svc: Services, tenant: str | None, since_us: int, points: int) -> Plain:
+    with svc.database.read() as c:
+        rows = run_forecasts.settled(c, since_us, tenant, limit=MOST_ROWS)
+    made = report(rows, points)
+    return {
+        "since_s": since_us / US_PER_S,
+        "count": made.rows,
+        "tenants": [asdict(one) for one in made.tenants],
+        "sources": [asdict(one) for one in made.sources],
+        "calibration": [asdict(one) for one in made.calibration],
+        "points": [asdict(one) for one in made.points],
+    }

@@ -1,0 +1,73 @@
+"""``predictions``, and what ``when`` says of run times."""
+
+import json
+import re
+
+import pytest
+
+from gpusquad.cli._predictions_page import render
+from tests.fake_service import HOSTILE, RECORD, job, run_time
+
+
+def test_tables_by_tenant_and_source(service, gsq):
+    shown = gsq("predictions", "--tenant", "vision", "--since", "7d").stdout
+    query = service.asked[-1].query
+    assert query["tenant"] == ["vision"]
+    assert 6.9 < (service.now_s - float(query["since_s"][0])) / 86400 < 7.1
+    assert re.search(r"vision +120 +7 +14 % +6 min +48 % +91 % +99 % +\+5 % +2 min", shown)
+    assert re.search(r" 0 +3 +– +– +– +– +– +– +–", shown)
+    assert "\x1b" not in shown
+
+
+def test_nothing_yet(service, gsq):
+    empty = {"since_s": 0.0, "count": 0, "tenants": [], "sources": [], "calibration": [], "points": []}
+    service.tell("GET", "/predictions", empty)
+    assert "nothing to judge by yet" in gsq("predictions").stdout
+
+
+def test_as_json(service, gsq):
+    assert json.loads(gsq("predictions", "--json").stdout)["sources"][0]["key"] == "history"
+
+
+def test_the_page_is_whole_and_safe(service, gsq, tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "page.html"
+    assert "wrote" in gsq("predictions", "--html", page).stderr
+    assert service.asked[-1].query["points"] == ["3000"]
+    text = page.read_text("utf-8")
+    figures = json.loads(re.search(r'id="figures">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
+    calibration, truth = figures["calibration"]["data"], figures["truth"]["data"]
+    assert (calibration[1]["name"], calibration[1]["x"]) == ("history", [10.0, 50.0, 90.0])
+    assert truth[1]["x"] == [0.1, 60.0, 120.0, 180.0, 240.0]
+    assert "<img src=x" not in text
+    assert not re.search(r'(?:src|href)="https?:', text.partition("<script>")[0])
+
+
+def test_a_page_of_nothing():
+    pytest.importorskip("plotly")
+    empty = {"since_s": 0.0, "count": 0, "tenants": [], "sources": [], "calibration": [], "points": []}
+    assert "0 runs of tenant &lt;b&gt;" in render(empty, "<b>")
+
+
+def when(service, gsq, **more) -> str:
+    answer = {"state": "running", "start_s": service.now_s - 60, "high_s": None, "promised_s": None, "position": None,
+              "accuracy": None, "run": run_time(600.0, 1200.0, "similar"), "run_record": RECORD,
+              "end": None}  # fmt: skip
+    service.tell("GET", "/jobs/x", job(service.now_s, 1, "x", "running", started_s=service.now_s - 60))
+    service.tell("GET", "/jobs/x/when", answer | more)
+    return gsq("when", "x").stdout
+
+
+def test_when_tells_the_run_time_its_source_and_its_record(service, gsq):
+    shown = when(service, gsq)
+    assert "10 min to 20 min (as jobs like it; confidence 75 %)" in shown
+    assert "of 120 such run times foretold lately, 91 % ended by the high end; half were within 14 %" in shown
+    assert "in 9 min" in shown
+
+
+def test_when_tells_the_end_as_things_stand(service, gsq):
+    end = {"mid_s": service.now_s + 1800, "high_s": service.now_s + 3600, "source": "progress"}
+    shown = when(service, gsq, end=end)
+    assert re.search(r"ends +about .*, in 30 min; by .* in 9 of 10 cases \(by its progress\)", shown)
+    shown = when(service, gsq, end=end | {"source": HOSTILE})
+    assert "\x1b" not in shown

@@ -1,0 +1,77 @@
+"""How good predictions were, over the API: who sees what, and in which shape."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.model.prediction import LEVELS
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.schemas.jobs import JobDetail, WhenView
+from gpusquad.server.schemas.predictions import PredictionsView
+from gpusquad.store import jobs, run_forecasts
+from gpusquad.store.run_forecasts import RunForecastRow
+from tests.server.rig import Rig
+
+DAY_US = 86_400 * US_PER_S
+
+
+@pytest.fixture
+def told(rig: Rig) -> Rig:
+    """Ten runs of tenant ``a``, four of ``b``, each foretold as a minute; and one that is long past."""
+    now_us = rig.clock.now_us()
+    rows = [row(n, "a" if n < 10 else "b", now_us - n) for n in range(14)] + [row(99, "a", now_us - 40 * DAY_US)]
+    with rig.database.write() as c:
+        run_forecasts.add(c, rows)
+    return rig
+
+
+def row(number: int, tenant: str, settled_us: int) -> RunForecastRow:
+    values = [round(120 * level) * US_PER_S for level in LEVELS]
+    return RunForecastRow(
+        f"job{number}", 0, 1, tenant, "u", "history", 0.5, None, (50 + number) * US_PER_S,
+        "cancelled" if number == 0 else "succeeded", settled_us, levels=list(LEVELS), values_us=values,
+    )  # fmt: skip
+
+
+def test_an_administrator_sees_all_a_member_the_own_tenant(told: Rig) -> None:
+    every = told.get("predictions", "root").json()
+    PredictionsView.model_validate(every)
+    assert [(line["key"], line["count"], line["cut"]) for line in every["tenants"]] == [("a", 9, 1), ("b", 4, 0)]
+    assert (every["count"], every["points"]) == (14, [])
+    assert every["sources"][0]["median_ratio"] == pytest.approx(3 / 57)
+    mine = told.get("predictions", "bob").json()
+    assert [line["key"] for line in mine["tenants"]] == ["b"]
+    assert mine["count"] == 4
+    assert told.get("predictions?tenant=a", "bob").status_code == 403
+    assert told.get("predictions?tenant=a", "root").json()["count"] == 10
+
+
+def test_since_and_points(told: Rig) -> None:
+    assert told.get("predictions?since_s=0", "root").json()["count"] == 15
+    answer = told.get("predictions?points=5", "root").json()
+    PredictionsView.model_validate(answer)
+    assert len(answer["points"]) == 5
+    assert {point["predicted_s"] for point in answer["points"]} == {60.0}
+    assert [point["level"] for point in answer["calibration"]] == list(LEVELS)
+    assert told.get("predictions?points=99999", "root").status_code == 422
+
+
+def test_nothing_yet(rig: Rig) -> None:
+    answer = rig.get("predictions", "root").json()
+    PredictionsView.model_validate(answer)
+    assert (answer["count"], answer["tenants"], answer["calibration"]) == (0, [], [])
+
+
+def test_a_job_shows_its_forecast_and_how_good_such_were(told: Rig) -> None:
+    job = told.submit("ann")
+    forecast = {"mid_us": 60 * US_PER_S, "high_us": 108 * US_PER_S, "source": "history", "confidence": 0.5}
+    with told.database.write() as c:
+        jobs.change(c, job["id"], forecast=forecast)
+    view = told.get(f"jobs/{job['id']}", "ann").json()
+    JobDetail.model_validate(view)
+    assert view["forecast"] == {"mid_s": 60.0, "high_s": 108.0, "source": "history", "confidence": 0.5}
+    assert view["run_record"]["count"] == 10  # the last 90 days, without the one that was cut
+    assert view["run_record"]["within_ratio"] == pytest.approx(0.9)
+    when = told.get(f"jobs/{job['id']}/when", "ann").json()
+    WhenView.model_validate(when)
+    assert when["run"]["confidence"] == 0.5

@@ -1,0 +1,97 @@
+"""Numbers that a job file leaves to the service."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.model.errors import Invalid
+from gpusquad.spec.auto import as_asked, left_open, settled
+from gpusquad.spec.check import check, spec_from_dict, spec_to_dict
+from gpusquad.spec.convert import task_commands, to_job
+from gpusquad.spec.expand import expand
+from gpusquad.spec.schema import json_schema
+from tests.spec.data import ROLES, SIMPLE
+
+jsonschema_rs = pytest.importorskip("jsonschema_rs")
+validator = jsonschema_rs.Draft202012Validator(json_schema())
+OPEN = SIMPLE | {"gpus": "auto", "gpu_memory": "auto"}
+
+
+def spec_of(data: dict):
+    return expand(check(data))[0]
+
+
+def test_auto_is_accepted_and_kept():
+    assert validator.is_valid(OPEN)
+    spec = spec_of(OPEN)
+    assert left_open(spec) == ("gpus", "gpu_memory")
+    assert spec_from_dict(spec_to_dict(spec)) == spec
+    assert left_open(spec_of(SIMPLE)) == ()
+
+
+def test_until_it_is_settled_it_means_one_gpu_of_any_size():
+    job = to_job(spec_of(OPEN), "a", 0, "t", "u")
+    assert (job.gpus, job.roles[0].request.min_card_memory_bytes) == (1, 0)
+    assert len(task_commands(spec_of(OPEN))) == 1
+
+
+def test_a_parameter_may_say_auto():
+    file = check(SIMPLE | {"gpus": "${n}", "params": {"n": "auto"}})
+    assert left_open(expand(file)[0]) == ("gpus",)
+    assert expand(file, {"n": 4})[0].gpus == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"gpus": "automatic"}, "gpus", "write auto"),
+        ({"gpus": "auto", "count": 2}, "gpus", "single task"),
+        ({"gpus": "auto", "max": 4}, "gpus", "single task"),
+        ({"gpus": "auto", "card": "n/0"}, "gpus", "named card"),
+        ({"gpus": "auto", "share": {"sm": 0.5}}, "share", "not both"),
+        ({"gpus": None, "cpu": 1, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
+        ({"gpus": 0, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
+        ({"cpu": "auto"}, "cpu", "cannot read"),
+        (ROLES | {"gpus": None, "roles": [{"name": "a", "gpus": "auto"}]}, "roles[0].gpus", "write a number"),
+        (ROLES | {"gpus": None, "gpu_memory": "auto"}, "gpu_memory", "whole GPUs"),
+    ],
+)
+def test_where_it_makes_no_sense_it_is_refused_with_a_cure(change, field, words):
+    with pytest.raises(Invalid) as caught:
+        spec_of(SIMPLE | change)
+    assert caught.value.field == field
+    assert words in str(caught.value)
+    assert caught.value.cure
+
+
+numbers = st.one_of(st.just("auto"), st.integers(1, 4096))
+sizes = st.one_of(st.none(), st.just("auto"), st.integers(0, 2**50), st.integers(1, 900).map(lambda gib: f"{gib}GiB"))
+spans = st.one_of(st.integers(1, 10**6), st.integers(1, 900).map(lambda hours: f"{hours}h"))
+expectations = st.fixed_dictionaries(
+    {"memory": st.integers(1, 2**50)},
+    optional={"run": spans, "by_gpus": st.dictionaries(st.integers(1, 4096).map(str), spans, min_size=1, max_size=4)},
+)
+
+
+@given(numbers, sizes, st.none() | expectations)
+def test_specs_survive_the_round_trip(gpus, gpu_memory, expect):
+    data = SIMPLE | {"gpus": gpus, "gpu_memory": gpu_memory, "expect": expect}
+    spec = spec_of(data)
+    again = spec_from_dict(json.loads(json.dumps(spec_to_dict(spec))))
+    assert again == spec
+    assert spec_to_dict(again) == spec_to_dict(spec)
+    assert validator.is_valid(spec_to_dict(spec))
+
+
+@given(numbers, sizes, st.integers(1, 64), st.integers(1, 900))
+def test_a_settled_spec_has_nothing_open_and_is_known_by_its_words(gpus, gpu_memory, chosen, gib):
+    spec = spec_of(SIMPLE | {"gpus": gpus, "gpu_memory": gpu_memory})
+    values = {"gpus": chosen, "gpu_memory": f"{gib}GiB"}
+    done = settled(spec, **{name: values[name] for name in left_open(spec)})
+    assert left_open(done) == ()
+    stored = spec_to_dict(done)
+    assert spec_from_dict(stored) == done
+    assert as_asked(stored, spec) == spec_to_dict(spec)
+    assert (as_asked(stored, done) == spec_to_dict(spec)) == (done == spec)
