@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.scoreboard import benches, holds, needs_gpu, score
+from bench.scoreboard import benches, holds, is_quick, needs_gpu, score
 
 MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("", "")}
 WIDTH_OF_FILES = 140
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.verb == "list":
         _show_list(known)
         return 0
-    names = [name for name in known if not needs_gpu(known[name])] if asked.all else asked.names
+    names = [name for name in known if is_quick(known[name])] if asked.all else asked.names
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         problem = f"there is no bench {unknown[0]!r}" if unknown else "name a bench, or say --all"
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser("list", help="what can be measured")
     run = verbs.add_parser("run", help="measure")
     run.add_argument("names", nargs="*", metavar="NAME")
-    run.add_argument("--all", action="store_true", help="everything that needs no GPU")
+    run.add_argument("--all", action="store_true", help="everything that needs no GPU and no hours")
     run.add_argument("--json", action="store_true", help="print JSON and nothing else on stdout")
     return parser
 

@@ -32,6 +32,11 @@ def needs_gpu(module: ModuleType) -> bool:
     return getattr(module, "NEEDS_GPU", False)
 
 
+def is_quick(module: ModuleType) -> bool:
+    """Runs anywhere within minutes."""
+    return not needs_gpu(module) and not getattr(module, "SLOW", False)
+
+
 def score(modules: Iterable[ModuleType]) -> dict:
     """Run them one after the other; one that breaks is a claim that does not hold, and the others still run."""
     claims, took_s = [], {}

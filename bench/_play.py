@@ -1,0 +1,120 @@
+"""A simulation as the few columns that the prediction benches look at, and several of them side by side."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from typing import TypeVar
+
+import numpy as np
+
+from bench._heads import Watched
+from bench._logs import Floats, Log, slowdown
+from gpusquad.core.policies import Policies
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.units import US_PER_S
+from gpusquad.modes import load_mode
+from gpusquad.sim.outcome import Result
+from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.simulator import Predict, Scenario, simulate
+from gpusquad.sim.traces import TraceJob
+
+US_PER_H = 3600 * US_PER_S
+WORKERS = 2
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Played:
+    """Jobs by submission."""
+
+    submitted_s: Floats
+    wait_s: Floats
+    run_s: Floats
+    late_h: Floats
+    """Of those who held a promise: how much later than first promised."""
+    passed_h: Floats
+    """Of those who were first in line: how much later than if nobody had slipped in. Empty: not measured."""
+
+    @property
+    def slowdown(self) -> Floats:
+        return slowdown(self.wait_s, self.run_s)
+
+    @property
+    def mean_slowdown(self) -> float:
+        return float(self.slowdown.mean())
+
+    @property
+    def max_wait_h(self) -> float:
+        return float(self.wait_s.max()) / 3600
+
+    @property
+    def mean_jct_h(self) -> float:
+        return float((self.wait_s + self.run_s).mean()) / 3600
+
+
+def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Predict | Predicting,
+         watch_heads: bool = False) -> Played:  # fmt: skip
+    """``by``: one that learns as jobs end, or a function that knows by itself."""
+    watched = Watched(policies.plan, {trace.job.id: trace.run_us for trace in jobs}) if watch_heads else None
+    policies = replace(policies, plan=watched) if watched else policies
+    if isinstance(by, Predicting):
+        scenario = Scenario(cluster, jobs, policies, **by.parts())
+    else:
+        scenario = Scenario(cluster, jobs, policies, by)
+    return _columns(simulate(scenario), watched)
+
+
+def play_mode(log: Log, mode: str, by: Predict | None = None) -> Played:
+    """A mode with its own predictor, or by what it is given."""
+    chosen = load_mode(mode)
+    return play(log.cluster, log.jobs, chosen.policies(), by or Predicting(chosen.predictor, chosen.uses), True)
+
+
+def mode_facts(*names: str) -> dict[str, dict[str, str]]:
+    """What the modes said when it was measured: kept with the figures."""
+    modes = [load_mode(name) for name in names]
+    return {m.name: {"order": m.order, "plan": m.plan, "predictor": m.predictor, "uses": str(m.uses)} for m in modes}
+
+
+def side_by_side(function: Callable[[Task], Answer], tasks: Sequence[Task], workers: int = WORKERS,
+                 ) -> dict[Task, Answer]:  # fmt: skip
+    """Each task in a process, a few at a time; says on stderr when one is done."""
+    began_s, found = time.monotonic(), {}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(function, task): task for task in tasks}
+        for done in as_completed(waiting):
+            task = waiting[done]
+            found[task] = done.result()
+            tell(f"  {len(found)}/{len(tasks)} {_told(task)}, {time.monotonic() - began_s:.0f} s")
+    return {task: found[task] for task in tasks}
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _told(task: object) -> str:
+    return " ".join(str(part) for part in task) if isinstance(task, tuple) else str(task)
+
+
+def _columns(result: Result, watched: Watched | None) -> Played:
+    waits_us = [outcome.wait_us for outcome in result.outcomes]
+    missing = sum(wait_us is None for wait_us in waits_us)
+    if missing:
+        raise ValueError(f"{missing} jobs never started")
+    starts_us = {outcome.job.id: outcome.started_us or 0 for outcome in result.outcomes}
+    unpassed_us = watched.unpassed_us if watched else {}
+    return Played(
+        submitted_s=np.array([outcome.job.submitted_us for outcome in result.outcomes]) / US_PER_S,
+        wait_s=np.array(waits_us, dtype=np.float64) / US_PER_S,
+        run_s=np.array([outcome.run_us for outcome in result.outcomes]) / US_PER_S,
+        late_h=np.array(list(result.head_delay_us.values()), dtype=np.float64) / US_PER_H,
+        passed_h=np.array([starts_us[job_id] - at_us for job_id, at_us in unpassed_us.items()]) / US_PER_H,
+    )
