@@ -17,7 +17,7 @@ from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local import environment
 from gpusquad.server.app import PREFIX, all_routes
 from gpusquad.spec.model import JobFile
-from gpusquad.spec.parts import After, Checkpoint, Profile, Retries, Secret, Share, Slo
+from gpusquad.spec.parts import After, Checkpoint, Expect, Profile, Retries, Secret, Share, Slo
 from gpusquad.spec.roles import Role
 from tests.docs.pages import GUIDE, PAGES, REPOSITORY, anchors, blocks, links
 
@@ -38,7 +38,7 @@ def test_every_setting_is_told_with_its_default() -> None:
 
 
 def test_every_field_of_a_job_file_is_told() -> None:
-    parts = (JobFile, Role, Share, Slo, Profile, Checkpoint, Retries, After, Secret)
+    parts = (JobFile, Role, Share, Slo, Profile, Checkpoint, Expect, Retries, After, Secret)
     fields = {info.alias or name for part in parts for name, info in part.model_fields.items()}
     page = (GUIDE / "job-files.md").read_text("utf-8")
     assert [name for name in sorted(fields) if not re.search(rf"`{name}`|\b{name}:", page)] == []

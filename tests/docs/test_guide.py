@@ -63,6 +63,16 @@ def test_the_page_on_the_command_line_works_as_it_stands(home: RunningService) -
     assert_page_works(GUIDE / "command-line.md", home)
 
 
+def test_the_page_on_what_to_ask_for_works_as_it_stands(home: RunningService) -> None:
+    home.start().checked()
+    assert_page_works(GUIDE / "recommend.md", home)
+
+
+def test_the_page_on_predictions_works_as_it_stands(home: RunningService) -> None:
+    home.start().checked()
+    assert_page_works(GUIDE / "predictions.md", home)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_page_on_the_api_works_as_it_stands(home: RunningService) -> None:
     home.start().checked()
