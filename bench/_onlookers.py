@@ -30,12 +30,15 @@ class Witness(Online):
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
         self._newest_us = 0
+        self._seen: set[str] = set()
         self.sources: Counter[str] = Counter()
         self.too_early = 0
         """Predictions by one who knew of an end that was still to come."""
 
     def predict(self, job: Job) -> Quantiles:
-        self.too_early += self._newest_us > job.submitted_us
+        first = job.id not in self._seen  # later it may be asked again, and then knows more
+        self.too_early += first and self._newest_us > job.submitted_us
+        self._seen.add(job.id)
         found = self._predictor.predict(job)
         self.sources[found.source] += 1
         return found

@@ -5,7 +5,20 @@ from dataclasses import fields
 import pytest
 
 from gpusquad.core.transitions import FINAL, JobState
-from gpusquad.store import attempts, audit, events, forecasts, jobs, marks, notices, people, policy, samples, settings
+from gpusquad.store import (
+    attempts,
+    audit,
+    events,
+    forecasts,
+    jobs,
+    marks,
+    notices,
+    people,
+    policy,
+    run_forecasts,
+    samples,
+    settings,
+)
 from gpusquad.store.tables import metadata
 
 PAIRS = {
@@ -20,6 +33,7 @@ PAIRS = {
     "marks": marks.MarkRow,
     "samples": samples.SampleRow,
     "forecasts": forecasts.ForecastRow,
+    "run_forecasts": run_forecasts.RunForecastRow,
     "notice_rules": notices.RuleRow,
     "notices": notices.NoticeRow,
     "settings": settings.SettingRow,

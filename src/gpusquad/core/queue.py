@@ -130,6 +130,16 @@ class Queue:
             self._stay_us[:count] = [w.stay_us for w in self._waiting]
         return changed
 
+    def place_anew(self, waiting: Waiting, key: Key) -> bool:
+        """One of them is ranked anew, or stays otherwise; says whether the order changed."""
+        before = self.position(waiting)
+        rank = rank_of(waiting, key)
+        if rank == waiting.rank:
+            self._stay_us[before] = waiting.stay_us
+            return False
+        self.remove(waiting.job.id)
+        return self.insert(waiting, lambda _: rank[1:-1]) != before
+
     def judge(self, careful: bool) -> None:
         """Expect everybody to stay by another quantile."""
         for waiting in self._waiting:

@@ -193,11 +193,13 @@ class State:
             return
         waiting = self.queue[job_id]
         before_us = waiting.stay_us
-        self.queue.remove(job_id)
         waiting.forecast = forecast
         waiting.judge(self.careful)
-        self.queue.insert(waiting, self.key)
-        if waiting.stay_us != before_us:
+        if self.queue.place_anew(waiting, self.key):
+            self._clear_promises()
+            self.brighter = True
+            self.unsettle()
+        elif waiting.stay_us != before_us:
             self._change_promised_stay(waiting)
             self.unsettle()
 

@@ -18,9 +18,11 @@ from gpusquad.predict._calibrated import Calibration
 from gpusquad.predict._honesty import Honesty
 from gpusquad.predict.base import Online
 from gpusquad.predict.expected import expected_run
-from gpusquad.predict.history import History
+from gpusquad.predict.history import History, without_history
 from gpusquad.registry import register
 
+_ENOUGH = 10
+"""With fewer runs behind it, nothing is known better than what the user says."""
 _SCORE_KEEPS = 0.98
 """What a source's success weighs when the next run of the tenant has come."""
 _FLOOR = 1e-3
@@ -63,7 +65,7 @@ class Combined(Online):
     def predict(self, job: Job) -> Quantiles:
         parts = self._parts(job)
         if not parts:
-            return self._history.predict(job)
+            return without_history(job)
         weights = self.weights(job.tenant, [source for source, _, _ in parts])
         mixed = np.zeros_like(parts[0][1])
         for weight, (_, part, _) in zip(weights, parts, strict=True):
@@ -98,7 +100,7 @@ class Combined(Online):
     def _parts(self, job: Job) -> list[tuple[str, Floats, float]]:
         """Source, its distribution over the bins, and its confidence."""
         parts = []
-        if self._history.runs:
+        if self._history.runs >= (1 if job.estimate_us is None else _ENOUGH):
             part, confidence = self._history.distribution(job)
             parts.append(("history", part, confidence))
         expected = expected_run(job)

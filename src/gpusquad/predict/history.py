@@ -93,7 +93,7 @@ class History(Online):
 
     def predict(self, job: Job) -> Quantiles:
         if not self.runs:
-            return _without_history(job)
+            return without_history(job)
         part, confidence = self.distribution(job)
         return quantiles(part, "history", confidence, self.most_us(job))
 
@@ -273,7 +273,7 @@ def _fill(values: list[float], array: Floats) -> None:
     array[:] = found
 
 
-def _without_history(job: Job) -> Quantiles:
+def without_history(job: Job) -> Quantiles:
     if job.estimate_us is not None:
         return certain(max(1, job.estimate_us), "user")
     return certain(NOTHING_KNOWN_US, "none")

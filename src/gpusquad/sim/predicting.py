@@ -25,7 +25,7 @@ class Predicting:
         self.predictor: Predictor = registry.create("predictor", predictor) if isinstance(predictor, str) else predictor
         self.uses = uses or Uses()
         self.foretold: dict[str, Quantiles] = {}
-        """By job, for whoever wants to hold it against the truth afterwards."""
+        """By job as it was submitted, for whoever wants to hold it against the truth afterwards."""
         self._waiting: defaultdict[tuple[str, str], dict[str, TraceJob]] = defaultdict(dict)
         """Owner -> jobs that wait."""
 
@@ -38,7 +38,7 @@ class Predicting:
         found = self.predictor.predict(trace.job)
         if found.source == UNKNOWN.source:
             return UNKNOWN
-        self.foretold[trace.job.id] = found
+        self.foretold.setdefault(trace.job.id, found)
         forecast = self.uses.forecast(found)
         return forecast if trace.job.limit_us is None else forecast.within(trace.job.limit_us)
 
