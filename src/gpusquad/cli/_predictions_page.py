@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib import resources
 from math import log10
 from pathlib import Path
 from string import Template
@@ -17,7 +13,7 @@ import gpusquad
 from gpusquad.cli._predictions_view import bias, percent
 from gpusquad.cli._safe import one_line
 from gpusquad.cli._times import span, stamp
-from gpusquad.model.errors import Invalid
+from gpusquad.sim.report import pieces
 
 Plain = Mapping[str, Any]
 Figure = dict[str, Any]
@@ -77,20 +73,20 @@ def write_page(answer: Plain, path: Path, tenant: str | None = None) -> None:
 
 def render(answer: Plain, tenant: str | None = None) -> str:
     """The page as text."""
-    plotly_js, script = _plotly_js(), _packaged("page.js")
+    plotly_js, script = pieces.plotly_js("html"), pieces.packaged("page.js")
     sources = [row["key"] for row in answer["sources"] if row["count"]]
     figures = {"calibration": calibration(answer, sources), "truth": truth(answer, sources)}
     whose = f" of tenant {one_line(tenant)}" if tenant else ""
     return Template(_PAGE).substitute(
-        policy=_security_policy(plotly_js, script),
-        style=_packaged("page.css"),
+        policy=pieces.security_policy(plotly_js, script),
+        style=pieces.packaged("page.css"),
         facts=escape(f"{answer['count']:,} runs{whose} since {stamp(answer['since_s'])}"),
         legend="".join(_chip(index, source) for index, source in enumerate(sources)),
         points=f"{len(answer['points']):,} runs. On the line the middle of the prediction was right.",
         sources=_table(answer["sources"]),
         tenants=_table(answer["tenants"]),
         version=escape(gpusquad.__version__),
-        figures=_as_script_data(figures),
+        figures=pieces.as_script_data(figures),
         plotly=plotly_js,
         script=script,
     )
@@ -176,25 +172,3 @@ def _span(seconds: float | None) -> str:
 def _safe(text: str) -> str:
     """For plotly.js, which reads a little HTML in texts."""
     return escape(one_line(text), quote=False)
-
-
-def _plotly_js() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise Invalid("html", "needs plotly, which is not installed", "pip install 'gpusquad[report]'") from error
-    return get_plotlyjs()
-
-
-def _packaged(name: str) -> str:
-    return resources.files("gpusquad.sim.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _security_policy(*scripts: str) -> str:
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
-    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
-
-
-def _as_script_data(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

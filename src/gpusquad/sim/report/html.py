@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +17,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.sim.job_table import JobTable
 from gpusquad.sim.metrics import Summary, summarise
 from gpusquad.sim.outcome import Result
-from gpusquad.sim.report import figures, text
+from gpusquad.sim.report import figures, pieces, text
 from gpusquad.sim.report.gantt import Gantt, gantt
 from gpusquad.sim.report.lines import Cell, Line, cells, lines
 
@@ -42,14 +37,14 @@ def render(results: Sequence[Result]) -> str:
     """The page as text."""
     if not results:
         raise Invalid("report", "there is no result to show")
-    plotly_js = _plotly_js()
+    plotly_js = pieces.plotly_js("report")
     page = _Page.of(results)
-    script = _packaged("page.js")
-    return Template(_packaged("page.html")).substitute(
-        policy=_security_policy(plotly_js, script),
+    script = pieces.packaged("page.js")
+    return Template(pieces.packaged("page.html")).substitute(
+        policy=pieces.security_policy(plotly_js, script),
         title=escape(page.title),
         facts=escape(page.facts),
-        style=_packaged("page.css"),
+        style=pieces.packaged("page.css"),
         legend=_legend(page, with_policies=True),
         chips=_legend(page) if page.several else "",
         headlines=_headlines(page),
@@ -60,7 +55,7 @@ def render(results: Sequence[Result]) -> str:
         tabs=_tabs(page),
         details="\n".join(_detail(page, i) for i in range(len(results))),
         version=escape(gpusquad.__version__),
-        figures=_as_script_data(page.figures),
+        figures=pieces.as_script_data(page.figures),
         plotly=plotly_js,
         script=script,
     )
@@ -295,26 +290,3 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[
 
 def _left_out(total: int, shown: int, kind: str, by: str) -> str:
     return f'<p class="note">The first {shown:,} of {text.plural(total, kind)}, by {by}.</p>' if total > shown else ""
-
-
-def _plotly_js() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise Invalid("report", "needs plotly, which is not installed", "pip install 'gpusquad[report]'") from error
-    return get_plotlyjs()
-
-
-def _packaged(name: str) -> str:
-    return resources.files("gpusquad.sim.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _security_policy(*scripts: str) -> str:
-    """No network at all, and no script but these: escaping is the first line of defence, this is the second."""
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
-    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
-
-
-def _as_script_data(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
