@@ -1,9 +1,13 @@
 """The analytical estimate against real steps: made from microbenchmarks alone, held against whole networks.
 
 On a machine with a GPU, ``python -m bench run analytical`` calibrates the card, runs every network and compares;
-``python -m bench.analytical --out DIR`` keeps what it measured, and ``--measured FILE --card FILE`` compares again
-without a GPU (PyTorch is still needed, to follow the networks). ``analytical_models/h200-rows.json`` was measured on
-the machine that ``h200.json`` of the package was calibrated on."""
+``python -m bench.analytical --out DIR`` keeps what it measured. Without a GPU (PyTorch is still needed, to follow the
+networks), ``--recorded`` compares again what was measured on an H200 and ``--measured FILE --card FILE`` what you
+measured yourself.
+
+A network's steps are timed in up to three visits a minute or so apart where the host's pace matters, since that changes
+from second to second and a job runs for longer; each visit reads the pace, as ``estimate`` does when it is called
+on the machine."""
 
 from __future__ import annotations
 
@@ -12,14 +16,15 @@ import json
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from bench.claims import claim
 from gpusquad.predict.analytical.calibrate import calibrate
 from gpusquad.predict.analytical.card import Card
 from gpusquad.predict.analytical.estimate import Estimate, estimate, find_card
+from gpusquad.predict.analytical.measured import MeasuredCard
 
 NAME = "analytical"
 SUMMARY = "step time and peak memory of networks from their ops, against the card"
@@ -28,30 +33,66 @@ DEADLINE_S = 420.0
 TIME_BARS = 0.10, 0.25
 """Median and 90th percentile of the relative error."""
 MEMORY_BAR = 0.10
+VISITS = 3
+TIMES = "step_us", "mean_us", "issue_us", "pace_us"
+HOST_MATTERS = 0.6
+"""Steps of which the host needs at least this part to issue them are visited again."""
 
 
 def measure_all(out: Path, deadline_s: float = DEADLINE_S, profiles: bool = False) -> list[dict]:
-    """Every network in every setting, until the time is up; what ran is written after each network."""
+    """Every network in every setting, and those again for which the host's pace matters, until the time is up; what
+    ran is written after each network."""
     from bench.analytical_models import zoo
-    from bench.analytical_models.measure import measure, plan, prepare, profile
+    from bench.analytical_models.measure import measure, measure_again, plan, prepare, profile
 
-    began, rows, seen = time.monotonic(), [], {}
-    for name, case in zoo().items():
-        for precision, training, batch in plan(case):
-            if time.monotonic() - began > deadline_s:
-                break
+    began, rows, seen, cases = time.monotonic(), [], {}, zoo()
+
+    def tried(what: str, call: Callable[[], None]) -> None:
+        if time.monotonic() - began < deadline_s:
             try:
-                rows.append(measure(name, case, precision, training, batch))
-                if profiles and batch == case.batches[len(case.batches) // 2] and precision in ("fp32", "amp-bf16"):
-                    seen[f"{name} {precision} {training} {batch}"] = profile(prepare(case, precision, training, batch))
+                call()
             except Exception:
-                print(f"{name} {precision} training={training} batch={batch}")
+                print(what)
                 traceback.print_exc()
-        (out / "measured.json").write_text(json.dumps(rows), encoding="utf-8")
+
+    def first(name: str, precision: str, training: bool, batch: int) -> None:
+        case = cases[name]
+        rows.append(measure(name, case, precision, training, batch))
+        if profiles and batch == case.batches[len(case.batches) // 2] and precision in ("fp32", "amp-bf16"):
+            seen[f"{name} {precision} {training} {batch}"] = profile(prepare(case, precision, training, batch))
+
+    def note(title: str) -> None:
+        (out / "measured.json").write_text(json.dumps([_over_visits(row) for row in rows]), encoding="utf-8")
         if seen:
             (out / "profiles.json").write_text(json.dumps(seen), encoding="utf-8")
-        print(f"{name}: {len(rows)} rows, {time.monotonic() - began:.0f} s", flush=True)
-    return rows
+        print(f"{title}: {len(rows)} rows, {time.monotonic() - began:.0f} s", flush=True)
+
+    for name, case in cases.items():
+        for how in plan(case):
+            tried(f"{name} {how}", lambda name=name, how=how: first(name, *how))
+        note(name)
+    for visit in range(1, VISITS):
+        for row in rows:
+            if row["issue_us"] > HOST_MATTERS * row["step_us"]:
+                again = row.setdefault("visits", [])
+                tried(str(row), lambda row=row, again=again: again.append(measure_again(cases[row["model"]], row)))
+        note(f"visit {visit + 1}")
+    return [_over_visits(row) for row in rows]
+
+
+def _over_visits(row: dict) -> dict:
+    """Its times as the mean of all visits, as a job sees them that runs for longer than one."""
+    visits = [{name: row[name] for name in TIMES}, *row.get("visits", [])]
+    return {**row, **{name: mean(each[name] for each in visits) for name in TIMES}, "visits": visits}
+
+
+def recorded() -> tuple[list[dict], MeasuredCard]:
+    """Rows that were measured on an H200, and that card with the host that they were measured in."""
+    folder = Path(__file__).parent / "analytical_models"
+    rows, host = (json.loads((folder / f"h200-{name}.json").read_text("utf-8")) for name in ("rows", "host"))
+    card = find_card("NVIDIA H200").to_dict()
+    card["samples"] |= host.pop("samples")
+    return rows, MeasuredCard.from_dict({**card, **host})
 
 
 def compare(rows: Iterable[dict], card: Card) -> list[dict]:
@@ -75,6 +116,7 @@ def compare(rows: Iterable[dict], card: Card) -> list[dict]:
             optimizer=case.optimizer,
             card=card,
             loss=cross_entropy if training else None,
+            pace_us=row.get("pace_us"),
         )
         done.append({**row, **_errors(row, guess)})
     return done
@@ -159,23 +201,28 @@ def show(done: Iterable[dict]) -> None:
         print(f"{what} {times} {sizes} {row['memory_error']:+7.1%} {row['bound_by']}")
 
 
+def _rows_and_card(asked: argparse.Namespace) -> tuple[list[dict], Card]:
+    if asked.recorded:
+        return recorded()
+    card = find_card(asked.card) if asked.card else calibrate(lambda line: print(line, flush=True))
+    (asked.out / "card.json").write_text(json.dumps(card.to_dict()), encoding="utf-8")
+    if asked.measured:
+        return json.loads(asked.measured.read_text(encoding="utf-8")), card
+    return measure_all(asked.out, asked.deadline_s, asked.profiles), card
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.analytical", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for what is measured and compared")
     parser.add_argument("--card", type=Path, help="a calibrated card, instead of calibrating this one")
     parser.add_argument("--measured", type=Path, help="rows measured before, instead of running the networks")
+    parser.add_argument("--recorded", action="store_true", help="rows and card as recorded on an H200, instead of both")
     parser.add_argument("--deadline-s", type=float, default=DEADLINE_S)
     parser.add_argument(
         "--profiles", action="store_true", help="also which ops took the time; slows the host from then on"
     )
     asked = parser.parse_args(arguments)
-    card = find_card(asked.card) if asked.card else calibrate(lambda line: print(line, flush=True))
-    (asked.out / "card.json").write_text(json.dumps(card.to_dict()), encoding="utf-8")
-    if asked.measured:
-        rows = json.loads(asked.measured.read_text(encoding="utf-8"))
-    else:
-        rows = measure_all(asked.out, asked.deadline_s, asked.profiles)
-    done = compare(rows, card)
+    done = compare(*_rows_and_card(asked))
     (asked.out / "compared.json").write_text(json.dumps(done), encoding="utf-8")
     show(done)
     for each in claims(done):

@@ -6,17 +6,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import pairwise
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch.nn import functional as f  # pyright: ignore[reportMissingImports]
 
 from bench.analytical_models import Case
+from gpusquad.predict.analytical import pace
 
-WARM_UPS = 6
-MEASURE_S = 0.5
+WARM_UPS = 4
+MEASURE_S = 0.3
 FEWEST, MOST = 8, 60
+ISSUES = 3
+PIECES = 4
 
 
 def measure(name: str, case: Case, precision: str, training: bool, batch: int) -> dict:
@@ -26,23 +29,28 @@ def measure(name: str, case: Case, precision: str, training: bool, batch: int) -
         step()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
-    times, wall_us = _times(step)
-    issue_us = median(_issue_us(step) for _ in range(5))
+    times = _timed(step)
     free, total = torch.cuda.mem_get_info()
     return {
         "model": name,
         "precision": precision,
         "training": training,
         "batch": batch,
-        "step_us": median(times),
-        "mean_us": wall_us,
-        "issue_us": issue_us,
-        "steps": len(times),
+        **times,
         "held_bytes": torch.cuda.memory_allocated(),
         "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
         "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
         "card_used_bytes": total - free,
     }
+
+
+def measure_again(case: Case, row: dict) -> dict[str, float]:
+    """The same step some time later: hosts change their pace from second to second, and a job runs for longer."""
+    step = prepare(case, row["precision"], row["training"], row["batch"])
+    for _ in range(WARM_UPS):
+        step()
+    torch.cuda.synchronize()
+    return _timed(step)
 
 
 def prepare(case: Case, precision: str, training: bool, batch: int) -> Callable[[], Any]:
@@ -98,21 +106,32 @@ def profile(step: Callable[[], Any], steps: int = 2) -> list[list]:
     return sorted(rows, key=lambda row: -row[3])
 
 
-def _times(step: Callable[[], Any]) -> tuple[list[float], float]:
-    """Of steps queued one after the other, as a loop that never waits for its loss."""
+def _timed(step: Callable[[], Any]) -> dict[str, float]:
+    """Median of steps queued one after the other, as a loop that never waits for its loss; what the host needs for one;
+    and the host's pace, read between pieces of that loop."""
     began = time.perf_counter()
     step()
     torch.cuda.synchronize()
-    count = int(max(FEWEST, min(MOST, MEASURE_S / (time.perf_counter() - began))))
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    began = time.perf_counter()
-    marks[0].record()
-    for mark in marks[1:]:
-        step()
-        mark.record()
-    torch.cuda.synchronize()
-    whole_us = 1e6 * (time.perf_counter() - began) / count
-    return [1e3 * before.elapsed_time(after) for before, after in pairwise(marks)], whole_us
+    count = int(max(FEWEST, min(MOST, MEASURE_S / (time.perf_counter() - began)))) // PIECES
+    times, paces, whole_s = [], [pace.reading_us(torch)], 0.0
+    for _ in range(PIECES):
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        began = time.perf_counter()
+        marks[0].record()
+        for mark in marks[1:]:
+            step()
+            mark.record()
+        torch.cuda.synchronize()
+        whole_s += time.perf_counter() - began
+        times += [1e3 * before.elapsed_time(after) for before, after in pairwise(marks)]
+        paces.append(pace.reading_us(torch))
+    return {
+        "step_us": median(times),
+        "mean_us": 1e6 * whole_s / len(times),
+        "issue_us": median(_issue_us(step) for _ in range(ISSUES)),
+        "pace_us": mean(paces),
+        "steps": len(times),
+    }
 
 
 def _issue_us(step: Callable[[], Any]) -> float:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.predict.analytical.aten import Call, Tensor, ops_of
+from gpusquad.predict.analytical.aten import ops_of
+from gpusquad.predict.analytical.call import Call, Tensor
 from gpusquad.predict.analytical.op import Dtype
 
 

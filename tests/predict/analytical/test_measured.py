@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpusquad.predict.analytical import timing
 from gpusquad.predict.analytical.graph import view
-from gpusquad.predict.analytical.measured import MeasuredCard, _op, base_us, host_us, op_us
+from gpusquad.predict.analytical.measured import MeasuredCard, _op, base_us, op_us
 from gpusquad.predict.analytical.op import Dtype, Op
 
 SIZES = tuple(2**power for power in range(6, 13))
@@ -35,11 +35,9 @@ CARD = MeasuredCard(
         ),
         "pointwise.fp32": tuple((2.0**power, 1, 2.0 + 2.0**power / 1e6) for power in range(10, 30)),
     },
-    host={
-        "pointwise": 10.0, "pointwise.backward": 20.0, "pointwise.inference": 5.0, "view": 1.0, "conv": 30.0,
-        "conv.backward": 60.0, "mix": 2.0, "adamw.step": 100.0, "adamw.tensor": 2.0,
-    },
-)  # fmt: skip
+    host={"pointwise": 10.0},
+    processor="a processor",
+)
 
 
 def product(m, n, k, name="matmul.nt", dtype: Dtype = "bf16"):
@@ -89,25 +87,6 @@ def test_a_card_survives_its_file():
     assert op_us(product(300, 300, 300), again) == op_us(product(300, 300, 300), CARD)
 
 
-def test_the_host_pays_for_each_op_by_its_way():
-    step = [Op("vector", 0, 4, 4, name="pointwise"), Op("vector", 0, 4, 4, name="pointwise", phase="backward"), view()]
-    assert host_us(step, CARD, training=True) == 2 * 10 + 20 + 2 * 1
-    assert host_us(step[:1], CARD, training=False) == 5
-    both = [Op("conv", 1, 1, 1, shape=(1,) * 9, name=f"conv.{way}", phase="backward") for way in ("dgrad", "wgrad")]
-    assert host_us(both, CARD, training=True) == 60
-
-
-def test_a_backward_pass_has_a_start_that_costs():
-    card = replace(CARD, host={**CARD.host, "backward": 50.0})
-    assert host_us([], card, training=True) == 50
-    assert host_us([], card, training=False) == 0
-
-
-def test_the_host_pays_for_the_optimiser_by_its_tensors():
-    step = [Op("vector", 0, 4, 4, name="adamw", phase="optimiser", kernels=40)]
-    assert host_us(step, CARD, training=True, tensors=50) == 2 * (100 + 50 * 2)
-
-
 @pytest.mark.parametrize(
     ("name", "row", "flops"),
     [
@@ -125,3 +104,16 @@ def test_rows_are_read_as_the_ops_that_were_measured(name, row, flops):
 
 def test_an_optimisers_row_counts_all_its_passes():
     assert _op("adamw.fp32", (1000.0, 7, 9.0)).moved_bytes == 20 * 1000
+
+
+def test_a_recurrent_layer_goes_moment_by_moment():
+    short, long = (_op("lstm.forward.bf16", (4, length, 8, 16, 9.0)) for length in (10, 1000))
+    assert base_us(long, CARD) == pytest.approx(100 * base_us(short, CARD), rel=0.01)
+    assert base_us(short, CARD) > 2 * 10 * CARD.launch_us
+
+
+def test_what_was_measured_of_the_host_is_no_time_of_the_card():
+    with_issue = replace(CARD, samples={**CARD.samples, "issue.matmul.nt.fp32": ((1, 8, 8, 8, 20.0),)})
+    assert set(with_issue.families) == set(CARD.families)
+    assert with_issue.issue(product(64, 64, 64, dtype="fp32")) == pytest.approx(20)
+    assert CARD.issue(product(64, 64, 64)) is None

@@ -183,3 +183,20 @@ def test_an_estimate_of_a_module():
     assert found.parameters == 64 * 128 + 128 + 128 * 16 + 16
     assert set(found.phases_us) == {"forward", "backward", "optimiser"}
     assert found.flops > 2 * (2 * 32 * 128 * 64 + 3 * 32 * 16 * 128)
+
+
+def test_calls_of_modules_are_counted_and_nothing_of_it_is_left_behind():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.GELU(), nn.ReLU(inplace=True)))
+    graph = trace(model, torch.zeros(2, 4), "fp32", True)
+    assert graph.modules == 5
+    assert named(graph, "forward")[1:3] == ["gelu", "inplace"]
+    assert not nn.modules.module._global_forward_pre_hooks
+
+
+@pytest.mark.parametrize(("width", "precision", "name"), [
+    (64, "fp32", "lstm.forward"), (66, "fp32", "lstm.forward.odd"), (68, "fp32", "lstm.forward"),
+    (68, "bf16", "lstm.forward.odd"), (72, "bf16", "lstm.forward"),
+])  # fmt: skip
+def test_recurrent_layers_whose_rows_tensor_cores_cannot_be_fed_are_odd(width, precision, name):
+    graph = trace(nn.LSTM(width, width, batch_first=True), torch.zeros(2, 8, width), precision, False)
+    assert [op.name for op in graph.ops if op.name.startswith("lstm")] == [name]

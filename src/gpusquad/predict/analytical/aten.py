@@ -2,72 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
+from gpusquad.predict.analytical import aten_products as products
+from gpusquad.predict.analytical.call import Call, Tensor, plain_op
 from gpusquad.predict.analytical.graph import names, view
-from gpusquad.predict.analytical.op import Dtype, Kind, Op, Phase
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """Of one that takes part in an op."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    width: int = 4
-    """Bytes of a number."""
-    dtype: Dtype | None = "fp32"
-    """None: not floating point."""
-
-    @property
-    def numbers(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        """In memory: a dimension that is repeated without being stored costs nothing."""
-        return self.width * prod(n for n, stride in zip(self.shape, self.strides, strict=True) if stride)
-
-    @property
-    def is_contiguous(self) -> bool:
-        expected = 1
-        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if n != 1 and stride != expected:
-                return False
-            expected *= n
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One op as the framework was asked for it."""
-
-    name: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    phase: Phase = "forward"
-    is_view: bool = False
-    is_pointwise: bool = False
-    tf32: bool = False
-    """Whether products of fp32 matrices may be rounded; convolutions always may (both as in PyTorch)."""
-
-    @property
-    def dtype(self) -> Dtype:
-        """Of the first floating-point tensor; whole numbers are moved as fast as floats of four bytes."""
-        for each in (*self.inputs, *self.outputs):
-            if each.dtype is not None:
-                return each.dtype
-        return "fp32"
-
-    @property
-    def moved(self) -> tuple[float, float]:
-        return float(sum(each.bytes for each in self.inputs)), float(sum(each.bytes for each in self.outputs))
-
+from gpusquad.predict.analytical.op import Kind, Op
 
 Rule = Callable[[Call], list[Op]]
 FREE = frozenset(
@@ -90,210 +31,16 @@ def ops_of(call: Call) -> tuple[list[Op], bool]:
     rule = RULES.get(call.name) or RULES.get(name)
     if rule is not None:
         return rule(call), True
-    return [_plain(call, "pointwise")], call.is_pointwise
-
-
-def _plain(
-    call: Call,
-    name: str,
-    kind: Kind = "vector",
-    inner: int | tuple[int, ...] = 1,
-    moved: tuple[float, float] | None = None,
-    flops_each: float = 1.0,
-    kernels: int = 1,
-) -> Op:
-    """Reads its inputs once and writes its outputs once."""
-    read, written = moved or call.moved
-    numbers = max((each.numbers for each in (*call.inputs, *call.outputs)), default=0)
-    return Op(
-        kind,
-        flops_each * numbers,
-        read,
-        written,
-        call.dtype,
-        (inner,) if isinstance(inner, int) else inner,
-        name,
-        call.phase,
-        1,
-        kernels,
-    )
+    return [plain_op(call, "inplace" if call.name.endswith("_") else "pointwise")], call.is_pointwise
 
 
 def _pointwise(call: Call) -> list[Op]:
-    return [_plain(call, "pointwise")]
+    return [plain_op(call, "pointwise")]
 
 
 def family(name: str, kind: Kind = "vector", flops_each: float = 4.0) -> Rule:
     """Streams its tensors, with some arithmetic, as measured under that name."""
-    return lambda call: [_plain(call, name, kind, flops_each=flops_each)]
-
-
-# --- matrix products -------------------------------------------------------------------------------------------------
-
-
-def _matmul(call: Call) -> list[Op]:
-    left, right = call.inputs[-2:] if call.name.startswith(("addmm", "baddbmm", "addbmm", "addmv")) else call.inputs[:2]
-    if len(right.shape) == 1:
-        right = Tensor((*right.shape, 1), (*right.strides, 1), right.width, right.dtype)
-    if len(left.shape) == 1:
-        left = Tensor((1, *left.shape), (left.shape[0], *left.strides), left.width, left.dtype)
-    batch = prod(left.shape[:-2])
-    m, k, n = *left.shape[-2:], right.shape[-1]
-    out = call.outputs[0]
-    is_odd = any(_lead(each) * each.width % 16 for each in (left, right, out))
-    layout = ("t" if _is_turned(left) else "n") + ("t" if _is_turned(right) else "n")
-    name = f"bmm.{layout}" if len(left.shape) > 2 else f"matmul.{layout}{'.odd' if is_odd else ''}"
-    dtype = "tf32" if left.dtype == "fp32" and call.tf32 else left.dtype or "fp32"
-    return [
-        Op(
-            "matmul",
-            2.0 * batch * m * n * k,
-            float(left.bytes + right.bytes),
-            float(out.width * batch * m * n),
-            dtype,
-            (batch, m, n, k),
-            name,
-            call.phase,
-        )
-    ]
-
-
-def _is_turned(matrix: Tensor) -> bool:
-    rows, columns = matrix.strides[-2:]
-    return columns != 1 and rows == 1
-
-
-def _lead(matrix: Tensor) -> int:
-    """Numbers from the start of a row (as stored) to the next."""
-    if len(matrix.shape) < 2:
-        return 8
-    return max(matrix.strides[-2:]) or 8
-
-
-# --- convolutions ----------------------------------------------------------------------------------------------------
-
-
-def _convolution(call: Call) -> list[Op]:
-    image, weight = call.inputs[:2]
-    stride, turned, groups = call.args[3], call.args[6], call.args[8]
-    out = call.outputs[0]
-    ops = [_conv(call, "dgrad" if turned else "forward", image, weight, out, stride, turned, groups)]
-    if len(call.inputs) > 2:  # the bias is added in a kernel of its own
-        ops.append(
-            Op(
-                "vector",
-                float(out.numbers),
-                float(out.bytes),
-                float(out.bytes),
-                _moved_as(out),
-                (out.shape[1],),
-                "bias",
-                call.phase,
-                kernels=1,
-            )
-        )
-    return ops
-
-
-def _moved_as(tensor: Tensor) -> Dtype:
-    return "fp32" if tensor.width == 4 else "bf16"
-
-
-def _convolution_backward(call: Call) -> list[Op]:
-    gradient, image, weight = call.inputs[:3]
-    stride, turned, groups, mask = call.args[4], call.args[7], call.args[9], call.args[10]
-    ops = []
-    if mask[0]:
-        ops.append(_conv(call, "forward" if turned else "dgrad", image, weight, gradient, stride, turned, groups))
-    if mask[1]:
-        ops.append(_conv(call, "wgrad", image, weight, gradient, stride, turned, groups))
-    if mask[2]:
-        ops.append(
-            Op(
-                "reduce",
-                float(gradient.numbers),
-                float(gradient.bytes),
-                4.0 * weight.shape[0],
-                _moved_as(gradient),
-                (gradient.shape[1],),
-                "sum_channels",
-                call.phase,
-            )
-        )
-    return ops
-
-
-def _conv(
-    call: Call, way: str, image: Tensor, weight: Tensor, out: Tensor, stride: Any, turned: bool, groups: int
-) -> Op:
-    """A transposed one is the input's gradient of the one it mirrors."""
-    if turned:
-        image, out = out, image
-    batch, cin, *sides = image.shape
-    cout, kernel = out.shape[1], weight.shape[2:]
-    if len(sides) == 1:
-        sides, kernel = [1, *sides], (1, *kernel)
-    depth = prod(sides[:-2])  # of volumes: as so many images
-    height, width = sides[-2:]
-    kh, kw = prod(kernel[:-1]), kernel[-1]
-    flops = 2.0 * out.numbers * cin * kh * kw / groups
-    parts = {"forward": (image, weight, out), "dgrad": (out, weight, image), "wgrad": (out, image, weight)}[way]
-    dtype = "tf32" if image.dtype == "fp32" else image.dtype or "fp32"
-    shape = (batch * depth, cin, height, width, cout, kh, kw, max(stride), groups)
-    return Op(
-        "conv",
-        flops,
-        float(parts[0].bytes + parts[1].bytes),
-        float(parts[2].bytes),
-        dtype,
-        shape,
-        f"conv.{way}",
-        call.phase,
-    )
-
-
-# --- attention -------------------------------------------------------------------------------------------------------
-
-
-def _attention(call: Call) -> list[Op]:
-    q, k, v = call.inputs[:3]
-    return [_fused(call, "forward", q, k, v, 4.0, (q, k, v), call.outputs[:1])]
-
-
-def _attention_backward(call: Call) -> list[Op]:
-    gradient, q, k, v = call.inputs[:4]
-    return [_fused(call, "backward", q, k, v, 10.0, (gradient, q, k, v, q), call.outputs[:3])]
-
-
-def _fused(
-    call: Call,
-    way: str,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    times: float,
-    read: Sequence[Tensor],
-    written: Sequence[Tensor],
-) -> Op:
-    heads, q_len, width = prod(q.shape[:2]), q.shape[2], q.shape[3]
-    causal = (any(each is True for each in call.args) and "flash" in call.name) or _efficient_causal(call)
-    flops = times * heads * q_len * k.shape[2] * width / (2 if causal else 1)
-    return Op(
-        "attention",
-        flops,
-        float(sum(t.bytes for t in read)),
-        float(sum(t.bytes for t in written)),
-        call.dtype,
-        (heads, q_len, k.shape[2], width),
-        f"attention.{way}{'.causal' if causal else ''}",
-        call.phase,
-    )
-
-
-def _efficient_causal(call: Call) -> bool:
-    """Its third flag: forward (…, keep the sums, dropout, causal), backward (…, dropout, gradient mask, causal)."""
-    flags = [each for each in call.args if isinstance(each, bool)]
-    return "efficient" in call.name and len(flags) > 1 and flags[-1]
+    return lambda call: [plain_op(call, name, kind, flops_each=flops_each)]
 
 
 # --- along rows, by index, between layouts ---------------------------------------------------------------------------
@@ -305,7 +52,7 @@ def _times(name: str, factor: float, channel: Callable[[Tensor], int], kind: Kin
     def rule(call: Call) -> list[Op]:
         main = call.inputs[0]
         one = factor * main.bytes
-        return [_plain(call, name, kind, channel(main), (0.6 * one, 0.4 * one), 8.0)]
+        return [plain_op(call, name, kind, channel(main), (0.6 * one, 0.4 * one), 8.0)]
 
     return rule
 
@@ -328,7 +75,7 @@ def _layer_norm(call: Call) -> list[Op]:
     name, factor = ("layer_norm_backward", 3) if "backward" in call.name else ("layer_norm", 2)
     shape = call.args[2] if "backward" in call.name else call.args[1]
     one = float(factor * main.bytes)
-    return [_plain(call, name, "reduce", prod(shape), (0.6 * one, 0.4 * one), 8.0, 2 if factor == 3 else 1)]
+    return [plain_op(call, name, "reduce", prod(shape), (0.6 * one, 0.4 * one), 8.0, 2 if factor == 3 else 1)]
 
 
 def _batch_norm(call: Call) -> list[Op]:
@@ -337,7 +84,7 @@ def _batch_norm(call: Call) -> list[Op]:
     trains = next((each for each in call.args if isinstance(each, bool)), True) and "no_training" not in call.name
     name, factor = ("batch_norm", 3) if trains else ("batch_norm_eval", 2)
     one = float(factor * main.bytes)
-    return [_plain(call, name, "reduce", _image(main), (0.6 * one, 0.4 * one), 8.0)]
+    return [plain_op(call, name, "reduce", _image(main), (0.6 * one, 0.4 * one), 8.0)]
 
 
 def _sum(call: Call) -> list[Op]:
@@ -350,7 +97,7 @@ def _sum(call: Call) -> list[Op]:
         name, inner = "sum_rows", given.shape[-1]
     else:
         name, inner = "sum_inner", max(1, given.numbers // max(1, out.numbers))
-    return [_plain(call, name, "reduce", inner)]
+    return [plain_op(call, name, "reduce", inner)]
 
 
 def _copy(call: Call) -> list[Op]:
@@ -364,7 +111,7 @@ def _copy(call: Call) -> list[Op]:
         name = "permute"
     else:
         name = "transpose"
-    return [_plain(call, name, "copy", _last(source), moved, 0.0)]
+    return [plain_op(call, name, "copy", _last(source), moved, 0.0)]
 
 
 def _max_pool(call: Call) -> list[Op]:
@@ -375,13 +122,13 @@ def _max_pool(call: Call) -> list[Op]:
     out = call.inputs[0] if back else call.outputs[0]
     moved = float(image.bytes + out.bytes + 8 * out.numbers)
     inner = max(1, prod(kernel) // max(stride))
-    return [_plain(call, "max_pool_backward" if back else "max_pool", "vector", inner, (moved / 2, moved / 2))]
+    return [plain_op(call, "max_pool_backward" if back else "max_pool", "vector", inner, (moved / 2, moved / 2))]
 
 
 def _embedding_backward(call: Call) -> list[Op]:
     given, out = call.inputs[0], call.outputs[0]
     return [
-        _plain(
+        plain_op(
             call,
             "embedding_backward",
             "gather",
@@ -395,51 +142,51 @@ def _embedding_backward(call: Call) -> list[Op]:
 def _gather(call: Call) -> list[Op]:
     """Only what is picked is read."""
     out = float(sum(each.bytes for each in call.outputs))
-    return [_plain(call, "embedding", "gather", _last(call.outputs[0]), (out, out))]
+    return [plain_op(call, "embedding", "gather", _last(call.outputs[0]), (out, out))]
 
 
 def _part_backward(call: Call) -> list[Op]:
     """Zeros, and the gradient of the part copied into them."""
     given, out = call.inputs[0], call.outputs[0]
     return [
-        _plain(call, "fill", moved=(0.0, float(out.bytes)), flops_each=0.0),
-        _plain(call, "copy", "copy", moved=(float(given.bytes), float(given.bytes)), flops_each=0.0),
+        plain_op(call, "fill", moved=(0.0, float(out.bytes)), flops_each=0.0),
+        plain_op(call, "copy", "copy", moved=(float(given.bytes), float(given.bytes)), flops_each=0.0),
     ]
 
 
 def _fill(call: Call) -> list[Op]:
-    return [_plain(call, "fill", moved=(0.0, float(sum(each.bytes for each in call.outputs))), flops_each=0.0)]
+    return [plain_op(call, "fill", moved=(0.0, float(sum(each.bytes for each in call.outputs))), flops_each=0.0)]
 
 
 def _nll_backward(call: Call) -> list[Op]:
     """Zeros but for one number a row."""
-    return [_plain(call, "fill", moved=(0.0, float(call.outputs[0].bytes)), kernels=2)]
+    return [plain_op(call, "fill", moved=(0.0, float(call.outputs[0].bytes)), kernels=2)]
 
 
 def _nll(call: Call) -> list[Op]:
     rows = call.inputs[0].numbers // max(1, call.inputs[0].shape[-1]) if call.inputs[0].shape else 1
-    return [_plain(call, "sum_all", "reduce", moved=(12.0 * rows, 4.0), flops_each=0.0)]
+    return [plain_op(call, "sum_all", "reduce", moved=(12.0 * rows, 4.0), flops_each=0.0)]
 
 
 def _batch_norm_backward(call: Call) -> list[Op]:
     one = 5.0 * call.inputs[0].bytes
-    return [_plain(call, "batch_norm_backward", "reduce", _image(call.inputs[0]), (0.6 * one, 0.4 * one), 10.0)]
+    return [plain_op(call, "batch_norm_backward", "reduce", _image(call.inputs[0]), (0.6 * one, 0.4 * one), 10.0)]
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(names("mm addmm bmm baddbmm addbmm mv addmv dot linear matmul"), _matmul),
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
+    **dict.fromkeys(names("mm addmm bmm baddbmm addbmm mv addmv dot linear matmul"), products.matmul),
+    "convolution": products.convolution,
+    "convolution_backward": products.convolution_backward,
     **dict.fromkeys(
         names("""_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention
         _scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention_for_cpu"""),
-        _attention,
+        products.attention,
     ),
     **dict.fromkeys(
         names("""_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward
         _scaled_dot_product_cudnn_attention_backward
         _scaled_dot_product_flash_attention_for_cpu_backward"""),
-        _attention_backward,
+        products.attention_backward,
     ),
     **dict.fromkeys(names("native_layer_norm native_layer_norm_backward _fused_rms_norm"), _layer_norm),
     **dict.fromkeys(

@@ -8,33 +8,42 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import log
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import Any
 
 from gpusquad.model.errors import Invalid
+from gpusquad.predict.analytical import pace
 from gpusquad.predict.analytical.card import known
+from gpusquad.predict.analytical.host import ELASTICITY
 from gpusquad.predict.analytical.measured import MeasuredCard, Samples
-from gpusquad.predict.analytical.probes import attention, convs, elementwise, host, matmuls, optimisers, recurrent
+from gpusquad.predict.analytical.probes import attention, convs, elementwise, matmuls, optimisers, recurrent
+from gpusquad.predict.analytical.probes import host as probes_host
 from gpusquad.predict.analytical.probes.clock import Clock
+
+CONV_PARTS = 4
 
 
 def calibrate(say: Callable[[str], None] = lambda _: None, thoroughness: float = 1.0) -> MeasuredCard:
     """Measure the current card; more ``thoroughness`` is more shapes and more time."""
     torch = _torch()
     workspace_bytes = _workspace_bytes(torch)
-    host_readings = [host.measure(torch)]
     clock = Clock(torch)
     clock.warm_up()
+    probes_host.measure(torch)  # the first of everything takes longer
+    host_readings = [probes_host.measure(torch)]
     samples: dict[str, Samples] = {}
     for title, probe in _probes(torch, clock, thoroughness):
         began = time.perf_counter()
         found = probe()
-        samples.update({name: tuple(tuple(map(float, row)) for row in rows) for name, rows in found.items()})
+        for name, rows in found.items():
+            samples[name] = (*samples.get(name, ()), *(tuple(map(float, row)) for row in rows))
         say(f"{title}: {sum(map(len, found.values()))} measurements in {time.perf_counter() - began:.0f} s")
-        host_readings.append(host.measure(torch))  # hosts change their pace: several readings, some time apart
-    host_us = {name: median(each[name] for each in host_readings) for name in host_readings[0]}
+        host_readings.append(probes_host.measure(torch))  # hosts change their pace: many readings, some time apart
+    host_us = typical(host_readings)
     constants = {"context_bytes": _context_bytes(torch), "product_workspace_bytes": workspace_bytes}
     return _card(torch, clock, samples, host_us, constants)
 
@@ -44,8 +53,23 @@ def _probes(torch: Any, clock: Clock, thoroughness: float) -> Iterator[tuple[str
     yield "optimisers", lambda: optimisers.measure(torch, clock)
     yield "attention", lambda: attention.measure(torch, clock)
     yield "recurrent", lambda: recurrent.measure(torch, clock)
-    yield "matrix products", lambda: matmuls.measure(torch, clock, round(130 * thoroughness))
-    yield "convolutions", lambda: convs.measure(torch, clock, round(300 * thoroughness))
+    for dtype in matmuls.DTYPES:
+        yield f"matrix products in {dtype}", partial(matmuls.measure, torch, clock, dtype, round(130 * thoroughness))
+    for shapes in convs.parts(round(300 * thoroughness), CONV_PARTS):
+        for dtype in convs.DTYPES:
+            yield f"convolutions in {dtype}", partial(convs.measure, torch, clock, dtype, shapes)
+
+
+def typical(readings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What the readings of the host have in common: their means, and by which power of the host's pace they differ."""
+    found = {name: mean(each[name] for each in readings) for name in readings[0]}
+    chains = [name for name in found if name.endswith(probes_host.WAYS[1:]) and found[name] > 0 and "mix" not in name]
+    paces = [log(each["pace"] / found["pace"]) for each in readings]
+    costs = [mean(log(max(each[name], 0.1) / found[name]) for name in chains) for each in readings]
+    mean_pace, mean_cost = mean(paces), mean(costs)
+    spread = sum((one - mean_pace) ** 2 for one in paces)
+    together = sum((one - mean_pace) * (cost - mean_cost) for one, cost in zip(paces, costs, strict=True))
+    return found | {ELASTICITY: min(1.0, max(0.0, together / spread)) if spread else 1.0}
 
 
 def _workspace_bytes(torch: Any) -> float:
@@ -82,6 +106,7 @@ def _card(torch: Any, clock: Clock, samples: dict, host_us: dict, constants: dic
         samples=samples,
         host=host_us,
         constants=constants,
+        processor=pace.processor(),
     )
 
 

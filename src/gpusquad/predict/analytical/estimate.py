@@ -9,11 +9,11 @@ from functools import lru_cache
 from math import exp
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import LEVELS, Quantiles
-from gpusquad.predict.analytical import measured, onnx_file, timing
+from gpusquad.predict.analytical import host, onnx_file, pace, timing
 from gpusquad.predict.analytical.card import Card, known
 from gpusquad.predict.analytical.graph import Graph
 from gpusquad.predict.analytical.measured import MeasuredCard
@@ -29,9 +29,9 @@ _CONTEXT_BYTES = 700 * MIB
 """Driver and libraries, where the card was not measured (seen with CUDA 13 and PyTorch 2.11 on an H200)."""
 _WORKSPACE_BYTES = 33 * MIB
 """What the library for products keeps for each thread that calls it; backward has a thread of its own."""
-_SPREADS = {"card": 0.12, "host": 0.3, "sheet": 0.35}
-"""Standard deviation of the logarithm of the error: bound by a measured card, by its host, and by a data sheet. The
-first two are rounded from ``bench run analytical`` on an H200."""
+_SPREADS = {"card": 0.12, "host": 0.2, "sheet": 0.35}
+"""Standard deviation of the logarithm of the error: bound by a measured card, by a measured host, and by what was not
+measured. The first two are rounded up from ``bench run analytical`` on H200s."""
 _TYPICAL = {
     "matmul": (1.0, 1.65), "conv": (2.35, 2.7), "attention": (1.2, 2.2), "vector": (1.15, 1.65), "copy": (1.05, 1.55),
     "reduce": (2.1, 5.6), "gather": (3.5, 3.5),
@@ -93,17 +93,20 @@ def estimate(
     data_size: int | None = None,
     compiled: bool = False,
     loss: Callable[..., Any] | None = None,
+    pace_us: float | None = None,
 ) -> Estimate:
     """``model``: a torch.nn.Module (followed without its weights' numbers; no GPU is needed), a path or the bytes of an
     ONNX file, or a Graph. ``sample``: what the module is called with, a tensor or a tuple, on any device; with ``loss``
     its last item is the target and the step trains ``loss(model(*sample[:-1]), sample[-1])``. For ONNX: the batch size.
 
     ``card``: the name of a shipped card, a file written by calibration, or a Card. ``compiled``: the step is replayed
-    from a captured graph, so that the host does not matter."""
+    from a captured graph, so that the host does not matter. ``pace_us``: how fast the host is when the job runs (see
+    ``pace``); else it is measured now if the card was calibrated in a machine like this one."""
     if precision not in PRECISIONS:
         raise Invalid("precision", f"there is no {precision!r} (there are {', '.join(PRECISIONS)})")
     if gpus < 1:
         raise Invalid("gpus", "at least 1")
+    card = find_card(card)
     graph = _graph(model, sample, precision, training, loss)
     return of_graph(
         graph,
@@ -111,10 +114,11 @@ def estimate(
         optimizer=optimizer if training else None,
         training=training,
         gpus=gpus,
-        card=find_card(card),
+        card=card,
         epochs=epochs,
         data_size=data_size,
         compiled=compiled,
+        pace_us=_pace_now(card) if pace_us is None and not compiled else pace_us,
     )
 
 
@@ -129,6 +133,7 @@ def of_graph(
     epochs: float | None = None,
     data_size: int | None = None,
     compiled: bool = False,
+    pace_us: float | None = None,
 ) -> Estimate:
     """The same for a step that is already known op by op."""
     if training and optimizer is not None:
@@ -141,10 +146,11 @@ def of_graph(
         alone_us, together_us = (timing.step_us(each, card, gpus, graph=True) for each in (graph.ops, ops))
         phases["communication"] = together_us - alone_us
     device_us = sum(phases.values())
-    host_us = 0.0 if compiled else _host_us(graph, card, training)
+    host_us = 0.0 if compiled else _host_us(graph, card, training, pace_us)
     step_us = max(device_us, host_us)
     count = step_count(steps, epochs, data_size, graph.batch, gpus)
-    bound = "sheet" if not card.measured else "host" if host_us > device_us else "card"
+    is_measured = _has_host(card) if host_us > device_us else card.measured
+    bound = "sheet" if not is_measured else "host" if host_us > device_us else "card"
     return Estimate(
         card.name,
         step_us,
@@ -180,7 +186,7 @@ def find_card(card: str | Path | Card) -> Card:
     if shipped is None:
         return found
     # Ops as they were measured; the host is any host, not the one the card was measured in.
-    return replace(load_card(Path(__file__).with_name(shipped)), host={}, host_op_us=found.host_op_us)
+    return replace(load_card(Path(__file__).with_name(shipped)), host_op_us=found.host_op_us)
 
 
 @lru_cache(maxsize=8)
@@ -208,9 +214,25 @@ def _op_us(op: Op, card: Card) -> float:
     return timing.op_us(op, card) * _TYPICAL[op.kind][op.dtype in ("fp16", "bf16", "fp8", "int8")]
 
 
-def _host_us(graph: Graph, card: Card, trains: bool) -> float:
-    if isinstance(card, MeasuredCard) and card.host:
-        return measured.host_us(graph.ops, card, trains, graph.parameter_tensors)
+def _has_host(card: Card) -> TypeGuard[MeasuredCard]:
+    """Whether the host was measured too."""
+    return isinstance(card, MeasuredCard) and bool(card.host)
+
+
+def _pace_now(card: Card) -> float | None:
+    """Of this host, if it is like the one that the card was calibrated in; None: they do not compare."""
+    if not _has_host(card) or "pace" not in card.host or card.processor != pace.processor():
+        return None
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return None
+    return pace.measure(torch)
+
+
+def _host_us(graph: Graph, card: Card, trains: bool, pace_us: float | None) -> float:
+    if _has_host(card):
+        return host.host_us(graph.ops, card, trains, graph.parameter_tensors, graph.modules, pace_us)
     return sum(op.count * op.kernels for op in graph.ops) * card.host_op_us
 
 

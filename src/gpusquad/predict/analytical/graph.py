@@ -29,6 +29,8 @@ class Graph:
     unknown: Mapping[str, int] = field(default_factory=Counter)
     """Ops no rule knows, and how often: taken to read and write their tensors once."""
     batch: int = 1
+    modules: int = 0
+    """Calls of modules on the way forward, which cost the host beside the ops in them."""
 
     @property
     def flops(self) -> float:

@@ -5,7 +5,7 @@ needs only the slowly changing ratio, and one far outside them still scales with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log2
@@ -32,36 +32,15 @@ _LIKE = {
     "int8": ("bf16",),
 }
 """Types to look under where one was not measured."""
-_HOST_LIKE = {
-    **{
-        name: name
-        for name in (
-            "view",
-            "gelu",
-            "dropout",
-            "batch_norm",
-            "layer_norm",
-            "group_norm",
-            "max_pool",
-            "avg_pool",
-            "softmax",
-            "cat",
-            "cast",
-            "copy",
-            "attention",
-        )
-    },
-    "log_softmax": "softmax",
-    "sum_inner": "sum",
-    "sum_all": "sum",
-    "sum_rows": "sum",
-    "permute": "copy",
-    "transpose": "copy",
-    "upsample": "avg_pool",
+_ISSUE, _REFERENCE = "issue.", ".reference"
+"""Families of the host's time, and of the shapes it is compared with."""
+_MUCH_LIKE = {
+    "matmul.tt": ("matmul.nt",),
+    "matmul.tt.odd": ("matmul.nt.odd",),
+    "bmm.tt": ("bmm.nt",),
+    **{f"lstm.{way}.odd": (f"lstm.{way}",) for way in ("forward", "backward")},
 }
-"""Families whose cost on the host was measured under a name of its own; all others cost what a pointwise op does."""
-_OF_IMAGES = ("batch_norm", "max_pool", "avg_pool", "bias", "sum_channels", "upsample")
-_MUCH_LIKE = {"matmul.tt": ("matmul.nt",), "matmul.tt.odd": ("matmul.nt.odd",), "bmm.tt": ("bmm.nt",)}
+"""Names to look under where one was not measured."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +53,13 @@ class MeasuredCard(Card):
     """Microseconds the framework spends on the host for one op of a family, forward and (".backward") backward."""
     constants: Mapping[str, float] = field(default_factory=dict)
     """Bytes a process needs before its first tensor, and the like."""
+    processor: str = ""
+    """Of the host, as ``pace.processor`` says it."""
 
     def to_dict(self) -> dict[str, Any]:
         plain = super().to_dict()
         plain["samples"] = {name: [list(row) for row in rows] for name, rows in self.samples.items()}
-        plain["host"], plain["constants"] = dict(self.host), dict(self.constants)
+        plain["host"], plain["constants"], plain["processor"] = dict(self.host), dict(self.constants), self.processor
         return plain
 
     @classmethod
@@ -86,7 +67,13 @@ class MeasuredCard(Card):
         base = Card.from_dict({name: value for name, value in plain.items() if name != "samples"})
         rows = {name: tuple(tuple(map(float, row)) for row in rows) for name, rows in plain.get("samples", {}).items()}
         values = {name: getattr(base, name) for name in Card.__dataclass_fields__}
-        return cls(**values, samples=rows, host=dict(plain.get("host", {})), constants=dict(plain.get("constants", {})))
+        return cls(
+            **values,
+            samples=rows,
+            host=dict(plain.get("host", {})),
+            constants=dict(plain.get("constants", {})),
+            processor=plain.get("processor", ""),
+        )
 
     @cached_property
     def families(self) -> dict[str, Family]:
@@ -94,17 +81,34 @@ class MeasuredCard(Card):
         return {
             name: Family.of(name, rows, self)
             for name, rows in self.samples.items()
-            if not name.startswith("workspace.")
+            if not name.startswith(("workspace.", _ISSUE))
         }
 
     def family(self, op: Op) -> Family | None:
         """Where to look an op up: under its own name and type, else under one that is much like it."""
-        names = (op.name, *_MUCH_LIKE.get(op.name, ()), *(() if op.kind in _PRODUCTS else ("pointwise",)))
-        for name in names:
-            for dtype in (op.dtype, *_LIKE.get(op.dtype, ())):
-                if (found := self.families.get(f"{name}.{dtype}")) is not None:
-                    return found
-        return None
+        return _find(self.families, op, () if op.kind in _PRODUCTS else ("pointwise",))
+
+    @cached_property
+    def _issues(self) -> dict[str, Family]:
+        """Of calls of libraries, what the host spends on them by shape."""
+        return {
+            name.removeprefix(_ISSUE): Family.of_host(name.removeprefix(_ISSUE), rows)
+            for name, rows in self.samples.items()
+            if name.startswith(_ISSUE) and not name.endswith(_REFERENCE)
+        }
+
+    def issue(self, op: Op) -> float | None:
+        """Microseconds the host spends on the library's call for an op of this shape, alone; None: not measured."""
+        family = _find(self._issues, op)
+        return None if family is None else family.ratio(op)
+
+    def issue_reference_us(self, op: Op, forward: bool = False) -> float:
+        """The same for the shape that the table of the host was measured with; ``forward``: for its forward call."""
+        root, layout = op.name.split(".")[:2]
+        if forward:
+            layout = {"conv": "forward"}.get(root, "nt")
+        rows = self.samples.get(f"{_ISSUE}{root}.{layout}{_REFERENCE}", ())
+        return sum(row[-1] for row in rows) / len(rows) if rows else 0.0
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,12 @@ class Family:
         points = np.array([features(op) for op in ops])
         bases = np.array([base_us(op, card) for op in ops])
         return cls(points, np.log(np.array([row[-1] for row in rows]) / bases))
+
+    @classmethod
+    def of_host(cls, name: str, rows: Samples) -> Family:
+        """The same for the host, which has no ceilings: microseconds as they are."""
+        points = np.array([features(_op(name, row)) for row in rows])
+        return cls(points, np.log(np.array([row[-1] for row in rows])))
 
     def ratio(self, op: Op) -> float:
         """Time over what the ceilings allow, from the nearest measurements: a plane through them, the nearer the more
@@ -151,50 +161,12 @@ def op_us(op: Op, card: Card) -> float:
     return op.count * ratio * base_us(op, card)
 
 
-def host_us(ops: Iterable[Op], card: MeasuredCard, training: bool, tensors: int = 0) -> float:
-    """What the host needs to issue a step op by op; ``tensors``: parameters the optimiser goes over."""
-    spent = card.host.get("backward", 0.0) if training else 0.0
-    for op in ops:
-        if op.phase == "optimiser":
-            step_us = card.host.get(f"{op.name}.step", 0.0) + tensors * card.host.get(f"{op.name}.tensor", 0.0)
-            spent += step_us * _mix(card.host, "rows", "")
-        elif op.kind != "allreduce":
-            spent += op.count * _issue_us(op, card.host, training)
-    return spent
-
-
-def _issue_us(op: Op, host: Mapping[str, float], training: bool) -> float:
-    back = op.phase == "backward"
-    way = ".backward" if back else "" if training else ".inference"
-
-    mix = _mix(host, "images" if op.kind == "conv" or op.name.startswith(_OF_IMAGES) else "rows", way)
-
-    def cost(name: str) -> float:
-        return mix * host.get(name + way, host.get(name, 0.0))
-
-    if op.name == "bias":
-        return max(0.0, cost("conv_bias") - cost("conv"))
-    if op.name == "sum_channels":
-        return max(0.0, cost("conv_bias") - cost("conv"))
-    if op.name == "sum_rows" and back:
-        return max(0.0, cost("matmul") - cost("mm"))
-    root = op.name.split(".")[0]
-    if root == "lstm":  # launched by the library, one moment after the other
-        return op.kernels * host.get("launch", 0.5 * host.get("add", 0.0))
-    if root == "matmul":
-        return cost("mm") / (2 if back else 1)
-    if root == "bmm":
-        return (cost("bmm") - cost("transpose")) / (4 if back else 2)
-    if root == "conv":
-        return cost("depthwise" if op.shape[-1] > 1 else "conv") / (2 if back else 1)
-    if root == "cast" and back:
-        return max(0.0, cost("autocast_matmul") - cost("matmul")) / 2
-    return cost(_HOST_LIKE.get(root.removesuffix("_backward").removesuffix("_eval"), "pointwise"))
-
-
-def _mix(host: Mapping[str, float], kind: str, way: str) -> float:
-    """How much more an op costs among others than among its like."""
-    return host.get(f"mix.{kind}{way}", host.get(f"mix{way}", 1.0))
+def _find(families: Mapping[str, Family], op: Op, last: tuple[str, ...] = ()) -> Family | None:
+    for name in (op.name, *_MUCH_LIKE.get(op.name, ()), *last):
+        for dtype in (op.dtype, *_LIKE.get(op.dtype, ())):
+            if (found := families.get(f"{name}.{dtype}")) is not None:
+                return found
+    return None
 
 
 def base_us(op: Op, card: Card) -> float:
@@ -203,6 +175,8 @@ def base_us(op: Op, card: Card) -> float:
     moving = op.moved_bytes / card.bandwidth
     if op.kind == "conv":  # turned into the library's layout and back, unless it is a product of pixels
         return card.launch_us + 1e6 * (work + moving * (1 if _is_product(op) or op.shape[-1] > 1 else 3))
+    if op.name.startswith("lstm"):  # for every moment a product, and what is made of it: each waits for the one before
+        return 2 * op.shape[0] * card.launch_us + 1e6 * max(work, moving)
     return card.launch_us + 1e6 * max(work, moving)
 
 
@@ -236,9 +210,10 @@ def _op(name: str, row: Sequence[float]) -> Op:
     kind, *rest, dtype = name.split(".")
     wide = 4 if dtype in ("fp32", "tf32") else 2
     shape: Any = tuple(round(each) for each in row[:-1])
+    label = ""
     if kind == "lstm":
         batch, length, given, hidden = shape
-        kind, shape = "matmul", (length, batch, 4 * hidden, given + hidden)
+        label, kind, shape = kind, "matmul", (length, batch, 4 * hidden, given + hidden)
     times = 2.0 if rest[:1] == ["backward"] else 1.0
     if kind in ("matmul", "bmm"):
         batch, m, n, k = shape
@@ -263,4 +238,4 @@ def _op(name: str, row: Sequence[float]) -> Op:
         rule = OPTIMISERS.get(kind)
         moved = row[0] * (rule.reads + rule.writes) if rule else row[0]
         return Op("vector", 0.0, moved, 0.0, dtype, shape[1:], kind)  # pyright: ignore[reportArgumentType]
-    return Op(kind, times * flops, times * wide * read, times * wide * written, dtype, shape)  # pyright: ignore[reportArgumentType]
+    return Op(kind, times * flops, times * wide * read, times * wide * written, dtype, shape, label)  # pyright: ignore[reportArgumentType]

@@ -205,6 +205,7 @@ def recurrent_op(way: Literal["forward", "backward"], sizes: tuple, wide: int, d
     twice = 2 if way == "backward" else 1
     flops = twice * 2.0 * ways * batch * length * gates * hidden * (wide + hidden)
     moved = twice * 2.0 * batch * length * (wide + (gates + 2) * hidden * ways)
+    is_odd = any(each * (4 if dtype == "tf32" else 2) % 16 for each in (wide, hidden))
     return Op(
         "matmul",
         flops,
@@ -212,7 +213,7 @@ def recurrent_op(way: Literal["forward", "backward"], sizes: tuple, wide: int, d
         moved,
         dtype,
         (length, batch, gates * hidden, wide + hidden),
-        f"lstm.{way}",
+        f"lstm.{way}{'.odd' if is_odd else ''}",
         way,
         ways,
         2 * twice * length,

@@ -11,10 +11,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
+from torch.nn.modules.module import register_module_forward_pre_hook  # pyright: ignore[reportMissingImports]
 from torch.utils._python_dispatch import TorchDispatchMode  # pyright: ignore[reportMissingImports]
 
 from gpusquad.model.errors import Invalid
-from gpusquad.predict.analytical.aten import Call, Tensor, ops_of
+from gpusquad.predict.analytical.aten import ops_of
+from gpusquad.predict.analytical.call import Call, Tensor
 from gpusquad.predict.analytical.graph import Event, Graph
 from gpusquad.predict.analytical.memory import workspace_bytes
 from gpusquad.predict.analytical.op import Dtype, Op, Phase
@@ -58,6 +60,7 @@ def trace(model: Any, sample: Any, precision: str, training: bool, loss: Loss | 
         parameters=sum(each.numel() for each in ghost.parameters()),
         unknown=recorder.unknown,
         batch=next((each.shape[0] for each in given if isinstance(each, torch.Tensor) and each.dim()), 1),
+        modules=recorder.modules,
     )
 
 
@@ -67,6 +70,7 @@ def _run(model: Any, given: Sequence, recorder: Recorder, training: bool, loss: 
         if not training:
             stack.enter_context(torch.no_grad())
         stack.enter_context(recorder)
+        stack.callback(register_module_forward_pre_hook(recorder.enter_module).remove)
         with AsOnCuda(low, recorder.add):
             inputs = given[:-1] if loss is not None else given
             out = model(*inputs)
@@ -112,6 +116,7 @@ class Recorder(TorchDispatchMode):
         self.events: list[Event] = []
         self.unknown: Counter[str] = Counter()
         self.phase: Phase = "forward"
+        self.modules = 0
         self._tf32 = tf32
         self._alive = {_key(each): 0 for each in kept}
         self._count = 0
@@ -119,6 +124,9 @@ class Recorder(TorchDispatchMode):
 
     def add(self, op: Op) -> None:
         self.ops.append(op)
+
+    def enter_module(self, *_: Any) -> None:
+        self.modules += 1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))

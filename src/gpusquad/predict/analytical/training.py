@@ -12,7 +12,7 @@ from gpusquad.predict.analytical.op import Dtype, Op
 
 _NUMBERS_A_LAUNCH = 320 * 65536
 """A launch over many tensors takes 320 pieces of 65536 numbers (PyTorch's multi_tensor_apply)."""
-_TENSORS_A_LAUNCH = 60
+TENSORS_A_LAUNCH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def backward_of(op: Op, of_input: bool = True) -> list[Op]:
         return [
             replace(
                 op,
-                name="lstm.backward",
+                name=op.name.replace("forward", "backward"),
                 flops=2 * op.flops,
                 read_bytes=2 * op.read_bytes,
                 write_bytes=2 * op.write_bytes,
@@ -111,7 +111,7 @@ def optimiser_ops(name: str, parameter_bytes: Mapping[Dtype, int], tensors: int)
     ops = []
     for dtype, size in parameter_bytes.items():
         numbers, mine = size // (4 if dtype == "fp32" else 2), max(1, round(tensors * size / whole))
-        launches = rule.passes * max(ceil(mine / _TENSORS_A_LAUNCH), ceil(numbers / _NUMBERS_A_LAUNCH))
+        launches = rule.passes * max(ceil(mine / TENSORS_A_LAUNCH), ceil(numbers / _NUMBERS_A_LAUNCH))
         ops.append(
             Op(
                 "vector",

@@ -76,8 +76,35 @@ def _attend(b: Builder, backs: tuple[float, ...], drops: bool = True) -> None:
     b.copy(values)
 
 
+def _bring_in(b: Builder, tokens: int, bias: bool = True) -> None:
+    """What attention asks for, is asked by and gives, each by a layer of its own."""
+    for name in ("query", "key", "value"):
+        b.linear(name, tokens, b.model.inner // b.run.tensor_parallel, b.model.hidden, bias=bias)
+
+
+def _bring_out(b: Builder, tokens: int, bias: bool = True) -> None:
+    """The heads put together, and added to what came in."""
+    b.linear("out", tokens, b.model.hidden, b.model.inner // b.run.tensor_parallel, bias=bias)
+    _add(b, tokens)
+
+
+def _feed_forward(b: Builder, tokens: int, activate: Callable[[int], None]) -> None:
+    """Widened, ``activate``d (so many values), narrowed, and added to what came in."""
+    model, wide = b.model, b.model.ffn // b.run.tensor_parallel
+    b.linear("up", tokens, wide, model.hidden)
+    activate(tokens * model.ffn // b.run.tensor_parallel)
+    b.linear("down", tokens, model.hidden, wide)
+    _add(b, tokens)
+
+
+def _add(b: Builder, tokens: int) -> None:
+    b.meet(tokens)
+    b.dropout(tokens * b.model.hidden)
+    b.residual(tokens)
+
+
 def _bert(b: Builder) -> None:
-    model, run, part = b.model, b.run, b.run.tensor_parallel
+    model, run = b.model, b.run
     tokens = run.batch * run.seq_len
     hidden = tokens * model.hidden
     b.embed(tokens, model.vocab, shared=run.training)
@@ -85,20 +112,11 @@ def _bert(b: Builder) -> None:
     b.norm(tokens)
     b.dropout(hidden)
     b.count = model.layers
-    for name in ("query", "key", "value"):
-        b.linear(name, tokens, model.inner // part, model.hidden)
+    _bring_in(b, tokens)
     _attend(b, backs=(2, 0))
-    b.linear("out", tokens, model.hidden, model.inner // part)
-    b.meet(tokens)
-    b.dropout(hidden)
-    b.residual(tokens)
+    _bring_out(b, tokens)
     b.norm(tokens, after_add=True)
-    b.linear("up", tokens, model.ffn // part, model.hidden)
-    b.elementwise("gelu", tokens * model.ffn // part, back=3)
-    b.linear("down", tokens, model.hidden, model.ffn // part)
-    b.meet(tokens)
-    b.dropout(hidden)
-    b.residual(tokens)
+    _feed_forward(b, tokens, lambda values: b.elementwise("gelu", values, back=3))
     b.norm(tokens, after_add=True)
     b.count = 1
     if run.training:
@@ -119,17 +137,9 @@ def _gpt2(b: Builder) -> None:
     b.norm(tokens)
     b.linear("attention", tokens, 3 * model.inner // part, model.hidden)
     _attend(b, backs=(2, 2))
-    b.linear("out", tokens, model.hidden, model.inner // part)
-    b.meet(tokens)
-    b.dropout(hidden)
-    b.residual(tokens)
+    _bring_out(b, tokens)
     b.norm(tokens, after_add=True)
-    b.linear("up", tokens, model.ffn // part, model.hidden)
-    _gelu_in_steps(b, tokens * model.ffn // part)
-    b.linear("down", tokens, model.hidden, model.ffn // part)
-    b.meet(tokens)
-    b.dropout(hidden)
-    b.residual(tokens)
+    _feed_forward(b, tokens, lambda values: _gelu_in_steps(b, values))
     b.count = 1
     b.norm(tokens, after_add=True)
     b.head(tokens)
@@ -157,22 +167,13 @@ def _opt(b: Builder) -> None:
     b.elementwise("positions", hidden, 2, 1, back=2, times=2)
     b.count = model.layers
     b.norm(tokens)
-    for name in ("query", "key", "value"):
-        b.linear(name, tokens, model.inner // part, model.hidden)
+    _bring_in(b, tokens)
     if not run.fused:
         b.elementwise("scale", tokens * model.inner // part, back=2)
     _attend(b, backs=(0, 9), drops=False)
-    b.linear("out", tokens, model.hidden, model.inner // part)
-    b.meet(tokens)
-    b.dropout(hidden)
-    b.residual(tokens)
+    _bring_out(b, tokens)
     b.norm(tokens, after_add=True)
-    b.linear("up", tokens, model.ffn // part, model.hidden)
-    b.elementwise("relu", tokens * model.ffn // part, back=3)
-    b.linear("down", tokens, model.hidden, model.ffn // part)
-    b.meet(tokens)
-    b.dropout(hidden)
-    b.residual(tokens)
+    _feed_forward(b, tokens, lambda values: b.elementwise("relu", values, back=3))
     b.count = 1
     b.norm(tokens, after_add=True)
     b.head(tokens)
@@ -209,15 +210,10 @@ def _root_norm(b: Builder, tokens: int) -> None:
 
 
 def _switch_attention(b: Builder, tokens: int) -> None:
-    model, part = b.model, b.run.tensor_parallel
     _root_norm(b, tokens)
-    for name in ("query", "key", "value"):
-        b.linear(name, tokens, model.inner // part, model.hidden, bias=False)
+    _bring_in(b, tokens, bias=False)
     _attend(b, backs=(3,))
-    b.linear("out", tokens, model.hidden, model.inner // part, bias=False)
-    b.meet(tokens)
-    b.dropout(tokens * model.hidden)
-    b.residual(tokens)
+    _bring_out(b, tokens, bias=False)
 
 
 def _switch_dense(b: Builder, tokens: int) -> None:

@@ -21,6 +21,8 @@ class Clock:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.issue_us = 0.0
+        """What the host spent on one call when it was last timed."""
 
     def us(self, call: Callable[[], Any], readings: int = 3) -> float:
         """Of one call, in a row of equal ones."""
@@ -34,17 +36,33 @@ class Clock:
         torch.cuda.synchronize()
         whole_us = max(1.0, 1e6 * (time.perf_counter() - began))
         calls = max(2, min(MOST_CALLS, round(MEASURE_US / whole_us)))
-        return median(self._reading(call, calls, issue_us) for _ in range(readings))
+        found = [self._reading(call, calls, issue_us) for _ in range(readings)]
+        self.issue_us = median(issued for _, issued in found)
+        return median(us for us, _ in found)
 
-    def _reading(self, call: Callable[[], Any], calls: int, issue_us: float) -> float:
+    def free_issue_us(self, call: Callable[[], Any], readings: int = 3) -> float:
+        """What the host spends on one call while the card takes what it is given: for calls of so many kernels that
+        they would not all fit into the queue."""
+        found = []
+        for _ in range(readings):
+            self._torch.cuda.synchronize()
+            began = time.perf_counter()
+            call()
+            found.append(1e6 * (time.perf_counter() - began))
+        return median(found)
+
+    def _reading(self, call: Callable[[], Any], calls: int, issue_us: float) -> tuple[float, float]:
+        """Of the card, and of the host."""
         torch = self._torch
         torch.cuda._sleep(round(CYCLES_PER_US * (200 + 1.5 * calls * issue_us)))
         self._begin.record()
+        began = time.perf_counter()
         for _ in range(calls):
             call()
+        issued_us = 1e6 * (time.perf_counter() - began) / calls
         self._end.record()
         torch.cuda.synchronize()
-        return 1e3 * self._begin.elapsed_time(self._end) / calls
+        return 1e3 * self._begin.elapsed_time(self._end) / calls, issued_us
 
     def warm_up(self) -> None:
         """Until the clocks of the card are up."""

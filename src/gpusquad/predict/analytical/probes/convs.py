@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpusquad.predict.analytical.probes.clock import Clock, arithmetic
@@ -18,21 +18,35 @@ STRIDES = (1, 1, 1, 2)
 MOST_WORK = 1.2e12
 MOST_NUMBERS = 1 << 30
 Shape = tuple[int, int, int, int, int, int, int, int, int]
+REFERENCE: Shape = (2, 16, 8, 8, 16, 3, 3, 1, 1)
+"""The layer whose cost on the host ``probes.host`` measures; what others cost is told by how they compare."""
+REFERENCE_EVERY = 12
 
 
-def measure(torch: Any, clock: Clock, shapes: int) -> dict[str, list]:
+def measure(torch: Any, clock: Clock, dtype: str, shapes: Sequence[Shape]) -> dict[str, list]:
+    """Microseconds of the card, bytes for the time of the call, and (``issue.``) microseconds of the host."""
     found: dict[str, list] = {}
-    for dtype in DTYPES:
+    for index, shape in enumerate(shapes):
         with arithmetic(torch, dtype) as kind:
-            for shape in (*_dense(shapes), *_first(shapes // 6), *_depthwise(shapes // 4)):
-                for way, us, work_bytes in _times(torch, clock, kind, shape):
-                    found.setdefault(f"conv.{way}.{dtype}", []).append((*shape, us))
-                    found.setdefault(f"workspace.conv.{way}.{dtype}", []).append((*shape, work_bytes))
-                torch.cuda.empty_cache()
+            for way, us, issue_us, work_bytes in _times(torch, clock, kind, shape):
+                found.setdefault(f"conv.{way}.{dtype}", []).append((*shape, us))
+                found.setdefault(f"issue.conv.{way}.{dtype}", []).append((*shape, issue_us))
+                found.setdefault(f"workspace.conv.{way}.{dtype}", []).append((*shape, work_bytes))
+            torch.cuda.empty_cache()
+        if index % REFERENCE_EVERY == 0:
+            with arithmetic(torch, "tf32") as kind:
+                for way, _, issue_us, _ in _times(torch, clock, kind, REFERENCE):
+                    found.setdefault(f"issue.conv.{way}.reference", []).append((*REFERENCE, issue_us))
     return found
 
 
-def _times(torch: Any, clock: Clock, kind: Any, shape: Shape) -> Iterator[tuple[str, float, float]]:
+def parts(shapes: int, count: int) -> list[list[Shape]]:
+    """What is to be measured, in so many parts that are alike."""
+    every = [*_dense(shapes), *_first(shapes // 6), *_depthwise(shapes // 4)]
+    return [every[start::count] for start in range(count)]
+
+
+def _times(torch: Any, clock: Clock, kind: Any, shape: Shape) -> Iterator[tuple[str, float, float, float]]:
     batch, cin, height, width, cout, kh, kw, stride, groups = shape
     padding = (kh // 2, kw // 2) if stride < kh else (0, 0)
     image = torch.randn(batch, cin, height, width, device="cuda", dtype=kind)
@@ -51,11 +65,11 @@ def _times(torch: Any, clock: Clock, kind: Any, shape: Shape) -> Iterator[tuple[
     calls = {"forward": forward, "dgrad": lambda: backward(True, False), "wgrad": lambda: backward(False, True)}
     results = {"forward": gradient, "dgrad": image, "wgrad": weight}
     for way, call in calls.items():
-        us = clock.us(call, readings=2)
+        us, issue_us = clock.us(call, readings=2), clock.issue_us
         torch.cuda.reset_peak_memory_stats()
         held = torch.cuda.memory_allocated()
         call()
-        yield way, us, float(torch.cuda.max_memory_allocated() - held - _rounded(results[way]))
+        yield way, us, issue_us, float(torch.cuda.max_memory_allocated() - held - _rounded(results[way]))
 
 
 def _rounded(tensor: Any) -> int:

@@ -1,49 +1,59 @@
-"""What the framework spends on the host for one op: chains of tiny layers, timed while the card waits for them."""
+"""What the framework spends on the host for one op: rows of tiny layers, timed while the card waits for them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
-CHAIN = 40
-READINGS = 9
+from gpusquad.predict.analytical import pace
+
+COUNT = 30
+"""Layers in a row."""
+READINGS = 5
+PACE_EVERY = 3
 ROUNDS = 6
 WAYS = ("", ".backward", ".inference")
 MIXES = {
     "images": (
-        ("conv", "batch_norm", "pointwise", "conv_bias", "max_pool", "add", "depthwise", "batch_norm", "avg_pool"),
+        ("conv", "batch_norm", "inplace", "conv_bias", "pointwise", "max_pool", "add", "depthwise", "avg_pool"),
     ),
     "rows": (
         ("matmul", "gelu", "layer_norm", "view", "mm", "add", "softmax", "dropout", "copy", "cat"),
-        ("attention_fp32", "bmm", "add", "pointwise", "copy"),
+        ("attention_fp32", "transpose", "add", "pointwise", "copy"),
     ),
 }
 """Rows of different ops, as networks for images and for text have them."""
+Costs = tuple[float, float, float]
+"""Microseconds by ``WAYS``: forward with gradients on, backward, and forward without gradients."""
 
 
 def measure(torch: Any) -> dict[str, float]:
-    """Microseconds by family: forward with gradients on, ``.backward``, and ``.inference``."""
+    """Microseconds by family and way, each as one layer in a row of its like; and what comes once a step. ``pace``:
+    how fast the host was meanwhile."""
     found: dict[str, float] = {}
-    for name, (layers, make_input) in _chains(torch).items():
-        forward, backward, inference = _chain_us(torch, layers, make_input)
-        found[name] = forward
-        found[f"{name}.backward"] = backward
-        found[f"{name}.inference"] = inference
+    paces = []
+    for index, (name, (make, make_input)) in enumerate(_layers(torch).items()):
+        if index % PACE_EVERY == 0:
+            paces.append(pace.reading_us(torch))
+        costs = row_us(torch, [make() for _ in range(COUNT)], make_input, name.startswith("autocast_"))
+        found |= {name + way: us / COUNT for way, us in zip(WAYS, costs, strict=True)}
+    found["module.backward"] = 0.0  # there is nothing of a module on the way back
     for kind, mixes in MIXES.items():
-        for way, factor in _mix(torch, found, mixes).items():
-            found[f"mix.{kind}{way}"] = factor
+        found |= {f"mix.{kind}{way}": factor for way, factor in _mix(torch, found, mixes).items()}
     found["launch"] = _launch_us(torch)
     found["backward"] = max(0.0, _backward_us(torch) - found["pointwise.backward"])
     for name, make in _optimisers(torch).items():
-        few, many = (_step_us(torch, make, count) for count in (20, 220))
-        found[f"{name}.tensor"] = (many - few) / 200
+        few, many = (_step_us(torch, make, count) for count in (20, 120))
+        found[f"{name}.tensor"] = (many - few) / 100
         found[f"{name}.step"] = max(0.0, few - 20 * found[f"{name}.tensor"])
-    return found
+        paces.append(pace.reading_us(torch))
+    return found | {"pace": mean(paces)}
 
 
-def _chains(torch: Any) -> dict[str, tuple[Callable[[int], Any], Callable[[], Any]]]:
+def _layers(torch: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Each family's layer, and what it is given."""
     nn = torch.nn
 
     def flat() -> Any:
@@ -55,6 +65,9 @@ def _chains(torch: Any) -> dict[str, tuple[Callable[[int], Any], Callable[[], An
     def heads() -> Any:
         return torch.randn(2, 4, 16, 32, device="cuda")
 
+    def matrices() -> Any:
+        return torch.randn(8, 16, 32, device="cuda")
+
     class Call(nn.Module):
         def __init__(self, call: Callable[[Any], Any]) -> None:
             super().__init__()
@@ -63,61 +76,64 @@ def _chains(torch: Any) -> dict[str, tuple[Callable[[int], Any], Callable[[], An
         def forward(self, x: Any) -> Any:
             return self.call(x)
 
-    class Autocast(nn.Module):
-        def __init__(self, layer: Any) -> None:
-            super().__init__()
-            self.layer = layer
+    def of(call: Callable[[Any], Any]) -> Callable[[], Any]:
+        return lambda: Call(call)
 
-        def forward(self, x: Any) -> Any:
-            with torch.autocast("cuda", torch.bfloat16):
-                return self.layer(x)
-
-    def of(make: Callable[[], Any]) -> Callable[[int], Any]:
-        return lambda count: nn.Sequential(*(make() for _ in range(count))).cuda()
-
-    def cast(make: Callable[[], Any]) -> Callable[[int], Any]:
-        return lambda count: Autocast(of(make)(count))
+    def turned(x: Any) -> Any:
+        return x.to(torch.float64 if x.dtype == torch.float32 else torch.float32)
 
     attend = nn.functional.scaled_dot_product_attention
     return {
-        "pointwise": (of(nn.ReLU), flat),
-        "add": (of(lambda: Call(lambda x: x + x)), flat),
-        "gelu": (of(nn.GELU), flat),
-        "dropout": (of(lambda: nn.Dropout(0.1)), flat),
-        "view": (of(lambda: Call(lambda x: x.view(8, 64))), flat),
-        "transpose": (of(lambda: Call(lambda x: x.transpose(0, 1))), flat),
-        "cast": (of(lambda: Call(lambda x: x.to(torch.float64 if x.dtype == torch.float32 else torch.float32))), flat),
-        "copy": (of(lambda: Call(lambda x: x.clone())), flat),
-        "cat": (of(lambda: Call(lambda x: torch.cat((x, x), 1)[:, :64])), flat),
-        "matmul": (of(lambda: nn.Linear(64, 64)), flat),
-        "mm": (of(lambda: nn.Linear(64, 64, bias=False)), flat),
-        "bmm": (of(lambda: Call(lambda x: x @ x.transpose(2, 3) @ x)), heads),
-        "conv": (of(lambda: nn.Conv2d(16, 16, 3, padding=1, bias=False)), image),
-        "conv_bias": (of(lambda: nn.Conv2d(16, 16, 3, padding=1)), image),
-        "depthwise": (of(lambda: nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False)), image),
-        "batch_norm": (of(lambda: nn.BatchNorm2d(16)), image),
-        "layer_norm": (of(lambda: nn.LayerNorm(64)), flat),
-        "group_norm": (of(lambda: nn.GroupNorm(4, 16)), image),
-        "max_pool": (of(lambda: nn.MaxPool2d(3, 1, 1)), image),
-        "avg_pool": (of(lambda: nn.AvgPool2d(3, 1, 1)), image),
-        "softmax": (of(lambda: nn.Softmax(1)), flat),
-        "sum": (of(lambda: Call(lambda x: x.sum(0, keepdim=True).expand(8, 64))), flat),
-        "attention": (of(lambda: Call(lambda x: attend(x, x, x))), lambda: heads().bfloat16()),
-        "attention_fp32": (of(lambda: Call(lambda x: attend(x, x, x))), heads),
-        "autocast_matmul": (cast(lambda: nn.Linear(64, 64)), flat),
-        "autocast_conv": (cast(lambda: nn.Conv2d(16, 16, 3, padding=1, bias=False)), image),
-        "autocast_layer_norm": (cast(lambda: nn.LayerNorm(64)), flat),
-        "autocast_pointwise": (cast(nn.ReLU), flat),
+        "module": (nn.Identity, flat),
+        "pointwise": (nn.ReLU, flat),
+        "inplace": (of(lambda x: x.mul_(0.5)), flat),
+        "add": (of(lambda x: x + x), flat),
+        "gelu": (nn.GELU, flat),
+        "dropout": (lambda: nn.Dropout(0.1), flat),
+        "view": (of(lambda x: x.view(8, 64)), flat),
+        "transpose": (of(lambda x: x.transpose(0, 1)), flat),
+        "cast": (of(turned), flat),
+        "copy": (of(lambda x: x.clone()), flat),
+        "cat": (of(lambda x: torch.cat((x, x), 1)[:, :64]), flat),
+        "matmul": (lambda: nn.Linear(64, 64), flat),
+        "mm": (lambda: nn.Linear(64, 64, bias=False), flat),
+        "bmm": (of(lambda x: torch.bmm(torch.bmm(x, x.transpose(1, 2)), x)), matrices),
+        "conv": (lambda: nn.Conv2d(16, 16, 3, padding=1, bias=False), image),
+        "conv_bias": (lambda: nn.Conv2d(16, 16, 3, padding=1), image),
+        "depthwise": (lambda: nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), image),
+        "batch_norm": (lambda: nn.BatchNorm2d(16), image),
+        "layer_norm": (lambda: nn.LayerNorm(64), flat),
+        "group_norm": (lambda: nn.GroupNorm(4, 16), image),
+        "max_pool": (lambda: nn.MaxPool2d(3, 1, 1), image),
+        "avg_pool": (lambda: nn.AvgPool2d(3, 1, 1), image),
+        "softmax": (lambda: nn.Softmax(1), flat),
+        "sum": (of(lambda x: x.sum(0, keepdim=True).expand(8, 64)), flat),
+        "attention": (of(lambda x: attend(x, x, x)), lambda: heads().bfloat16()),
+        "attention_fp32": (of(lambda x: attend(x, x, x)), heads),
+        "autocast_matmul": (lambda: nn.Linear(64, 64), flat),
+        "autocast_conv": (lambda: nn.Conv2d(16, 16, 3, padding=1, bias=False), image),
+        "autocast_layer_norm": (lambda: nn.LayerNorm(64), flat),
+        "autocast_pointwise": (nn.ReLU, flat),
     }
 
 
-def _chain_us(torch: Any, layers: Callable[[int], Any], make_input: Callable[[], Any]) -> tuple[float, float, float]:
-    chain, forward, backward, inference = layers(CHAIN), [], [], []
-    given = make_input().requires_grad_()
-    for _ in range(READINGS):
+def row_us(torch: Any, layers: Sequence[Any], make_input: Callable[[], Any], cast: bool = False) -> Costs:
+    """Of the layers, one after the other, less what a row of none takes; ``cast``: under autocast."""
+    whole, none = (
+        _readings(torch, torch.nn.Sequential(*each).cuda(), make_input().requires_grad_(), cast)
+        for each in (layers, ())
+    )
+    return tuple(max(0.0, all_us - none_us) for all_us, none_us in zip(whole, none, strict=True))  # pyright: ignore[reportReturnType]
+
+
+def _readings(torch: Any, chain: Any, given: Any, cast: bool) -> list[float]:
+    forward, backward, inference = [], [], []
+    for _ in range(1 + READINGS):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        out = chain(given * 1.0).sum()
+        with torch.autocast("cuda", torch.bfloat16, cast):
+            out = chain(given * 1.0)
+        out = out.sum()
         forward.append(time.perf_counter() - began)
         torch.cuda.synchronize()
         began = time.perf_counter()
@@ -125,40 +141,41 @@ def _chain_us(torch: Any, layers: Callable[[int], Any], make_input: Callable[[],
         backward.append(time.perf_counter() - began)
         chain.zero_grad()
     chain.eval()
-    with torch.inference_mode():
-        for _ in range(READINGS):
-            torch.cuda.synchronize()
-            began = time.perf_counter()
+    for _ in range(1 + READINGS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, cast):
             chain(given * 1.0)
-            inference.append(time.perf_counter() - began)
+        inference.append(time.perf_counter() - began)
     torch.cuda.synchronize()
-    return tuple(1e6 * median(each) / CHAIN for each in (forward, backward, inference))  # pyright: ignore[reportArgumentType]
+    return [1e6 * median(each[1:]) for each in (forward, backward, inference)]
 
 
 def _mix(torch: Any, alone: Mapping[str, float], mixes: Sequence[Sequence[str]]) -> dict[str, float]:
     """In a network no op follows its like, so that nothing of it is in the processor's caches: how much more a row of
-    different ops takes than the sum of what each does in a row of its own."""
-    chains = _chains(torch)
+    different ops takes than the sum of what each does in a row of its own. Calls of modules are not ops."""
+    layers = _layers(torch)
     sums, wholes = [0.0] * 3, [0.0] * 3
     for names in mixes:
-        layers = torch.nn.Sequential(*(chains[name][0](1) for _ in range(ROUNDS) for name in names))
-        costs = _chain_us(torch, lambda _, layers=layers: layers, chains[names[0]][1])
+        row = [layers[name][0]() for _ in range(ROUNDS) for name in names]
+        costs = row_us(torch, row, layers[names[0]][1])
         for index, way in enumerate(WAYS):
-            wholes[index] += costs[index] * CHAIN / ROUNDS
-            sums[index] += sum(alone[name + way] for name in names)
-    return {way: max(1.0, whole / alone_us) for way, whole, alone_us in zip(WAYS, wholes, sums, strict=True)}
+            module_us = len(names) * alone[f"module{way}"]
+            wholes[index] += costs[index] / ROUNDS - module_us
+            sums[index] += sum(alone[name + way] for name in names) - module_us
+    return {way: whole / alone_us for way, whole, alone_us in zip(WAYS, wholes, sums, strict=True)}
 
 
 def _launch_us(torch: Any) -> float:
-    """Of a kernel that a library launches by itself, without the framework's part."""
+    """Of a kernel, without the framework's part."""
     readings = []
     for _ in range(READINGS):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        for _ in range(CHAIN):
+        for _ in range(COUNT):
             torch.cuda._sleep(1)
         readings.append(time.perf_counter() - began)
-    return 1e6 * median(readings) / CHAIN
+    return 1e6 * median(readings) / COUNT
 
 
 def _backward_us(torch: Any) -> float:
@@ -185,7 +202,7 @@ def _optimisers(torch: Any) -> dict[str, Callable[[Any], Any]]:
 def _step_us(torch: Any, make: Callable[[Any], Any], count: int) -> float:
     tensors = [torch.randn(64, device="cuda", requires_grad=True) for _ in range(count)]
     optimiser, readings = make(tensors), []
-    for _ in range(READINGS):
+    for _ in range(1 + READINGS):
         for tensor in tensors:
             tensor.grad = torch.ones_like(tensor)
         torch.cuda.synchronize()
@@ -193,4 +210,4 @@ def _step_us(torch: Any, make: Callable[[Any], Any], count: int) -> float:
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         readings.append(time.perf_counter() - began)
-    return 1e6 * median(readings)
+    return 1e6 * median(readings[1:])

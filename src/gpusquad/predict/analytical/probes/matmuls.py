@@ -13,29 +13,37 @@ LAYOUTS = ("nt", "nn", "tn")
 """Forward, gradient of the input, gradient of the weights."""
 MOST_WORK = 1 << 37
 MOST_NUMBERS = 1 << 29
+REFERENCES = {"matmul": (1, 8, 64, 64), "bmm": (8, 16, 16, 32)}
+"""The products whose cost on the host ``probes.host`` measures; what others cost is told by how they compare."""
+REFERENCE_EVERY = 12
 
 
-def measure(torch: Any, clock: Clock, shapes: int) -> dict[str, list]:
+def measure(torch: Any, clock: Clock, dtype: str, shapes: int) -> dict[str, list]:
+    """Microseconds of the card, and (``issue.``) of the host."""
     found: dict[str, list] = {}
-    for dtype in DTYPES:
-        few = dtype == "fp16"  # as bf16 almost everywhere
-        with arithmetic(torch, dtype) as kind:
-            pool = torch.randn(MOST_NUMBERS, device="cuda", dtype=kind)
-            for layout in LAYOUTS:
-                for m, n, k in _shapes(shapes // 4 if few else shapes, odd=False):
-                    us = _time(clock, pool, layout, 1, m, n, k)
-                    found.setdefault(f"matmul.{layout}.{dtype}", []).append((1, m, n, k, us))
-                for m, n, k in _shapes(shapes // 3, odd=True):
-                    us = _time(clock, pool, layout, 1, m, n, k)
-                    found.setdefault(f"matmul.{layout}.odd.{dtype}", []).append((1, m, n, k, us))
-                for batch, m, n, k in _batches(shapes // 3):
-                    us = _time(clock, pool, layout, batch, m, n, k)
-                    found.setdefault(f"bmm.{layout}.{dtype}", []).append((batch, m, n, k, us))
-            del pool
+    few = dtype == "fp16"  # as bf16 almost everywhere
+    with arithmetic(torch, dtype) as kind:
+        pool = torch.randn(MOST_NUMBERS, device="cuda", dtype=kind)
+        floats = torch.randn(3 * 64 * 64, device="cuda")
+        for layout in LAYOUTS:
+            rows = (
+                *((f"matmul.{layout}", (1, *shape)) for shape in _shapes(shapes // 4 if few else shapes, odd=False)),
+                *((f"matmul.{layout}.odd", (1, *shape)) for shape in _shapes(shapes // 3, odd=True)),
+                *((f"bmm.{layout}", shape) for shape in _batches(shapes // 3)),
+            )
+            for index, (name, shape) in enumerate(rows):
+                us, issue_us = _time(clock, pool, layout, *shape)
+                found.setdefault(f"{name}.{dtype}", []).append((*shape, us))
+                found.setdefault(f"issue.{name}.{dtype}", []).append((*shape, issue_us))
+                if index % REFERENCE_EVERY == 0:
+                    with arithmetic(torch, "fp32"):
+                        for root, reference in REFERENCES.items():
+                            _, issue_us = _time(clock, floats, layout, *reference)
+                            found.setdefault(f"issue.{root}.{layout}.reference", []).append((*reference, issue_us))
     return found
 
 
-def _time(clock: Clock, pool: Any, layout: str, batch: int, m: int, n: int, k: int) -> float:
+def _time(clock: Clock, pool: Any, layout: str, batch: int, m: int, n: int, k: int) -> tuple[float, float]:
     def matrix(offset: int, rows: int, columns: int, turned: bool) -> Any:
         numbers = pool[offset : offset + batch * rows * columns]
         shape = (batch, columns, rows) if turned else (batch, rows, columns)
@@ -44,7 +52,8 @@ def _time(clock: Clock, pool: Any, layout: str, batch: int, m: int, n: int, k: i
 
     left = matrix(0, m, k, layout == "tn")
     right = matrix(-(-batch * m * k // 64) * 64, k, n, layout == "nt")
-    return clock.us(lambda: left @ right, readings=2)
+    multiply = left.matmul if batch == 1 else left.bmm
+    return clock.us(lambda: multiply(right), readings=2), clock.issue_us
 
 
 def _shapes(count: int, odd: bool) -> Iterator[tuple[int, int, int]]:

@@ -1,0 +1,33 @@
+"""The pace of a host; that it takes time is all that can be said of it here."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpusquad.predict.analytical import pace
+from gpusquad.predict.analytical.estimate import _pace_now
+from gpusquad.predict.analytical.measured import MeasuredCard
+
+CARD = MeasuredCard(
+    "test", 10**10, 100, 1e12, 10**7, {}, 1e13, measured=True, host={"pace": 300.0}, processor=pace.processor()
+)
+
+
+def test_a_processor_has_a_name_and_a_size():
+    model, cores = pace.processor().rsplit(", ", 1)
+    assert model
+    assert int(cores.removesuffix(" cores")) > 0
+
+
+def test_paces_of_unlike_hosts_are_not_compared():
+    assert _pace_now(replace(CARD, processor="another, 3 cores")) is None
+    assert _pace_now(replace(CARD, host={})) is None
+    assert _pace_now(replace(CARD, host={"pointwise": 3.0})) is None
+
+
+def test_the_pace_is_read_on_a_host_like_the_calibrated_one():
+    torch = pytest.importorskip("torch")
+    found = _pace_now(CARD)
+    assert found is not None
+    assert found > 0
+    assert pace.measure(torch, readings=1) > 0
