@@ -29,7 +29,7 @@ def _parameters(name: str) -> set[str]:
     return {f.name for f in dataclasses.fields(registry.find("order", name))}
 
 
-TIMELESS = [n for n in ORDERS if registry.find("order", n).varies != "with_time"]
+TIMELESS = [n for n in ORDERS if registry.find("order", n).varies in {"never", "with_service"}]
 FIXED = [n for n in ORDERS if registry.find("order", n).varies == "never"]
 # Those with a parameter for it claim ageing. Drf does not: each start of the favoured makes them less so.
 AGEING = [n for n in ORDERS if _parameters(n) & {"max_wait_s", "age_s"}]
@@ -41,11 +41,16 @@ class FakeView:
 
     now_us: int = 0
     gpus: int = 8
+    pressed_until_us: int = 0
     jobs: Sequence[Job] = ()
     forecasts: dict[str, Forecast] = field(default_factory=dict)
     done_us: dict[str, int] = field(default_factory=dict)
     served: dict[str, float] = field(default_factory=dict)
     tenants: dict[str, TenantView] = field(default_factory=dict)
+
+    @property
+    def due_until_us(self) -> int:
+        return max(self.now_us, self.pressed_until_us)
 
     def forecast(self, job: Job) -> Forecast:
         if job.id in self.forecasts:
@@ -129,7 +134,8 @@ def test_all_orders_are_found():
 class TestContract:
     def test_says_what_it_is(self, name: str):
         cls = registry.find("order", name)
-        assert cls.varies in {"never", "with_service", "with_time"}
+        assert cls.varies in {"never", "with_service", "with_time", "when_due"}
+        assert (cls.varies == "when_due") == hasattr(cls, "due_us")
         (described,) = (d for d in registry.describe("order") if d.name == name)
         assert described.summary.endswith(".")
         order = registry.create("order", name)

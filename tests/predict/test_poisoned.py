@@ -23,7 +23,7 @@ from gpusquad.sim.traces import TraceJob
 S = 1_000_000
 HOUR_S = 3600.0
 DAYS = 7
-SEEDS = range(3)
+SEEDS = range(5)
 CARDS = (1, 1, 2, 4, 8)
 LEARNED = 4
 """After so many long jobs the predictor has seen what is going on."""

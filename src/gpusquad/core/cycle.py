@@ -9,6 +9,7 @@ from gpusquad.core.elastic import resize
 from gpusquad.core.limits import hold_over_limit
 from gpusquad.core.patience import watch_patience
 from gpusquad.core.preempt import preempt
+from gpusquad.core.pressure import watch_due
 from gpusquad.core.runs import Run
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision, Stop
@@ -20,7 +21,7 @@ def cycle(state: State, now_us: int) -> list[Decision]:
     state.now_us = now_us
     open_windows(state)
     extend_overdue(state)
-    state.resort()
+    rank_anew(state)
     watch_patience(state)
     hold_over_limit(state)
     board = Board(state)
@@ -42,6 +43,17 @@ def open_windows(state: State) -> None:
         state.timeline.windows = [w for w in windows if w not in over]
         state.brighter = True
         state.unsettle()
+
+
+def rank_anew(state: State) -> None:
+    """As often as the order needs it."""
+    match state.policies.order.varies:
+        case "never":
+            return
+        case "when_due":
+            watch_due(state)
+        case _:
+            state.resort()
 
 
 def extend_overdue(state: State) -> None:

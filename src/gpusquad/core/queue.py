@@ -41,6 +41,8 @@ class Waiting:
     rank: tuple = ()
     stay_us: int = 0
     """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
+    due_us: int | None = None
+    """When it should be on its cards at the latest, once the order was asked."""
 
     def __post_init__(self) -> None:
         self.judge(careful=False)
@@ -52,6 +54,11 @@ class Waiting:
         if job.is_elastic:
             high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
         self.stay_us = min(high_us, FOREVER_US)
+
+    def takes_us(self, gpus: int) -> float:
+        """Of the whole cluster's time. Of gangs wider than half of it only one can run: the rest is lost."""
+        asked = self.job.gpu_milli
+        return self.forecast.expected_us / max(1, gpus * 1000 // asked) if asked else 0.0
 
 
 class Queue:
@@ -91,12 +98,12 @@ class Queue:
 
     def insert(self, waiting: Waiting, key: Key) -> int:
         """Put a job at its place and return the position."""
+        self._by_id[waiting.job.id] = waiting  # first, so that whoever ranks it can ask about it
         waiting.rank = rank_of(waiting, key)
         position = bisect_left(self._ranks, waiting.rank)
         self._make_room(position)
         self._ranks.insert(position, waiting.rank)
         self._waiting.insert(position, waiting)
-        self._by_id[waiting.job.id] = waiting
         self._shape[position] = waiting.shape
         self._stay_us[position] = waiting.stay_us
         return position

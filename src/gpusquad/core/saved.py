@@ -107,6 +107,7 @@ class Snapshot:
     why_moved: str
     resizes: bool
     careful: bool
+    due_until_us: int
     cluster: Cluster
     windows: tuple[Window, ...]
     policies: SavedPolicies

@@ -40,6 +40,7 @@ def dump_snapshot(state: State) -> dict:
         brighter=state.brighter,
         any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
         why_moved=state.why_moved, resizes=state.resizes, careful=state.careful,
+        due_until_us=state.due_until_us,
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
@@ -63,7 +64,7 @@ def load_snapshot(data: dict, rate: Rate | None = None) -> State:
     state = State(saved.cluster, _load_policies(saved.policies), saved.windows, rate)
     load_runs(state, saved)
     load_health(state, saved)
-    state.careful = saved.careful
+    state.careful, state.due_until_us = saved.careful, saved.due_until_us
     load_queue(state, saved)
     load_promises(state, saved)
     load_accounts(state, saved.accounts)

@@ -60,6 +60,8 @@ class State:
         """Running job -> its predicted end, where that moved later: whoever tells people takes it from here."""
         self.careful = False
         """The first in line has waited too long: all are judged by careful quantiles until it runs."""
+        self.due_until_us = 0
+        """By which all are ranked, under an order that says when they are due."""
         self.resizes = True
         """Whether the engine can change the number of tasks of a gang that runs."""
         self.shapes: dict[object, int] = {}
@@ -196,6 +198,7 @@ class State:
         waiting.forecast = forecast
         waiting.judge(self.careful)
         if self.queue.place_anew(waiting, self.key):
+            self.why_moved = _all_of(self.why_moved, f"{job_id} is foretold anew")
             self._clear_promises()
             self.brighter = True
             self.unsettle()
@@ -253,9 +256,7 @@ class State:
         self.unsettle()
 
     def resort(self) -> None:
-        """For orders that change: rank everybody anew; a promise stays with whoever was promised unless overtaken."""
-        if self.policies.order.varies == "never" or len(self.queue) < 2:
-            return
+        """Rank everybody anew; a promise stays with whoever was promised unless overtaken."""
         if self.queue.resort(self.key):
             self._clear_promises()
             self.brighter = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Literal, Protocol
@@ -31,6 +31,8 @@ class Quantiles:
     """Who says so: user, history, similar, analytical, progress, limit …"""
     confidence: float = 0.0
     """0: a guess. 1: as good as measured. Says how much evidence stands behind it, not how narrow it is."""
+    mean: float | None = None
+    """What such jobs take on average, where that is not what the values say."""
 
     def __post_init__(self) -> None:
         if not self.levels or len(self.levels) != len(self.values):
@@ -52,7 +54,10 @@ class Quantiles:
 
     def capped(self, most: int) -> Quantiles:
         """Nothing above a limit."""
-        return self if self.values[-1] <= most else replace(self, values=tuple(min(v, most) for v in self.values))
+        if self.values[-1] <= most:
+            return self
+        mean = None if self.mean is None else min(self.mean, most)
+        return replace(self, values=tuple(min(v, most) for v in self.values), mean=mean)
 
     def by(self, source: str, confidence: float | None = None) -> Quantiles:
         """The same numbers under another name."""
@@ -94,20 +99,30 @@ class Uses:
             promise_us=max(mid_us, run.at(self.promise)),
             later_us=tuple(value for level, value in above if level > self.shadow and value > mid_us),
             careful_us=max(mid_us, run.at(self.careful)),
+            mean_us=round(mean(run) if run.mean is None else run.mean),
             merit=merit(run),
         )  # fmt: skip
+
+
+def mean(run: Quantiles) -> float:
+    """Of the values at the levels, each for what lies nearest to it."""
+    return sum(part * max(value, 1) for part, value in _parts(run))
 
 
 def merit(run: Quantiles) -> float:
     """Expected slowdown that a second of waiting adds (the mean of one over the run time, which a job that may be over
     at once raises far more than its middle tells), for each second of its expected run time."""
-    slowdown = mean_s = below = 0.0
+    slowdown = sum(part * US_PER_S / max(value, BRIEF_US) for part, value in _parts(run))
+    return slowdown / mean(run) * US_PER_S
+
+
+def _parts(run: Quantiles) -> Iterator[tuple[float, int]]:
+    """How much of the distribution each value stands for."""
+    below = 0.0
     for index, (level, value) in enumerate(zip(run.levels, run.values, strict=True)):
         above = (level + run.levels[index + 1]) / 2 if index + 1 < len(run.levels) else 1.0
-        slowdown += (above - below) * US_PER_S / max(value, BRIEF_US)
-        mean_s += (above - below) * max(value, 1) / US_PER_S
+        yield above - below, value
         below = above
-    return slowdown / mean_s
 
 
 def certain(value: int, source: str, confidence: float = 0.0) -> Quantiles:

@@ -54,11 +54,18 @@ class Forecast:
     merit: float = 0.0
     """Expected slowdown that a second of waiting adds, for each second it is expected to run: who has more is better
     served first. 0: not known, taken from the middle."""
+    mean_us: int | None = None
+    """How long it takes on average: what many such jobs together ask of the cards. None: the middle one."""
 
     @property
     def worth(self) -> float:
         """The merit, or what it would be if the middle were certain."""
         return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * self.mid_us)
+
+    @property
+    def expected_us(self) -> int:
+        """The mean, where it is known."""
+        return self.mid_us if self.mean_us is None else self.mean_us
 
     def within(self, limit_us: int) -> Forecast:
         """Nothing lasts longer than its limit."""
@@ -67,7 +74,8 @@ class Forecast:
         later_us = tuple(dict.fromkeys(min(u, limit_us) for u in self.later_us))
         promise_us = None if self.promise_us is None else min(self.promise_us, limit_us)
         careful_us = None if self.careful_us is None else min(self.careful_us, limit_us)
-        return replace(self, mid_us=min(self.mid_us, limit_us), high_us=min(self.high_us, limit_us),
+        mean_us = None if self.mean_us is None else min(self.mean_us, limit_us)
+        return replace(self, mid_us=min(self.mid_us, limit_us), high_us=min(self.high_us, limit_us), mean_us=mean_us,
                        promise_us=promise_us, careful_us=careful_us, later_us=later_us)  # fmt: skip
 
     def less(self, done_us: int) -> Forecast:
@@ -78,6 +86,7 @@ class Forecast:
             high_us=max(1, self.high_us - done_us),
             promise_us=None if self.promise_us is None else max(1, self.promise_us - done_us),
             careful_us=None if self.careful_us is None else max(1, self.careful_us - done_us),
+            mean_us=None if self.mean_us is None else max(1, self.mean_us - done_us),
             later_us=tuple(u - done_us for u in self.later_us if u > done_us),
         )
 
@@ -102,6 +111,12 @@ class View(Protocol):
     @property
     def gpus(self) -> int:
         """Cards there are."""
+        ...
+
+    @property
+    def due_until_us(self) -> int:
+        """Who is due until then has to go first: now, or later where some would be late if the others waited till due.
+        For orders that say when a job is due."""
         ...
 
     def forecast(self, job: Job) -> Forecast: ...

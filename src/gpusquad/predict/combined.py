@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
-from gpusquad.model.prediction import LEVELS, PastRun, Quantiles
+from gpusquad.model.prediction import LEVELS, PastRun, Quantiles, mean
 from gpusquad.predict._bins import Floats, bin_of, quantiles, spread
 from gpusquad.predict._calibrated import Calibration
 from gpusquad.predict._honesty import Honesty
@@ -75,7 +75,11 @@ class Combined(Online):
         result = quantiles(mixed, parts[best][0], parts[best][2], most_us, asked=asked)
         self._remember(job.id, _Said(result.values[: len(LEVELS)], _to_judge(parts)))
         weighed = self._honesty.weigh(job, mixed) if self.honest else None
-        return result if weighed is None else quantiles(weighed, result.source, result.confidence, most_us, asked=asked)
+        if weighed is None:
+            return result
+        doubted = quantiles(weighed, result.source, result.confidence, most_us, asked=asked)
+        # All of its jobs together take what they take: doubt says whom to believe, not how much there is to do.
+        return replace(doubted, mean=mean(result))
 
     def begin(self, job: Job, at_us: int) -> None:
         self._history.begin(job, at_us)

@@ -8,18 +8,21 @@ from typing import ClassVar
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
+from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import View
-from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
+from gpusquad.policies.order._ageing import DAY_S, check_wait, waited_us
 from gpusquad.policies.order._estimates import is_unknown
 from gpusquad.registry import register
+
+_NEVER_US = 1 << 62
 
 
 @register("order", "merit")
 @dataclass(frozen=True)
 class MostMerit:
-    """Who saves most expected slowdown for its card time goes first; who has waited max_wait_s goes before all."""
+    """Who saves most expected slowdown for its card time goes first, as long as nobody has to wait past max_wait_s."""
 
-    varies: ClassVar[str] = "with_time"
+    varies: ClassVar[str] = "when_due"
 
     max_wait_s: float = 2 * DAY_S
     wide: float = 0.0
@@ -31,8 +34,13 @@ class MostMerit:
             raise Invalid("order.merit.wide", f"{self.wide!r} is not between 0 and 1")
 
     def key(self, job: Job, view: View) -> tuple:
-        share = min(1.0, job.gpus / max(1, view.gpus))
-        if is_overdue(job, view, self.max_wait_s * (1.0 - self.wide * share)):
+        if self.due_us(job, view) <= view.due_until_us:
             return (0, job.submitted_us, job.id)
         forecast = view.forecast(job)
         return (1, is_unknown(forecast), -forecast.worth / sqrt(max(1, job.gpus)), job.submitted_us, job.id)
+
+    def due_us(self, job: Job, view: View) -> int:
+        """When it has waited long enough."""
+        share = min(1.0, job.gpus / max(1, view.gpus))
+        wait_us = self.max_wait_s * US_PER_S * (1.0 - self.wide * share)
+        return round(min(view.now_us - waited_us(job, view) + wait_us, _NEVER_US))
