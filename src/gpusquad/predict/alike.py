@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -73,6 +73,11 @@ class Alike(Online):
         seen = Seen(job.id, gpus, run.run_us, run.how, run.ended_us, run.peak_memory_bytes, run.cpu_milli)
         for group in groups_of(job):
             self._add(group.key, seen)
+
+    def fit(self, history: Iterable[PastRun]) -> None:
+        """Nothing is learned from being wrong: there is no need to say anything before."""
+        for run in history:
+            self.learn(run)
 
     def circles(self, job: Job) -> list[tuple[Group, list[Seen]]]:
         """The runs that may tell of it, the closest circle first; in each the latest run last."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun
+from gpusquad.predict.replay import MOST_FORETOLD, as_lived
 
 
 class Online:
@@ -15,6 +17,9 @@ class Online:
     format: int = 1
     """Of what ``dump`` writes; another number is not loaded but learned anew from history."""
 
+    def predict(self, job: Job) -> Any:
+        raise NotImplementedError
+
     def begin(self, job: Job, at_us: int) -> None:
         pass
 
@@ -22,10 +27,26 @@ class Online:
         raise NotImplementedError
 
     def fit(self, history: Iterable[PastRun]) -> None:
+        """As if it had been there: what it learns from being wrong is learned too, by the newest runs."""
+        newest: deque[PastRun] = deque()
         for run in history:
-            self.learn(run)
-            if self.is_due():
-                self.train()
+            newest.append(run)
+            if len(newest) > MOST_FORETOLD:
+                self._take(newest.popleft())
+        runs = list(newest)  # a deque is slow in its middle
+        for what, index, at_us in as_lived(runs):
+            run = runs[index]
+            if what == "came":
+                self.predict(run.job)
+            elif what == "begins":
+                self.begin(run.job, at_us)
+            else:
+                self._take(run)
+
+    def _take(self, run: PastRun) -> None:
+        self.learn(run)
+        if self.is_due():
+            self.train()
 
     def is_due(self) -> bool:
         return False

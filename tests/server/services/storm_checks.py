@@ -9,7 +9,7 @@ from dataclasses import fields
 from gpusquad.core.ports import Launch
 from gpusquad.core.transitions import FINAL, NEXT, JobState
 from gpusquad.server.services.outcomes import ON_CARDS
-from gpusquad.server.services.records import placement_of, seats_of
+from gpusquad.server.services.records import forecast_of, placement_of, seats_of
 from gpusquad.store import attempts, events, jobs
 from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.jobs import JobRow
@@ -99,6 +99,8 @@ class Checks:
         pending = {row.id for row in rows.values() if row.state == JobState.PENDING}
         refused = {one.job_id for one in desk.driver._refused}
         assert {waiting.job.id for waiting in state.queue} == pending - refused
+        for waiting in state.queue:
+            assert waiting.forecast == forecast_of(rows[waiting.job.id]), "planned with another forecast than is kept"
         on_cards = {row.id for row in rows.values() if JobState(row.state) in ON_CARDS}
         gone = {i for i in on_cards if placement_of(rows[i].placement or {}, desk.job(i), desk.fixed) is None}
         assert state.runs.by_id.keys() == on_cards - gone

@@ -10,6 +10,7 @@ import pytest
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
 from gpusquad.predict.base import Online
+from gpusquad.predict.combined import Combined
 from gpusquad.registry import forget, register
 from gpusquad.server.services import learning as learning_module
 from gpusquad.server.services.foretelling import Foretelling
@@ -27,9 +28,11 @@ class Notebook(Online):
     def __init__(self) -> None:
         self.lessons: list[tuple[str, int, str]] = []
         self.runs: list[PastRun] = []
+        self.asked: list[str] = []
         self.trained = 0
 
     def predict(self, job: Job) -> Quantiles:
+        self.asked.append(job.name)
         return certain(job.estimate_us or 5 * SECOND_US, "user", 0.25)
 
     def learn(self, run: PastRun) -> None:
@@ -228,6 +231,55 @@ def test_of_a_long_history_the_newest_runs_are_learned(world: World, monkeypatch
     assert [name for name, *_ in lessons(world)] == ["c", "d", "e", "f"]
 
 
+def test_history_teaches_what_being_wrong_taught_as_well(tmp_path) -> None:
+    world = World(tmp_path, "1x4", predictor=Combined())
+    for _ in range(15):
+        run_one(world, "train")
+    live = world.scheduler._desk.foretelling.predictor
+    world.setup["predictor"] = again = Combined()
+    world.scheduler = world.make()
+    assert any(again.dump()["calibration"]["all"])
+    assert again.dump() == live.dump()  # type: ignore[attr-defined]
+
+
+def test_of_the_past_only_the_newest_runs_are_foretold(world: World, monkeypatch) -> None:
+    for name in "abcde":
+        run_one(world, name)
+    monkeypatch.setattr(learning_module, "MOST_FORETOLD", 3)
+    monkeypatch.setattr(learning_module, "CHUNK", 2)
+    restart(world)
+    predictor = world.scheduler._desk.foretelling.predictor
+    assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d", "e"]
+    assert predictor.asked == ["c", "d", "e"]  # type: ignore[attr-defined]
+    assert predictor.trained == 5  # type: ignore[attr-defined]
+
+
+def test_told_to_stop_while_it_lives_through_the_past_it_goes_on_there_next_time(tmp_path, database, notebook) -> None:
+    world = kept_world(tmp_path, database)
+    for name in "abcd":
+        run_one(world, name)
+    learning = Learning(Foretelling(Stops(2)), database, world.setup["models"])
+    learning._foretelling.predictor.stop = learning._closing.set  # type: ignore[attr-defined]
+    learning.start()
+    learning._thread.join(30)
+    restart(world)
+    assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d"]
+    assert len(world.scheduler._desk.foretelling.predictor.runs) == 2  # type: ignore[attr-defined]
+
+
+class Stops(Notebook):
+    """Has the service stop after so many lessons."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    def learn(self, run: PastRun) -> None:
+        super().learn(run)
+        if len(self.lessons) == self.after:
+            self.stop()  # type: ignore[attr-defined]
+
+
 # -- the thread ----------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +337,7 @@ def test_told_to_stop_while_it_reads_history_it_goes_on_there_next_time(
     for name in "abcd":
         run_one(world, name)
     monkeypatch.setattr(learning_module, "CHUNK", 2)
+    monkeypatch.setattr(learning_module, "MOST_FORETOLD", 2)
     predictor = Notebook()
     learning = Learning(Foretelling(predictor), database, world.setup["models"])
     read = run_forecasts.past_runs

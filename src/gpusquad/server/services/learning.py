@@ -1,24 +1,28 @@
 """Learning from runs that are over, off the path of decisions.
 
 Every run that ends is put into a queue; a thread of its own takes it out, teaches the predictor, trains it when that is
-due, and keeps what was learned in a file now and then. At start the same thread reads that file and learns what ended
-since; where there is none that can be used it learns from the history in the store. Jobs are accepted meanwhile, and
-foretold by what is known so far. Until the thread is started, everything is done at once by the caller: tests in
-virtual time.
+due, has those foretold anew who wait, and keeps what was learned in a file now and then. At start the same thread reads
+that file and learns what ended since; where there is none that can be used it learns from the history in the store.
+Jobs are accepted meanwhile, and foretold by what is known so far. Until the thread is started, everything is done at
+once by the caller: tests in virtual time.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
 from gpusquad.model.edge import job_from_dict
 from gpusquad.model.prediction import How, PastRun
+from gpusquad.predict.replay import MOST_FORETOLD, as_lived
 from gpusquad.server.services.foretelling import Foretelling
+from gpusquad.server.services.loop import Item
 from gpusquad.server.services.models import Models
 from gpusquad.store import run_forecasts
 from gpusquad.store.database import Database, StoreUnavailable
@@ -37,6 +41,27 @@ _RETRY_S = 5.0
 _log = structlog.get_logger("gpusquad.learning")
 
 
+Owner = tuple[str, str]
+"""Tenant and user."""
+
+
+class Lesson(NamedTuple):
+    """A run that is over."""
+
+    attempt: int
+    run: PastRun
+
+
+class Renews(Protocol):
+    """Foretells those who wait anew."""
+
+    def batches(self, owners: Collection[Owner] | None) -> Iterator[Item]:
+        """What to do inside a turn. None: everybody."""
+        ...
+
+    def post(self, item: Item) -> None: ...
+
+
 class Learning:
     """Teaches the predictor."""
 
@@ -44,12 +69,17 @@ class Learning:
         self._foretelling = foretelling
         self._database = database
         self._models = models
-        self._queue: SimpleQueue[tuple[int, PastRun] | None] = SimpleQueue()
+        self.renewing: Renews | None = None
+        self._owed: set[Owner] | None = set()
+        """Whose waiting jobs are to be foretold anew; None: everybody's."""
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="learning", daemon=True)
         self._live: set[tuple[str, int]] | None = set()
         """Runs that ended since the start, which history may show too. None: history has been read."""
         self._last: RunKey = BEFORE_ALL
+        self._past, self._trained = 0, 0
+        """Runs learned from history, and how many of them when it was trained last."""
         self._unsaved = 0
         self._saved_s = time.monotonic()
 
@@ -62,11 +92,11 @@ class Learning:
         live = self._live  # the other thread may be done with history just now
         if live is not None:
             live.add((run.job.id, attempt))
-        if self._thread.ident is None:
-            self._teach(attempt, run)
-            self._train()
-        else:
-            self._queue.put((attempt, run))
+        self._do(partial(self._learn, attempt, run))
+
+    def renew(self) -> None:
+        """All who wait are foretold anew: other quantiles count from now on. From the scheduler's thread."""
+        self._do(self._owe_all)
 
     def recall(self) -> None:
         """What was learned before, by the file or from history. Never fails: at worst nothing is known."""
@@ -91,27 +121,58 @@ class Learning:
             self._queue.put(None)
             self._thread.join(CLOSE_S)
 
+    def _do(self, work: Callable[[], None]) -> None:
+        if self._thread.ident is not None:
+            return self._queue.put(work)
+        work()
+        self._train()
+        self._renew(lambda item: item())  # in the turn that is under way
+
     # -- the thread ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         self.recall()
         if self._live is not None:  # told to stop on the way: what came since is learned next time, in its order
             return self._save()
-        while (item := self._next()) is not None:
-            if item:
-                self._teach(*item)
+        while (work := self._next()) is not None:
+            work()
             if self._queue.empty():  # a burst is learned first
                 self._train()
+                self._renew(self._post)
             if self._unsaved >= SAVE_RUNS or (self._unsaved and time.monotonic() - self._saved_s >= SAVE_S):
                 self._save()
         self._save()
 
-    def _next(self) -> tuple[int, PastRun] | tuple[()] | None:
-        """Empty: nothing came for a while. None: the service stops."""
+    def _next(self) -> Callable[[], None] | None:
+        """None: the service stops."""
         try:
             return self._queue.get(timeout=SAVE_S)
         except Empty:
-            return ()
+            return _nothing  # came for a while
+
+    def _learn(self, attempt: int, run: PastRun) -> None:
+        self._teach(attempt, run)
+        if self._owed is not None:
+            self._owed.add((run.job.tenant, run.job.user))
+
+    def _owe_all(self) -> None:
+        self._owed = None
+
+    def _renew(self, tell: Callable[[Item], object]) -> None:
+        owners, self._owed = self._owed, set()
+        if self.renewing is None or owners == set():
+            return
+        try:
+            for item in self.renewing.batches(owners):
+                tell(item)
+                if self._closing.is_set():
+                    return
+        except Exception:
+            _log.exception("those who wait could not be foretold anew")
+
+    def _post(self, item: Item) -> None:
+        if self.renewing is not None:
+            self.renewing.post(item)
 
     def _teach(self, attempt: int, run: PastRun) -> None:
         try:
@@ -141,39 +202,65 @@ class Learning:
         self._last = kept.last
 
     def _read_history(self) -> None:
+        """The newest runs are lived through once more, which teaches what being wrong taught; older ones only teach
+        how long they took."""
         with self._database.read() as connection:
             after = max(self._last, run_forecasts.first_to_learn(connection, MOST_HISTORY))
-        learned, train_at = 0, 1.0
+            foretold = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
+        newest: list[Lesson] = []
         while not self._closing.is_set():
             with self._database.read() as connection:
                 rows = run_forecasts.past_runs(connection, after, CHUNK)
             for row in rows:
-                self._teach_past(row)
-            learned += len(rows)
-            if rows:
-                after = rows[-1].key
-            if learned >= train_at or len(rows) < CHUNK:
-                train_at = TRAIN_GROWTH * learned
-                self._train()
+                lesson = self._lesson(row)
+                if lesson is not None and row.key > foretold:
+                    newest.append(lesson)
+                elif lesson is not None:
+                    self._teach_past(lesson)
             if len(rows) < CHUNK:
-                self._live = None
-                return
+                return self._live_again(newest)
+            after = rows[-1].key
 
-    def _teach_past(self, row: PastRow) -> None:
+    def _live_again(self, lessons: Sequence[Lesson]) -> None:
+        for what, index, at_us in as_lived([lesson.run for lesson in lessons]):
+            if self._closing.is_set():
+                return
+            job = lessons[index].run.job
+            if what == "came":
+                self._foretelling.foretell(job)
+            elif what == "begins":
+                self._foretelling.begin(job, at_us)
+            else:
+                self._teach_past(lessons[index])
+        self._train()
+        self._live = None
+
+    def _lesson(self, row: PastRow) -> Lesson | None:
+        """None: it is in the queue, or of no use."""
         if self._live is not None and (row.job_id, row.attempt) in self._live:
-            return  # it is in the queue
+            return None
         try:
-            run = past_run(row)
+            return Lesson(row.attempt, past_run(row))
         except Exception as error:  # a job that this release does not understand any more
             _log.warning("a past run cannot be read", job=row.job_id, error=repr(error))
-            return
-        self._teach(row.attempt, run)
+            return None
+
+    def _teach_past(self, lesson: Lesson) -> None:
+        self._teach(*lesson)
+        self._past += 1
+        if self._past >= TRAIN_GROWTH * self._trained:
+            self._trained = self._past
+            self._train()
 
     def _save(self) -> None:
         if self._models is not None and self._unsaved and self._last != BEFORE_ALL:
             predictor: Any = self._foretelling.predictor
             self._models.save(predictor, self._last)
         self._unsaved, self._saved_s = 0, time.monotonic()
+
+
+def _nothing() -> None:
+    pass
 
 
 def past_run(row: PastRow) -> PastRun:

@@ -69,8 +69,8 @@ class PolicyDesk:
                 turn = self._desk.turn
                 self._desk.driver.apply(turn.now_us, PoliciesChanged(policies))
                 self._settings = settings
-                self._desk.foretelling.uses = _uses(settings)
                 turn.writes.append(record)
+                self._count_on(_uses(settings))
 
             def record(connection: Connection) -> None:
                 now_us = self._desk.turn.now_us
@@ -93,6 +93,12 @@ class PolicyDesk:
         now = self._desk.copy()
         then = with_policies(now, policies)
         return _compare(now, then)
+
+    def _count_on(self, uses: Uses) -> None:
+        """Those who wait are foretold anew if the mode counts on other quantiles; who runs was let in by the old."""
+        before, self._desk.foretelling.uses = self._desk.foretelling.uses, uses
+        if uses != before:
+            self._desk.learning.renew()
 
     def _merge(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         known = {"mode", *KINDS, "preemption"}
@@ -118,7 +124,7 @@ class PolicyDesk:
 
 
 def _uses(settings: Mapping[str, Any]) -> Uses:
-    """Which quantiles the mode counts on; for forecasts made from now on."""
+    """Which quantiles the mode counts on."""
     return load_mode(_named_mode(settings["mode"])).uses
 
 

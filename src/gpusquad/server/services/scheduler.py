@@ -44,6 +44,7 @@ from gpusquad.server.services.people import People
 from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
 from gpusquad.server.services.promises import Promises
 from gpusquad.server.services.records import forecast_record, run_forecast_row
+from gpusquad.server.services.renewing import Renewing
 from gpusquad.server.services.restore import restore
 from gpusquad.server.services.watch import Watcher
 from gpusquad.spec.model import JobSpec
@@ -85,6 +86,7 @@ class Scheduler:
         self._learning = Learning(foretelling, setup.database, setup.models)
         self._desk = Desk(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
                           setup.observer)  # fmt: skip
+        self._learning.renewing = Renewing(self._desk)
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
         self._holds = Holds(self._desk, self._outcomes)
         self._intake = Intake(self._desk, self._people, self._holds)
