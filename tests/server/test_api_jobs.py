@@ -301,12 +301,14 @@ def test_full_rows_fit_the_description(rig: Rig) -> None:
         forecast={"mid_us": 1, "high_us": 2, "source": "s"}, after=[{"job": "x", "on": "any"}],
         placement={"tasks": [{"node": "node0", "cards": ["node0/1"]}], "parts": []},
         result={"task": 1, "exit_code": 1, "signal": None, "oom": False, "more": 1},
-        progress={"step": 1, "total": 2, "ratio": 0.5, "at_s": 1.0}, core={"roles": [{"count": 2}, {"count": 3}]},
+        progress={"step": 1, "total": 2, "ratio": 0.5, "at_us": 1_000_000},
+        core={"roles": [{"count": 2}, {"count": 3}]},
     )  # fmt: skip
     with rig.database.write() as c:
         jobs.insert(c, [full])
     told = rig.get(f"jobs/{full.id}").json()
     assert job_schemas.JobDetail.model_validate(told).tasks == 5
+    assert told["progress"]["at_s"] == 1.0
     rig.submit()
     job_schemas.QueuePage.model_validate(rig.get("queue").json())
     job_schemas.JobPage.model_validate(rig.get("jobs").json())

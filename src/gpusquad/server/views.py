@@ -212,7 +212,11 @@ def _result(result: Mapping[str, Any] | None) -> Plain | None:
 
 
 def _progress(progress: Mapping[str, Any] | None) -> Plain | None:
-    return {name: progress.get(name) for name in ("step", "total", "ratio", "at_s")} if progress else None
+    if not progress:
+        return None
+    at_us = progress.get("at_us")
+    at_s = None if at_us is None else at_us / US_PER_S
+    return {**{name: progress.get(name) for name in ("step", "total", "ratio")}, "at_s": at_s}
 
 
 def _forecast(forecast: Mapping[str, Any] | None) -> Plain | None:

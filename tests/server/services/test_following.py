@@ -6,6 +6,7 @@ import pytest
 
 from gpusquad.model.prediction import Quantiles, certain
 from gpusquad.predict.progress import Progress
+from gpusquad.server.services.following import MOST_POINTS
 from gpusquad.store import events
 from tests.server.services.world import SECOND_US, World
 
@@ -65,6 +66,58 @@ def test_steps_without_a_total_move_nothing(world: World) -> None:
     end = world.scheduler.when(runs).end
     assert end is not None
     assert (end.mid_us, end.source) == (100 * SECOND_US, "user")
+
+
+def test_after_a_restart_it_goes_on_with_what_the_run_told_before(world: World) -> None:
+    runs = world.submit(gpus=2, estimate=100)
+    world.settle()
+    run_for(world, runs, 90, 1000 / 400)
+    world.scheduler = world.make()
+    end = world.scheduler.when(runs).end
+    assert end is not None
+    assert end.source == "user"
+    run_for(world, runs, 1, 1000 / 400)  # one look is enough
+    end = world.scheduler.when(runs).end
+    assert end is not None
+    assert end.source == "progress"
+    assert end.mid_us == pytest.approx(400 * SECOND_US, rel=0.1)
+
+
+def test_what_is_kept_of_a_run_is_bounded_and_reaches_back_to_its_start(world: World) -> None:
+    runs = world.submit(gpus=2, estimate=100)
+    world.settle()
+    run_for(world, runs, 300, 1)
+    points = world.scheduler.row(runs).progress["points"]
+    assert points[0] == [SECOND_US, 1]
+    assert points[-1][0] > 280 * SECOND_US
+    assert MOST_POINTS / 3 < len(points) <= MOST_POINTS
+    assert points == sorted(points)
+    assert all(at_us == step * SECOND_US for at_us, step in points)
+
+
+def test_reports_of_another_count_are_not_mixed_with_the_last(world: World) -> None:
+    runs = world.submit(gpus=2, estimate=100)
+    world.settle()
+    for at_s, (step, total) in enumerate([(5, 10), (10, 10), (1, 500), (2, 500)]):
+        world.clock.at_us = (20 + at_s) * SECOND_US
+        hear(world, runs, step, total)
+    assert world.scheduler.watcher._following.points(runs, 0) == [[22 * SECOND_US, 1], [23 * SECOND_US, 2]]
+
+
+def test_another_attempt_does_not_take_over_what_the_first_told(world: World) -> None:
+    runs = world.submit(gpus=2, estimate=100, retries={"count": 1, "backoff": 0})
+    world.settle()
+    run_for(world, runs, 60, 1)
+    world.engine.end(runs, 0, "failed")
+    world.settle()
+    world.clock.at_us += 100 * SECOND_US
+    world.settle()
+    assert (world.state(runs), world.scheduler.row(runs).progress) == ("running", None)
+    hear(world, runs, 1)
+    world.clock.at_us += 11 * SECOND_US
+    hear(world, runs, 2)
+    world.settle()
+    assert [step for _, step in world.scheduler.row(runs).progress["points"]] == [1, 2]
 
 
 class Scripted:

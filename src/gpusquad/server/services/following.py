@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
@@ -15,6 +16,10 @@ from gpusquad.server.services.records import quantiles_of
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.following")
+MOST_POINTS = 24
+"""Reports kept of a run, to begin with after a restart: enough for its pace, not for every pause."""
+Points = list[list[int]]
+"""Times and steps, as JSON has them."""
 
 
 class Follower(Protocol):
@@ -27,13 +32,29 @@ class Follower(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Followed:
+    """One run, and a few of its reports for the next start of the service."""
+
+    follower: Follower
+    total: int | None = None
+    points: Points = field(default_factory=list)
+
+    def see(self, at_us: int, step: int, total: int | None) -> None:
+        self.follower.see(at_us, step, total)
+        if total != self.total:
+            self.points.clear()  # they counted other steps
+        self.total = total
+        _add(self.points, at_us, step)
+
+
 class Following:
     """Fed by the agent's reader thread; what it finds goes to the core as one item of a turn."""
 
     def __init__(self, desk: Desk, make: Callable[[], Follower] | None) -> None:
         self._desk = desk
         self._make = make
-        self._followers: dict[tuple[str, int], Follower] = {}
+        self._followers: dict[tuple[str, int], _Followed] = {}
 
     def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
         """One look at a run that reports steps."""
@@ -41,15 +62,19 @@ class Following:
         if self._make is None or step is None:
             return
         key = (row.id, row.attempt)
-        if key not in self._followers:
-            self._followers[key] = self._make()
         try:
-            self._followers[key].see(
-                at_us if seen_us is None else seen_us, int(step), None if total is None else int(total)
-            )
+            if key not in self._followers:
+                self._followers[key] = _begun(self._make(), row.progress or {})
+            seen_us = at_us if seen_us is None else seen_us
+            self._followers[key].see(seen_us, int(step), None if total is None else int(total))
         except Exception:
             _log.exception("progress could not be followed", job=row.id)
-            del self._followers[key]
+            self._followers.pop(key, None)
+
+    def points(self, job_id: str, attempt: int) -> Points:
+        """What to keep of a run's reports."""
+        followed = self._followers.get((job_id, attempt))
+        return [] if followed is None else [list(point) for point in followed.points]
 
     def foresee(self, at_us: int) -> None:
         """Now and then: when those who are followed will end."""
@@ -63,7 +88,7 @@ class Following:
             del self._followers[key]
             return None
         try:
-            left = self._followers[key].remaining(at_us, quantiles_of(row), row.started_us)
+            left = self._followers[key].follower.remaining(at_us, quantiles_of(row), row.started_us)
         except Exception:
             _log.exception("an end could not be foretold", job=row.id)
             return None
@@ -79,3 +104,20 @@ class Following:
             row = self._desk.rows.get(event.job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING):
                 self._desk.driver.apply(self._desk.turn.now_us, event)
+
+
+def _begun(follower: Follower, told: Mapping[str, Any]) -> _Followed:
+    """With what the run told before this service started. Of an attempt that is new nothing is on record."""
+    followed, total = _Followed(follower), told.get("total")
+    for at_us, step in told.get("points", ()):
+        followed.see(int(at_us), int(step), None if total is None else int(total))
+    return followed
+
+
+def _add(points: Points, at_us: int, step: int) -> None:
+    """Evenly over the whole run, however long it is: the older it gets, the wider apart."""
+    if points and (at_us - points[-1][0]) * MOST_POINTS < max(points[-1][0] - points[0][0], 1):
+        return
+    points.append([at_us, step])
+    if len(points) > MOST_POINTS:
+        del points[1:-1:2]

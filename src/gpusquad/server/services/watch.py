@@ -146,7 +146,11 @@ class Watcher:
 
     def _keep(self, now_us: int, cards: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
         """Samples and progress for later; a store that does not answer loses some, no more."""
-        news = {(run["job"], run["attempt"]): record for run in runs if (record := progress_record(run)) is not None}
+        news = {
+            (run["job"], run["attempt"]): record | {"points": self._following.points(run["job"], run["attempt"])}
+            for run in runs
+            if (record := progress_record(run)) is not None
+        }
         if news:
             self._desk.loop.post(lambda: self._keep_progress(news))
         try:
