@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,6 +130,29 @@ def test_a_machine_with_fewer_cards_than_before():
     assert found.gpus is not None
     assert found.gpus.value == 4
     assert "no machine has more than 4" in found.gpus.why
+
+
+@pytest.mark.parametrize(("limit", "most", "chosen", "why"), [
+    (2, 8, 2, "tenant vision may hold no more than 2"),
+    (6, 4, 4, "no machine has more than 4"),
+    (8, 8, 8, ""),
+    (None, 8, 8, ""),
+    (0, 8, 1, "tenant vision may hold no more than 0"),  # refused for that when it is submitted
+])  # fmt: skip
+def test_no_more_is_chosen_than_its_tenant_may_hold(limit: int | None, most: int, chosen: int, why: str):
+    found = advise(job(tenant="vision"), known_by(seen(8), most_gpus=most, limit_gpus=limit), is_open=True)
+    assert found.gpus is not None
+    assert found.gpus.value == chosen
+    assert found.gpus.why.partition("; ")[2] == why
+
+
+def test_nor_where_more_would_pay():
+    runs = [seen(1, 100), seen(8, 14)]
+    assert advise(job(gpus=1), known_by(*runs), is_open=True).gpus.value == 8  # type: ignore[union-attr]
+    found = advise(job(gpus=1), known_by(*runs, limit_gpus=2), is_open=True)
+    assert found.gpus is not None
+    assert found.gpus.value == 2
+    assert found.gpus.why.endswith("; tenant default may hold no more than 2")
 
 
 def test_a_card_left_to_nobody_could_be_shared():

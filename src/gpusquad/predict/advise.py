@@ -55,6 +55,8 @@ class Known:
     """Memory of the cards it may run on."""
     most_gpus: int = SHOWN_GPUS
     """Cards of the largest machine."""
+    limit_gpus: int | None = None
+    """What its tenant may hold at once; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ def _gpus(job: Job, known: Known, found: Curve | None, is_open: bool, ratio: flo
     best = min(choices, key=lambda choice: choice.value, default=_by_habit(known) if is_open else None)
     if best is None:
         return None, []
-    if is_open and best.value > known.most_gpus:
-        best = Choice(known.most_gpus, f"{best.why}; no machine has more than {known.most_gpus}")
+    if is_open:
+        best = _within(best, job, known)
     tried = found.tried if found is not None else frozenset()
     notes = []
     if tried and best.value < min(tried) and not _was_idle(known):
@@ -145,6 +147,14 @@ def _gpus(job: Job, known: Known, found: Curve | None, is_open: bool, ratio: flo
             "hold more"
         )
     return best, notes
+
+
+def _within(best: Choice, job: Job, known: Known) -> Choice:
+    """No more than could ever be had: what is chosen for somebody must not be refused for that."""
+    most, why = known.most_gpus, f"no machine has more than {known.most_gpus}"
+    if known.limit_gpus is not None and known.limit_gpus < most:
+        most, why = known.limit_gpus, f"tenant {job.tenant} may hold no more than {known.limit_gpus}"
+    return best if best.value <= most else Choice(max(1, most), f"{best.why}; {why}")
 
 
 def _by_use(known: Known) -> Choice | None:

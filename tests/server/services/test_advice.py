@@ -137,6 +137,18 @@ def test_what_was_chosen_stays_chosen(world: World) -> None:
     assert world.scheduler.row(world.submit(name="vgg", **OPEN)).gpus == 4
 
 
+def test_auto_is_no_more_than_the_tenant_may_hold(world: World) -> None:
+    run(world, "vgg-run1", 4)
+    with world.database.write() as c:
+        people.put_tenant(c, TenantRow("default", limit_gpus=2))
+    world.scheduler.set_tenants()
+    job_id = world.submit(name="vgg", gpus="auto")
+    assert world.scheduler.row(job_id).gpus == 2
+    assert story(world, job_id, "advised")[0].cause.endswith("; tenant default may hold no more than 2)")
+    world.settle()
+    assert world.state(job_id) == "running"
+
+
 def test_the_same_key_is_the_same_submission_whatever_is_known_by_now(world: World) -> None:
     specs = expand(check({"command": ["true"], "estimate": 1, "name": "vgg", "gpus": "auto"}))
     first = world.scheduler.submit(specs, ADA, None, "k")

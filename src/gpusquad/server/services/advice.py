@@ -24,7 +24,7 @@ from gpusquad.server.services.learning import past_run
 from gpusquad.spec.auto import left_open, settled
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.model import JobSpec
-from gpusquad.store import attempts, run_forecasts, samples
+from gpusquad.store import attempts, people, run_forecasts, samples
 from gpusquad.store.database import Database
 from gpusquad.store.run_forecasts import BEFORE_ALL, PastRow, RunKey
 
@@ -126,7 +126,7 @@ class Advice:
         """``chosen``: what was found for others of the same submission. The jobs of a sweep are mostly alike."""
         notes: list[Note] = []
         for name in left_open(spec):
-            alike = (name, job.roles, job.expected, job.profile, *(group.key for group in groups_of(job)))
+            alike = (name, job.tenant, job.roles, job.expected, job.profile, *(group.key for group in groups_of(job)))
             if alike not in chosen:
                 chosen[alike] = _choice(name, advise(job, self._known(job, space), is_open=name == "gpus"))
             value, note = chosen[alike]
@@ -144,7 +144,12 @@ class Advice:
             circles, peak = self._memory.circles(job), self._memory.peak(job)
         group, runs = circles[0] if circles else (None, [])
         card_bytes, most_gpus = space.of(job)
-        return Known(group, runs, peak, self._uses_of(runs), run, card_bytes, most_gpus)
+        return Known(group, runs, peak, self._uses_of(runs), run, card_bytes, most_gpus, self._limit_gpus(job.tenant))
+
+    def _limit_gpus(self, tenant: str) -> int | None:
+        with self._database.read() as connection:
+            row = people.tenant(connection, tenant)
+        return None if row is None else row.limit_gpus
 
     def _peak(self, job: Job) -> Peak | None:
         with self._lock:
