@@ -37,27 +37,27 @@ def at(row: RunForecastRow, level: float) -> int:
 def test_errors_are_what_counting_by_hand_gives(found: list[RunForecastRow]) -> None:
     got = errors("all", found)
     judged = [row for row in found if row.levels and row.how in ("succeeded", "failed")]
-    assert (got.count, got.cut) == (len(judged), sum(row.how in CUT for row in found))
+    assert (got["count"], got["cut"]) == (len(judged), sum(row.how in CUT for row in found))
     if not judged:
-        assert got.median_ratio is got.pinball_s is None
+        assert got["median_ratio"] is got["pinball_s"] is None
         assert record(found) is None
         return
     truths = [(row, row.truth_us or 0) for row in judged]
     off = [abs(truth - at(row, 0.5)) for row, truth in truths]
-    assert got.median_ratio == pytest.approx(median(o / truth for o, (_, truth) in zip(off, truths, strict=True)))
-    assert got.mean_error_s == pytest.approx(mean(off) / SECOND_US)
-    for level, part in ((0.5, got.within_p50), (0.9, got.within_p90), (0.99, got.within_p99)):
+    assert got["median_ratio"] == pytest.approx(median(o / truth for o, (_, truth) in zip(off, truths, strict=True)))
+    assert got["mean_error_s"] == pytest.approx(mean(off) / SECOND_US)
+    for level, part in ((0.5, got["within_p50"]), (0.9, got["within_p90"]), (0.99, got["within_p99"])):
         assert part == pytest.approx(mean(truth <= at(row, level) for row, truth in truths))
-    assert got.bias == pytest.approx(median(log(truth / at(row, 0.5)) for row, truth in truths), abs=1e-9)
+    assert got["bias"] == pytest.approx(median(log(truth / at(row, 0.5)) for row, truth in truths), abs=1e-9)
     losses = [
         level * (truth - at(row, level)) if truth > at(row, level) else (1 - level) * (at(row, level) - truth)
         for row, truth in truths
         for level in LEVELS
     ]
-    assert got.pinball_s == pytest.approx(mean(losses) / SECOND_US)
+    assert got["pinball_s"] == pytest.approx(mean(losses) / SECOND_US)
     said = record(found)
     assert said is not None
-    assert (said.count, said.within_ratio, said.median_ratio) == (got.count, got.within_p90, got.median_ratio)
+    assert (said.count, said.within_ratio, said.median_ratio) == (got["count"], got["within_p90"], got["median_ratio"])
 
 
 @given(st.lists(rows(), max_size=30), st.integers(0, 10))
@@ -65,12 +65,12 @@ def test_every_run_is_in_one_tenant_and_one_source(found: list[RunForecastRow], 
     made = report(found, points)
     total = errors("all", found)
     for table in (made.tenants, made.sources):
-        assert sum(row.count for row in table) == total.count
-        assert sum(row.cut for row in table) == total.cut
+        assert sum(row["count"] for row in table) == total["count"]
+        assert sum(row["cut"] for row in table) == total["cut"]
     assert made.rows == len(found)
-    assert len(made.points) == min(points, total.count)
-    for source in {level.source for level in made.calibration}:
-        observed = [level.observed for level in made.calibration if level.source == source]
+    assert len(made.points) == min(points, total["count"])
+    for source in {level["source"] for level in made.calibration}:
+        observed = [level["observed"] for level in made.calibration if level["source"] == source]
         assert len(observed) == len(LEVELS)
         assert observed == sorted(observed), "a higher level was kept less often"
 
@@ -83,8 +83,8 @@ def test_honest_predictions_lie_on_the_line() -> None:
                        levels=list(LEVELS), values_us=values)
         for n in range(1, 101)
     ]  # fmt: skip
-    assert [(level.level, level.observed) for level in report(found).calibration] == [(p, p) for p in LEVELS]
-    assert errors("x", found).bias == pytest.approx(log(50.5 / 50), abs=0.001)
+    assert [(level["level"], level["observed"]) for level in report(found).calibration] == [(p, p) for p in LEVELS]
+    assert errors("x", found)["bias"] == pytest.approx(log(50.5 / 50), abs=0.001)
 
 
 def test_other_levels_are_brought_to_ours() -> None:

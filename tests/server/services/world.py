@@ -16,7 +16,7 @@ from gpusquad.server.answers import Who
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
-from gpusquad.store import people
+from gpusquad.store import events, people
 from gpusquad.store.database import Database
 from gpusquad.store.people import TenantRow
 
@@ -149,3 +149,14 @@ class World:
 
     def state(self, job_id: str) -> str:
         return self.scheduler.row(job_id).state
+
+
+def kinds(world: World, job_id: str) -> list[str]:
+    """A job's story, in one word a line."""
+    with world.database.read() as c:
+        return [row.kind for row in events.of_job(c, job_id)]
+
+
+def last(world: World, job_id: str) -> str:
+    """Why it is as it is."""
+    return world.scheduler.row(job_id).cause

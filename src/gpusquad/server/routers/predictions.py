@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -42,8 +41,8 @@ def _predictions(svc: Services, tenant: str | None, since_us: int, points: int) 
     return {
         "since_s": since_us / US_PER_S,
         "count": made.rows,
-        "tenants": [asdict(one) for one in made.tenants],
-        "sources": [asdict(one) for one in made.sources],
-        "calibration": [asdict(one) for one in made.calibration],
-        "points": [asdict(one) for one in made.points],
+        "tenants": list(made.tenants),
+        "sources": list(made.sources),
+        "calibration": list(made.calibration),
+        "points": list(made.points),
     }

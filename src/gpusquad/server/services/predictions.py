@@ -1,4 +1,4 @@
-"""How good predicted run times were: errors, calibration, and what to draw."""
+"""How good predicted run times were: errors, calibration, and what to draw, in the shapes that clients get."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from gpusquad.client.shapes import Calibration, PredictionErrors, PredictionPoint
 from gpusquad.model.prediction import LEVELS, Quantiles
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import RunRecord
@@ -26,55 +27,14 @@ P50, P90, P99 = (LEVELS.index(level) for level in (0.5, 0.9, 0.99))
 
 
 @dataclass(frozen=True, slots=True)
-class Errors:
-    """Of one tenant, or of one source. Only runs that ended by themselves are judged; None: there was none."""
-
-    key: str
-    count: int
-    """Runs that are judged."""
-    cut: int
-    """Runs that something else ended: how long they would have taken nobody knows."""
-    median_ratio: float | None
-    """Half of the runs were this near to the middle of their prediction or nearer, in parts of the truth."""
-    mean_error_s: float | None
-    within_p50: float | None
-    """Part that ended by then; with a good prediction a half."""
-    within_p90: float | None
-    within_p99: float | None
-    pinball_s: float | None
-    """The mean pinball loss over the levels: one number for how near and how honest. Less is better."""
-    bias: float | None
-    """The median of ln(truth / middle): above 0, runs take longer than said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Of runs of one source, the part that ended by the value predicted at a level."""
-
-    source: str
-    level: float
-    observed: float
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One prediction and what came of it."""
-
-    source: str
-    predicted_s: float
-    truth_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """Everything that is shown of predictions."""
 
     rows: int
-    tenants: Sequence[Errors]
-    sources: Sequence[Errors]
-    calibration: Sequence[Level]
-    points: Sequence[Point]
+    tenants: Sequence[PredictionErrors]
+    sources: Sequence[PredictionErrors]
+    calibration: Sequence[Calibration]
+    points: Sequence[PredictionPoint]
 
 
 def report(rows: Sequence[RunForecastRow], points: int = 0) -> Report:
@@ -103,20 +63,24 @@ def record(rows: Sequence[RunForecastRow]) -> RunRecord | None:
     return RunRecord(len(judged), float(np.mean(truth <= values[:, P90])), float(np.median(_ratios(truth, values))))
 
 
-def errors(key: str, rows: Sequence[RunForecastRow]) -> Errors:
+def errors(key: str, rows: Sequence[RunForecastRow]) -> PredictionErrors:
     judged = [row for row in rows if _is_judged(row)]
-    cut = sum(row.how in CUT for row in rows)
+    found = PredictionErrors(
+        key=key, count=len(judged), cut=sum(row.how in CUT for row in rows), median_ratio=None, mean_error_s=None,
+        within_p50=None, within_p90=None, within_p99=None, pinball_s=None, bias=None,
+    )  # fmt: skip
     if not judged:
-        return Errors(key, 0, cut, None, None, None, None, None, None, None)
+        return found
     truth, values = _arrays(judged)
     middle = values[:, P50]
-    within_p50, within_p90, within_p99 = (float(np.mean(truth <= values[:, at])) for at in (P50, P90, P99))
-    bias = np.median(np.log(np.maximum(truth, 1.0) / np.maximum(middle, 1.0)))
-    return Errors(
-        key, len(judged), cut, float(np.median(_ratios(truth, values))),
-        float(np.mean(np.abs(truth - middle))) / US_PER_S, within_p50, within_p90, within_p99,
-        pinball(truth, values) / US_PER_S, float(bias),
-    )  # fmt: skip
+    found["median_ratio"] = float(np.median(_ratios(truth, values)))
+    found["mean_error_s"] = float(np.mean(np.abs(truth - middle))) / US_PER_S
+    found["within_p50"], found["within_p90"], found["within_p99"] = (
+        float(np.mean(truth <= values[:, at])) for at in (P50, P90, P99)
+    )
+    found["pinball_s"] = pinball(truth, values) / US_PER_S
+    found["bias"] = float(np.median(np.log(np.maximum(truth, 1.0) / np.maximum(middle, 1.0))))
+    return found
 
 
 def pinball(truth: NDArray[np.float64], values: NDArray[np.float64]) -> float:
@@ -158,14 +122,17 @@ def _groups(
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _grouped(rows: Sequence[RunForecastRow], key: Callable[[RunForecastRow], str]) -> list[Errors]:
+def _grouped(rows: Sequence[RunForecastRow], key: Callable[[RunForecastRow], str]) -> list[PredictionErrors]:
     return [errors(name, own) for name, own in _groups(rows, key)]
 
 
-def _calibration(source: str, rows: Sequence[RunForecastRow]) -> list[Level]:
+def _calibration(source: str, rows: Sequence[RunForecastRow]) -> list[Calibration]:
     truth, values = _arrays(rows)
     observed = np.mean(truth[:, None] <= values, axis=0).tolist()
-    return [Level(source, level, part, len(rows)) for level, part in zip(LEVELS, observed, strict=True)]
+    return [
+        Calibration(source=source, level=level, observed=part, count=len(rows))
+        for level, part in zip(LEVELS, observed, strict=True)
+    ]
 
 
 def _thinned(rows: Sequence[RunForecastRow], most: int) -> Sequence[RunForecastRow]:
@@ -175,5 +142,6 @@ def _thinned(rows: Sequence[RunForecastRow], most: int) -> Sequence[RunForecastR
     return [rows[int(at)] for at in np.linspace(0, len(rows) - 1, most)] if most else []
 
 
-def _point(row: RunForecastRow) -> Point:
-    return Point(row.source, at_levels(row)[P50] / US_PER_S, (row.truth_us or 0) / US_PER_S)
+def _point(row: RunForecastRow) -> PredictionPoint:
+    predicted_s, truth_s = at_levels(row)[P50] / US_PER_S, (row.truth_us or 0) / US_PER_S
+    return PredictionPoint(source=row.source, predicted_s=predicted_s, truth_s=truth_s)

@@ -1,0 +1,191 @@
+"""A scheduler that starts again goes on from what is on record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpusquad.core.ports import EngineStarted
+from gpusquad.model.cluster import Cluster
+from gpusquad.spec.check import check
+from gpusquad.spec.expand import expand
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow
+from tests.server.services.world import ADA, SECOND_US, World
+
+
+@pytest.fixture
+def world(tmp_path, database) -> World:
+    return World(tmp_path, "1x2", database)
+
+
+def test_after_a_restart_everything_goes_on_where_it_was(world: World) -> None:
+    running, stopping = world.submit(name="r", gpus=1), world.submit(name="s", gpus=1)
+    waiting, held = world.submit(name="w", gpus=1), world.submit(name="h", after=["r"])
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.scheduler.cancel(stopping, ADA)
+    world.scheduler = world.make()
+    assert sorted(world.engine.recovered) == sorted([(running, 0), (stopping, 0)])
+    for job_id, attempt in world.engine.recovered:
+        world.engine.report(EngineStarted(job_id, attempt, (1,)))
+    world.settle()
+    assert len(world.engine.launched) == 2
+    assert world.engine.stopped[-1][1] == stopping
+    world.engine.end(stopping, 0, "stopped")
+    world.settle()
+    assert (world.state(stopping), world.state(waiting)) == ("cancelled", "running")
+    world.engine.end(running, 0)
+    world.settle()
+    assert (world.state(running), world.state(held)) == ("succeeded", "running")
+
+
+def test_a_gang_whose_end_nobody_saw_runs_again_under_the_next_number(world: World) -> None:
+    job_id = world.submit(gpus=1)
+    world.settle()
+    world.scheduler = world.make()
+    world.engine.end(job_id, 0, "lost", "its keeper died")
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("running", 1)
+    world.engine.end(job_id, 1)
+    world.settle()
+    assert world.state(job_id) == "succeeded"
+
+
+def test_a_gang_that_is_lost_at_once_again_and_again_is_not_tried_without_end(world: World) -> None:
+    job_id = world.submit(gpus=1)
+    for at_s in range(60):
+        world.at(at_s * SECOND_US)
+        row = world.scheduler.row(job_id)
+        world.engine.end(job_id, row.attempt, "lost", "no space left on device")
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.retries_left) == ("held", 0)
+    assert 3 <= len(world.engine.launched) <= 5
+
+
+def test_a_gang_on_a_card_that_is_gone_is_ended_and_queued_again(tmp_path, database) -> None:
+    world = World(tmp_path, "1x2", database)
+    job_id = world.submit(gpus=2)
+    world.settle()
+    from gpusquad.model.cluster import grid
+
+    world.cluster = grid("1x3")
+    cards = tuple(type(card)(f"new-{i}") for i, card in enumerate(world.cluster.nodes[0].cards))
+    world.cluster = type(world.cluster)((type(world.cluster.nodes[0])("n0", cards, 10**6, 2**40),))
+    world.scheduler = world.make()
+    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("running", 1)
+    assert world.engine.launched[-1][3] == ("new-0", "new-1")
+
+
+def test_a_gang_lost_with_its_card_comes_back_after_a_restart_too(world: World) -> None:
+    job_id = world.submit(gpus=2)
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.scheduler.watcher.hear({"kind": "card_fault", "card": world.scheduler.cards()[0].id, "cause": "Xid 79"})
+    world.settle()
+    world.scheduler = world.make()
+    world.engine.end(job_id, 0, "stopped")
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("running", 1)
+
+
+def without_the_last_card(cluster: Cluster) -> Cluster:
+    """Of the first node."""
+    first, *others = cluster.nodes
+    return Cluster((replace(first, cards=first.cards[:-1]), *others))
+
+
+def test_a_gang_told_to_go_is_told_again_after_a_restart_even_if_a_card_of_it_is_gone(world: World) -> None:
+    job_id = world.submit(gpus=2)
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.scheduler.cancel(job_id, ADA)
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler, world.engine.slow_to_stop = world.make(), False
+    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.settle()
+    assert world.state(job_id) == "cancelled"
+
+
+def test_nothing_new_comes_near_a_gang_that_lost_a_card_until_it_has_left(world: World) -> None:
+    gang, next_one = world.submit(gpus=2), world.submit(gpus=1)
+    world.settle()
+    world.engine.slow_to_stop = True
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler = world.make()
+    world.engine.report(EngineStarted(gang, 0, (1,)))
+    world.settle()
+    assert (world.state(gang), world.state(next_one)) == ("lost", "pending")
+    (card,) = world.scheduler.cards()
+    assert (card.state, "still runs here" in card.cause) == ("drained", True)
+    assert not world.scheduler.nodes()[0].drained
+    world.engine.end(gang, 0, "stopped")
+    world.settle()
+    assert world.state(next_one) == "running"
+
+
+def test_a_gang_that_fits_nowhere_any_more_fails_and_says_so(world: World) -> None:
+    job_id = world.submit(gpus=2)
+    world.settle()
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler = world.make()
+    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.settle()
+    row = world.scheduler.row(job_id)
+    assert (row.state, row.attempt) == ("failed", 1)
+    assert "the largest node has 1" in row.cause
+
+
+@pytest.mark.parametrize("what", ["cancel", "hold"])
+def test_what_is_refused_after_a_restart_can_still_be_cancelled_and_held(world: World, what: str) -> None:
+    first, second = world.submit(gpus=2), world.submit(gpus=2)
+    world.settle()
+    world.engine.end(first, 0)
+    world.cluster = without_the_last_card(world.cluster)
+    world.scheduler = world.make()
+    getattr(world.scheduler, what)(second, ADA)
+    world.settle()
+    assert world.state(second) == ("cancelled" if what == "cancel" else "failed")
+
+
+def test_a_limit_set_while_a_job_waits_does_not_fail_it_at_the_next_start(world: World) -> None:
+    first, waiting = world.submit(gpus=2), world.submit(gpus=2)
+    world.settle()
+    for limit in (1, None):
+        with world.database.write() as c:
+            people.put_tenant(c, TenantRow("default", limit_gpus=limit))
+        world.scheduler = world.make()
+        world.settle()
+        assert (world.state(first), world.state(waiting)) == ("running", "pending")
+    world.engine.end(first, 0)
+    world.settle()
+    assert world.state(waiting) == "running"
+
+
+def test_a_job_that_came_in_just_before_a_crash_does_not_wait_for_what_was_over(world: World) -> None:
+    first = world.submit(name="first")
+    world.settle()
+    world.engine.end(first, 0)
+    world.settle()
+    then, alas = world.submit(after=[first]), world.submit(after=[{"job": first, "on": "failure"}])
+    world.scheduler = world.make()
+    world.settle()
+    assert (world.state(then), world.state(alas)) == ("running", "cancelled")
+
+
+def test_time_goes_on_from_the_last_thing_on_record(world: World) -> None:
+    world.clock.at_us = 10**9
+    first = world.submit(gpus=2)
+    world.settle()
+    second = world.submit(gpus=2)
+    assert world.scheduler.row(second).sequence > world.scheduler.row(first).sequence
+    again = world.make()
+    third = again.submit(expand(check({"command": ["true"], "gpus": 1, "estimate": 1})), ADA)[0]
+    assert third.sequence > world.scheduler.row(second).sequence
