@@ -27,9 +27,10 @@ def watch_due(state: State) -> None:
 
 
 def _due_us(state: State, waiting: Waiting) -> int:
-    if waiting.due_us is None:
-        waiting.due_us = state.policies.order.due_us(waiting.job, state)
-    return waiting.due_us
+    due_us = waiting.due_us
+    if due_us is None:
+        due_us = waiting.due_us = int(state.policies.order.due_us(waiting.job, state))
+    return due_us
 
 
 def _last_late_us(state: State, due_us: Ints) -> int:
