@@ -59,6 +59,14 @@ def test_a_later_end_moves_who_waits_for_it_and_says_why() -> None:
     assert run.forecast.source == "progress"
 
 
+def test_the_mean_of_such_jobs_says_nothing_more_of_one_whose_progress_is_seen() -> None:
+    driver = one_runs_one_waits()
+    run = driver.state.runs["first"]
+    run.forecast = replace(run.forecast, mean_us=HOUR_US)
+    foresee(driver, 3 * HOUR_US, 4 * HOUR_US)
+    assert run.forecast.expected_us == 3 * HOUR_US
+
+
 def test_an_earlier_end_brings_the_promise_forward() -> None:
     driver = one_runs_one_waits()
     foresee(driver, HOUR_US // 2, HOUR_US)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from gpusquad.core.driver import Driver
 from gpusquad.core.queue import rank_of
-from gpusquad.core.state import State
+from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.views import Forecast
 from tests.core.test_patience import HOUR, MINUTE, a_job, driver_of, factors, hard, spread, submit, wrong
 from tests.strategies import Load, examples
@@ -55,7 +55,7 @@ def test_gangs_wider_than_half_the_cluster_take_all_of_it():
     takes = {}
     for gpus in (1, 2, 3, 4):
         submit(driver, a_job(f"w{gpus}", gpus), spread(HOUR))
-        takes[gpus] = driver.state.queue[f"w{gpus}"].takes_us(4) / HOUR
+        takes[gpus] = driver.state.queue[f"w{gpus}"].takes_us(4, 100 * HOUR) / HOUR
     assert takes == {1: 0.25, 2: 0.5, 3: 1.0, 4: 1.0}
 
 
@@ -63,7 +63,15 @@ def test_what_is_ahead_is_counted_by_the_mean_where_it_is_known():
     job = a_job("a", 4)
     driver = driver_of("easy", "1x4", ORDER)
     submit(driver, job, Forecast(HOUR, 2 * HOUR, "history", mean_us=3 * HOUR))
-    assert driver.state.queue["a"].takes_us(4) == 3 * HOUR
+    assert driver.state.queue["a"].takes_us(4, 100 * HOUR) == 3 * HOUR
+
+
+def test_a_job_of_which_nothing_is_known_makes_nobody_late():
+    driver = rush(2)
+    driver.state.withdraw("wide0")
+    submit(driver, a_job("unknown", 1), UNKNOWN)
+    driver.decide(2 * MINUTE)
+    assert line(driver) == ["short", "wide1", "unknown"]
 
 
 @pytest.mark.parametrize("order", ["merit:max_wait_s=0.01,wide=0.5", "merit:max_wait_s=0.1"])

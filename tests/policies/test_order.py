@@ -234,6 +234,10 @@ class TestShortest:
     def test_ageing_can_be_turned_off(self):
         assert ranked("sjf:max_wait_s=inf", [job("old", 0, 500), job("new", 1e9, 1)], at(1e9)) == "new old"
 
+    def test_ageing_that_is_off_is_off_for_gangs_of_all_cards(self):
+        jobs = [job("old", 0, 500, gpus=8), job("new", 1e9, 1)]
+        assert ranked("merit:max_wait_s=inf,wide=1", jobs, at(1e9)) == "new old"
+
     def test_a_prediction_beats_the_missing_estimate(self):
         view = at(5, forecasts={"seen": Forecast(5 * US_PER_S, 9 * US_PER_S, "history")})
         assert ranked("sjf", [job("short", 1, 10), job("seen", 2, None)], view) == "seen short"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, sqrt
+from math import inf
 
 import numpy as np
 
@@ -356,5 +356,5 @@ def _shortest(waiting: Waiting) -> float:
 
 
 def _merit(waiting: Waiting) -> float:
-    """Most slowdown saved for the card time it takes. By the root of the width: a wide gang also clears the way."""
-    return -waiting.forecast.worth / sqrt(max(1, waiting.job.gpus))
+    """Most slowdown saved for the card time it takes."""
+    return -waiting.forecast.worth_on(waiting.job.gpus)

@@ -132,7 +132,7 @@ def _matters(before_us: int, then_us: int, now_us: int) -> bool:
 def _seen_forecast(run: Run, end_us: int, high_end_us: int) -> Forecast:
     mid_us, high_us = max(1, end_us - run.started_us), max(1, high_end_us - run.started_us)
     return replace(run.forecast, mid_us=mid_us, high_us=high_us, source="progress", promise_us=None,
-                   later_us=(high_us,) if high_us > mid_us else ())  # fmt: skip
+                   mean_us=None, later_us=(high_us,) if high_us > mid_us else ())  # fmt: skip
 
 
 def _take_over(state: State, run: Run) -> None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from gpusquad.core.lanes import Lane
-from gpusquad.core.runs import FOREVER_US
+from gpusquad.core.runs import FOREVER_US, NEVER_US
 from gpusquad.model.job import URGENT, Job
 from gpusquad.model.placement import Ints
 from gpusquad.model.views import Forecast
@@ -55,10 +55,13 @@ class Waiting:
             high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
         self.stay_us = min(high_us, FOREVER_US)
 
-    def takes_us(self, gpus: int) -> float:
-        """Of the whole cluster's time. Of gangs wider than half of it only one can run: the rest is lost."""
-        asked = self.job.gpu_milli
-        return self.forecast.expected_us / max(1, gpus * 1000 // asked) if asked else 0.0
+    def takes_us(self, gpus: int, horizon_us: int) -> float:
+        """Of the whole cluster's time, as far as anybody looks ahead. Of gangs wider than half of it only one can run:
+        the rest is lost. What takes nobody knows how long counts nothing: it alone would make all behind it late."""
+        asked, expected_us = self.job.gpu_milli, self.forecast.expected_us
+        if not asked or expected_us >= NEVER_US:
+            return 0.0
+        return min(expected_us, horizon_us) / max(1, gpus * 1000 // asked)
 
 
 class Queue:

@@ -283,6 +283,10 @@ class Space:
         self.idle_total = int(self.node_idle.sum())
         self._forget_rooms()
 
+    def healthy_cards(self) -> int:
+        """Of nodes that are up."""
+        return int(np.count_nonzero(self.card_ok & self.node_up[self.fixed.card_node]))
+
     def set_card_ok(self, card: int, ok: bool) -> None:
         """A card is lost or comes back. What runs there is ended by the caller."""
         one = np.array([card], dtype=np.int64)

@@ -59,6 +59,11 @@ class Quantiles:
         mean = None if self.mean is None else min(self.mean, most)
         return replace(self, values=tuple(min(v, most) for v in self.values), mean=mean)
 
+    def less(self, done_us: int) -> Quantiles:
+        """What is left when so much is done."""
+        mean = None if self.mean is None else max(1.0, self.mean - done_us)
+        return replace(self, values=tuple(max(1, value - done_us) for value in self.values), mean=mean)
+
     def by(self, source: str, confidence: float | None = None) -> Quantiles:
         """The same numbers under another name."""
         return replace(self, source=source, confidence=self.confidence if confidence is None else confidence)

@@ -18,6 +18,9 @@ from gpusquad.model.units import US_PER_S
 BRIEF_US = 10 * US_PER_S
 """Waiting is not counted as slowdown against less than this: the usual bound of the bounded slowdown."""
 
+WIDTH_POWER = 0.5
+"""What width costs a gang in merit: 1 would be all its card time, 0 its run time alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -61,6 +64,10 @@ class Forecast:
     def worth(self) -> float:
         """The merit, or what it would be if the middle were certain."""
         return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * self.mid_us)
+
+    def worth_on(self, gpus: int) -> float:
+        """For the cards it takes: not in full, because a wide gang also clears the way when it goes."""
+        return self.worth / max(1, gpus) ** WIDTH_POWER
 
     @property
     def expected_us(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpusquad.core.state import UNKNOWN
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
@@ -61,6 +63,12 @@ def test_what_is_done_already_is_taken_off() -> None:
     assert told.run is not None
     assert told.run.values == (1, 50, 150)
     assert told.forecast.mid_us == 1
+
+
+def test_what_is_done_already_is_taken_off_the_mean_as_well() -> None:
+    assert foretell(replace(WIDE, mean=250.0), done_us=150).forecast.mean_us == 100
+    assert foretell(replace(WIDE, mean=250.0), done_us=400).forecast.mean_us == 1
+    assert foretell(replace(WIDE, mean=250.0)).forecast.mean_us == 250
 
 
 def test_a_predictor_that_fails_keeps_nobody_out() -> None:

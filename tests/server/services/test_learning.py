@@ -356,6 +356,34 @@ def test_told_to_stop_while_it_reads_history_it_goes_on_there_next_time(
     assert len(world.scheduler._desk.foretelling.predictor.runs) == 2  # type: ignore[attr-defined]
 
 
+class Unkept(Notebook):
+    """Is asked, and so changed, whenever it is written down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_learned_twice = threading.Event()
+
+    def learn(self, run: PastRun) -> None:
+        super().learn(run)
+        if len(self.lessons) == 2:
+            self.has_learned_twice.set()
+
+    def dump(self) -> dict:
+        raise RuntimeError("OrderedDict mutated during iteration")
+
+
+def test_a_predictor_that_cannot_be_kept_just_now_goes_on_learning(tmp_path, database, notebook, monkeypatch) -> None:
+    monkeypatch.setattr(learning_module, "SAVE_RUNS", 1)
+    world = kept_world(tmp_path, database)
+    predictor, job = Unkept(), _a_job(world)
+    learning = Learning(Foretelling(predictor), database, world.setup["models"])
+    learning.start()
+    for attempt in range(2):
+        learning.learn(attempt, PastRun(job, SECOND_US, attempt + 1))
+    assert predictor.has_learned_twice.wait(10)
+    learning.close()
+
+
 def test_a_store_that_is_away_is_asked_again(world: World, monkeypatch) -> None:
     run_one(world, "a")
     monkeypatch.setattr(learning_module, "_RETRY_S", 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf
 from typing import ClassVar
 
 from gpusquad.model.errors import Invalid
@@ -37,10 +37,12 @@ class MostMerit:
         if self.due_us(job, view) <= view.due_until_us:
             return (0, job.submitted_us, job.id)
         forecast = view.forecast(job)
-        return (1, is_unknown(forecast), -forecast.worth / sqrt(max(1, job.gpus)), job.submitted_us, job.id)
+        return (1, is_unknown(forecast), -forecast.worth_on(job.gpus), job.submitted_us, job.id)
 
     def due_us(self, job: Job, view: View) -> int:
         """When it has waited long enough."""
+        if self.max_wait_s == inf:  # of which no part can be taken
+            return _NEVER_US
         share = min(1.0, job.gpus / max(1, view.gpus))
         wait_us = self.max_wait_s * US_PER_S * (1.0 - self.wide * share)
         return round(min(view.now_us - waited_us(job, view) + wait_us, _NEVER_US))

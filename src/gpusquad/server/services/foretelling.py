@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 
@@ -45,7 +45,7 @@ class Foretelling:
         if run is None:
             return Foretold(UNKNOWN, None)
         if done_us:
-            run = replace(run, values=tuple(max(1, value - done_us) for value in run.values))
+            run = run.less(done_us)
         forecast = self.uses.forecast(run)
         return Foretold(forecast if job.limit_us is None else forecast.within(job.limit_us), run)
 

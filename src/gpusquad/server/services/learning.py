@@ -255,7 +255,10 @@ class Learning:
     def _save(self) -> None:
         if self._models is not None and self._unsaved and self._last != BEFORE_ALL:
             predictor: Any = self._foretelling.predictor
-            self._models.save(predictor, self._last)
+            try:
+                self._models.save(predictor, self._last)
+            except Exception:  # it may be asked, and so changed, while it is written down: next time, then
+                _log.exception("what was learned could not be kept")
         self._unsaved, self._saved_s = 0, time.monotonic()
 
 
