@@ -23,7 +23,7 @@ def watch_due(state: State) -> None:
     state.due_until_us = max(state.now_us, _last_late_us(state, due_us))
     low_us, high_us = sorted((before_us, state.due_until_us))
     if ((due_us > low_us) & (due_us <= high_us)).any():
-        state.resort()
+        state.resort("others have waited long enough")
 
 
 def _due_us(state: State, waiting: Waiting) -> int:

@@ -107,7 +107,6 @@ class Snapshot:
     why_moved: str
     resizes: bool
     careful: bool
-    due_until_us: int
     cluster: Cluster
     windows: tuple[Window, ...]
     policies: SavedPolicies
@@ -121,3 +120,4 @@ class Snapshot:
     first_promise: dict[str, int]
     claims: dict[str, str]
     accounts: SavedAccounts
+    due_until_us: int = 0

@@ -255,9 +255,10 @@ class State:
         self.why_moved = _all_of(self.why_moved, why)
         self.unsettle()
 
-    def resort(self) -> None:
+    def resort(self, why: str = "") -> None:
         """Rank everybody anew; a promise stays with whoever was promised unless overtaken."""
         if self.queue.resort(self.key):
+            self.why_moved = _all_of(self.why_moved, why) if why else self.why_moved
             self._clear_promises()
             self.brighter = True
             self.unsettle()

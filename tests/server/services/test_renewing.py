@@ -222,6 +222,23 @@ def test_many_are_said_in_parts(world: World, monkeypatch) -> None:
     assert [mid_s(world, job_id)[0] for job_id in waiting] == [7] * 5
 
 
+def test_one_that_cannot_be_foretold_does_not_keep_the_others(world: World, monkeypatch) -> None:
+    runs = start(world, gpus=4, estimate=100)
+    bad, good = (start(world, gpus=4, estimate=100) for _ in range(2))
+    desk = world.scheduler._desk
+    desk.foretelling.learn(PastRun(desk.job(runs), 7 * SECOND_US, 1))
+    forecast = desk.forecast
+
+    def fails_for_one(job, *rest):
+        if job.id == bad:
+            raise ValueError("of no use")
+        return forecast(job, *rest)
+
+    monkeypatch.setattr(desk, "forecast", fails_for_one)
+    do(world, renewed(world))
+    assert (mid_s(world, bad)[0], mid_s(world, good)[0]) == (100, 7)
+
+
 class Slow(AsLast):
     """Learns when it may."""
 
@@ -245,13 +262,14 @@ class Asked:
 
     def batches(self, owners):
         self.asked.append((self.predictor.runs, owners))
-        yield self.has_posted.set
+        if self.predictor.runs:
+            yield self.has_posted.set
 
     def post(self, item) -> None:
         item()
 
 
-def test_a_burst_is_learned_first_and_then_its_owners_are_looked_at_once(world: World) -> None:
+def test_all_are_looked_at_after_a_start_and_after_a_burst_its_owners_once(world: World) -> None:
     jobs = [world.scheduler._desk.job(start(world, who, gpus=4)) for who in (ADA, ADA, BOB)]
     predictor = Slow()
     learning = Learning(Foretelling(predictor), world.database)
@@ -263,7 +281,7 @@ def test_a_burst_is_learned_first_and_then_its_owners_are_looked_at_once(world: 
     predictor.may_go_on.set()
     assert asked.has_posted.wait(30)
     learning.close()
-    assert asked.asked == [(3, {("default", "ada"), ("default", "bob")})]
+    assert asked.asked == [(0, None), (3, {("default", "ada"), ("default", "bob")})]
 
 
 def test_the_thread_tells_the_scheduler(world: World, monkeypatch) -> None:

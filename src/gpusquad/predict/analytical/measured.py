@@ -104,7 +104,7 @@ class MeasuredCard(Card):
 
     def issue_reference_us(self, op: Op, forward: bool = False) -> float:
         """The same for the shape that the table of the host was measured with; ``forward``: for its forward call."""
-        root, layout = op.name.split(".")[:2]
+        root, layout = (*op.name.split("."), "")[:2]
         if forward:
             layout = {"conv": "forward"}.get(root, "nt")
         rows = self.samples.get(f"{_ISSUE}{root}.{layout}{_REFERENCE}", ())

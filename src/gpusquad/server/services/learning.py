@@ -134,6 +134,9 @@ class Learning:
         self.recall()
         if self._live is not None:  # told to stop on the way: what came since is learned next time, in its order
             return self._save()
+        # What waits was foretold before the stop: by another mode or predictor, perhaps, or by less than is known now.
+        self._owe_all()
+        self._renew(self._post)
         while (work := self._next()) is not None:
             work()
             if self._queue.empty():  # a burst is learned first

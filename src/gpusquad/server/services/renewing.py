@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
+import structlog
+
 from gpusquad.core import ports
 from gpusquad.core.transitions import JobState
 from gpusquad.server.services.desk import Desk
@@ -15,10 +17,12 @@ from gpusquad.server.services.loop import Item
 from gpusquad.server.services.records import forecast_record, job_of
 from gpusquad.store.jobs import JobRow
 
+_log = structlog.get_logger("gpusquad.learning")
+
 MOST_OF_OWNER = 40
 """Jobs of one owner that are foretold anew after a run: as many as in the simulator."""
 BATCH = 200
-"""Told in one turn at most, so that nobody waits for the rest."""
+"""Told at once, so that nobody waits for the rest."""
 _WAITS = (JobState.PENDING, JobState.HELD)
 
 
@@ -58,7 +62,11 @@ class Renewing:
 
     def _anew(self, row: JobRow) -> Foretold | None:
         """None: as it was."""
-        foretold = self._desk.forecast(self._desk.jobs.get(row.id) or job_of(row))
+        try:
+            foretold = self._desk.forecast(self._desk.jobs.get(row.id) or job_of(row))
+        except Exception:
+            _log.exception("a job could not be foretold anew", job=row.id)
+            return None
         return None if forecast_record(foretold.forecast, foretold.run) == row.forecast else foretold
 
     def _tell(self, found: Sequence[tuple[JobRow, Foretold]]) -> None:
