@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format bench run postgresql clean
+.PHONY: help setup test lint format bench run postgresql kube clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,14 @@ run: setup ## Start the service of this machine, run sample jobs through it and 
 postgresql: ## Install PostgreSQL's server, which the tests start for themselves (Debian and Ubuntu, as root)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; }
+
+KUBE_PACKAGES := containerd runc containernetworking-plugins busybox-static openssl
+
+kube: ## Get or build a real Kubernetes, which tests/kube starts for itself (Debian and Ubuntu, as root; needs Go)
+	@dpkg -s $(KUBE_PACKAGES) >/dev/null 2>&1 || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			$(KUBE_PACKAGES) >/dev/null; }
+	@$(PYTHON) tools/kube/build.py
 
 clean: ## Remove .venv, caches and outputs
 	rm -rf $(VENV) out dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

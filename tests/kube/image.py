@@ -1,0 +1,60 @@
+"""A container image made by hand: busybox and nothing else. There is no registry on loopback to ask for one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import subprocess
+import tarfile
+from pathlib import Path
+
+IMAGE = "localhost/gpusquad/busybox:test"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # the kernel's names, and the images'
+BUSYBOX = Path("/bin/busybox")  # the static one: Debian's busybox-static
+
+
+def write_image(path: Path) -> None:
+    """Writes an archive that ``ctr image import`` understands. Without a command of its own it sleeps, which is all
+    that the sandbox container of a pod has to do."""
+    layer = _layer()
+    config = _json(
+        {
+            "architecture": ARCHITECTURES[platform.machine()],
+            "os": "linux",
+            "config": {"Cmd": ["/bin/sleep", "2147483647"], "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        }
+    )
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = _json([{"Config": config_name, "RepoTags": [IMAGE], "Layers": ["layer.tar"]}])
+    with tarfile.open(path, "w") as archive:
+        for name, content in ((config_name, config), ("layer.tar", layer), ("manifest.json", manifest)):
+            _add(archive, name, content)
+
+
+def _layer() -> bytes:
+    applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for folder in ("bin", "tmp"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o777
+            archive.addfile(entry)
+        _add(archive, "bin/busybox", BUSYBOX.read_bytes(), mode=0o755)
+        for applet in sorted({*applets} - {"busybox"}):
+            entry = tarfile.TarInfo(f"bin/{applet}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            archive.addfile(entry)
+    return made.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content).encode()

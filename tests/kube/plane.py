@@ -1,0 +1,330 @@
+"""A real Kubernetes control plane on loopback, for as long as a ``with`` block lasts.
+
+etcd, kube-apiserver and kube-controller-manager always; KWOK with any number of fake GPU nodes, kube-scheduler and one
+real node (kubelet and containerd, see node.py) when asked for. Everything lives in one folder under the temporary one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from tests.kube.api import Api, Object, Refused
+from tests.kube.daemons import Daemon, NotReady, free_port, is_ok
+from tests.kube.node import RealNode
+from tests.kube.traces import sweep
+from tools.kube.build import PROGRAMS, find_all
+
+START_S = 60.0
+RESTRICTED = "gpusquad"
+FAKE = "kwok.x-k8s.io/node"
+STAGES = Path(__file__).parent / "stages.yaml"
+PODGROUPS = "/apis/scheduling.k8s.io/v1beta1"  # native PodGroups, off by default in 1.37
+GROUPS = {
+    "admin": "system:masters",
+    RESTRICTED: "",
+    "system:kube-controller-manager": "system:masters",  # else each of its controllers has to get a token first
+    "system:kube-scheduler": "",
+    "kwok": "system:masters",
+    f"system:node:{RealNode.name}": "system:nodes",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the plane has besides etcd, kube-apiserver and kube-controller-manager."""
+
+    fake_nodes: int = 0
+    gpus_per_node: int = 8
+    kwok: bool = False  # without nodes yet; fake_nodes brings it too
+    scheduler: bool = False
+    real_node: bool = False
+    # What the restricted user may do: rules of a ClusterRole. allow() replaces them.
+    rules: Sequence[Object] = ()
+    apiserver_flags: Sequence[str] = ()
+    keep_folder: bool = field(default_factory=lambda: bool(os.environ.get("GPUSQUAD_KUBE_KEEP")))
+
+
+class ControlPlane:
+    """``admin`` may do everything, ``restricted`` what the rules say and no more."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.programs = find_all()
+        self.daemons: dict[str, Daemon] = {}
+        self.started_s: dict[str, float] = {}  # how long each part took until it was ready
+        self.node: RealNode | None = None
+        self._tokens = {user: secrets.token_hex(16) for user in GROUPS}
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        sweep()
+        # Short: the path of a socket may have no more than 107 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="gpusquad-kube-", dir="/tmp"))
+        with self._exits:  # whatever fails below, what was started before is stopped
+            self._exits.callback(self._forget_folder)
+            self._start()
+            self._exits = self._exits.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._failed = kind is not None
+        self._exits.close()
+
+    _failed = True  # until the start has succeeded and the block has ended well
+
+    # --- what tests use ---
+
+    def kubeconfig(self, user: str = "admin") -> Path:
+        """A file for programs that are configured so: kubectl, or ours."""
+        path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
+        if not path.exists():
+            cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
+            content = {
+                "apiVersion": "v1", "kind": "Config", "current-context": "test",
+                "clusters": [{"name": "test", "cluster": cluster}],
+                "users": [{"name": user, "user": {"token": self._tokens[user]}}],
+                "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+            }  # fmt: skip
+            path.touch(0o600)
+            path.write_text(json.dumps(content))
+        return path
+
+    def token(self, user: str = "admin") -> str:
+        return self._tokens[user]
+
+    def kubectl(self, *arguments: str) -> str:
+        command = [self.programs["kubectl"], "--kubeconfig", self.kubeconfig(), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    def allow(self, rules: Sequence[Object]) -> None:
+        """Gives the restricted user this ClusterRole instead of the one it had."""
+        # The server follows roles a little later than it stores them. It shows that it has seen this one by a right to
+        # something that does not exist.
+        seen: Object = {"apiGroups": ["test.gpusquad"], "resources": [secrets.token_hex(4)], "verbs": ["get"]}
+        group = "rbac.authorization.k8s.io"
+        role = {"metadata": {"name": RESTRICTED}, "rules": [*rules, seen]}
+        binding = {
+            "metadata": {"name": RESTRICTED},
+            "subjects": [{"kind": "User", "name": RESTRICTED, "apiGroup": group}],
+            "roleRef": {"kind": "ClusterRole", "name": RESTRICTED, "apiGroup": group},
+        }
+        self.admin.put(f"/apis/{group}/v1/clusterroles/{RESTRICTED}", role)
+        self.admin.put(f"/apis/{group}/v1/clusterrolebindings/{RESTRICTED}", binding)
+        question = {"resource": seen["resources"][0], "group": seen["apiGroups"][0], "verb": "get"}
+        self.daemons["kube-apiserver"].wait_for("following the role", lambda: self._may(question), START_S)
+
+    def add_fake_nodes(
+        self, count: int, gpus: int, prefix: str = "fake", labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Makes nodes that KWOK plays, and waits until they are ready for pods."""
+        names = [f"{prefix}-{number}" for number in range(count)]
+        for name in names:
+            self.admin.post("/api/v1/nodes", fake_node(name, gpus, labels or {}))
+        wanted = set(names)
+        self.admin.until("/api/v1/nodes", lambda nodes: wanted <= ready_names(nodes), START_S)
+
+    @property
+    def resident_bytes(self) -> dict[str, int]:
+        return {name: daemon.resident_bytes for name, daemon in self.daemons.items()}
+
+    def wait_until_ready(self) -> None:
+        """For tests that stop the API server and start it again."""
+        self.daemons["kube-apiserver"].wait_for("ready", self._is_ready, START_S)
+
+    # --- how it comes up ---
+
+    def _start(self) -> None:
+        began = time.monotonic()
+        settings = self.settings
+        self._make_certificate()
+        self._etcd()
+        self._apiserver()
+        self._controller_manager()
+        if settings.rules:
+            self.allow(settings.rules)
+        if settings.scheduler:
+            self._scheduler()
+        if settings.kwok or settings.fake_nodes:
+            self._kwok()
+        self._wait_for_service_account()
+        if settings.fake_nodes:
+            with self._timed("fake nodes"), self._told_by(self.daemons["kwok"]):
+                self.add_fake_nodes(settings.fake_nodes, settings.gpus_per_node)
+        if settings.real_node:
+            with self._timed("real node"):
+                self._real_node()
+        self.started_s["all"] = time.monotonic() - began
+
+    def _make_certificate(self) -> None:
+        """One certificate that signs itself is all: authority, server and, towards the kubelet, client."""
+        self.certificate, self.key = self.folder / "tls.crt", self.folder / "tls.key"
+        command = [
+            "openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2",
+            "-subj", "/CN=gpusquad-test", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost",
+            "-keyout", self.key, "-out", self.certificate,
+        ]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True)
+
+    def _etcd(self) -> None:
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self._etcd_url = client
+        flags = {
+            "name": "test", "data-dir": self.folder / "etcd", "unsafe-no-fsync": "true",
+            "listen-client-urls": client, "advertise-client-urls": client,
+            "listen-peer-urls": peer, "initial-advertise-peer-urls": peer, "initial-cluster": f"test={peer}",
+        }  # fmt: skip
+        self._run("etcd", self.programs["etcd"], flags, ready=lambda: is_ok(f"{client}/health"))
+
+    def _apiserver(self) -> None:
+        tokens = self.folder / "tokens.csv"
+        tokens.touch(0o600)
+        with tokens.open("w", newline="") as file:
+            csv.writer(file).writerows([self._tokens[user], user, user, group] for user, group in GROUPS.items())
+        port = free_port()
+        self.url = f"https://127.0.0.1:{port}"
+        self.admin = Api(self.url, self.certificate, self._tokens["admin"])
+        self.restricted = Api(self.url, self.certificate, self._tokens[RESTRICTED])
+        self._exits.callback(self.admin.close)
+        self._exits.callback(self.restricted.close)
+        flags = {
+            "etcd-servers": self._etcd_url, "bind-address": "127.0.0.1", "advertise-address": "127.0.0.1",
+            "secure-port": port, "tls-cert-file": self.certificate, "tls-private-key-file": self.key,
+            "token-auth-file": tokens, "authorization-mode": "Node,RBAC", "anonymous-auth": "false",
+            "service-account-issuer": self.url, "service-account-key-file": self.certificate,
+            "service-account-signing-key-file": self.key, "service-cluster-ip-range": "10.96.0.0/16",
+            "endpoint-reconciler-type": "none",  # else it wants an address that is not loopback
+            "kubelet-client-certificate": self.certificate, "kubelet-client-key": self.key,
+            "feature-gates": "GenericWorkload=true", "runtime-config": "scheduling.k8s.io/v1beta1=true",
+        }  # fmt: skip
+        self._run(
+            "kube-apiserver", self.programs["kube-apiserver"], flags, self._is_ready, self.settings.apiserver_flags
+        )
+
+    def _controller_manager(self) -> None:
+        flags = {
+            "kubeconfig": self.kubeconfig("system:kube-controller-manager"), "secure-port": 0, "leader-elect": "false",
+            "service-account-private-key-file": self.key, "root-ca-file": self.certificate,
+            "flex-volume-plugin-dir": self.folder / "volume-plugins",  # by default it makes one in /usr
+            "kube-api-qps": 5000, "kube-api-burst": 5000,
+            "feature-gates": "GenericWorkload=true",
+        }  # fmt: skip
+        self._run("kube-controller-manager", self.programs["kube-controller-manager"], flags)
+
+    def _scheduler(self) -> None:
+        flags = {
+            "kubeconfig": self.kubeconfig("system:kube-scheduler"), "secure-port": 0, "leader-elect": "false",
+            "kube-api-qps": 5000, "kube-api-burst": 5000, "feature-gates": "GenericWorkload=true",
+        }  # fmt: skip
+        self._run("kube-scheduler", self.programs["kube-scheduler"], flags)
+
+    def _kwok(self) -> None:
+        flags = {
+            "kubeconfig": self.kubeconfig("kwok"), "config": STAGES, "manage-all-nodes": "false",
+            "manage-nodes-with-annotation-selector": f"{FAKE}=fake", "node-lease-duration-seconds": 40,
+        }  # fmt: skip
+        self._run("kwok", self.programs["kwok"], flags)
+
+    def _real_node(self) -> None:
+        kubeconfig = self.kubeconfig(f"system:node:{RealNode.name}")
+        node = self.node = RealNode(self.folder, self.programs["kubelet"], kubeconfig, self.certificate, self.key)
+        self._exits.callback(node.stop)
+        node.start()
+        self.daemons.update(node.daemons)
+        with self._told_by(node.daemons["kubelet"]):
+            self.admin.until("/api/v1/nodes", lambda nodes: node.name in ready_names(nodes), START_S)
+
+    def _run(self, name: str, program: Path, flags: Mapping[str, object], ready: Callable[[], bool] | None = None,
+             more: Iterable[str] = ()) -> None:  # fmt: skip
+        """Starts one of the programs; it is stopped when the plane ends."""
+        daemon = Daemon(name, [program, *(f"--{flag}={value}" for flag, value in flags.items()), *more], self.folder)
+        self.daemons[name] = daemon
+        self._exits.callback(daemon.stop)
+        daemon.start()
+        with self._timed(name):
+            if ready is not None:
+                daemon.wait_for("ready", ready, START_S)
+
+    def _may(self, question: Object) -> bool:
+        review = {"spec": {"user": RESTRICTED, "resourceAttributes": question}}
+        return self.admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.admin.text("/readyz") == "ok"
+        except (httpx.TransportError, Refused):
+            return False
+
+    def _wait_for_service_account(self) -> None:
+        """Pods are refused until the controller-manager has made it."""
+        path = "/api/v1/namespaces/default/serviceaccounts"
+        with self._timed("service account"), self._told_by(self.daemons["kube-controller-manager"]):
+            self.admin.until(path, lambda found: any(a["metadata"]["name"] == "default" for a in found), START_S)
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.started_s[name] = time.monotonic() - began
+
+    @contextlib.contextmanager
+    def _told_by(self, daemon: Daemon) -> Iterator[None]:
+        """Where waiting for what a program should bring about fails, its log says why."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise NotReady(f"{error}\n{daemon.name} says:\n{daemon.last_words()}") from error
+
+    def _forget_folder(self) -> None:
+        if self._failed or self.settings.keep_folder:
+            print(f"the logs of the control plane are in {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def fake_node(name: str, gpus: int, labels: Mapping[str, str]) -> Object:
+    size = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    return {
+        "metadata": {
+            "name": name,
+            "annotations": {FAKE: "fake"},
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **labels},
+        },
+        "status": {"capacity": size, "allocatable": size},
+    }
+
+
+def ready_names(nodes: Iterable[Object]) -> set[str]:
+    """Those that are ready, and that nothing keeps pods away from."""
+    return {node["metadata"]["name"] for node in nodes if is_ready(node) and not node["spec"].get("taints")}
+
+
+def is_ready(item: Object) -> bool:
+    """Of a node or a pod."""
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in item.get("status", {}).get("conditions", ())
+    )
+
+
+def missing_programs() -> list[str]:
+    """What has to be installed or built before a plane can start."""
+    found = find_all()
+    absent = [program.name for program in PROGRAMS if program.name not in found]
+    return absent + [name for name in ("openssl",) if shutil.which(name) is None]
