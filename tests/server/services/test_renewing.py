@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
 from gpusquad.predict.base import Online
 from gpusquad.server.answers import Change, Who
+from gpusquad.server.services import learning as learning_module
 from gpusquad.server.services import renewing
 from gpusquad.server.services.foretelling import Foretelling
 from gpusquad.server.services.learning import Learning
@@ -282,6 +284,23 @@ def test_all_are_looked_at_after_a_start_and_after_a_burst_its_owners_once(world
     assert asked.has_posted.wait(30)
     learning.close()
     assert asked.asked == [(0, None), (3, {("default", "ada"), ("default", "bob")})]
+
+
+def test_where_runs_end_all_the_time_nobody_waits_for_a_pause(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(learning_module, "RENEW_S", 0.0)
+    jobs = [world.scheduler._desk.job(start(world, who, gpus=4)) for who in (ADA, BOB)]
+    predictor = Slow()
+    learning = Learning(Foretelling(predictor), world.database)
+    learning.renewing = asked = Asked(predictor)
+    for at_us, job in enumerate(jobs):
+        learning._queue.put(partial(learning._learn, 0, PastRun(job, SECOND_US, at_us)))
+    is_done = threading.Event()
+    learning._queue.put(is_done.set)
+    predictor.may_go_on.set()
+    learning.start()
+    assert is_done.wait(30)
+    learning.close()
+    assert asked.asked == [(0, None), (1, {("default", "ada")}), (2, {("default", "bob")})]
 
 
 def test_the_thread_tells_the_scheduler(world: World, monkeypatch) -> None:

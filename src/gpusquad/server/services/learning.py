@@ -34,6 +34,8 @@ CHUNK = 500
 """Runs read from the store at once."""
 TRAIN_GROWTH = 1.5
 """While history is read, a predictor is trained again only when it knows so many times as many runs."""
+RENEW_S = 5.0
+"""Where runs end all the time, those who wait are foretold anew this often."""
 SAVE_RUNS, SAVE_S = 200, 600.0
 """What was learned is kept after so many runs, or after so long."""
 CLOSE_S = 10.0
@@ -81,7 +83,7 @@ class Learning:
         self._past, self._trained = 0, 0
         """Runs learned from history, and how many of them when it was trained last."""
         self._unsaved = 0
-        self._saved_s = time.monotonic()
+        self._saved_s = self._renewed_s = time.monotonic()
 
     def start(self) -> None:
         """From here on nobody waits for learning. Begins with what is known from before."""
@@ -101,9 +103,9 @@ class Learning:
     def recall(self) -> None:
         """What was learned before, by the file or from history. Never fails: at worst nothing is known."""
         try:
-            self._load()
             while not self._closing.is_set():
                 try:
+                    self._load()
                     return self._read_history()
                 except StoreUnavailable as error:
                     _log.warning("history cannot be read now", error=str(error))
@@ -139,7 +141,7 @@ class Learning:
         self._renew(self._post)
         while (work := self._next()) is not None:
             work()
-            if self._queue.empty():  # a burst is learned first
+            if self._queue.empty() or time.monotonic() - self._renewed_s >= RENEW_S:  # a burst is learned first
                 self._train()
                 self._renew(self._post)
             if self._unsaved >= SAVE_RUNS or (self._unsaved and time.monotonic() - self._saved_s >= SAVE_S):
@@ -163,6 +165,7 @@ class Learning:
 
     def _renew(self, tell: Callable[[Item], object]) -> None:
         owners, self._owed = self._owed, set()
+        self._renewed_s = time.monotonic()
         if self.renewing is None or owners == set():
             return
         try:
