@@ -58,7 +58,16 @@ def test_what_is_of_another_kind_is_not_used(models: Models, changes: dict) -> N
     assert models.load() is None
 
 
-@pytest.mark.parametrize("data", [b"", b"x", gzip.compress(b"{}")[:-5], gzip.compress(b"[" * 100_000), b"\x1f\x8b"])
+DAMAGED = {
+    "empty": b"",
+    "not packed": b"x",
+    "cut short": gzip.compress(b"{}")[:-5],
+    "nested too deep": gzip.compress(b"[" * 100_000),
+    "a beginning": b"\x1f\x8b",
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=list(DAMAGED))
 def test_what_cannot_be_read_is_not_used(models: Models, data: bytes) -> None:
     models.save(taught(models), LAST)
     next(models.folder.iterdir()).write_bytes(data)
