@@ -36,7 +36,8 @@ def _due_us(state: State, waiting: Waiting) -> int:
 def _last_late_us(state: State, due_us: Ints) -> int:
     """When the last is due of those who would be late if all went in that order."""
     line = np.argsort(due_us, kind="stable")
-    gpus, horizon_us = state.space.healthy_cards(), max(int(w.due_us or 0) - w.job.submitted_us for w in state.queue)
+    gpus = state.space.healthy_cards()
+    horizon_us = max(due - w.job.submitted_us for due, w in zip(due_us.tolist(), state.queue, strict=True))
     takes_us = np.fromiter((w.takes_us(gpus, horizon_us) for w in state.queue), np.float64, len(due_us))[line]
     late = state.now_us + (np.cumsum(takes_us) - takes_us) / _USED > due_us[line]
     return int(due_us[line[np.flatnonzero(late)[-1]]]) if late.any() else 0
