@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from gpusquad.core.driver import Driver
+from gpusquad.core.ports import Foretold
 from gpusquad.core.queue import rank_of
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.views import Forecast
@@ -48,6 +49,28 @@ def test_when_the_rush_is_over_merit_counts_again():
         driver.state.withdraw(name)
     driver.decide(2 * MINUTE)
     assert line(driver) == ["short", "wide3", "wide4"]
+
+
+def test_who_runs_longer_than_the_limit_may_wait_as_long_as_it_runs():
+    driver = driver_of("easy", "1x4", ORDER)
+    submit(driver, a_job("runs", 4), spread(HOUR))
+    driver.decide(0)
+    for name, hours in (("short", 1), ("long", 50)):
+        submit(driver, a_job(name, 4, at_us=1), spread(hours * HOUR))
+    driver.decide(MINUTE)
+    due_us = {waiting.job.id: waiting.due_us for waiting in driver.state.queue}
+    assert due_us == {"short": 4 * HOUR + 1, "long": 50 * HOUR + 1}
+
+
+def test_who_is_foretold_a_shorter_run_is_due_sooner():
+    driver = driver_of("easy", "1x4", ORDER)
+    submit(driver, a_job("runs", 4), spread(HOUR))
+    driver.decide(0)
+    submit(driver, a_job("long", 4, at_us=1), spread(50 * HOUR))
+    driver.decide(MINUTE)
+    driver.apply(MINUTE, Foretold("long", spread(HOUR)))
+    driver.decide(MINUTE)
+    assert driver.state.queue["long"].due_us == 4 * HOUR + 1
 
 
 def test_gangs_wider_than_half_the_cluster_take_all_of_it():

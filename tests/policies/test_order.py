@@ -372,6 +372,7 @@ class TestUrgent:
 @pytest.mark.parametrize(
     "spec",
     [
+        *(f"merit:own_runs={bad}" for bad in ("-1", "nan", "inf")),
         *(f"{name}:max_wait_s={bad}" for name in ("sjf", "srpt", "las", "fairshare", "slo") for bad in ("-1", "nan")),
         *(
             f"{spec}={bad}"

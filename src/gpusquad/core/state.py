@@ -196,6 +196,7 @@ class State:
         waiting = self.queue[job_id]
         before_us = waiting.stay_us
         waiting.forecast = forecast
+        waiting.due_us = None  # an order may go by the forecast
         waiting.judge(self.careful)
         if self.queue.place_anew(waiting, self.key):
             self.why_moved = _all_of(self.why_moved, f"{job_id} is foretold anew")

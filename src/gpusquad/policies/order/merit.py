@@ -20,18 +20,24 @@ _NEVER_US = 1 << 62
 @register("order", "merit")
 @dataclass(frozen=True)
 class MostMerit:
-    """Who saves most expected slowdown for its card time goes first, as long as nobody has to wait past max_wait_s."""
+    """Who saves most expected slowdown for its card time goes first, as long as nobody has to wait past max_wait_s, or
+    past its own run time if that is longer: a month's run that waits three days has lost little."""
 
     varies: ClassVar[str] = "when_due"
 
     max_wait_s: float = 2 * DAY_S
     wide: float = 0.0
     """How much sooner a gang is overdue that needs the whole cluster: 0.5, in half the time."""
+    own_runs: float = 1.0
+    """How many times its own expected run time anybody may wait, even past max_wait_s. Where nothing bounds run times,
+    a limit in hours alone makes every long job due at once, and all go by their request time for days."""
 
     def __post_init__(self) -> None:
         check_wait(self.max_wait_s)
         if not 0 <= self.wide <= 1:
             raise Invalid("order.merit.wide", f"{self.wide!r} is not between 0 and 1")
+        if not 0 <= self.own_runs < inf:
+            raise Invalid("order.merit.own_runs", f"{self.own_runs!r} is no number of runs", "use 0 or more")
 
     def key(self, job: Job, view: View) -> tuple:
         if self.due_us(job, view) <= view.due_until_us:
@@ -45,4 +51,7 @@ class MostMerit:
             return _NEVER_US
         share = min(1.0, job.gpus / max(1, view.gpus))
         wait_us = self.max_wait_s * US_PER_S * (1.0 - self.wide * share)
+        forecast = view.forecast(job)
+        if not is_unknown(forecast):
+            wait_us = max(wait_us, self.own_runs * forecast.expected_us)
         return round(min(view.now_us - waited_us(job, view) + wait_us, _NEVER_US))
