@@ -20,8 +20,7 @@ _NEVER_US = 1 << 62
 @register("order", "merit")
 @dataclass(frozen=True)
 class MostMerit:
-    """Who saves most expected slowdown for its card time goes first, as long as nobody has to wait past max_wait_s, or
-    past its own run time if that is longer: a month's run that waits three days has lost little."""
+    """Who saves most expected slowdown for its card time goes first, as long as nobody has to wait past max_wait_s."""
 
     varies: ClassVar[str] = "when_due"
 
