@@ -129,7 +129,8 @@ def test_nothing_that_decides_is_left_out() -> None:
     worked_out = {"rate", "moved", "later", "why_last", "shapes", "shape_jobs", "shape_waiting", "has_limits",
                   "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == saved | worked_out
-    assert set(vars(state.runs)) == {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
+    runs = {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
+    assert set(vars(state.runs)) == runs | {"_kinds", "_amounts"}
     assert set(vars(state.timeline)) == {"space", "runs", "windows", "promises"}
     assert {f.name for f in fields(Run)} - {f.name for f in fields(SavedRun)} == {"rows", "has_shares", "lane"}
     assert {f.name for f in fields(Waiting)} - {f.name for f in fields(SavedWaiting)} == {

@@ -25,9 +25,13 @@ def maybe(strategy):
     return st.none() | strategy
 
 
+extras = st.dictionaries(names, st.integers(1, 2**50), max_size=3).map(lambda found: tuple(sorted(found.items())))
+
+
 @st.composite
 def requests(draw) -> Request:
-    common = {"cpu_milli": draw(st.integers(0, 10**6)), "memory_bytes": draw(amounts)}
+    common = {"cpu_milli": draw(st.integers(0, 10**6)), "memory_bytes": draw(amounts), "extras": draw(extras),
+              "where": draw(st.just("") | names), "most_per_node": draw(st.integers(0, 9))}  # fmt: skip
     models = tuple(draw(st.lists(names, max_size=3)))
     kind = draw(st.sampled_from(["cpu", "whole", "share"]))
     if kind == "cpu":
@@ -288,7 +292,7 @@ def test_a_cluster_survives_the_round_trip():
 
 
 def test_a_cluster_made_in_code_survives_too():
-    cluster = Cluster((Node("n", (Card("c", "m", 1, 1, 3),), 1, 0, "r"), Node("e")))
+    cluster = Cluster((Node("n", (Card("c", "m", 1, 1, 3),), 1, 0, "r", (("nic", 2),)), Node("e")))
     assert cluster_from_dict(cluster_to_dict(cluster)) == (cluster, ())
 
 

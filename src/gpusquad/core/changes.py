@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+
+import numpy as np
 
 from gpusquad.core.policies import Policies
 from gpusquad.core.ports import Adopted, Past, Predicted
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.space import Fixed
 from gpusquad.core.state import State, cards_of, tasks_in
+from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
-from gpusquad.model.placement import Placement
+from gpusquad.model.placement import Part, Placement
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import Forecast
 
@@ -69,20 +74,55 @@ def foresee(state: State, event: Predicted) -> None:
 
 def with_policies(state: State, policies: Policies) -> State:
     """The same world under other policies. Promises are made anew: they belong to an order and a plan."""
-    other = State(state.space.fixed.cluster, policies, tuple(state.timeline.windows), state.rate)
+    other = _like(state, state.space.fixed.cluster, policies, "the policies changed")
+    other.space.allowed = state.space.allowed
+    _move_in(state, other, lambda placement: placement)
+    return other
+
+
+def with_cluster(state: State, cluster: Cluster) -> State:
+    """The same queue and policies on other nodes. Who ran on nodes or cards that are gone is left out."""
+    other = _like(state, cluster, state.policies, "nodes came or went")
+    _move_in(state, other, _translation(state.space.fixed, other.space.fixed))
+    return other
+
+
+def _like(state: State, cluster: Cluster, policies: Policies, why: str) -> State:
+    other = State(cluster, policies, tuple(state.timeline.windows), state.rate)
     other.now_us, other.sequence, other.resizes = state.now_us, state.sequence, state.resizes
     other.first_promise, other.moved, other.later = state.first_promise, state.moved, state.later
-    other.why_moved = "the policies changed"
+    other.why_moved = why
+    return other
+
+
+def _move_in(state: State, other: State, translate: Callable[[Placement], Placement | None]) -> None:
+    """Everybody who runs or waits, and what is known of the nodes."""
     _copy_health(state, other)
     for run in sorted(state.runs.by_id.values(), key=lambda run: run.sequence):
-        _take_over(other, run)
+        placement = translate(run.placement)
+        if placement is not None:
+            shrinks_to = None if run.shrinks_to is None else translate(run.shrinks_to)
+            _take_over(other, replace(run, placement=placement, shrinks_to=shrinks_to))
     for name, held in state.accounts.held.items():
         now = other.accounts.of(name)
         now.decayed_gpu_us, now.at_us = held.decayed_gpu_us, held.at_us
     for waiting in state.queue:
         _enqueue_again(other, waiting, waiting.job, waiting.forecast)
     other.claims = dict(state.claims)
-    return other
+
+
+def _translation(before: Fixed, after: Fixed) -> Callable[[Placement], Placement | None]:
+    """From indexes into one cluster to those into another, by name."""
+    nodes = np.array([after.node_index.get(name, -1) for name in before.node_ids], dtype=np.int64)
+    cards = np.array([after.card_index.get(name, -1) for name in before.card_ids], dtype=np.int64)
+
+    def translate(placement: Placement) -> Placement | None:
+        parts = tuple(Part(part.request_index, nodes[part.nodes], cards[part.cards]) for part in placement.parts)
+        if any((part.nodes < 0).any() or (part.cards < 0).any() for part in parts):
+            return None
+        return Placement(parts, placement.note)
+
+    return translate
 
 
 def _update_waiting(state: State, job: Job, forecast: Forecast | None) -> None:
@@ -145,12 +185,16 @@ def _take_over(state: State, run: Run) -> None:
 
 
 def _copy_health(state: State, other: State) -> None:
-    for card, ok in enumerate(state.space.card_ok):
-        if not ok:
-            other.space.set_card_ok(card, False)
-    for node, up in enumerate(state.space.node_up):
-        if not up:
-            other.space.set_node_up(node, False)
+    before, after = state.space, other.space
+    for card in np.flatnonzero(before.card_broken):
+        if (index := after.fixed.card_index.get(before.fixed.card_ids[card])) is not None:
+            after.set_card_ok(index, False)
+    for node in np.flatnonzero(~before.node_up):
+        if (index := after.fixed.node_index.get(before.fixed.node_ids[node])) is not None:
+            after.set_node_up(index, False)
+    for node, foreign in before.foreign.items():
+        if (index := after.fixed.node_index.get(before.fixed.node_ids[node])) is not None:
+            after.set_foreign(index, foreign)
 
 
 def past_of(run: Run | Waiting) -> Past:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpusquad.core.changes import adopt, foresee, update, with_policies
+from gpusquad.core.changes import adopt, foresee, update, with_cluster, with_policies
 from gpusquad.core.cycle import cycle
 from gpusquad.core.elastic import apply_shrink
 from gpusquad.core.never import refusal
@@ -16,11 +16,14 @@ from gpusquad.core.ports import (
     Cancelled,
     CardChanged,
     CarryOut,
+    ClusterChanged,
     Ended,
     Event,
     Foretold,
     Leaving,
     NodeChanged,
+    NodesAllowed,
+    OthersHold,
     PoliciesChanged,
     Predicted,
     Resized,
@@ -63,6 +66,9 @@ class Driver:
             Resized: self._resized,
             CardChanged: self._card_changed,
             NodeChanged: self._node_changed,
+            ClusterChanged: self._cluster_changed,
+            NodesAllowed: self._nodes_allowed,
+            OthersHold: self._others_hold,
             Cancelled: self._cancelled,
             PoliciesChanged: self._policies_changed,
             WindowsChanged: self._windows_changed,
@@ -187,6 +193,15 @@ class Driver:
     def _node_changed(self, event: NodeChanged) -> None:
         self.state.space.set_node_up(self.state.space.fixed.node_index[event.node_id], event.up)
         self.state.remake_promises(f"node {event.node_id} {'came back' if event.up else 'is drained'}")
+
+    def _cluster_changed(self, event: ClusterChanged) -> None:
+        self.state = with_cluster(self.state, event.cluster)
+
+    def _nodes_allowed(self, event: NodesAllowed) -> None:
+        self.state.allow(event.allowed)
+
+    def _others_hold(self, event: OthersHold) -> None:
+        self.state.set_foreign(event.node_id, event.foreign)
 
     def _cancelled(self, event: Cancelled) -> None:
         if event.job_id in self.state.queue:

@@ -54,6 +54,16 @@ def load_health(state: State, saved: Snapshot) -> None:
         state.space.set_card_ok(_index(fixed.card_index, card, "snapshot.cards_lost"), False)
     for node in saved.nodes_drained:
         state.space.set_node_up(_index(fixed.node_index, node, "snapshot.nodes_drained"), False)
+    for node, foreign in saved.foreign.items():
+        state.space.set_foreign(_index(fixed.node_index, node, "snapshot.foreign"), foreign)
+
+
+def load_allowed(state: State, saved: Snapshot) -> None:
+    index, allowed = state.space.fixed.node_index, {}
+    for name, nodes in saved.allowed.items():
+        allowed[name] = np.zeros(len(index), dtype=bool)
+        allowed[name][[_index(index, node, f"snapshot.allowed.{name}") for node in nodes]] = True
+    state.space.set_allowed(allowed)
 
 
 def load_queue(state: State, saved: Snapshot) -> None:

@@ -28,6 +28,7 @@ def why_never(state: State, job: Job) -> Reason:
     if ruled_out is not None:
         return ruled_out
     space = Space(state.space.fixed)
+    space.allowed = state.space.allowed
     for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True):
         for reason in _one_shape(space, request, low):
             return reason
@@ -64,6 +65,7 @@ def _one_shape(space: Space, request: Request, tasks: int) -> Iterator[Reason]:
     if request.cards:
         yield from _no_such_card(space, request)
     yield from _too_much_for_a_node(space, request)
+    yield from _nowhere_to_go(space, request)
     room = space.total_room(request)
     if not room:
         yield _never(
@@ -104,8 +106,11 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
                 f"asks for {request.gpus} GPUs on one node; the largest node{_whose(request)} has {largest}",
                 f"ask for at most {largest} a task, and for more tasks", asked=request.gpus, most=largest,
             )  # fmt: skip
+    extras = {name: fixed.node_extras[row] for name, row in fixed.extra_index.items()}
+    nothing = np.zeros(1, dtype=np.int64)
     for what, asked, there in (
         ("cores", request.cpu_milli, fixed.node_cpu), ("memory", request.memory_bytes, fixed.node_memory),
+        *((name, amount, extras.get(name, nothing)) for name, amount in request.extras),
     ):  # fmt: skip
         most = int(there.max(initial=0))
         if asked > most:
@@ -113,6 +118,12 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
                 f"asks for {show(what, asked)} a task; the largest node has {show(what, most)}",
                 f"ask for at most {show(what, most)}", asked=asked, most=most,
             )  # fmt: skip
+
+
+def _nowhere_to_go(space: Space, request: Request) -> Iterator[Reason]:
+    if request.where and not space.allowed.get(request.where, np.False_).any():
+        nodes = len(space.node_up)
+        yield _never(f"may go to none of the {nodes} nodes", "let it go to more nodes", asked=1, most=0)
 
 
 def _sums(space: Space, job: Job) -> Iterator[Reason]:

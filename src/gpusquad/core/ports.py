@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from gpusquad.model.cluster import Window
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusquad.model.cluster import Cluster, Foreign, Window
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job, Share
 from gpusquad.model.placement import Placement
@@ -146,6 +149,29 @@ class NodeChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterChanged:
+    """Nodes came, went or changed their size. Who ran on what is gone is not known to the core any more, and nobody may
+    go anywhere by a name until ``NodesAllowed`` says what the names mean now."""
+
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class NodesAllowed:
+    """What the names stand for that requests give as ``where``: one flag a node, in the cluster's order."""
+
+    allowed: Mapping[str, NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class OthersHold:
+    """Somebody else's work came to a node or left it: all of it, as it is now."""
+
+    node_id: str
+    foreign: Foreign
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """The user takes a pending job back."""
 
@@ -154,7 +180,7 @@ class Cancelled:
 
 Event = (
     Submitted | Adopted | Started | Leaving | Ended | Updated | Slowed | Predicted | Foretold | Resized | CardChanged
-    | NodeChanged | Cancelled | PoliciesChanged | WindowsChanged
+    | NodeChanged | ClusterChanged | NodesAllowed | OthersHold | Cancelled | PoliciesChanged | WindowsChanged
 )  # fmt: skip
 
 CarryOut = Callable[[int, Sequence[Decision]], None]

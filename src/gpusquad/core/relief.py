@@ -25,6 +25,10 @@ class Obstacle(StrEnum):
     """Others are on the cards."""
     CPU = "cpu"
     MEMORY = "memory"
+    EXTRAS = "extras"
+    """Whatever else of a node others hold."""
+    WHERE = "where"
+    """Nodes it may not go to."""
     DOWN = "down"
     """Lost cards and drained nodes."""
     WINDOW = "window"
@@ -56,7 +60,9 @@ class Reliefs:
             Obstacle.CARDS: any(r.cards for r in asked),
             Obstacle.CPU: any(r.cpu_milli for r in asked),
             Obstacle.MEMORY: any(r.memory_bytes for r in asked),
-            Obstacle.DOWN: not (self.space.card_ok.all() and self.space.node_up.all()),
+            Obstacle.EXTRAS: any(r.extras for r in asked),
+            Obstacle.WHERE: any(r.where for r in asked),
+            Obstacle.DOWN: bool(self.space.card_broken.any() or not self.space.node_up.all()),
             Obstacle.WINDOW: len(self.closed) > 0,
         }
         return [obstacle for obstacle, does in matters.items() if does]
@@ -75,9 +81,10 @@ def real_obstacles(present: list[Obstacle], fits: Callable[[Lifted], bool]) -> l
 def _lift(space: Space, what: Lifted, closed: Ints) -> Space:
     free, fixed = space.copy(), space.fixed
     if Obstacle.DOWN in what:
-        free.card_ok[:] = True
+        free.card_broken[:] = False
         free.node_up[:] = True
     if Obstacle.CARDS in what:
+        free.card_foreign[:] = False
         free.card_memory_free[:] = fixed.card_memory
         free.card_sm_free[:] = WHOLE_MILLI
         free.card_slots_free[:] = MAX_SHARERS
@@ -87,15 +94,30 @@ def _lift(space: Space, what: Lifted, closed: Ints) -> Space:
         free.node_cpu_free[:] = fixed.node_cpu
     if Obstacle.MEMORY in what:
         free.node_memory_free[:] = fixed.node_memory
+    if Obstacle.EXTRAS in what:
+        free.node_extra_free[:] = fixed.node_extras
+    if Obstacle.WHERE in what:
+        free.allowed = _Anywhere(len(free.node_up))
     if Obstacle.WINDOW not in what:
         free.node_up[closed] = False
     _count_idle(free)
     return free
 
 
+class _Anywhere(dict):
+    """Every node, whatever the name."""
+
+    def __init__(self, nodes: int) -> None:
+        self._all = np.ones(nodes, dtype=bool)
+
+    def get(self, key: object, default: object = None) -> np.ndarray:
+        return self._all
+
+
 def _count_idle(free: Space) -> None:
     """Bring what follows from the arrays up to date."""
     fixed = free.fixed
+    free.card_ok = ~(free.card_broken | free.card_foreign)
     free.card_idle = free.card_ok & free.node_up[fixed.card_node] & (free.card_slots_free == MAX_SHARERS)
     per_node = np.bincount(fixed.card_node, weights=free.card_idle, minlength=len(free.node_up))
     free.node_idle = per_node.astype(np.int64)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusquad.core.lanes import Lane
-from gpusquad.core.space import Space
-from gpusquad.model.job import Job
+from gpusquad.core.space import Fixed, Space
+from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.views import Forecast
 
@@ -66,12 +66,12 @@ class Rows:
         self.dead = 0
         self.end_us = np.zeros(64, dtype=np.int64)
         self.card = np.zeros(64, dtype=np.int64)
-        """-1: a row that frees CPU and memory only."""
+        """-1: a row that frees no card, but what a task took of its node."""
         self.node = np.zeros(64, dtype=np.int64)
-        self.cpu_milli = np.zeros(64, dtype=np.int64)
-        self.memory_bytes = np.zeros(64, dtype=np.int64)
+        self.kind = np.zeros(64, dtype=np.int64)
+        """What the row frees of its node: a row of the table of amounts."""
 
-    def append(self, end_us: int, card: Ints | int, node: Ints, cpu_milli: int, memory_bytes: int) -> None:
+    def append(self, end_us: int, card: Ints | int, node: Ints, kind: int) -> None:
         size = len(node)
         while self.count + size > len(self.end_us):
             self._grow()
@@ -79,20 +79,19 @@ class Rows:
         self.end_us[block] = end_us
         self.card[block] = card
         self.node[block] = node
-        self.cpu_milli[block] = cpu_milli
-        self.memory_bytes[block] = memory_bytes
+        self.kind[block] = kind
         self.count += size
 
     def keep(self, alive: Ints) -> None:
         """Close the gaps."""
         self.count = len(alive)
         self.dead = 0
-        for name in ("end_us", "card", "node", "cpu_milli", "memory_bytes"):
+        for name in ("end_us", "card", "node", "kind"):
             array = getattr(self, name)
             array[: self.count] = array[alive]
 
     def _grow(self) -> None:
-        for name in ("end_us", "card", "node", "cpu_milli", "memory_bytes"):
+        for name in ("end_us", "card", "node", "kind"):
             array = getattr(self, name)
             setattr(self, name, np.concatenate((array, np.zeros_like(array))))
 
@@ -110,6 +109,8 @@ class Runs:
         self.elastic: dict[str, Run] = {}
         self.any_node_rows = False
         self._rows = Rows()
+        self._kinds: dict[Request, int] = {}
+        self._amounts: tuple[Fixed, Ints] | None = None
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -179,7 +180,7 @@ class Runs:
         rows = self._rows
         due = np.flatnonzero(rows.end_us[: rows.count] <= at_us)
         space.release_rows(rows.card[due], rows.node[due],
-                           (rows.cpu_milli[due], rows.memory_bytes[due]) if self.any_node_rows else None)  # fmt: skip
+                           self._table(space.fixed)[rows.kind[due]] if self.any_node_rows else None)  # fmt: skip
         for run in self.sharing.values():
             if run.end_us <= at_us:
                 for part in run.placement.parts:
@@ -191,11 +192,26 @@ class Runs:
         if request.share is not None:
             run.has_shares = True
             return
-        if request.cpu_milli or request.memory_bytes:
+        if request.cpu_milli or request.memory_bytes or request.extras:
             self.any_node_rows = True
-            self._rows.append(run.end_us, -1, nodes, request.cpu_milli, request.memory_bytes)
+            self._rows.append(run.end_us, -1, nodes, self._kind(request))
         if request.gpus:
-            self._rows.append(run.end_us, cards.ravel(), np.repeat(nodes, request.gpus), 0, 0)
+            self._rows.append(run.end_us, cards.ravel(), np.repeat(nodes, request.gpus), 0)
+
+    def _kind(self, request: Request) -> int:
+        """0 frees nothing of a node."""
+        kind = self._kinds.get(request)
+        if kind is None:
+            kind = self._kinds[request] = len(self._kinds) + 1
+            self._amounts = None
+        return kind
+
+    def _table(self, fixed: Fixed) -> Ints:
+        """What each kind of row frees of its node."""
+        if self._amounts is None or self._amounts[0] is not fixed:
+            nothing = np.zeros(2 + len(fixed.extra_index), dtype=np.int64)
+            self._amounts = fixed, np.stack([nothing, *(fixed.amounts(request) for request in self._kinds)])
+        return self._amounts[1]
 
     def _compact(self) -> None:
         runs = sorted((run for run in self.by_id.values() if run.rows[1] > run.rows[0]), key=lambda run: run.rows)

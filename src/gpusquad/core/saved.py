@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpusquad.core.accounts import Held, Tenant
 from gpusquad.core.lanes import Lane
 from gpusquad.core.policies import Preemption
-from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.cluster import Cluster, Foreign, Window
 from gpusquad.model.job import Job, Request
 from gpusquad.model.views import Forecast
 
@@ -121,3 +121,7 @@ class Snapshot:
     claims: dict[str, str]
     accounts: SavedAccounts
     due_until_us: int = 0
+    allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each name that a request gives as where: the nodes it means."""
+    foreign: dict[str, Foreign] = field(default_factory=dict)
+    """What others hold, by node."""

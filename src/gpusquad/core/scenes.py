@@ -48,6 +48,10 @@ class Scene:
         if Obstacle.MEMORY in real:
             free, needed = self.free.node_memory_free, self.request.memory_bytes
             reasons.append(self._per_node(Code.NO_MEMORY, "memory", free, needed))
+        if Obstacle.EXTRAS in real:
+            reasons += self._extras()
+        if Obstacle.WHERE in real:
+            reasons.append(self._where())
         return reasons
 
     @cached_property
@@ -96,10 +100,8 @@ class Scene:
 
     @cached_property
     def _has_rest(self) -> np.ndarray:
-        """Nodes with the CPU and memory for one task."""
-        free, request = self.free, self.request
-        enough = (free.node_cpu_free >= request.cpu_milli) & (free.node_memory_free >= request.memory_bytes)
-        return free.node_up & enough
+        """Nodes with the CPU, memory and all else for one task."""
+        return self.free.node_fits(self.request)
 
     def _too_few(self, idle: int, needed: int) -> Reason:
         kind = self._kind()
@@ -188,6 +190,23 @@ class Scene:
             text += f", room for {room} of {self.tasks} tasks"
         cure = f"wait, or ask for at most {show(what, most)}" if 0 < most < needed else "wait"
         return Reason(code, text, cure, {"needed": needed, "most": most, "tasks": self.tasks, "room": room})
+
+    def _extras(self) -> Iterable[Reason]:
+        """Those that no node has enough of; if each has a node somewhere, all of them."""
+        free, names = self.free, self.free.fixed.extra_index
+        left = [
+            (name, free.node_extra_free[names[name]], amount) for name, amount in self.request.extras if name in names
+        ]
+        scarce = [each for each in left if each[1].max(initial=0) < each[2]] or left
+        return [self._per_node(Code.NO_EXTRA, name, there, amount) for name, there, amount in scarce]
+
+    def _where(self) -> Reason:
+        nodes = len(self.free.node_up)
+        may = int(np.count_nonzero(self.free.allowed.get(self.request.where, np.zeros(nodes, dtype=bool))))
+        return Reason(
+            Code.WHERE, f"{self.label}may go to {may} of {nodes} nodes, and they have no room for it",
+            "wait, or let it go to more nodes", {"nodes": nodes, "allowed": may},
+        )  # fmt: skip
 
     @cached_property
     def _has_cards(self) -> np.ndarray:

@@ -77,7 +77,7 @@ def _obstacles_together(state: State, reliefs: Reliefs, job: Job) -> list[Obstac
 def _down(space: Space) -> Reason:
     fixed = space.fixed
     nodes = [fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)]
-    cards = [fixed.card_ids[i] for i in np.flatnonzero(~space.card_ok & space.node_up[fixed.card_node])]
+    cards = [fixed.card_ids[i] for i in np.flatnonzero(space.card_broken & space.node_up[fixed.card_node])]
     texts = [f"node {listed(nodes)}"] * bool(nodes) + [f"card {listed(cards)}"] * bool(cards)
     return Reason(
         Code.DOWN, f"out of service: {', '.join(texts)}", "bring them back",

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from gpusquad.core.loading import load_accounts, load_health, load_promises, load_queue, load_runs
+from gpusquad.core.loading import load_accounts, load_allowed, load_health, load_promises, load_queue, load_runs
 from gpusquad.core.plain import from_plain, to_plain
 from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Waiting
@@ -45,11 +45,13 @@ def dump_snapshot(state: State) -> dict:
         pending=tuple(_save_waiting(w) for w in state.queue),
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
         sharers={fixed.card_ids[card]: tuple(job.id for job in jobs) for card, jobs in space.sharers.items()},
-        cards_lost=tuple(fixed.card_ids[i] for i in np.flatnonzero(~space.card_ok)),
+        cards_lost=tuple(fixed.card_ids[i] for i in np.flatnonzero(space.card_broken)),
         nodes_drained=tuple(fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)),
         promises=tuple(_save_promise(p) for p in state.timeline.promises.values()),
         first_promise={i: at_us for i, at_us in state.first_promise.items() if any(i in where for where in known)},
         claims=state.claims,
+        allowed={name: tuple(fixed.node_ids[i] for i in np.flatnonzero(mask)) for name, mask in space.allowed.items()},
+        foreign={fixed.node_ids[node]: foreign for node, foreign in space.foreign.items()},
         accounts=SavedAccounts(tuple(state.accounts.tenants.values()), state.accounts.held, state.accounts.lane_gpus),
     ))  # fmt: skip
 
@@ -62,6 +64,7 @@ def load_snapshot(data: dict, rate: Rate | None = None) -> State:
         raise Invalid("snapshot.version", f"{data['version']!r} is not known", f"this program reads version {VERSION}")
     saved = from_plain(Snapshot, data, "snapshot")
     state = State(saved.cluster, _load_policies(saved.policies), saved.windows, rate)
+    load_allowed(state, saved)
     load_runs(state, saved)
     load_health(state, saved)
     state.careful, state.due_until_us = saved.careful, saved.due_until_us

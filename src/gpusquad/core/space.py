@@ -7,18 +7,19 @@ node, and brings that up to date lazily from the log of nodes that changed since
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusquad.model.cluster import Cluster, is_model
+from gpusquad.model.cluster import Cluster, Foreign, is_model
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Part, Placement
 from gpusquad.model.units import WHOLE_MILLI
 
 MAX_SHARERS = 48
 """Slots of a card: as many clients as MPS takes on every supported generation."""
+NOBODY = Foreign()
 _UNLIMITED = 1 << 30
 _SHAPES_KEPT = 4096
 
@@ -47,6 +48,11 @@ class Fixed:
         self.node_rack = np.array([racks.index(node.rack) for node in nodes], dtype=np.int64)
         self.node_cpu = np.array([node.cpu_milli for node in nodes], dtype=np.int64)
         self.node_memory = np.array([node.memory_bytes for node in nodes], dtype=np.int64)
+        self.extra_index = {name: i for i, name in enumerate(sorted({name for n in nodes for name, _ in n.extras}))}
+        self.node_extras = np.zeros((len(self.extra_index), len(nodes)), dtype=np.int64)
+        for i, node in enumerate(nodes):
+            for name, amount in node.extras:
+                self.node_extras[self.extra_index[name], i] = amount
         self.one_card_each = bool(len(nodes)) and bool((self.node_cards == 1).all())
         self._eligible: dict[tuple, NDArray[np.bool_] | None] = {}
 
@@ -56,6 +62,15 @@ class Fixed:
         if key not in self._eligible:
             self._eligible[key] = self._work_out_eligible(request)
         return self._eligible[key]
+
+    def amounts(self, request: Request) -> Ints:
+        """What a task takes of its node: CPU, memory and all extras there are, in their order."""
+        taken = np.zeros(2 + len(self.extra_index), dtype=np.int64)
+        taken[:2] = request.cpu_milli, request.memory_bytes
+        for name, amount in request.extras:
+            if name in self.extra_index:
+                taken[2 + self.extra_index[name]] = amount
+        return taken
 
     def _work_out_eligible(self, request: Request) -> NDArray[np.bool_] | None:
         if not (request.gpu_models or request.min_card_memory_bytes or request.card):
@@ -89,6 +104,9 @@ class Space:
     def __init__(self, fixed: Fixed) -> None:
         self.fixed = fixed
         self.card_ok = np.ones(len(fixed.card_ids), dtype=bool)
+        """Healthy, and not held by somebody whom this scheduler has no say over."""
+        self.card_broken = np.zeros(len(fixed.card_ids), dtype=bool)
+        self.card_foreign = np.zeros(len(fixed.card_ids), dtype=bool)
         self.card_memory_free = fixed.card_memory.copy()
         self.card_sm_free = np.full(len(fixed.card_ids), WHOLE_MILLI, dtype=np.int64)
         self.card_slots_free = np.full(len(fixed.card_ids), MAX_SHARERS, dtype=np.int64)
@@ -97,6 +115,11 @@ class Space:
         self.node_idle = fixed.node_cards.copy()
         self.node_cpu_free = fixed.node_cpu.copy()
         self.node_memory_free = fixed.node_memory.copy()
+        self.node_extra_free = fixed.node_extras.copy()
+        self.foreign: dict[int, Foreign] = {}
+        """What others hold on a node, apart from cards."""
+        self.allowed: Mapping[str, NDArray[np.bool_]] = {}
+        """For each name that a request may give as ``where``: the nodes it means. A name not here means none."""
         self.idle_total = int(self.node_idle.sum())
         self.all_well = True
         """No card lost, no node drained."""
@@ -108,12 +131,14 @@ class Space:
         """The same capacity, to try things on."""
         other = object.__new__(Space)
         other.fixed = self.fixed
-        for name in ("card_ok", "card_memory_free", "card_sm_free", "card_slots_free", "card_idle", "node_up",
-                     "node_idle", "node_cpu_free", "node_memory_free", "card_load"):  # fmt: skip
+        for name in ("card_ok", "card_broken", "card_foreign", "card_memory_free", "card_sm_free", "card_slots_free",
+                     "card_idle", "card_load", "node_up", "node_idle", "node_cpu_free", "node_memory_free",
+                     "node_extra_free"):  # fmt: skip
             setattr(other, name, getattr(self, name).copy())
         other.idle_total = self.idle_total
         other.all_well = self.all_well
         other.sharers = dict(self.sharers)
+        other.foreign, other.allowed = dict(self.foreign), self.allowed
         other._forget_rooms()
         return other
 
@@ -182,7 +207,26 @@ class Space:
             room = np.minimum(room, self.node_cpu_free[pick] // request.cpu_milli)
         if request.memory_bytes:
             room = np.minimum(room, self.node_memory_free[pick] // request.memory_bytes)
-        return np.maximum(room, 0) * self.node_up[pick]
+        for name, amount in request.extras:
+            row = self.fixed.extra_index.get(name)
+            room = np.minimum(room, 0 if row is None else self.node_extra_free[row][pick] // amount)
+        if request.most_per_node:
+            placed = self._placed.get(request)
+            room = np.minimum(room, request.most_per_node - (0 if placed is None else placed[pick]))
+        return np.maximum(room, 0) * self._open_nodes(request)[pick]
+
+    def _open_nodes(self, request: Request) -> NDArray[np.bool_]:
+        """That are up and that such a task may go to."""
+        return self.node_up & self.allowed.get(request.where, np.False_) if request.where else self.node_up
+
+    def node_fits(self, request: Request) -> NDArray[np.bool_]:
+        """Nodes with everything one task needs but cards."""
+        fits = self.node_cpu_free >= request.cpu_milli
+        fits &= self.node_memory_free >= request.memory_bytes
+        for name, amount in request.extras:
+            row = self.fixed.extra_index.get(name)
+            fits &= False if row is None else self.node_extra_free[row] >= amount
+        return fits & self._open_nodes(request)
 
     def _idle_eligible(self, request: Request, nodes: Ints | None) -> Ints:
         eligible = self.fixed.eligible_cards(request)
@@ -255,11 +299,13 @@ class Space:
             self._set_idle(cards, True)
         self._change_node(request, part.nodes, +1)
 
-    def release_rows(self, cards: Ints, nodes: Ints, amounts: tuple[Ints, Ints] | None) -> None:
-        """Give back whole cards (and the CPU and memory of rows whose card is -1), many at once."""
+    def release_rows(self, cards: Ints, nodes: Ints, amounts: Ints | None) -> None:
+        """Give back whole cards (and of rows whose card is -1 what a task took of its node), many at once."""
         if amounts is not None:
-            np.add.at(self.node_cpu_free, nodes, amounts[0])
-            np.add.at(self.node_memory_free, nodes, amounts[1])
+            np.add.at(self.node_cpu_free, nodes, amounts[:, 0])
+            np.add.at(self.node_memory_free, nodes, amounts[:, 1])
+            for row, free in enumerate(self.node_extra_free):
+                np.add.at(free, nodes, amounts[:, 2 + row])
             cards = cards[cards >= 0]
         self.card_memory_free[cards] = self.fixed.card_memory[cards]
         self.card_sm_free[cards] = WHOLE_MILLI
@@ -269,7 +315,8 @@ class Space:
 
     def keep_least(self, other: Space) -> None:
         """Free here and free there: what is left for somebody who needs both instants."""
-        for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free"):
+        for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free",
+                     "node_extra_free"):  # fmt: skip
             mine = getattr(self, name)
             np.minimum(mine, getattr(other, name), out=mine)
         self.card_ok &= other.card_ok
@@ -289,8 +336,49 @@ class Space:
 
     def set_card_ok(self, card: int, ok: bool) -> None:
         """A card is lost or comes back. What runs there is ended by the caller."""
+        self.card_broken[card] = not ok
+        self._card_changed(card)
+
+    def set_foreign(self, node: int, foreign: Foreign) -> None:
+        """What others hold on a node, now: instead of what they held before."""
+        before = self.foreign.get(node, NOBODY)
+        if foreign == before:
+            return
+        self.foreign[node] = foreign
+        self.node_cpu_free[node] -= foreign.cpu_milli - before.cpu_milli
+        self.node_memory_free[node] -= foreign.memory_bytes - before.memory_bytes
+        for sign, holds in ((1, before), (-1, foreign)):
+            for name, amount in holds.extras:
+                if name in self.fixed.extra_index:
+                    self.node_extra_free[self.fixed.extra_index[name], node] += sign * amount
+        held = {self.fixed.card_index[card] for card in foreign.cards if card in self.fixed.card_index}
+        first = int(self.fixed.node_first[node])
+        for card in range(first, first + int(self.fixed.node_cards[node])):
+            if self.card_foreign[card] != (card in held):
+                self.card_foreign[card] = card in held
+                self._card_changed(card)
+        self._changed.append(np.array([node], dtype=np.int64))
+
+    def set_allowed(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Other nodes for those who may not go everywhere."""
+        self.allowed = allowed
+        self._forget_rooms()
+
+    def count_placed(self, request: Request, nodes: Ints) -> None:
+        """Tasks of the gang being placed, of which there may be only so many on a node."""
+        placed = self._placed.setdefault(request, np.zeros(len(self.node_up), dtype=np.int64))
+        np.add.at(placed, nodes, 1)
+        self._changed.append(nodes)
+
+    def forget_placed(self) -> None:
+        """The gang is placed, or not: the next one starts afresh."""
+        for placed in self._placed.values():
+            self._changed.append(np.flatnonzero(placed))
+        self._placed = {}
+
+    def _card_changed(self, card: int) -> None:
         one = np.array([card], dtype=np.int64)
-        self.card_ok[card] = ok
+        self.card_ok[card] = not (self.card_broken[card] or self.card_foreign[card])
         self._note_health()
         self._set_idle(one, self.card_slots_free[one] == MAX_SHARERS)
         self._changed.append(self.fixed.card_node[one])
@@ -322,7 +410,18 @@ class Space:
             and (after.card_memory_free[cards] >= 0).all() and (after.card_sm_free[cards] >= 0).all()
             and (after.card_slots_free[cards] >= 0).all()
             and (after.node_cpu_free[nodes] >= 0).all() and (after.node_memory_free[nodes] >= 0).all()
+            and (after.node_extra_free[:, nodes] >= 0).all() and self._may_hold(job, placement)
         )  # fmt: skip
+
+    def _may_hold(self, job: Job, placement: Placement) -> bool:
+        """Every task on a node it may go to, and no more of a shape on one than it says."""
+        for part in placement.parts:
+            request = job.groups[part.request_index][0]
+            if not self._open_nodes(request)[part.nodes].all():
+                return False
+            if request.most_per_node and np.bincount(part.nodes).max(initial=0) > request.most_per_node:
+                return False
+        return True
 
     def _note_health(self) -> None:
         self.all_well = bool(self.card_ok.all() and self.node_up.all())
@@ -373,6 +472,9 @@ class Space:
             np.add.at(self.node_cpu_free, nodes, sign * request.cpu_milli)
         if request.memory_bytes:
             np.add.at(self.node_memory_free, nodes, sign * request.memory_bytes)
+        for name, amount in request.extras:
+            if name in self.fixed.extra_index:
+                np.add.at(self.node_extra_free[self.fixed.extra_index[name]], nodes, sign * amount)
         self._changed.append(nodes)
         if len(self._changed) > 100_000:
             self._forget_rooms()
@@ -380,6 +482,7 @@ class Space:
     def _forget_rooms(self) -> None:
         self._rooms: OrderedDict[Request, _Room] = OrderedDict()
         self._changed: list[Ints] = []
+        self._placed: dict[Request, Ints] = {}
 
 
 def _load(jobs: Iterable[Job]) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpusquad.core.accounts import Accounts
 from gpusquad.core.lanes import Lane, lane_of
@@ -13,10 +14,10 @@ from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Queue, Waiting
 from gpusquad.core.runs import NEVER_US, Run, Runs, after_us
 from gpusquad.core.slowdown import Rate
-from gpusquad.core.space import Fixed, Space
+from gpusquad.core.space import NOBODY, Fixed, Space
 from gpusquad.core.timeline import Timeline
 from gpusquad.core.trial import Trial
-from gpusquad.model.cluster import Cluster, Window
+from gpusquad.model.cluster import Cluster, Foreign, Window
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import US_PER_S
@@ -247,6 +248,25 @@ class State:
         """A job is over for good: nothing of it is needed any more."""
         self.first_promise.pop(job_id, None)
 
+    def allow(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Other nodes for those who may not go everywhere."""
+        before = self.space.allowed
+        if before.keys() == allowed.keys() and all(np.array_equal(before[name], allowed[name]) for name in allowed):
+            return
+        grew = any(name in before and not np.array_equal(before[name], allowed[name]) for name in allowed)
+        self.space.set_allowed(allowed)
+        self._possible, self._configured = {}, None
+        if grew:
+            self.remake_promises("other nodes may be used")
+        self.unsettle()
+
+    def set_foreign(self, node_id: str, foreign: Foreign) -> None:
+        """Others' work on a node is another one now. More of it may break a promise, less may bring one forward."""
+        node = self.space.fixed.node_index[node_id]
+        if self.space.foreign.get(node, NOBODY) != foreign:
+            self.space.set_foreign(node, foreign)
+            self.remake_promises(f"others' work on {node_id} changed")
+
     def unsettle(self) -> None:
         self.settled = False
 
@@ -322,6 +342,7 @@ class State:
         if shape not in self._possible:
             if self._configured is None:
                 self._configured = Space(self.space.fixed)
+                self._configured.allowed = self.space.allowed
             placement = self.try_place(self._configured, job)
             self._possible[shape] = isinstance(placement, Placement)
             if isinstance(placement, Placement):

@@ -31,6 +31,8 @@ class Trial:
         part = Part(group.index, nodes, cards)
         self.space.take_part(self.job, part)
         self._parts.append(part)
+        if group.request.most_per_node:
+            self.space.count_placed(group.request, nodes)
 
     def fill(self, group: Group, nodes: Ints, per_node: int | None = None) -> bool:
         if group.request.share is not None:
@@ -51,6 +53,7 @@ class Trial:
         return True
 
     def done(self, note: str = "") -> Placement:
+        self.space.forget_placed()
         parts = self._parts
         if len(parts) > len(self.groups):
             parts = [_merged([p for p in parts if p.request_index == g.index]) for g in self.groups]
@@ -62,6 +65,7 @@ class Trial:
 
     def undo(self) -> None:
         """Leave the space as it was."""
+        self.space.forget_placed()
         while self._parts:
             self.space.give_back_part(self.job, self._parts.pop())
 

@@ -38,6 +38,18 @@ class Node:
     cpu_milli: int = 0
     memory_bytes: int = 0
     rack: str = ""
+    extras: tuple[tuple[str, int], ...] = ()
+    """Whatever else it has so many of. What is not named here it has none of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What is held on a node by those whom this scheduler neither placed nor may take off."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    extras: tuple[tuple[str, int], ...] = ()
+    cards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

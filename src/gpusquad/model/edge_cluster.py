@@ -32,7 +32,7 @@ MOST_WINDOWS = 10_000
 MOST_SMS = 100_000
 
 _EQUAL_CARDS = ("gpus", "gpu_model", "gpu_memory", "sms", "domain_size")
-_NODE = ("id", "count", "cpu", "memory", "rack", *_EQUAL_CARDS, "cards")
+_NODE = ("id", "count", "cpu", "memory", "rack", "extras", *_EQUAL_CARDS, "cards")
 _CARD = ("id", "model", "memory", "sms", "domain")
 _GENERIC = Card("generic")
 # A node that says nothing of CPU and memory is not short of them: the same as a NODESxGPUS grid gives.
@@ -83,7 +83,8 @@ def _nodes(fields: Fields) -> list[Node]:
     cpu_milli = fields.cpu_milli("cpu", ample * _CORES_A_CARD * CPU_MILLI)
     memory_bytes = fields.bytes("memory", ample * _MEMORY_A_CARD)
     rack = fields.text("rack")
-    return [Node(node, _cards(fields, node, size), cpu_milli, memory_bytes, rack) for node in ids]
+    extras = fields.amounts("extras")
+    return [Node(node, _cards(fields, node, size), cpu_milli, memory_bytes, rack, extras) for node in ids]
 
 
 def _cards_a_node(fields: Fields) -> int:
@@ -150,6 +151,8 @@ def _node_to_dict(node: Node) -> dict:
     result: dict = {"id": node.id, "cpu": cores(node.cpu_milli), "memory": node.memory_bytes}
     if node.rack:
         result["rack"] = node.rack
+    if node.extras:
+        result["extras"] = dict(node.extras)
     result["cards"] = [
         {"id": card.id, "model": card.model, "memory": card.memory_bytes, "sms": card.sms, "domain": card.domain}
         for card in node.cards

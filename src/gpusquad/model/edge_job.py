@@ -42,7 +42,7 @@ MOST_MODELS = 64
 MOST_SIZES = 64
 """Numbers of GPUs for which a run time may be expected."""
 
-_ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card")
+_ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "extras", "where", "most_per_node")
 _ROLE = ("name", "count", "min", "max", *_ASKS)
 _TEXTS = ("name", "tenant", "user", "queue", "lane", "app", "command")
 _JOB = (
@@ -135,7 +135,7 @@ def _role(fields: Fields, name: str) -> Role:
 
 
 def _request(fields: Fields) -> Request:
-    if not any(name in fields for name in ("gpus", "share", "cpu", "memory")):
+    if not any(name in fields for name in ("gpus", "share", "cpu", "memory", "extras")):
         raise Invalid(fields.at("gpus"), "is missing, and nothing else is asked for", "give gpus, share, cpu or memory")
     share = _share(fields)
     if share is not None and "gpus" in fields:
@@ -153,7 +153,10 @@ def _request(fields: Fields) -> Request:
     if card is not None and share is None and gpus != 1:
         raise Invalid(fields.at("card"), "names one card", "use gpus: 1 or a share with it")
     cpu_milli, memory_bytes = fields.cpu_milli("cpu"), fields.bytes("memory")
-    return _one_request(gpus, share, cpu_milli, memory_bytes, models, min_memory, card)
+    return _one_request(
+        gpus, share, cpu_milli, memory_bytes, models, min_memory, card, fields.amounts("extras"),
+        fields.text("where"), fields.whole("most_per_node", 0, high=MOST_TASKS),
+    )  # fmt: skip
 
 
 _one_request = lru_cache(maxsize=4096)(Request)
@@ -274,6 +277,9 @@ def _request_to_dict(request: Request) -> dict:
         "gpu_model": list(request.gpu_models),
         "gpu_memory": request.min_card_memory_bytes,
         "card": request.card,
+        "extras": dict(request.extras),
+        "where": request.where,
+        "most_per_node": request.most_per_node,
     }
     return result | {name: value for name, value in optional.items() if value}
 

@@ -14,6 +14,7 @@ MOST_NUMBER = 2**53
 MOST_US = 2**51 - 1
 """71 years: below it, seconds as a float still give back every microsecond."""
 MOST_CORES = 1_000_000
+MOST_AMOUNTS = 256
 CPU_MILLI = 1000
 
 
@@ -133,6 +134,17 @@ class Fields:
         if len(value) > most:
             raise Invalid(self.at(name), f"has {len(value)} entries, more than {most}")
         return list(value)
+
+    def amounts(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Things by name, and how many of each: at least one."""
+        if name not in self:
+            return ()
+        value = self.raw(name)
+        if not isinstance(value, dict) or len(value) > MOST_AMOUNTS:
+            raise Invalid(self.at(name), f"expected names with numbers, at most {MOST_AMOUNTS}, got {_short(value)}")
+        inner = Fields(value, self.at(name), value.keys())
+        names = sorted(checked_text(each, self.at(name)) for each in value)
+        return tuple((each, inner.whole(each, 0, low=1, high=MOST_NUMBER)) for each in names)
 
     def version(self) -> None:
         """The format's version, where a file gives one."""

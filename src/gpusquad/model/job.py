@@ -45,11 +45,20 @@ class Request:
     """For whole GPUs: the least memory a card must have."""
     card: str | None = None
     """A card named by the user."""
+    extras: tuple[tuple[str, int], ...] = ()
+    """Whatever else a node has so many of: names in order, with the amount a task takes (pods, network adapters)."""
+    where: str = ""
+    """The name of a set of nodes, which the engine keeps (``NodesAllowed``): nowhere else. Empty: anywhere."""
+    most_per_node: int = 0
+    """No more tasks of this shape on one node. 0: as many as fit."""
 
     def __post_init__(self) -> None:
-        for name in ("gpus", "cpu_milli", "memory_bytes", "min_card_memory_bytes"):
+        for name in ("gpus", "cpu_milli", "memory_bytes", "min_card_memory_bytes", "most_per_node"):
             if getattr(self, name) < 0:
                 raise Invalid(name, f"{getattr(self, name)} is negative")
+        names = [name for name, _ in self.extras]
+        if names != sorted(set(names)) or any(amount < 1 for _, amount in self.extras):
+            raise Invalid("extras", f"{self.extras!r} are not names in order, each with a positive amount")
         if self.share is not None and self.gpus:
             raise Invalid("share", "a task asks for whole GPUs or for a share of one, not both")
         if self.card is not None and self.share is None and self.gpus != 1:
@@ -58,7 +67,7 @@ class Request:
     @lazy
     def _hash(self) -> int:
         return hash((self.gpus, self.share, self.cpu_milli, self.memory_bytes, self.gpu_models,
-                     self.min_card_memory_bytes, self.card))  # fmt: skip
+                     self.min_card_memory_bytes, self.card, self.extras, self.where, self.most_per_node))  # fmt: skip
 
     def __hash__(self) -> int:
         return self._hash

@@ -90,10 +90,8 @@ def _fits_but_for_memory(space: SpaceView, request: Request) -> np.ndarray:
     """Everything but the card's free memory is still respected; one task alone must fit the card."""
     share, fixed = request.share, space.fixed
     assert share is not None
-    node_fits = space.node_up & (space.node_cpu_free >= request.cpu_milli)
-    node_fits &= space.node_memory_free >= request.memory_bytes
     fits = space.card_ok & (space.card_slots_free > 0) & (space.card_sm_free >= share.sm_milli)
-    fits &= (fixed.card_memory >= share.memory_bytes) & node_fits[fixed.card_node]
+    fits &= (fixed.card_memory >= share.memory_bytes) & space.node_fits(request)[fixed.card_node]
     eligible = fixed.eligible_cards(request)
     return fits if eligible is None else fits & eligible
 
