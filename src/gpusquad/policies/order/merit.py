@@ -27,7 +27,7 @@ class MostMerit:
     max_wait_s: float = 2 * DAY_S
     wide: float = 0.0
     """How much sooner a gang is overdue that needs the whole cluster: 0.5, in half the time."""
-    own_runs: float = 1.0
+    own_runs: float = 3.0
     """How many times its own expected run time anybody may wait, even past max_wait_s. Where nothing bounds run times,
     a limit in hours alone makes every long job due at once, and all go by their request time for days."""
 
