@@ -1,0 +1,1 @@
+"""Runs gangs as pods of a Kubernetes cluster, and tells the scheduler what that cluster has and holds."""

@@ -1,0 +1,55 @@
+"""A small HTTP server on loopback that answers as a test wants: for what a real API server does only now and then."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import orjson
+from aiohttp import web
+
+from gpusquad.engines.kubernetes.access import Access
+from gpusquad.engines.kubernetes.objects import Object
+
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Answer) -> AsyncIterator[Access]:
+    """Every request goes to `answer`."""
+    runner = web.ServerRunner(web.Server(answer, handler_cancellation=True), shutdown_timeout=0.01)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        yield Access(f"http://{host}:{port}")
+    finally:
+        await runner.cleanup()
+
+
+def json_answer(content: object, status: int = 200, **headers: str) -> web.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return web.Response(body=orjson.dumps(content), status=status, content_type="application/json", headers=named)
+
+
+def refusal(status: int, reason: str, message: str = "", **headers: str) -> web.Response:
+    content = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
+    return json_answer(content, status, **headers)
+
+
+async def begin_stream(request: web.BaseRequest) -> web.StreamResponse:
+    stream = web.StreamResponse()
+    stream.enable_chunked_encoding()
+    await stream.prepare(request)
+    return stream
+
+
+def line(kind: str, item: Object) -> bytes:
+    return orjson.dumps({"type": kind, "object": item}) + b"\n"
+
+
+def cut(request: web.BaseRequest) -> None:
+    """As when a cable is pulled or a process killed: nothing more is said."""
+    assert request.transport is not None
+    request.transport.abort()

@@ -1,0 +1,473 @@
+"""What the client does when the server is busy, slow, cut off or strange."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from gpusquad.engines.kubernetes import api as api_module
+from gpusquad.engines.kubernetes.access import Access, TokenFile
+from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
+from gpusquad.engines.kubernetes.objects import Object
+from gpusquad.engines.kubernetes.reflector import Reflector
+from tests.engines.kubernetes.fake_server import Answer, begin_stream, cut, json_answer, line, refusal, serving
+
+PATH = "/api/v1/pods"
+
+
+def speak(answer: Answer, work: Callable[[Api], Awaitable[object]], **settings: object) -> object:
+    async def run() -> object:
+        async with serving(answer) as access, Api(access, **settings) as api:  # type: ignore[arg-type]
+            return await asyncio.wait_for(work(api), 20)
+
+    return asyncio.run(run())
+
+
+class Pauses(list[float]):
+    """Noted and not made."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+def test_what_is_sent_arrives_and_the_answer_comes_back():
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return json_answer(
+            {
+                "method": request.method,
+                "path": request.path,
+                "query": dict(request.query),
+                "type": request.headers.get("Content-Type"),
+                "content": await request.json() if request.can_read_body else None,
+            },
+            201,
+        )
+
+    async def work(api: Api) -> list[Object]:
+        return [
+            await api.get(PATH, fieldSelector="spec.nodeName=,status.phase!=Failed", labelSelector="a in (b, c)"),
+            await api.post(PATH, {"a": "ü"}),
+            await api.patch(PATH, {"a": None}),
+            await api.patch(PATH, [{"op": "test"}], kind="json"),
+            await api.delete(PATH, {"preconditions": {"uid": "1"}}),
+            await api.delete(PATH),
+        ]
+
+    got, posted, patched, listed, deleted, bare = speak(answer, work)  # type: ignore[misc]
+    assert got["query"] == {"fieldSelector": "spec.nodeName=,status.phase!=Failed", "labelSelector": "a in (b, c)"}
+    assert (posted["method"], posted["type"], posted["content"]) == ("POST", "application/json", {"a": "ü"})
+    assert (patched["type"], patched["content"]) == ("application/merge-patch+json", {"a": None})
+    assert (listed["type"], listed["content"]) == ("application/json-patch+json", [{"op": "test"}])
+    assert deleted["content"] == {"preconditions": {"uid": "1"}}
+    assert bare["content"] is None
+
+
+def test_a_refusal_says_what_and_why():
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return refusal(409, "AlreadyExists", "it is there", Retry_After="3")
+
+    with pytest.raises(Refused) as caught:
+        speak(answer, lambda api: api.post(PATH, {}))
+    error = caught.value
+    assert (error.status, error.reason, error.message, error.retry_after_s) == (
+        409,
+        "AlreadyExists",
+        "it is there",
+        3.0,
+    )
+    assert (error.is_conflict, error.is_there_already, error.is_gone, error.is_missing) == (True, True, False, False)
+
+
+@pytest.mark.parametrize(("status", "text"), [(502, "<html>bad gateway</html>"), (302, "elsewhere"), (200, "<html>")])
+def test_an_answer_that_is_no_json_is_a_refusal(status: int, text: str):
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=status, text=text)
+
+    with pytest.raises(Refused) as caught:
+        speak(answer, lambda api: api.get(PATH))
+    assert caught.value.status == status
+
+
+class Busy:
+    """Says so a number of times, and then yes."""
+
+    def __init__(self, times: int, status: int, **headers: str) -> None:
+        self.left = times
+        self.asked = 0
+        self._status = status
+        self._headers = headers
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked += 1
+        self.left -= 1
+        return refusal(self._status, "Busy", **self._headers) if self.left >= 0 else json_answer({"ok": True})
+
+
+def test_who_is_asked_to_come_later_does():
+    server = Busy(3, 429, Retry_After="2")
+    pauses = Pauses()
+    assert speak(server, lambda api: api.post(PATH, {}), sleep=pauses) == {"ok": True}
+    assert server.asked == 4
+    assert len(pauses) == 3
+    assert all(2.0 <= pause <= 2.5 for pause in pauses)
+
+
+def test_patience_has_an_end():
+    server = Busy(100, 429, Retry_After="1")
+    with pytest.raises(Refused, match="429"):
+        speak(server, lambda api: api.get(PATH), sleep=Pauses())
+    assert server.asked == 6
+
+
+def test_without_a_time_there_is_no_second_try():
+    """Such is the answer to an eviction that a budget forbids: it would be the same at once."""
+    server = Busy(1, 429)
+    with pytest.raises(Refused):
+        speak(server, lambda api: api.post(PATH, {}))
+    assert server.asked == 1
+
+
+def test_what_must_not_happen_twice_is_not_tried_twice():
+    posted, put = Busy(1, 503, Retry_After="1"), Busy(1, 503, Retry_After="1")
+    with pytest.raises(Refused):
+        speak(posted, lambda api: api.post(PATH, {}), sleep=Pauses())
+    assert speak(put, lambda api: api.put(PATH, {}), sleep=Pauses()) == {"ok": True}
+    assert (posted.asked, put.asked) == (1, 2)
+
+
+def test_a_server_that_is_away():
+    async def run() -> None:
+        async with serving(Busy(0, 200)) as access:
+            pass
+        async with Api(access) as api:
+            await api.post(PATH, {})
+
+    with pytest.raises(Unreachable) as caught:
+        asyncio.run(run())
+    assert not caught.value.may_be_done
+
+
+def test_a_connection_that_breaks_leaves_it_open_whether_it_was_done():
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        cut(request)
+        return web.Response()
+
+    with pytest.raises(Unreachable) as caught:
+        speak(answer, lambda api: api.post(PATH, {}))
+    assert caught.value.may_be_done
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for():
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(Unreachable):
+        speak(answer, lambda api: api.get(PATH), timeout_s=0.05)
+
+
+def test_no_more_than_allowed_are_in_flight_and_urgent_ones_pass_by():
+    counts: list[int] = []
+    inside = 0
+
+    async def run() -> None:
+        full, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            nonlocal inside
+            if request.path == "/urgent":
+                return json_answer({})
+            inside += 1
+            counts.append(inside)
+            if inside == 3:
+                full.set()
+            await go_on.wait()
+            inside -= 1
+            return json_answer({})
+
+        async with serving(answer) as access, Api(access, in_flight=3) as api:
+            many = [asyncio.create_task(api.post(PATH, {})) for _ in range(10)]
+            await asyncio.wait_for(full.wait(), 20)
+            await api.get("/urgent", urgent=True)
+            assert not any(task.done() for task in many)
+            go_on.set()
+            await asyncio.gather(*many)
+
+    asyncio.run(run())
+    assert max(counts) == 3
+    assert len(counts) == 10
+
+
+def test_requests_are_spread_when_a_rate_is_set():
+    async def work(api: Api) -> None:
+        for _ in range(200):
+            await api.get(PATH)
+
+    pauses = Pauses()
+    speak(Busy(0, 200), work, per_second=1.0, sleep=pauses)
+    assert pauses[0] > 0.8
+    assert pauses[-1] > 150.0
+
+
+def test_a_token_that_was_replaced_is_read_again(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text("old")
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        given = request.headers["Authorization"]
+        return json_answer({"given": given}) if given == "Bearer new" else refusal(401, "Unauthorized")
+
+    async def run() -> Object:
+        async with serving(answer) as access, Api(dataclasses.replace(access, token=TokenFile(path))) as api:
+            with contextlib.suppress(Refused):
+                await api.get(PATH)
+            (tmp_path / "next").write_text("new")
+            (tmp_path / "next").rename(path)
+            return await api.get(PATH)
+
+    assert asyncio.run(run()) == {"given": "Bearer new"}
+
+
+class Renewable:
+    """Expires on the server's word, as tokens from a command do."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def now(self) -> str | None:
+        return f"t{self.number}" if self.number else None
+
+    def renew(self) -> bool:
+        self.number += 1
+        return True
+
+
+def test_a_token_that_the_server_refuses_is_renewed_once():
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        good = request.headers["Authorization"] == "Bearer t2"
+        return json_answer({"ok": True}) if good else refusal(401, "Unauthorized")
+
+    async def run(token: Renewable) -> Object:
+        async with serving(answer) as access, Api(dataclasses.replace(access, token=token)) as api:
+            return await api.post(PATH, {})
+
+    assert asyncio.run(run(Renewable())) == {"ok": True}
+    late = Renewable()
+    late.number = 5
+    with pytest.raises(Refused, match="401"):
+        asyncio.run(run(late))
+    assert late.number == 6
+
+
+# --- collections ---
+
+
+def pod(name: str, version: int, **more: str) -> Object:
+    metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, **more}
+
+
+def listing(items: list[Object], version: int, more: str = "") -> Object:
+    metadata = {"resourceVersion": str(version)} | ({"continue": more} if more else {})
+    bare = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": bare}
+
+
+def test_a_list_comes_in_pages_and_its_objects_have_a_kind():
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.query["limit"] == "2"
+        place = int(request.query.get("continue", 0))
+        items = [pod(f"p{number}", number) for number in range(place, min(place + 2, 5))]
+        return json_answer(listing(items, 9, str(place + 2) if place + 2 < 5 else ""))
+
+    listed = speak(answer, lambda api: api.list(PATH), page=2)
+    assert listed == api_module.Listing([pod(f"p{number}", number) for number in range(5)], "9")
+
+
+def test_a_list_whose_pages_ran_out_of_time_is_asked_for_as_a_whole():
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if "continue" in request.query:
+            return refusal(410, "Expired")
+        if "limit" in request.query:
+            return json_answer(listing([pod("a", 1)], 5, "next"))
+        return json_answer(listing([pod("a", 1), pod("b", 6)], 6))
+
+    listed = speak(answer, lambda api: api.list(PATH))
+    assert listed == api_module.Listing([pod("a", 1), pod("b", 6)], "6")
+
+
+async def all_events(api: Api) -> list[Object]:
+    return [event async for event in api.watch(PATH, "7")]
+
+
+def test_a_stream_with_lines_of_any_length_in_pieces_of_any_size():
+    large = pod("large", 9, padding="x" * 3_000_000)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.query["resourceVersion"] == "7"
+        stream = await begin_stream(request)
+        small = line("ADDED", pod("small", 8))
+        for piece in (small[:10], small[10:] + line("ADDED", large) + b"\n", line("BOOKMARK", pod("", 10))):
+            await stream.write(piece)
+        await stream.write(line("ADDED", pod("cut", 11))[:20])  # its end never comes
+        return stream
+
+    events = speak(answer, all_events)
+    assert events == [
+        {"type": "ADDED", "object": pod("small", 8)},
+        {"type": "ADDED", "object": large},
+        {"type": "BOOKMARK", "object": pod("", 10)},
+    ]
+
+
+def test_a_stream_that_is_refused():
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return refusal(410, "Expired", "too old")
+
+    with pytest.raises(Refused) as caught:
+        speak(answer, all_events)
+    assert caught.value.is_gone
+
+
+def test_a_stream_that_breaks_gives_what_came_before():
+    got: list[Object] = []
+
+    async def run() -> None:
+        seen = asyncio.Event()
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            stream = await begin_stream(request)
+            await stream.write(line("ADDED", pod("a", 8)))
+            await seen.wait()
+            cut(request)
+            return stream
+
+        async with serving(answer) as access, Api(access) as api:
+            async for event in api.watch(PATH, "7"):
+                got.append(event)
+                seen.set()
+
+    with pytest.raises(Unreachable):
+        asyncio.run(run())
+    assert [event["type"] for event in got] == ["ADDED"]
+
+
+def test_a_silent_stream_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """A machine that vanished does not say goodbye."""
+    monkeypatch.setattr(api_module, "_SILENCE_S", 0.05)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        await begin_stream(request)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(Unreachable):
+        speak(answer, all_events)
+
+
+# --- a reflector on top of it ---
+
+
+class Script:
+    """Lists and streams, one after the other; the last stream stays open."""
+
+    def __init__(self, lists: list[Object], streams: list[list[bytes] | Refused]) -> None:
+        self.lists = lists
+        self.streams = streams
+        self.asked: list[str] = []
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" not in request.query:
+            self.asked.append("list")
+            return json_answer(self.lists.pop(0))
+        self.asked.append(request.query["resourceVersion"])
+        if not self.streams:
+            await begin_stream(request)
+            await asyncio.Event().wait()
+        lines = self.streams.pop(0)
+        if isinstance(lines, Refused):
+            return refusal(lines.status, lines.reason)
+        stream = await begin_stream(request)
+        await stream.write(b"".join(lines))
+        return stream
+
+
+def heard_until(script: Script, last: str, relist_s: float = 600.0) -> tuple[list[str], Reflector]:
+    heard: list[str] = []
+
+    async def run() -> Reflector:
+        over = asyncio.Event()
+
+        def hear(change: str, item: Object, before: Object | None) -> None:
+            heard.append(f"{change} {item['metadata']['name']} {item['metadata']['resourceVersion']}")
+            if heard[-1] == last:
+                over.set()
+
+        async def skip(_: float) -> None:
+            await asyncio.sleep(0)
+
+        async with serving(script) as access, Api(access) as api:
+            made = Reflector(api, PATH, hear=hear, sleep=skip, relist_s=relist_s)
+            task = asyncio.create_task(made.run())
+            await asyncio.wait_for(over.wait(), 20)
+            task.cancel()
+            await asyncio.wait([task])
+            return made
+
+    return heard, asyncio.run(run())
+
+
+def test_a_reflector_goes_on_after_each_kind_of_end():
+    error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+    script = Script(
+        [listing([pod("a", 1)], 5), listing([pod("b", 9)], 10), listing([pod("b", 9), pod("c", 14)], 15)],
+        [
+            [line("MODIFIED", pod("a", 6))],  # a clean end
+            [line("BOOKMARK", pod("", 8)), line("ERROR", error)],
+            [line("BOOKMARK", pod("", 12))],
+            Refused(410, "Expired"),
+            [line("DELETED", pod("b", 16))],
+        ],
+    )
+    heard, made = heard_until(script, "deleted b 16")
+    assert heard == ["added a 1", "changed a 6", "deleted a 6", "added b 9", "added c 14", "deleted b 16"]
+    assert script.asked[:8] == ["list", "5", "6", "list", "10", "12", "list", "15"]
+    assert (made.tally.lists, made.tally.gaps) == (3, 2)
+
+
+def test_the_end_of_an_earlier_object_does_not_end_a_later_one_of_its_name():
+    earlier = pod("a", 6)
+    earlier["metadata"]["uid"] = "earlier"
+    script = Script([listing([pod("a", 1)], 5)], [[line("DELETED", earlier), line("MODIFIED", pod("a", 7))]])
+    heard, _ = heard_until(script, "changed a 7")
+    assert heard == ["added a 1", "changed a 7"]
+
+
+def test_a_reflector_leaves_a_good_stream_to_list_again():
+    """The safety net: what a stream has swallowed is found all the same."""
+    script = Script([listing([], 5), listing([pod("missed", 4)], 6)], [])
+    heard, made = heard_until(script, "added missed 4", relist_s=0.05)
+    assert heard == ["added missed 4"]
+    assert made.tally.gaps == 0
+
+
+def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert speak(Busy(0, 200), lambda api: api.get(PATH)) == {"ok": True}
+
+
+def test_the_access_of_a_client_needs_no_token():
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return json_answer({"authorization": request.headers.get("Authorization")})
+
+    async def run() -> Object:
+        async with serving(answer) as access, Api(Access(access.url)) as api:
+            return await api.get(PATH)
+
+    assert asyncio.run(run()) == {"authorization": None}
