@@ -1,0 +1,1 @@
+"""From what users write to what is decided on: pods to gangs. Pure functions over JSON; nothing is fetched."""

@@ -1,0 +1,163 @@
+"""Parts of a card, under the three sets of names that people use.
+
+- ours: the container asks for ``gpusquad.io/gpu-memory`` (bytes) and ``gpusquad.io/gpu-sm-percent`` (1 to 100);
+- HAMi's: ``nvidia.com/gpumem`` (MiB), ``nvidia.com/gpumem-percentage`` and ``nvidia.com/gpucores`` (percent);
+- KAI's: annotations of the pod, ``gpu-fraction`` (0 to 1) and ``gpu-memory`` (MiB).
+
+All go with ``nvidia.com/gpu: 1`` in one container: without it the kubelet never asks the device plugin, and the
+container would see no card. ``nvidia.com/gpu.shared: 1`` is a slot with no part promised.
+
+A *fraction of the card's memory* (``gpu-fraction``, ``gpumem-percentage``) has no size in bytes before a card is
+chosen, so it is taken as the same part of the SMs. Fractions beside fractions then never add up to more than one
+card; beside a share given in bytes, the bytes alone do not see them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from gpusquad.engines.kubernetes.objects import GPU, PREFIX, Object, annotations_of
+from gpusquad.engines.kubernetes.reading.annotations import at, text_of
+from gpusquad.engines.kubernetes.reading.cards import SHARED, cards_in
+from gpusquad.engines.kubernetes.reading.effective import Amounts, Asked
+from gpusquad.engines.kubernetes.reading.errors import Malformed, Unsupported, short
+from gpusquad.engines.kubernetes.reading.quantity import WHOLE
+from gpusquad.model.job import Share
+from gpusquad.model.units import WHOLE_MILLI
+
+MEMORY = PREFIX + "gpu-memory"
+SM_PERCENT = PREFIX + "gpu-sm-percent"
+HAMI_MEMORY = "nvidia.com/gpumem"
+HAMI_MEMORY_PERCENT = "nvidia.com/gpumem-percentage"
+HAMI_CORES = "nvidia.com/gpucores"
+RESOURCES = (MEMORY, SM_PERCENT, HAMI_MEMORY, HAMI_MEMORY_PERCENT, HAMI_CORES)
+"""What a container asks for to have a part of its card. None of them is something a node has so many of."""
+KAI_FRACTION = "gpu-fraction"
+KAI_MEMORY = "gpu-memory"
+KAI_DEVICES = "gpu-fraction-num-devices"
+KAI_CONTAINER = "gpu-fraction-container-name"
+
+SLOT = Share(sm_milli=1)
+"""Stands for a slot with nothing promised: the smallest share that there is."""
+
+_NAMES = frozenset((*RESOURCES, SHARED))
+_MIB = 2**20
+_PERCENT_MILLI = WHOLE_MILLI // 100
+_MOST_BYTES = 2**43
+"""Of one card. Who writes 8Gi where MiB are counted is told so, instead of waiting for a card of 8 PiB."""
+_CURE = f"ask for {GPU}: 1 beside it, as request and limit of the same container"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was asked for of one card, before it is known whether the pod may have that."""
+
+    memory_bytes: int = 0
+    sm_milli: int = 0
+    is_whole: bool = False
+    """All of its memory: nobody else fits, so it is the whole card."""
+
+
+def share_of(pod: Object, asked: Sequence[Asked]) -> Share | None:
+    """The part of a card that a pod asks for; None: whole cards, or none."""
+    said, amounts = annotations_of(pod), _amounts(asked)
+    found = [(name, part) for name, read in _WAYS if (part := read(said, amounts)) is not None]
+    if not found and not amounts.get(SHARED):
+        return None
+    if len(found) > 1:
+        names = ", ".join(name for name, _ in found)
+        raise Unsupported("share", f"asked for in {len(found)} ways: {names}", "keep one of them")
+    _check_containers(asked, text_of(said, KAI_CONTAINER))
+    part = found[0][1] if found else None
+    if part is None:
+        return SLOT
+    return None if part.is_whole and not amounts.get(SHARED) else Share(part.memory_bytes, part.sm_milli)
+
+
+def _check_containers(asked: Sequence[Asked], named: str) -> None:
+    """One container, one card, and the part asked for by that very container."""
+    cards = cards_in(asked)
+    if not cards:
+        raise Unsupported("share", f"asks for a part of a GPU without {GPU}, so its container would get no card", _CURE)
+    if len(cards) > 1:
+        names = ", ".join(name for name, _ in cards)
+        raise Unsupported(
+            "share", f"several containers ask for GPUs ({names})", "give the share to one container alone"
+        )
+    holder, count = cards[0]
+    if count != 1:
+        raise Unsupported("share", f"asks for {count} GPUs and a part of each", f"ask for {GPU}: 1, or for whole GPUs")
+    for each in asked:
+        if each.name != holder and any(map(each.amounts.get, RESOURCES)):
+            raise Unsupported("share", f"container {each.name} asks for a part of a GPU without {GPU}", _CURE)
+    if named and named != holder:
+        raise Unsupported("share", f"{KAI_CONTAINER} is {named}, but {holder} asks for the GPU", _CURE)
+
+
+def _amounts(asked: Sequence[Asked]) -> Amounts:
+    """What its containers ask for of these resources. That only one of them does is checked later."""
+    result: Amounts = {}
+    for each in asked:
+        for name, amount in each.amounts.items():
+            if name in _NAMES:
+                result[name] = max(result.get(name, 0), amount)
+    return result
+
+
+def _ours(said: Mapping[str, str], asked: Amounts) -> Part | None:
+    if not asked.get(MEMORY) and not asked.get(SM_PERCENT):
+        return None
+    memory_bytes = _whole(asked, MEMORY, _MOST_BYTES)
+    return Part(memory_bytes, _whole(asked, SM_PERCENT, 100) * _PERCENT_MILLI)
+
+
+def _hami(said: Mapping[str, str], asked: Amounts) -> Part | None:
+    memory_bytes = _whole(asked, HAMI_MEMORY, _MOST_BYTES // _MIB, "it is counted in MiB") * _MIB
+    percent = _whole(asked, HAMI_MEMORY_PERCENT, 100)
+    cores = _whole(asked, HAMI_CORES, 100)
+    if memory_bytes and percent:
+        raise Unsupported("share", f"asks for {HAMI_MEMORY} and {HAMI_MEMORY_PERCENT} at once", "keep one of them")
+    if not (memory_bytes or percent or cores):
+        return None
+    return Part(memory_bytes, max(percent, cores) * _PERCENT_MILLI, is_whole=percent == 100)
+
+
+def _kai(said: Mapping[str, str], asked: Amounts) -> Part | None:
+    fraction, memory = text_of(said, KAI_FRACTION), text_of(said, KAI_MEMORY)
+    if fraction and memory:
+        raise Unsupported("share", f"says {KAI_FRACTION} and {KAI_MEMORY} at once", "keep one of them")
+    if text_of(said, KAI_DEVICES) not in ("", "1"):
+        raise Unsupported(at(KAI_DEVICES), "a part of several GPUs", "ask for a part of one, or for whole GPUs")
+    if fraction:
+        part = _fraction(fraction)
+        return Part(sm_milli=max(1, round(part * WHOLE_MILLI)), is_whole=part == 1)
+    return Part(_mib(memory)) if memory else None
+
+
+_WAYS: tuple[tuple[str, Callable[[Mapping[str, str], Amounts], Part | None]], ...] = (
+    ("gpusquad.io/gpu-*", _ours),
+    ("nvidia.com/gpumem or gpucores", _hami),
+    ("the annotations gpu-fraction or gpu-memory", _kai),
+)
+
+
+def _whole(asked: Amounts, name: str, most: int, cure: str = "") -> int:
+    amount = asked.get(name, 0)
+    if amount % WHOLE or amount > most * WHOLE:
+        raise Unsupported(f"resources[{name}]", f"{amount / WHOLE:g} is not a whole number up to {most}", cure)
+    return amount // WHOLE
+
+
+def _fraction(text: str) -> Fraction:
+    if re.fullmatch(r"\d?\.\d{1,9}|[01](\.\d{0,9})?", text, re.ASCII) is None or not 0 < Fraction(text) <= 1:
+        raise Malformed(at(KAI_FRACTION), f"{short(text)} is not a part of one GPU", 'write for example "0.5"')
+    return Fraction(text)
+
+
+def _mib(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and 0 < int(text) <= _MOST_BYTES // _MIB):
+        raise Malformed(at(KAI_MEMORY), f"{short(text)} is not a number of MiB", 'write for example "8192"')
+    return int(text) * _MIB

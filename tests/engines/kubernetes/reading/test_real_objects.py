@@ -1,0 +1,136 @@
+"""What is assumed of Kubernetes here holds for a real one: the fields that it fills in, and whom it makes again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from gpusquad.engines.kubernetes.objects import Object, name_of
+from gpusquad.engines.kubernetes.reading.asks import ask_of
+from gpusquad.engines.kubernetes.reading.gangs import Formed, Incomplete, gang_of
+from gpusquad.engines.kubernetes.reading.lookups import Find
+from gpusquad.engines.kubernetes.reading.membership import membership_of
+from gpusquad.model.job import Request
+from tests.kube.api import Refused
+from tests.kube.image import IMAGE
+from tests.kube.plane import PODGROUPS, ControlPlane, Settings, missing_programs
+from tests.kube.pods import PODS, bind, make_pod
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        os.environ.get("GPUSQUAD_KUBE") != "1" or bool(missing_programs()),
+        reason="starts a real Kubernetes (make kube) where GPUSQUAD_KUBE=1",
+    ),
+]
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+GROUPS = f"{PODGROUPS}/namespaces/default/podgroups"
+FLAGS = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true")
+DISRUPTED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane(Settings(fake_nodes=1, apiserver_flags=FLAGS)) as started:
+        yield started
+
+
+def looker(plane: ControlPlane) -> Find:
+    paths = {("batch", "Job"): JOBS, ("scheduling.k8s.io", "PodGroup"): GROUPS}
+
+    return lambda group, kind, namespace, name: plane.admin.get(f"{paths[group, kind]}/{name}")
+
+
+def make_job(plane: ControlPlane, name: str, **spec: object) -> None:
+    asked = {"limits": {"nvidia.com/gpu": "1", "cpu": "1500m"}, "requests": {"memory": "0.5Gi"}}
+    container = {"name": "main", "image": IMAGE, "resources": asked}
+    template = {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container]}
+    content = {"completionMode": "Indexed", "template": {"spec": template}, **spec}
+    plane.admin.post(JOBS, {"metadata": {"name": name}, "spec": content})
+
+
+def pods_of(plane: ControlPlane, job: str, count: int) -> list[Object]:
+    selector = f"batch.kubernetes.io/job-name={job}"
+    return plane.admin.until(PODS, lambda pods: len(pods) == count, labelSelector=selector)
+
+
+def test_an_indexed_job_is_a_gang(plane: ControlPlane):
+    make_job(plane, "ranks", completions=3, parallelism=3)
+    pods = pods_of(plane, "ranks", 3)
+    membership = membership_of(pods[0], looker(plane))
+    result = gang_of(membership, pods)
+    assert isinstance(result, Formed)
+    assert [name_of(pod).rpartition("-")[0] for pod in result.members] == ["ranks-0", "ranks-1", "ranks-2"]
+    request = Request(gpus=1, cpu_milli=1500, memory_bytes=2**29, extras=(("pods", 1),))
+    assert [(role.name, role.count, role.request) for role in result.job.roles] == [("worker", 3, request)]
+    assert isinstance(gang_of(membership, pods[:2]), Incomplete)
+    assert result.job.checkpoint.preemptible
+
+
+def test_a_native_group_is_a_gang(plane: ControlPlane):
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    plane.admin.post(GROUPS, {"metadata": {"name": "pair"}, "spec": spec})
+    names = [make_pod(plane.admin, gpus=1, schedulingGroup={"podGroupName": "pair"}) for _ in range(2)]
+    pods = [plane.admin.get(f"{PODS}/{name}") for name in names]
+    membership = membership_of(pods[0], looker(plane))
+    assert (membership.key.name, membership.least, membership.remakes) == ("pair", 2, False)
+    result = gang_of(membership, pods)
+    assert isinstance(result, Formed)
+    assert (result.job.tasks, result.job.gpus) == (2, 2)
+
+
+def test_the_server_fills_in_what_is_read(plane: ControlPlane):
+    container = {
+        "name": "main",
+        "image": IMAGE,
+        "resources": {"limits": {"cpu": "0.1", "memory": "1e3", "a.b/c": "2k"}},
+    }
+    pod = plane.admin.get(f"{PODS}/{make_pod(plane.admin, containers=[container])}")
+    assert ask_of(pod) == Request(cpu_milli=100, memory_bytes=1000, extras=(("a.b/c", 2000), ("pods", 1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("gives-up", {"backoffLimit": 1}),
+        ("goes-on", {"backoffLimit": 2}),
+        ("ignores", {"backoffLimit": 0, "podFailurePolicy": DISRUPTED}),
+    ],
+)
+def test_who_comes_again_is_foretold(plane: ControlPlane, name: str, spec: Object):
+    """Two running pods of a job are evicted at once: it makes both again, or is over, as its membership said."""
+    make_job(plane, name, completions=2, parallelism=2, **spec)
+    pods = pods_of(plane, name, 2)
+    remakes = membership_of(pods[0], looker(plane)).remakes
+    for pod in pods:
+        bind(plane.admin, name_of(pod), "fake-0")
+    selector = f"batch.kubernetes.io/job-name={name}"
+    plane.admin.until(PODS, lambda all_: all(p["status"]["phase"] == "Running" for p in all_), labelSelector=selector)
+    for pod in pods:
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name_of(pod)}}
+        plane.admin.post(f"{PODS}/{name_of(pod)}/eviction", eviction)
+        _end_as_a_kubelet_would(plane, pod)
+    old = {pod["metadata"]["uid"] for pod in pods}
+    [job] = plane.admin.until(
+        JOBS, lambda jobs: _is_settled(plane, jobs[0], old), fieldSelector=f"metadata.name={name}"
+    )
+    failed = any(each["type"] == "Failed" for each in job["status"].get("conditions", ()))
+    assert failed is not remakes
+
+
+def _end_as_a_kubelet_would(plane: ControlPlane, pod: Object) -> None:
+    """Its containers are killed, so it has failed. KWOK lets pods go without that, and the job would wait for it."""
+    with contextlib.suppress(Refused):  # it is gone already
+        plane.admin.patch(f"{PODS}/{name_of(pod)}/status", {"status": {"phase": "Failed"}})
+
+
+def _is_settled(plane: ControlPlane, job: Object, old: set[str]) -> bool:
+    if any(each["type"] == "Failed" for each in job["status"].get("conditions", ())):
+        return True
+    found = plane.admin.get(PODS, labelSelector=f"batch.kubernetes.io/job-name={name_of(job)}")["items"]
+    fresh = {pod["metadata"]["uid"] for pod in found} - old
+    return len(fresh) == 2
