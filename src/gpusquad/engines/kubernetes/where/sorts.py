@@ -1,0 +1,184 @@
+"""Sorts of placed pods that a rule looks at, each a question that is asked of every kind of pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpusquad.engines.kubernetes.where.pod_affinity import Term
+from gpusquad.engines.kubernetes.where.pod_index import Kind, Tag
+from gpusquad.engines.kubernetes.where.ports import HostPort, clash
+from gpusquad.engines.kubernetes.where.rule import Rule
+from gpusquad.engines.kubernetes.where.selectors import Labels, Selector
+from gpusquad.engines.kubernetes.where.spread import Spread
+from gpusquad.model.lazy import lazy
+
+Namespaces = dict[str, Labels]
+
+# Each says whether it asks for labels of namespaces, which labels of pods alone decide (none: something else does), and
+# the tags by which all pods can be found that it may hold for (None: any pod may be one).
+
+
+@dataclass(frozen=True)
+class Near:
+    """Pods that all of these terms match: what affinity looks for."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def asks_namespaces(self) -> bool:
+        return any(term.asks_namespaces for term in self.terms)
+
+    @lazy
+    def labels(self) -> tuple[str, ...]:
+        return _mentioned(*(term.selector for term in self.terms))
+
+    def tags(self) -> Iterable[Tag] | None:
+        return _anchors(self.terms[0].selector)
+
+    def holds(self, kind: Kind, namespaces: Namespaces) -> bool:
+        labels = namespaces.get(kind.namespace)
+        return all(term.matches(kind.labels, kind.namespace, labels) for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Pods that any of these terms matches: what anti-affinity avoids. All are about domains of one key."""
+
+    topology_key: str
+    terms: tuple[Term, ...]
+
+    @property
+    def asks_namespaces(self) -> bool:
+        return any(term.asks_namespaces for term in self.terms)
+
+    @lazy
+    def labels(self) -> tuple[str, ...]:
+        return _mentioned(*(term.selector for term in self.terms))
+
+    def tags(self) -> Iterable[Tag] | None:
+        anchors = [_anchors(term.selector) for term in self.terms]
+        return None if None in anchors else [tag for some in anchors for tag in some or ()]
+
+    def holds(self, kind: Kind, namespaces: Namespaces) -> bool:
+        labels = namespaces.get(kind.namespace)
+        return any(term.matches(kind.labels, kind.namespace, labels) for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Repelling:
+    """Pods that say any of these terms of anti-affinity, which are about domains of one key."""
+
+    topology_key: str
+    terms: tuple[Term, ...]
+    asks_namespaces: bool = False
+    labels: tuple[str, ...] = ()
+
+    def tags(self) -> Iterable[Tag] | None:
+        return self.terms
+
+    def holds(self, kind: Kind, namespaces: Namespaces) -> bool:
+        return any(term in self.terms for term in kind.repels)
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Pods that a spread constraint counts: not those on their way out."""
+
+    namespace: str
+    selector: Selector
+    asks_namespaces: bool = False
+
+    @classmethod
+    def of(cls, spread: Spread) -> Spreading:
+        return cls(spread.namespace, spread.selector)
+
+    @lazy
+    def labels(self) -> tuple[str, ...]:
+        return _mentioned(self.selector)
+
+    def tags(self) -> Iterable[Tag] | None:
+        return _anchors(self.selector)
+
+    def holds(self, kind: Kind, namespaces: Namespaces) -> bool:
+        if kind.leaving or kind.namespace != self.namespace or self.selector.is_everything:
+            return False  # kube-scheduler counts nobody for an empty selector
+        return self.selector.matches(kind.labels)
+
+
+@dataclass(frozen=True)
+class HavingPort:
+    """Pods that have one of these ports of the host."""
+
+    ports: tuple[HostPort, ...]
+    asks_namespaces: bool = False
+    labels: tuple[str, ...] = ()
+
+    def tags(self) -> Iterable[Tag] | None:
+        return {port.port for port in self.ports}
+
+    def holds(self, kind: Kind, namespaces: Namespaces) -> bool:
+        return bool(kind.ports) and clash(self.ports, kind.ports)
+
+
+@dataclass(frozen=True)
+class Mounting:
+    """Pods that mount this claim."""
+
+    claim: str
+    asks_namespaces: bool = False
+    labels: tuple[str, ...] = ()
+
+    def tags(self) -> Iterable[Tag] | None:
+        return (self.claim,)
+
+    def holds(self, kind: Kind, namespaces: Namespaces) -> bool:
+        return self.claim in kind.claims
+
+
+Sort = Near | Apart | Repelling | Spreading | HavingPort | Mounting
+
+
+@dataclass(frozen=True)
+class Sorts:
+    """All that a rule looks at."""
+
+    ports: HavingPort | None
+    near: Near | None
+    apart: tuple[Apart, ...]
+    repelling: tuple[Repelling, ...]
+    spreading: tuple[Spreading, ...]
+    """In the order of the rule's spreads."""
+
+    def __iter__(self) -> Iterator[Sort]:
+        yield from (one for one in (self.ports, self.near) if one is not None)
+        yield from (*self.apart, *self.repelling, *self.spreading)
+
+
+def sorts_of(rule: Rule) -> Sorts:
+    """Terms about one key are one sort: what counts is whether any of them is met."""
+    return Sorts(
+        ports=HavingPort(rule.ports) if rule.ports else None,
+        near=Near(rule.near) if rule.near else None,
+        apart=tuple(Apart(key, terms) for key, terms in _by_key(rule.apart)),
+        repelling=tuple(Repelling(key, terms) for key, terms in _by_key(rule.repelled_by)),
+        spreading=tuple(map(Spreading.of, rule.spreads)),
+    )
+
+
+def _by_key(terms: Iterable[Term]) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    kept = tuple(terms)
+    for key in sorted({term.topology_key for term in kept}):
+        yield key, tuple(term for term in kept if term.topology_key == key)
+
+
+def _mentioned(*selectors: Selector) -> tuple[str, ...]:
+    return tuple(sorted({wanted.key for selector in selectors for wanted in selector.requirements}))
+
+
+def _anchors(selector: Selector) -> Iterable[Tag] | None:
+    """Labels by which to find whom it selects; None: everybody has to be looked at."""
+    if selector.is_nothing:
+        return ()
+    anchor = selector.anchor()
+    return None if anchor is None else [(anchor.key, value) for value in anchor.values]

@@ -1,0 +1,268 @@
+"""The nodes that we say a pod may go to are those that the real kube-scheduler takes: pod after pod, and where it finds
+none, we find none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from gpusquad.engines.kubernetes.where import Masks, PodIndex, Storage, rule_of
+from tests.engines.kubernetes.where import made
+from tests.kube.api import Api, Object
+from tests.kube.plane import ControlPlane, Settings, fake_node, is_ready
+
+NODES = 12
+PODS = 110
+CLAIM_PODS = 60
+SEED = 7
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+ANYWHERE = {"tolerations": [{"operator": "Exists"}]}
+STAYS = "gpusquad.io/stays"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with ControlPlane(Settings(kwok=True, scheduler=True)) as plane:
+        yield Cluster(plane.admin)
+
+
+class Cluster:
+    """A cluster of fake nodes, and what we know of it."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.dice = Random(SEED)
+        self.index, self.storage = PodIndex(), Storage()
+        self.placed: dict[str, Object] = {}
+        self._make_namespaces()
+        self._make_nodes()
+        self.nodes = sorted(api.get("/api/v1/nodes")["items"], key=lambda node: node["metadata"]["name"])
+        self.masks = Masks(self.nodes, self.index, self.storage)
+
+    def decide(self, pod: Object) -> tuple[Object, str]:
+        """Our masks against its choice. Returns the pod afterwards, and what went wrong; empty: nothing."""
+        made_pod = self.api.post(_pods(pod), {**pod, "spec": {**pod["spec"], "schedulerName": "default-scheduler"}})
+        rule = rule_of(made_pod, self.index)
+        mask = self.masks.mask(rule)
+        allowed = {node["metadata"]["name"] for node, ok in zip(self.nodes, mask, strict=True) if ok}
+        after = self._decided(made_pod)
+        chosen = after["spec"].get("nodeName")
+        if chosen is None:
+            self.api.delete(_path(pod))
+            wrong = f"it finds no node, we find {sorted(allowed)}: {_message(after)}" if allowed else ""
+        else:
+            self.put(after)
+            wrong = f"it takes {chosen}, we {self.masks.explain(rule)}" if chosen not in allowed else ""
+        return after, f"{pod}\n  {wrong}" if wrong else ""
+
+    def place(self, pod: Object, node: str) -> None:
+        """Past the scheduler."""
+        self.put(self.api.post(_pods(pod), {**pod, "spec": {**pod["spec"], **ANYWHERE, "nodeName": node}}))
+
+    def put(self, pod: Object) -> None:
+        self.index.put(pod)
+        self.placed[pod["metadata"]["name"]] = pod
+
+    def take_one_away(self) -> None:
+        """One pod goes, or stays a while although it is deleted."""
+        pod = self.placed.pop(self.dice.choice(sorted(self.placed)))
+        self.api.delete(_path(pod), gracePeriodSeconds="0")
+        if STAYS in pod["metadata"].get("finalizers", ()):
+            self.index.put(self.api.get(_path(pod)))
+            return
+        self.api.until(_pods(pod), lambda found: not found, fieldSelector=f"metadata.name={pod['metadata']['name']}")
+        self.index.remove(pod)
+
+    def end_one(self) -> None:
+        """A pod that has run to its end holds nothing."""
+        pod = self.placed.pop(self.dice.choice(sorted(self.placed)))
+        self.api.patch(_path(pod), {"metadata": {"annotations": {"fake.gpusquad/run-time": "1ms"}}})
+        name = f"metadata.name={pod['metadata']['name']}"
+        [ended] = self.api.until(
+            _pods(pod), lambda found: found[0]["status"]["phase"] == "Succeeded", fieldSelector=name
+        )
+        self.index.put(ended)
+
+    def _decided(self, pod: Object) -> Object:
+        name = f"metadata.name={pod['metadata']['name']}"
+        [found] = self.api.until(_pods(pod), lambda found: bool(found) and _is_decided(found[0]), fieldSelector=name)
+        return found
+
+    def _make_namespaces(self) -> None:
+        for name, labels in made.NAMESPACES.items():
+            content = {"metadata": {"name": name, "labels": labels}}
+            if name == "default":
+                self.api.patch("/api/v1/namespaces/default", content)
+            else:
+                self.api.post("/api/v1/namespaces", content)
+            accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+            self.api.until(accounts, lambda found: any(one["metadata"]["name"] == "default" for one in found))
+        for namespace in self.api.get("/api/v1/namespaces")["items"]:
+            self.index.put_namespace(namespace["metadata"]["name"], namespace["metadata"]["labels"])
+
+    def _make_nodes(self) -> None:
+        """They come up first, then get their taints. At last a pod has to find a label that was put on after all
+        that, which shows that the scheduler has seen it too."""
+        wanted = [made.node(self.dice, f"fake-{number}") for number in range(NODES)]
+        for node in wanted:
+            labels = node["metadata"]["labels"]
+            body = fake_node(node["metadata"]["name"], 8, {})
+            self.api.post("/api/v1/nodes", {**body, "metadata": {**body["metadata"], "labels": labels}})
+        self.api.until("/api/v1/nodes", lambda found: all(is_ready(one) and not _taints(one) for one in found))
+        for node in wanted:
+            self.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": node["spec"]})
+        self.api.until("/api/v1/nodes", lambda found: all(map(_is_cordoned_throughout, found)))
+        self.api.patch("/api/v1/nodes/fake-0", {"metadata": {"labels": {"settled": "yes"}}})
+        self.probe(nodeSelector={"settled": "yes"}, **ANYWHERE)
+
+    def probe(self, **spec: object) -> None:
+        """Waits until the scheduler places this pod, and takes it away again."""
+        pod: Object = {"metadata": {"name": "probe", "namespace": "default"}}
+        pod["spec"] = {"containers": [{"name": "main", "image": "none"}], **spec}
+        self.api.post(_pods(pod), pod)
+        self.api.until(_pods(pod), lambda found: "nodeName" in found[0]["spec"], fieldSelector="metadata.name=probe")
+        self.api.delete(_path(pod), gracePeriodSeconds="0")
+        self.api.until(_pods(pod), lambda found: not found, fieldSelector="metadata.name=probe")
+
+
+def test_pods_go_where_we_would_allow_them(cluster: Cluster):
+    dice, wrong, bound = cluster.dice, [], 0
+    for number in range(10):
+        cluster.place(made.pod(dice, f"placed-{number}"), f"fake-{dice.randrange(NODES)}")
+    for number in range(PODS):
+        pod = made.pod(dice, f"pod-{number}", demands=4)
+        if dice.random() < 0.3:
+            pod["metadata"]["finalizers"] = [STAYS]
+        if dice.random() < 0.6:
+            _pin(pod, f"fake-{dice.randrange(NODES)}")
+        after, problem = cluster.decide(pod)
+        wrong += [problem] if problem else []
+        bound += "nodeName" in after["spec"]
+        if cluster.placed and dice.random() < 0.4:
+            dice.choice((cluster.take_one_away, cluster.take_one_away, cluster.end_one))()
+    assert not wrong, "\n".join(wrong)
+    assert 0.2 * PODS < bound < 0.9 * PODS  # both answers were put to the test
+
+
+def test_pods_with_claims_go_where_we_would_allow_them(cluster: Cluster):
+    dice, wrong, bound = cluster.dice, [], 0
+    claims = _make_storage(cluster)
+    cluster.probe(volumes=_mounts(["settled"]), **ANYWHERE)
+    for number in range(CLAIM_PODS):
+        pod = made.pod(dice, f"with-claims-{number}", demands=1)
+        pod["metadata"]["namespace"] = "default"
+        pod["spec"]["volumes"] = _mounts(dice.sample(claims, dice.choice((1, 1, 1, 2))))
+        if dice.random() < 0.6:
+            _pin(pod, f"fake-{dice.randrange(NODES)}")
+        after, problem = cluster.decide(pod)
+        wrong += [problem] if problem else []
+        bound += "nodeName" in after["spec"]
+        if dice.random() < 0.3:
+            cluster.take_one_away()
+    assert not wrong, "\n".join(wrong)
+    assert 0.1 * CLAIM_PODS < bound < 0.9 * CLAIM_PODS
+
+
+def _make_storage(cluster: Cluster) -> list[str]:
+    """Volumes in zones, drivers with limits and drivers that are not everywhere, and claims that have no volume."""
+    api, storage = cluster.api, "/apis/storage.k8s.io/v1"
+    for name, strict in (("limited.test", False), ("rare.test", True)):
+        spec = {"attachRequired": False, "preventPodSchedulingIfMissing": strict}
+        cluster.storage.put(
+            "csi_drivers", api.post(f"{storage}/csidrivers", {"metadata": {"name": name}, "spec": spec})
+        )
+    late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    cluster.storage.put("classes", api.post(f"{storage}/storageclasses", {"metadata": {"name": "late"}, **late}))
+    for number in range(NODES):
+        drivers = [{"name": "limited.test", "nodeID": "x", "allocatable": {"count": 1 + number % 2}}] * (number % 3 > 0)
+        drivers += [{"name": "rare.test", "nodeID": "x"}] * (number % 2)
+        content = {"metadata": {"name": f"fake-{number}"}, "spec": {"drivers": drivers}}
+        cluster.storage.put("csi_nodes", api.post(f"{storage}/csinodes", content))
+    named = [
+        *(_volume(api, f"limited-{number}", "limited.test") for number in range(4)),
+        _volume(api, "rare", "rare.test"),
+        _volume(api, "in-zone", "other.test", nodeAffinity=_only(made.ZONE, "In", "a", "c")),
+        _volume(api, "not-many", "other.test", nodeAffinity=_only("cards", "NotIn", "many")),
+        _volume(api, "by-label", "other.test", labels={made.ZONE: "a__b"}),
+        _volume(api, "once", "other.test", mode="ReadWriteOncePod"),
+        _volume(api, "settled", "other.test"),
+    ]
+    _claim(api, "late", storageClassName="late")
+    _claim(api, "never", storageClassName="")
+    found = api.until(CLAIMS, lambda claims: sum(map(_is_bound, claims)) == len(named))
+    for claim in found:
+        cluster.storage.put("claims", claim)
+    for volume in api.get("/api/v1/persistentvolumes")["items"]:
+        cluster.storage.put("volumes", volume)
+    return [*named, "late", "never", "missing"]
+
+
+def _volume(api: Api, name: str, driver: str, mode: str = "ReadWriteMany", labels: Object | None = None,
+            **spec: object) -> str:  # fmt: skip
+    """With a claim of the same name, for each other only."""
+    content = {
+        "capacity": {"storage": "1Gi"}, "accessModes": [mode], "csi": {"driver": driver, "volumeHandle": name},
+        "claimRef": {"namespace": "default", "name": name}, "storageClassName": "", **spec,
+    }  # fmt: skip
+    api.post("/api/v1/persistentvolumes", {"metadata": {"name": name, "labels": labels or {}}, "spec": content})
+    _claim(api, name, mode, storageClassName="", volumeName=name)
+    return name
+
+
+def _claim(api: Api, name: str, mode: str = "ReadWriteMany", **spec: object) -> None:
+    content = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    api.post(CLAIMS, {"metadata": {"name": name}, "spec": content})
+
+
+def _only(key: str, operator: str, *values: str) -> Object:
+    expression = {"key": key, "operator": operator, "values": list(values)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def _mounts(claims: list[str]) -> list[Object]:
+    return [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+
+
+def _is_bound(claim: Object) -> bool:
+    return claim["status"]["phase"] == "Bound"
+
+
+def _pin(pod: Object, node: str) -> None:
+    """To one node, whose bit of the mask is then all that matters."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    affinity = (
+        pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {made.REQUIRED: {"nodeSelectorTerms": [{}]}})
+    )
+    for term in affinity[made.REQUIRED]["nodeSelectorTerms"]:
+        term["matchFields"] = fields
+
+
+def _pods(pod: Object) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+
+
+def _path(pod: Object) -> str:
+    return f"{_pods(pod)}/{pod['metadata']['name']}"
+
+
+def _taints(node: Object) -> list[Object]:
+    return node["spec"].get("taints", [])
+
+
+def _is_cordoned_throughout(node: Object) -> bool:
+    """A controller puts the taint on nodes that are cordoned, a moment later."""
+    has_taint = any(taint["key"] == "node.kubernetes.io/unschedulable" for taint in _taints(node))
+    return has_taint or not node["spec"].get("unschedulable")
+
+
+def _is_decided(pod: Object) -> bool:
+    return "nodeName" in pod["spec"] or any(
+        condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable"
+        for condition in pod["status"].get("conditions", ())
+    )
+
+
+def _message(pod: Object) -> str:
+    return next(one["message"] for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
