@@ -1,0 +1,117 @@
+"""``python -m gpusquad.agent.kubernetes``: the agent of a Kubernetes node."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpusquad.agent.health import WELL_FOR_S
+from gpusquad.agent.kubernetes.agent import NodeAgent, Settings
+from gpusquad.agent.kubernetes.api import Api, from_kubeconfig, in_cluster
+from gpusquad.agent.kubernetes.registration import PLUGINS
+from gpusquad.agent.kubernetes.slots import MOST_SLOTS
+from gpusquad.agent.nvml import NvmlInventory
+from gpusquad.agent.simulated import SimulatedInventory
+from gpusquad.agent.source import Inventory, SourceUnavailable
+from gpusquad.model.errors import Invalid
+
+_PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+_log = logging.getLogger("gpusquad.agent.kubernetes")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: it was asked to end. 1: no cards can be read, or no longer; start again. 2: a wrong setting."""
+    options = _parser().parse_args(arguments)
+    _log_json()
+    try:
+        api = Api(from_kubeconfig(options.kubeconfig) if options.kubeconfig else in_cluster())
+        agent = NodeAgent(_settings(options), _inventory(options), api)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: agent.stop())
+        agent.run()
+    except SourceUnavailable as error:
+        _log.error("%s", error)
+        return 1
+    except Invalid as error:
+        _log.error("%s", error)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpusquad.agent.kubernetes", description="Serves the GPUs of a node to pods.")
+    parser.add_argument("--node", required=True, metavar="NAME", help="the node's name in the cluster")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the account of the pod we run in")
+    parser.add_argument("--simulate", type=int, metavar="N", help="pretend that there are N cards")
+    parser.add_argument("--slots", type=_slots, default=1, metavar="N", help="containers that may share a card (1)")
+    parser.add_argument("--resource", default="nvidia.com/gpu", metavar="NAME", help="what containers ask for")
+    parser.add_argument("--device-nodes", action="store_true", help="add NVIDIA's device files (no NVIDIA runtime)")
+    parser.add_argument("--metrics-port", type=int, metavar="P", help="serve Prometheus metrics at /metrics")
+    parser.add_argument("--folder", type=Path, default=Path("/var/lib/gpusquad/agent"), metavar="DIR",
+                        help="files of running containers; the same path for us and for the kubelet")  # fmt: skip
+    parser.add_argument("--plugin-folder", type=Path, default=PLUGINS, metavar="DIR", help="the kubelet's")
+    parser.add_argument("--pod-resources", type=Path, default=Settings.pod_resources, metavar="SOCKET",
+                        help="the kubelet's; it follows the kubelet's --root-dir")  # fmt: skip
+    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks at the cards")
+    parser.add_argument("--reconcile-every", type=float, default=5.0, metavar="SECONDS", help="at the least")
+    parser.add_argument("--recover-after", type=float, default=WELL_FOR_S, metavar="SECONDS",
+                        help="a card that failed must answer well so long")  # fmt: skip
+    return parser
+
+
+def _slots(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= MOST_SLOTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MOST_SLOTS}")
+    return int(text)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    return Settings(
+        node=options.node,
+        folder=options.folder.absolute(),
+        resource=options.resource,
+        slots=options.slots,
+        plugins=options.plugin_folder,
+        pod_resources=options.pod_resources,
+        device_nodes=options.device_nodes,
+        every_s=options.every,
+        reconcile_s=options.reconcile_every,
+        well_for_s=options.recover_after,
+        metrics_port=options.metrics_port,
+    )
+
+
+def _inventory(options: argparse.Namespace) -> Inventory:
+    options.folder.mkdir(parents=True, exist_ok=True)
+    return SimulatedInventory(options.simulate, options.folder) if options.simulate is not None else NvmlInventory()
+
+
+class _JsonLines(logging.Formatter):
+    """One object a line; what a record carries besides its message are fields of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        line = {"at": at, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        line.update({key: value for key, value in vars(record).items() if key not in _PLAIN})
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _log_json() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # threads may still wait for the kubelet or the API server

@@ -1,0 +1,128 @@
+"""The agent of a node, put together: what it watches, whom it speaks to, and in which order it starts and ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpusquad.agent.health import WELL_FOR_S
+from gpusquad.agent.kubernetes.admission import Admission
+from gpusquad.agent.kubernetes.api import Api
+from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.device_nodes import DeviceNodes, NoDeviceNodes, NvidiaDeviceNodes, SimulatedDeviceNodes
+from gpusquad.agent.kubernetes.metrics import Metrics
+from gpusquad.agent.kubernetes.node_cards import NodeCards
+from gpusquad.agent.kubernetes.plugin import Parts, Plugin
+from gpusquad.agent.kubernetes.pod_cache import PodCache
+from gpusquad.agent.kubernetes.pod_processes import PodProcesses
+from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources
+from gpusquad.agent.kubernetes.reconcile import Reconciler
+from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
+from gpusquad.agent.source import Inventory, SourceUnavailable
+from gpusquad.gpu.api import Quota, QuotaFile
+
+_GATHER_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user can choose."""
+
+    node: str
+    folder: Path
+    resource: str = "nvidia.com/gpu"
+    slots: int = 1
+    plugins: Path = PLUGINS
+    pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    device_nodes: bool = False
+    every_s: float = 1.0
+    """Between two looks at the cards."""
+    reconcile_s: float = 5.0
+    well_for_s: float = WELL_FOR_S
+    metrics_port: int | None = None
+
+
+class NodeAgent:
+    """Runs until it is stopped."""
+
+    def __init__(self, settings: Settings, inventory: Inventory, api: Api, quota: Quota | None = None) -> None:
+        self._settings = settings
+        self._inventory = inventory
+        self.counts = Counts()
+        self.cards = NodeCards(inventory, settings.well_for_s)
+        self._due = threading.Event()
+        self._ending = threading.Event()
+        quota = quota or QuotaFile(settings.folder / "quota")
+        self._pods = PodCache(api, settings.node, settings.resource)
+        self._resources = KubeletPodResources(settings.pod_resources, settings.resource)
+        admission = Admission(self._pods, self._resources)
+        self._parts = Parts(
+            self.cards, settings.slots, self._pods, self._resources, admission, quota, self._device_nodes(),
+            self.counts, self._due.set,
+        )  # fmt: skip
+        self._reconciler = Reconciler(
+            api, settings.node, self._pods, self._resources, self.cards, admission, quota, self.counts
+        )
+        self._registration = Registration(
+            lambda: Plugin(self._parts), settings.resource, settings.plugins, lambda: self.counts.add("registrations")
+        )
+        self._processes = PodProcesses()
+        self._metrics = Metrics(self.cards, settings.slots, self.counts)
+
+    def run(self) -> None:
+        """SourceUnavailable: a new process is needed to read the cards."""
+        self.cards.start()
+        self._reconciler.publish_cards()
+        self._pods.start()
+        if self._settings.metrics_port is not None:
+            self._metrics.serve(self._settings.metrics_port)
+        registering = threading.Thread(target=self._registration.run, name="registration", daemon=True)
+        registering.start()
+        threading.Thread(target=self._reconcile_until_the_end, name="reconcile", daemon=True).start()
+        try:
+            self._look_until_the_end()
+        finally:
+            self.stop()
+            registering.join(timeout=10.0)
+            self._inventory.close()
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._due.set()
+        self._pods.stop()
+        self._registration.stop()
+
+    def _look_until_the_end(self) -> None:
+        while not self._ending.wait(self._settings.every_s):
+            version = self.cards.version
+            try:
+                owned = self._processes.look(self._pods.all_known(), self._reconciler.listed)
+                self._metrics.take(self.cards.look(owned), self._processes, self._reconciler.listed)
+            except SourceUnavailable:
+                raise
+            except Exception:
+                _log.exception("one look failed")  # the next may go well
+            if self.cards.version != version:
+                self._due.set()
+
+    def _reconcile_until_the_end(self) -> None:
+        while not self._ending.is_set():
+            self._due.clear()
+            began_s = time.monotonic()
+            try:
+                self._reconciler.step()
+            except Exception:
+                _log.exception("one step failed")
+            self._metrics.reconciled(time.monotonic() - began_s)
+            self._due.wait(self._settings.reconcile_s)
+            # The kubelet notes what it gave after our answer; and it must have time to answer others than us.
+            self._ending.wait(min(_GATHER_S, self._settings.reconcile_s))
+
+    def _device_nodes(self) -> DeviceNodes:
+        if self._inventory.simulated:
+            return SimulatedDeviceNodes(self._settings.folder / "devices", self._inventory.cards)
+        return NvidiaDeviceNodes() if self._settings.device_nodes else NoDeviceNodes()

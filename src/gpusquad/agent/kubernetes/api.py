@@ -1,0 +1,195 @@
+"""As much of the Kubernetes API as the agent needs, with the standard library: it must start fast and stay small."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import ssl
+import tempfile
+import threading
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpusquad.model.errors import Invalid
+
+Object = dict[str, Any]
+
+TIMEOUT_S = 10.0
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+RIGHTS: tuple[Object, ...] = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+)
+"""All that the agent may do: rules of its ClusterRole."""
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Unreachable(Exception):
+    """No answer came."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the server is and how it knows us."""
+
+    url: str
+    authority: str = ""
+    """A file with the certificate that signed the server's. Empty: those that the machine trusts."""
+    token: str = ""
+    token_file: str = ""
+    """Read again for each request: such tokens are replaced every hour."""
+    certificate: str = ""
+    key: str = ""
+
+
+def in_cluster(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> Access:
+    """What every pod is given."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise Invalid("kubeconfig", "this is not a pod of a cluster", "name a kubeconfig file")
+    host = f"[{host}]" if ":" in host else host
+    return Access(f"https://{host}:{port}", authority=str(folder / "ca.crt"), token_file=str(folder / "token"))
+
+
+def from_kubeconfig(path: Path) -> Access:
+    """The current context of the file."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        context = _named(content, "context", content["current-context"])
+        cluster, user = _named(content, "cluster", context["cluster"]), _named(content, "user", context["user"])
+        return Access(
+            url=cluster["server"],
+            authority=_file(path, cluster, "certificate-authority"),
+            token=user.get("token", ""),
+            token_file=user.get("tokenFile", ""),
+            certificate=_file(path, user, "client-certificate"),
+            key=_file(path, user, "client-key"),
+        )
+    except (OSError, yaml.YAMLError, KeyError, TypeError, StopIteration, ValueError) as error:
+        raise Invalid("kubeconfig", f"{path} cannot be used: {error!r}") from error
+
+
+def _named(content: Object, kind: str, name: str) -> Object:
+    return next(entry[kind] for entry in content[f"{kind}s"] if entry["name"] == name)
+
+
+def _file(config: Path, entry: Object, name: str) -> str:
+    """The file that holds it, beside the config or anywhere; what stands in the config itself is written to one."""
+    if f"{name}-data" in entry:
+        with tempfile.NamedTemporaryFile(prefix="gpusquad-", delete=False) as file:
+            file.write(base64.b64decode(entry[f"{name}-data"]))
+        return file.name
+    return str(config.parent / entry[name]) if entry.get(name) else ""
+
+
+class Api:
+    """Threads may share it: each has a connection of its own."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        url = urllib.parse.urlsplit(access.url)
+        self._host, self._port, self._prefix = url.hostname or "", url.port, url.path.rstrip("/")
+        self._tls = _tls(access) if url.scheme == "https" else None
+        self._mine = threading.local()
+
+    def get(self, path: str, **query: str) -> Object:
+        return self._send("GET", path, query)
+
+    def post(self, path: str, content: Object) -> Object:
+        return self._send("POST", path, {}, content)
+
+    def merge(self, path: str, content: Object) -> Object:
+        """A merge patch: what is named is replaced, null takes away."""
+        return self._send("PATCH", path, {}, content, "application/merge-patch+json")
+
+    def delete(self, path: str, content: Object) -> Object:
+        return self._send("DELETE", path, {}, content)
+
+    def watch(self, path: str, version: str, timeout_s: int, **query: str) -> Iterator[Object]:
+        """Events after the version, until the server ends the stream."""
+        asked = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true",
+                 "timeoutSeconds": str(timeout_s), **query}  # fmt: skip
+        connection = self._connection(timeout_s + TIMEOUT_S)
+        try:
+            answer = self._ask(connection, "GET", path, asked, None, "")
+            while line := answer.readline():
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unreachable(f"the watch of {path} broke off: {error!r}") from error
+        finally:
+            connection.close()
+
+    def _send(self, method: str, path: str, query: Mapping[str, str], content: Object | None = None,
+              kind: str = "application/json") -> Object:  # fmt: skip
+        """Once more where a connection that had been idle turned out to be closed."""
+        kept = getattr(self._mine, "connection", None)
+        try:
+            return self._exchange(kept or self._connection(TIMEOUT_S), method, path, query, content, kind)
+        except Unreachable:
+            if kept is None:
+                raise
+        return self._exchange(self._connection(TIMEOUT_S), method, path, query, content, kind)
+
+    def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, query: Mapping[str, str],
+                  content: Object | None, kind: str) -> Object:  # fmt: skip
+        """The connection is kept if all went well."""
+        self._mine.connection = None
+        try:
+            found = json.loads(self._ask(connection, method, path, query, content, kind).read())
+        except Refused:
+            connection.close()
+            raise
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            connection.close()
+            raise Unreachable(f"{method} {path}: {error!r}") from error
+        self._mine.connection = connection
+        return found
+
+    def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, query: Mapping[str, str],
+             content: Object | None, kind: str) -> http.client.HTTPResponse:  # fmt: skip
+        headers = {"Accept": "application/json", "User-Agent": "gpusquad-agent"}
+        token = Path(self._access.token_file).read_text().strip() if self._access.token_file else self._access.token
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if content is not None:
+            headers["Content-Type"] = kind
+        target = self._prefix + path + ("?" + urllib.parse.urlencode(query) if query else "")
+        connection.request(method, target, json.dumps(content) if content is not None else None, headers)
+        answer = connection.getresponse()
+        if answer.status >= 400:
+            raise Refused(answer.status, _message(answer.read()))
+        return answer
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._tls)
+
+
+def _tls(access: Access) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=access.authority or None)
+    if access.certificate:
+        context.load_cert_chain(access.certificate, access.key or None)
+    return context
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode("utf-8", "replace")[:500]

@@ -1,0 +1,73 @@
+"""The device files that a container needs for its cards."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gpusquad.agent.source import CardFacts
+from gpusquad.gpu.api import DeviceNode
+
+_DRIVER = Path("/proc/driver/nvidia/gpus")
+_COMMON = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+_MINOR = re.compile(r"Device Minor:\s*(\d+)")
+_NULL = os.makedev(1, 3)
+
+
+class DeviceNodes(Protocol):
+    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+        """Those of a container with these cards."""
+        ...
+
+
+class NoDeviceNodes:
+    """Something else brings them, such as the NVIDIA container runtime, which goes by the variable."""
+
+    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+        del cards
+        return []
+
+
+class NvidiaDeviceNodes:
+    """Those of the NVIDIA driver: three for all cards together, and one for each."""
+
+    def __init__(self, dev: Path = Path("/dev"), driver: Path = _DRIVER) -> None:
+        self._dev = dev
+        self._driver = driver
+
+    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+        common = [name for name in _COMMON if (self._dev / name).exists()]
+        names = [*common, *(f"nvidia{self._minor(card)}" for card in cards)]
+        return [DeviceNode(f"/dev/{name}", str(self._dev / name)) for name in names]
+
+    def _minor(self, card: CardFacts) -> int:
+        """The number in the file's name: not always NVML's index, which goes by the bus."""
+        # NVML writes the PCI domain with eight digits, the kernel with four.
+        try:
+            text = (self._driver / card.pci[-12:].lower() / "information").read_text()
+        except OSError:
+            return card.index
+        match = _MINOR.search(text)
+        return int(match[1]) if match is not None else card.index
+
+
+class SimulatedDeviceNodes:
+    """For cards that do not exist: a file each, like /dev/null, so that a container shows what it was given."""
+
+    def __init__(self, folder: Path, cards: Iterable[CardFacts]) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for card in cards:
+            _make_null(folder / card.id)
+
+    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+        return [DeviceNode(f"/dev/gpusquad{card.index}", str(self._folder / card.id)) for card in cards]
+
+
+def _make_null(path: Path) -> None:
+    if not path.exists():
+        os.mknod(path, stat.S_IFCHR | 0o666, _NULL)

@@ -1,0 +1,84 @@
+"""The cards of this node and whether each may be used, for the kubelet and for the scheduler."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpusquad.agent.health import WELL_FOR_S, Health
+from gpusquad.agent.source import CardFacts, CardReading, Inventory, JobProcess
+
+
+class NodeCards:
+    """Looks when it is told to; whoever waits for a change of health is woken."""
+
+    def __init__(
+        self, inventory: Inventory, well_for_s: float = WELL_FOR_S, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.facts: Sequence[CardFacts] = tuple(inventory.cards)
+        self.by_id = {card.id: card for card in self.facts}
+        self._inventory = inventory
+        self._clock_s = clock_s
+        self._health = Health([card.id for card in self.facts], well_for_s)
+        self._causes: dict[str, str] = {}
+        self._version = 0
+        self._changed = threading.Condition()
+
+    def start(self) -> None:
+        """A first look, which is believed: a card that answers well now may be used at once."""
+        self._inventory.watch(self._on_fault)
+        self.look(())
+
+    def look(self, processes: Sequence[JobProcess]) -> list[CardReading]:
+        readings = self._inventory.read(processes)
+        for reading in readings:
+            self._take(self._health.see(reading, self._clock_s()))
+        return readings
+
+    @property
+    def version(self) -> int:
+        """Another number after each change."""
+        return self._version
+
+    def wait(self, version: int, timeout_s: float) -> int:
+        """Until there is another version than this, or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != version, timeout_s)
+            return self._version
+
+    def wake(self) -> None:
+        """Whoever waits looks again whether it still has to."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def is_ok(self, card: str) -> bool:
+        return card in self.by_id and card not in self._causes
+
+    def why_not(self, card: str) -> str:
+        return self._causes.get(card, "")
+
+    def description(self) -> list[dict[str, Any]]:
+        """What the scheduler reads of the node."""
+        return [
+            {"id": card.id, "model": card.model, "memory_bytes": card.memory_bytes, "sms": card.sms,
+             "domain": card.domain, "ok": self.is_ok(card.id)}
+            for card in self.facts
+        ]  # fmt: skip
+
+    def _on_fault(self, card: str, cause: str) -> None:
+        self._take(self._health.fault(card, cause, self._clock_s()))
+
+    def _take(self, verdicts: list[dict[str, Any]]) -> None:
+        with self._changed:
+            for verdict in verdicts:
+                card = verdict["card"]
+                if verdict["kind"] == "card_ok":
+                    changed = self._causes.pop(card, None) is not None
+                else:
+                    changed = card not in self._causes
+                    self._causes[card] = verdict["cause"]
+                if changed:
+                    self._version += 1
+                    self._changed.notify_all()

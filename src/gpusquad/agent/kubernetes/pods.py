@@ -1,0 +1,106 @@
+"""What the agent has to know of a pod, out of the API server's JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpusquad.agent.kubernetes.quantities import parse_quantity
+
+Object = dict[str, Any]
+
+CARDS = "gpusquad.io/cards"
+"""On a pod: which cards each container has, as the scheduler decided. On a node: which cards there are."""
+JOB = "gpusquad.io/job"
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One that asks for our resource."""
+
+    name: str
+    count: int
+    is_init: bool = False
+    """Runs to its end before the others start, which then get its devices: the kubelet passes them on."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod on this node. Compared whole: a change of any of this is news."""
+
+    namespace: str
+    name: str
+    uid: str
+    containers: tuple[Container, ...] = ()
+    """Those that ask for our resource, in the order in which the kubelet gives devices to them."""
+    pin: Mapping[str, tuple[str, ...]] | None = None
+    """Container to cards. None: whoever placed this pod chose no cards."""
+    pin_error: str = ""
+    has_ended: bool = False
+    is_leaving: bool = False
+    is_started: bool = False
+    """The kubelet has admitted it, and said so."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def job(self) -> str:
+        return self.annotations.get(JOB, "")
+
+    @property
+    def pinned_cards(self) -> set[str]:
+        return {card for cards in (self.pin or {}).values() for card in cards}
+
+
+def read_pod(item: Object, resource: str) -> Pod:
+    """Never fails on what users can write: a pin that cannot be read is told when the pod asks for its cards."""
+    metadata, status = item["metadata"], item.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    pin, error = read_pin(annotations.get(CARDS))
+    return Pod(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        containers=tuple(_containers(item.get("spec") or {}, resource)),
+        pin=pin,
+        pin_error=error,
+        has_ended=status.get("phase") in _ENDED,
+        is_leaving="deletionTimestamp" in metadata,
+        is_started="startTime" in status,
+        annotations=annotations,
+    )
+
+
+def read_pin(text: str | None) -> tuple[Mapping[str, tuple[str, ...]] | None, str]:
+    """The pin, or why it is none."""
+    if text is None:
+        return None, ""
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict) or not all(_is_cards(cards) for cards in found.values()):
+            raise ValueError('write {"container": ["card", …]}')
+    except (ValueError, RecursionError) as error:
+        return None, f"the annotation {CARDS} cannot be read: {error}"
+    return {name: tuple(cards) for name, cards in found.items()}, ""
+
+
+def _is_cards(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(card, str) for card in value)
+
+
+def _containers(spec: Object, resource: str) -> Iterator[Container]:
+    """The kubelet looks at limits alone: for such resources they equal the requests."""
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind) or ():
+            limits = (container.get("resources") or {}).get("limits") or {}
+            count = int(parse_quantity(limits.get(resource, "0")))
+            if count > 0:
+                is_init = kind == "initContainers" and container.get("restartPolicy") != "Always"
+                yield Container(container["name"], count, is_init, limits)

@@ -1,0 +1,158 @@
+"""A kubelet as far as devices go, in a few lines: it admits one pod after another, passes devices of containers that
+only initialise on to the next, and takes what is preferred where it asked. And an API server whose news may be late."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from gpusquad.agent.kubernetes import messages
+from gpusquad.agent.kubernetes.admission import Admission
+from gpusquad.agent.kubernetes.api import Unreachable
+from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.device_nodes import NoDeviceNodes
+from gpusquad.agent.kubernetes.node_cards import NodeCards
+from gpusquad.agent.kubernetes.plugin import HEALTHY, Parts, Plugin
+from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.pods import Container, Pod
+from gpusquad.agent.simulated import SimulatedInventory
+from gpusquad.gpu.api import Attachment
+
+
+def pod(name: str, containers: Sequence[Container], pin: Mapping[str, Sequence[str]] | None = None, **more: Any) -> Pod:
+    told = None if pin is None else {container: tuple(cards) for container, cards in pin.items()}
+    return Pod("default", name, more.pop("uid", f"uid-of-{name}"), tuple(containers), told, **more)
+
+
+class Refused(Exception):
+    """The plugin ended the call with an error."""
+
+
+class Context:
+    """Of a gRPC call."""
+
+    def abort(self, code: grpc.StatusCode, details: str) -> None:
+        assert code is grpc.StatusCode.FAILED_PRECONDITION
+        raise Refused(details)
+
+
+class FakePods:
+    """``heard`` is what a watch has brought so far, ``real`` what the API server has."""
+
+    def __init__(self) -> None:
+        self.real: dict[str, Pod] = {}
+        self.heard: dict[str, Pod] = {}
+        self.is_away = False
+
+    def bind(self, pod: Pod, is_heard: bool = True) -> None:
+        self.real[pod.key] = pod
+        if is_heard:
+            self.heard[pod.key] = pod
+
+    def known(self, key: str) -> Pod | None:
+        return self.heard.get(key)
+
+    def all_known(self) -> list[Pod]:
+        return list(self.heard.values())
+
+    def fresh(self, key: str) -> Pod | None:
+        if self.is_away:
+            raise Unreachable("the API server is away")
+        return self.real.get(key)
+
+    def all_fresh(self) -> list[Pod]:
+        if self.is_away:
+            raise Unreachable("the API server is away")
+        return list(self.real.values())
+
+
+class NoQuota:
+    def attach(self, cards: object, holder: object, share: object) -> Attachment:
+        return Attachment()
+
+    def forget_all_but(self, pods: set[str]) -> None:
+        """Nothing is kept."""
+
+
+class FakeKubelet:
+    """With a plugin of ours for simulated cards."""
+
+    def __init__(self, cards: int, slots: int, folder: Path, seed: int = 0) -> None:
+        self.pods = FakePods()
+        self.cards = NodeCards(SimulatedInventory(cards, folder), well_for_s=0.0)
+        self.counts = Counts()
+        self.admission = Admission(self.pods, self)
+        parts = Parts(self.cards, slots, self.pods, self, self.admission, NoQuota(), NoDeviceNodes(), self.counts)
+        self.plugin = Plugin(parts)
+        self.given: dict[str, dict[str, list[str]]] = {}
+        """By uid and container."""
+        self.envs: dict[tuple[str, str], dict[str, str]] = {}
+        self._active: dict[str, Pod] = {}
+        self._init: dict[str, set[str]] = {}
+        self._dice = random.Random(seed)
+        self._context: Any = Context()
+
+    def list(self) -> list[Listed]:
+        """Pod resources: containers that only initialise are left out."""
+        return [
+            Listed(pod.namespace, pod.name,
+                   {name: tuple(slots) for name, slots in self.given.get(uid, {}).items()
+                    if slots and name not in self._init.get(uid, ())})
+            for uid, pod in self._active.items()
+        ]  # fmt: skip
+
+    def admit(self, pod: Pod) -> None:
+        """Refused: the pod got nothing."""
+        self._active[pod.uid] = pod
+        self._init[pod.uid] = {container.name for container in pod.containers if container.is_init}
+        reusable: set[str] = set()
+        try:
+            for container in pod.containers:
+                slots = self._allocate(pod, container, reusable)
+                reusable = reusable | slots if container.is_init else reusable - slots
+        except Refused:
+            self.end(pod)
+            raise
+
+    def end(self, pod: Pod) -> None:
+        self._active.pop(pod.uid, None)
+        self.given.pop(pod.uid, None)
+
+    def used(self) -> list[str]:
+        """All slots that are held; one that was passed on inside a pod counts once."""
+        return [slot for held in self.given.values() for slot in set().union(*map(set, held.values()))]
+
+    def _allocate(self, pod: Pod, container: Container, reusable: set[str]) -> set[str]:
+        chosen = set(self._some(reusable, container.count))
+        if len(chosen) < container.count:
+            chosen |= self._ask(container.count, chosen)
+        request = messages.AllocateRequest()
+        request.container_requests.add(devices_ids=self._some(chosen, len(chosen)))
+        [answer] = self.plugin.allocate(request, self._context).container_responses
+        self.given.setdefault(pod.uid, {})[container.name] = sorted(chosen)
+        self.envs[pod.uid, container.name] = dict(answer.envs)
+        return chosen
+
+    def _ask(self, count: int, must: set[str]) -> set[str]:
+        healthy = {device.ID for device in self.plugin.device_list().devices if device.health == HEALTHY}
+        available = healthy - set(self.used())
+        if len(available) < count - len(must):
+            raise Refused("requested number of devices unavailable")
+        request = messages.PreferredAllocationRequest()
+        request.container_requests.add(
+            available_deviceIDs=self._some(available | must, len(available | must)),
+            must_include_deviceIDs=sorted(must), allocation_size=count,
+        )  # fmt: skip
+        [answer] = self.plugin.prefer(request, self._context).container_responses
+        preferred = (set(answer.deviceIDs) & available) - must
+        return set(self._some(preferred, count - len(must)))
+
+    def _some(self, slots: Iterable[str], count: int) -> list[str]:
+        """In any order, as Go's sets have it."""
+        found = sorted(slots)
+        self._dice.shuffle(found)
+        return found[:count]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from gpusquad.agent.kubernetes.node_cards import NodeCards
+from gpusquad.agent.simulated import FAULTS_FILE, SimulatedInventory
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_card_goes_and_comes_back_after_a_while(tmp_path: Path):
+    clock = Clock()
+    cards = NodeCards(SimulatedInventory(2, tmp_path), well_for_s=30.0, clock_s=clock)
+    cards.start()
+    assert (cards.is_ok("SIM-0"), cards.is_ok("SIM-1"), cards.version) == (True, True, 0)
+    (tmp_path / FAULTS_FILE).write_text('{"SIM-1": "too hot"}')
+    cards.look(())
+    assert (cards.is_ok("SIM-0"), cards.is_ok("SIM-1"), cards.version) == (True, False, 1)
+    assert cards.why_not("SIM-1") == "too hot"
+    (tmp_path / FAULTS_FILE).unlink()
+    cards.look(())
+    assert not cards.is_ok("SIM-1")
+    clock.now_s = 31.0
+    cards.look(())
+    assert (cards.is_ok("SIM-1"), cards.version) == (True, 2)
+    cards.look(())
+    assert cards.version == 2
+
+
+def test_a_card_that_is_bad_from_the_start_is_not_offered(tmp_path: Path):
+    (tmp_path / FAULTS_FILE).write_text('{"SIM-0": "lost"}')
+    cards = NodeCards(SimulatedInventory(1, tmp_path))
+    cards.start()
+    assert not cards.is_ok("SIM-0")
+    assert [card["ok"] for card in cards.description()] == [False]
+
+
+def test_a_card_of_another_node_is_not_ok(tmp_path: Path):
+    assert not NodeCards(SimulatedInventory(1, tmp_path)).is_ok("SIM-7")
+
+
+def test_whoever_waits_is_woken_by_a_change(tmp_path: Path):
+    cards = NodeCards(SimulatedInventory(1, tmp_path))
+    cards.start()
+    seen: list[int] = []
+    waiting = threading.Thread(target=lambda: seen.append(cards.wait(0, timeout_s=30.0)))
+    waiting.start()
+    (tmp_path / FAULTS_FILE).write_text('{"SIM-0": "lost"}')
+    cards.look(())
+    waiting.join(timeout=30.0)
+    assert seen == [1]

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.kubernetes.pinning import (
+    CardUse,
+    Promise,
+    Refusal,
+    card_uses,
+    promise_to,
+    slots_anywhere,
+    slots_on,
+)
+from gpusquad.agent.kubernetes.pods import Container
+from gpusquad.agent.kubernetes.slots import cards_of, slots_of
+from tests.agent.kubernetes.fake_kubelet import pod
+
+CARDS = ["A", "B", "C", "D"]
+MAIN = Container("main", 2)
+some_slots = st.sets(st.sampled_from([slot for card in CARDS for slot in slots_of(card, 3)]))
+
+
+def test_the_promise_is_the_containers_own():
+    found = pod("p", [MAIN], {"main": ["B", "A"], "other": ["C"]})
+    assert promise_to(found, MAIN, CARDS) == Promise(("B", "A"), 2)
+    assert promise_to(pod("p", [MAIN]), MAIN, CARDS) is None
+
+
+def test_one_that_initialises_shares_with_the_next_that_stays():
+    first, helper, second, main = (
+        Container("first", 1, True), Container("helper", 1), Container("second", 1, True), MAIN,
+    )  # fmt: skip
+    found = pod("p", [first, helper, second, main], {"helper": ["D"], "main": ["B", "A"]})
+    assert promise_to(found, first, CARDS) == Promise(("D",), 1)
+    assert promise_to(found, second, CARDS) == Promise(("B", "A"), 1)
+    own = pod("p", [first, main], {"first": ["C"], "main": ["C", "A"]})
+    assert promise_to(own, first, CARDS) == Promise(("C",), 1)
+
+
+@pytest.mark.parametrize(
+    ("containers", "pin", "told"),
+    [
+        ([MAIN], {"main": ["A"]}, "asks for 2 cards, but the annotation gpusquad.io/cards names 1"),
+        ([MAIN], {"main": ["A", "B", "C"]}, "names 3"),
+        ([MAIN], {"other": ["A", "B"]}, "names no cards for container 'main'"),
+        ([MAIN], {"main": ["A", "X"]}, "no card 'X'"),
+        ([Container("first", 3, True), MAIN], {"main": ["A", "B"]}, "'first' asks for 3 cards"),
+        ([Container("first", 1, True)], {"main": ["A", "B"]}, "names no cards for container 'first'"),
+    ],
+)
+def test_promises_that_cannot_be_kept(containers: list[Container], pin: dict[str, list[str]], told: str):
+    with pytest.raises(Refusal, match=told):
+        promise_to(pod("p", containers, pin), containers[0], CARDS)
+
+
+def test_a_pin_that_cannot_be_read_is_told():
+    with pytest.raises(Refusal, match="cannot be read"):
+        promise_to(pod("p", [MAIN], pin_error="it cannot be read"), MAIN, CARDS)
+
+
+@given(st.lists(st.sampled_from(CARDS), min_size=1, max_size=4), some_slots, st.data())
+def test_slots_are_free_ones_of_the_promised_cards(cards: list[str], available: set[str], data: st.DataObject):
+    promise = Promise(tuple(cards), data.draw(st.integers(1, len(cards))))
+    must = data.draw(
+        st.sets(st.sampled_from(sorted(available)), max_size=promise.count) if available else st.just(set())
+    )
+    try:
+        found = slots_on(promise, available, must)
+    except Refusal:
+        free = sum((cards_of(available) & Counter(cards)).values())
+        assert free < promise.count or not cards_of(must) <= Counter(cards)
+        return
+    assert promise.is_kept_by(found)
+    assert must <= set(found) <= available
+
+
+@given(some_slots, st.data())
+def test_without_a_promise_others_promises_come_last(available: set[str], data: st.DataObject):
+    uses = data.draw(st.dictionaries(st.sampled_from(CARDS), st.builds(CardUse, st.booleans(), st.booleans())))
+    count = data.draw(st.integers(1, 6))
+    if count > len(available):
+        with pytest.raises(Refusal):
+            slots_anywhere(count, available, (), uses, CARDS)
+        return
+    found = slots_anywhere(count, available, (), uses, CARDS)
+    assert len(set(found)) == count
+    assert set(found) <= available
+    promised = {card for card, use in uses.items() if use.is_promised}
+    if cards_of(found).keys() & promised:
+        assert cards_of(slot for slot in available - set(found)).keys() <= promised
+
+
+def test_own_cards_first_then_the_emptiest():
+    free = [slot for card in CARDS for slot in slots_of(card, 2)]
+    uses = {"A": CardUse(is_held=True, used=1), "B": CardUse(used=2), "C": CardUse(used=1)}
+    chosen = [next(iter(cards_of(slots_anywhere(1, [s for s in free if s[0] in left], (), uses, CARDS))))
+              for left in ("ABCD", "ABC", "AB", "A")]  # fmt: skip
+    assert chosen == ["D", "C", "B", "A"]
+    assert cards_of(slots_anywhere(3, free, (), uses, CARDS)) == Counter("DCB")
+    assert slots_anywhere(2, free, ["A::1"], uses, CARDS) == ["A::1", "D::0"]
+
+
+def test_uses():
+    pods = [
+        pod("runs", [MAIN], {"main": ["A"]}), pod("waits", [MAIN], {"main": ["B"]}), pod("free", [MAIN]),
+        pod("over", [MAIN], {"main": ["D"]}, has_ended=True),
+    ]  # fmt: skip
+    assert card_uses(pods, {"default/runs": ["A::0"], "default/free": ["A::1", "C::0"], "default/waits": []}) == {
+        "A": CardUse(is_held=True, used=2), "B": CardUse(is_promised=True), "C": CardUse(used=1),
+    }  # fmt: skip

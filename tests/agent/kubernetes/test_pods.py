@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.kubernetes.pods import CARDS, Container, read_pin, read_pod
+
+GPU = "nvidia.com/gpu"
+
+
+def item(**changes: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {}, "status": {}, **changes}
+
+
+def container(name: str, gpus: str | None, **more: Any) -> dict[str, Any]:
+    return {"name": name, "resources": {"limits": {GPU: gpus}} if gpus else {}, **more}
+
+
+def test_containers_come_in_the_kubelets_order():
+    spec = {
+        "containers": [container("a", "2"), container("none", None), container("zero", "0"), container("b", "1")],
+        "initContainers": [container("first", "1"), container("helper", "1", restartPolicy="Always")],
+    }
+    found = read_pod(item(spec=spec), GPU)
+    assert [(entry.name, entry.count, entry.is_init) for entry in found.containers] == [
+        ("first", 1, True), ("helper", 1, False), ("a", 2, False), ("b", 1, False),
+    ]  # fmt: skip
+
+
+def test_another_resource_is_not_ours():
+    assert read_pod(item(spec={"containers": [container("a", "2")]}), "amd.com/gpu").containers == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, (False, False)),
+        ({"phase": "Pending"}, (False, False)),
+        ({"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}, (False, True)),
+        ({"phase": "Failed"}, (True, False)),
+        ({"phase": "Succeeded", "startTime": "2026-01-01T00:00:00Z"}, (True, True)),
+    ],
+)
+def test_how_far_it_is(status: dict[str, str], expected: tuple[bool, bool]):
+    found = read_pod(item(status=status), GPU)
+    assert (found.has_ended, found.is_started) == expected
+
+
+def test_a_pin_and_a_job():
+    annotations = {CARDS: '{"main": ["A", "B"], "other": ["A"]}', "gpusquad.io/job": "j1"}
+    found = read_pod(item(metadata={"name": "p", "namespace": "n", "uid": "u", "annotations": annotations}), GPU)
+    assert found.pin == {"main": ("A", "B"), "other": ("A",)}
+    assert found.pinned_cards == {"A", "B"}
+    assert (found.job, found.key) == ("j1", "n/p")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"main": "A"}', '{"main": [1]}', "null", "[" * 100_000])
+def test_a_pin_that_cannot_be_read_is_an_error_and_not_no_pin(text: str):
+    pin, error = read_pin(text)
+    assert pin is None
+    assert CARDS in error
+
+
+@given(st.dictionaries(st.text(), st.lists(st.text())))
+def test_every_pin_is_read_back(pin: dict[str, list[str]]):
+    assert read_pin(json.dumps(pin)) == ({name: tuple(cards) for name, cards in pin.items()}, "")
+
+
+def test_no_annotation_is_no_pin():
+    assert read_pin(None) == (None, "")
+    assert Container("a", 1).limits == {}

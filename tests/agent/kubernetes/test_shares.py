@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.kubernetes.quantities import parse_quantity
+from gpusquad.agent.kubernetes.shares import share_of
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Share
+
+GIB = 2**30
+CARD_BYTES = 80 * GIB
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", "1"), ("500m", "0.5"), ("8Gi", str(8 * GIB)), ("2k", "2000"), ("1e3", "1000"), ("1.5Ki", "1536"),
+     ("2E", "2e18")],
+)  # fmt: skip
+def test_quantities(text: str, expected: str):
+    assert parse_quantity(text) == Decimal(expected)
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "one", "1e", "--1", "1e999"])
+def test_no_quantities(text: str):
+    with pytest.raises(Invalid):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "expected"),
+    [
+        ({"nvidia.com/gpu": "1"}, {}, None),
+        ({"gpusquad.io/gpu-memory": "8Gi"}, {}, Share(8 * GIB, 0)),
+        ({"gpusquad.io/gpu-memory": "8Gi", "gpusquad.io/gpu-sm-percent": "25"}, {}, Share(8 * GIB, 250)),
+        ({"nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"}, {}, Share(GIB, 300)),
+        ({"nvidia.com/gpumem-percentage": "50"}, {}, Share(40 * GIB, 0)),
+        ({}, {"gpu-fraction": "0.5"}, Share(40 * GIB, 500)),
+        ({}, {"gpu-memory": "2048"}, Share(2 * GIB, 0)),
+        ({"nvidia.com/gpucores": "400"}, {}, Share(0, 1000)),
+    ],
+)
+def test_all_the_ways_to_ask_for_a_part(limits: dict[str, str], annotations: dict[str, str], expected: Share | None):
+    assert share_of(limits, annotations, CARD_BYTES) == expected
+
+
+@given(st.integers(1, 100), st.integers(1, 100))
+def test_percents_are_exact(memory: int, sm: int):
+    limits = {"nvidia.com/gpumem-percentage": str(memory), "gpusquad.io/gpu-sm-percent": str(sm)}
+    assert share_of(limits, {}, 100 * GIB) == Share(memory * GIB, sm * 10)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.kubernetes.slots import (
+    LONGEST_ID,
+    MOST_SLOTS,
+    card_of,
+    cards_of,
+    distinct_cards,
+    in_order,
+    slots_of,
+)
+from gpusquad.model.errors import Invalid
+
+UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
+
+
+def test_a_real_card_has_room_for_all_slots():
+    slots = slots_of(UUID, MOST_SLOTS)
+    assert len(set(slots)) == MOST_SLOTS
+    assert max(map(len, slots)) <= LONGEST_ID
+
+
+@pytest.mark.parametrize(("card", "count"), [(UUID, 0), (UUID, MOST_SLOTS + 1), ("x" * LONGEST_ID, 1)])
+def test_what_the_kubelet_would_not_take(card: str, count: int):
+    with pytest.raises(Invalid):
+        slots_of(card, count)
+
+
+@given(st.dictionaries(st.text(":abc-", min_size=1, max_size=20), st.integers(1, MOST_SLOTS), min_size=1), st.randoms())
+def test_slots_lead_back_to_their_cards(cards: dict[str, int], dice):
+    slots = [slot for card, count in cards.items() for slot in slots_of(card, count)]
+    assert cards_of(slots) == cards
+    shuffled = list(slots)
+    dice.shuffle(shuffled)
+    assert distinct_cards(in_order(shuffled)) == sorted(cards)
+    for card, count in cards.items():
+        assert [slot for slot in in_order(shuffled) if card_of(slot) == card] == slots_of(card, count)

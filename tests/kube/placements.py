@@ -1,0 +1,256 @@
+"""Pods with given cards on the real node, and what their containers say they got."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpusquad.agent.kubernetes import messages
+from gpusquad.agent.kubernetes.api import RIGHTS
+from gpusquad.agent.kubernetes.node_cards import NodeCards
+from gpusquad.agent.kubernetes.plugin import Parts, Plugin
+from gpusquad.agent.kubernetes.registration import Registration
+from gpusquad.agent.kubernetes.slots import distinct_cards, in_order
+from gpusquad.agent.simulated import SimulatedInventory
+from tests.kube.api import Object
+from tests.kube.daemons import Daemon
+from tests.kube.image import IMAGE
+from tests.kube.node import RealNode
+from tests.kube.plane import RESTRICTED, ControlPlane, Settings
+from tests.kube.pods import PODS, bind
+
+CARDS = "gpusquad.io/cards"
+GPU = "nvidia.com/gpu"
+NODE = f"/api/v1/nodes/{RealNode.name}"
+SHOW = "echo CARDS=$GPUSQUAD_CARDS; echo NVIDIA=$NVIDIA_VISIBLE_DEVICES; ls /dev; echo END"
+ENDED = ("Succeeded", "Failed")
+BATCH = 40
+WAIT_S = 120.0
+_UNUSED = ("pods", "resources", "admission", "quota", "device_nodes", "counts")  # by a plugin that looks at nothing
+_numbers = itertools.count()
+_SOURCE = Path(__file__).parents[2] / "src"
+
+
+class Agent:
+    """The node's agent as a program of its own, with simulated cards and no more rights than it asks for."""
+
+    def __init__(self, plane: ControlPlane, cards: int, slots: int = 1, name: str = "agent", more: Sequence[str] = ()
+                 ) -> None:  # fmt: skip
+        assert plane.node is not None, "the plane has no real node"
+        self.folder = plane.folder / name
+        self.folder.mkdir(exist_ok=True)
+        self._plane = plane
+        options: Mapping[str, object] = {
+            "node": RealNode.name, "kubeconfig": plane.kubeconfig(RESTRICTED), "simulate": cards, "slots": slots,
+            "folder": self.folder, "pod-resources": plane.node.pod_resources, "every": 0.2, "reconcile-every": 2,
+            "recover-after": 0.5,
+        }  # fmt: skip
+        flags = [f"--{option}={value}" for option, value in options.items()]
+        command = [sys.executable, "-m", "gpusquad.agent.kubernetes", *flags, *more]
+        self.daemon = Daemon(name, command, plane.folder, {"PYTHONPATH": str(_SOURCE), "PATH": "/usr/bin:/bin"})
+
+    def start(self) -> None:
+        self.daemon.start()
+
+    def fail(self, cards: Mapping[str, str]) -> None:
+        """Cards that fail, with the cause; the others are well again."""
+        (self.folder / "sim-faults.json").write_text(json.dumps(cards))
+
+    def lines(self, message: str) -> list[Object]:
+        """What it logged under this message."""
+        found = [json.loads(line) for line in self.daemon.log.read_text().splitlines() if line.startswith("{")]
+        return [line for line in found if line["message"] == message]
+
+
+@contextlib.contextmanager
+def agent_on(plane: ControlPlane, cards: int, slots: int = 1, more: Sequence[str] = ()) -> Iterator[Agent]:
+    """An agent that the kubelet knows, for as long as the block lasts."""
+    plane.allow(RIGHTS)
+    agent = Agent(plane, cards, slots, more=more)
+    agent.start()
+    try:
+        wait_for_devices(plane, cards * slots, agent)
+        yield agent
+    finally:
+        agent.daemon.stop()
+
+
+def wait_for_devices(plane: ControlPlane, count: int, agent: Agent | None = None) -> None:
+    """Until the node offers so many."""
+    try:
+        plane.admin.until(
+            "/api/v1/nodes",
+            lambda nodes: all(node["status"]["allocatable"].get(GPU, "0") == str(count) for node in nodes),
+            timeout_s=60.0,
+            fieldSelector=f"metadata.name={RealNode.name}",
+        )
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}\n{agent.daemon.last_words() if agent else ''}") from error
+
+
+@dataclass(frozen=True)
+class Got:
+    """What a container printed."""
+
+    cards: tuple[str, ...]
+    visible: tuple[str, ...]
+    devices: tuple[str, ...]
+
+    def is_exactly(self, cards: Sequence[str]) -> bool:
+        numbers = sorted(f"gpusquad{card.removeprefix('SIM-')}" for card in cards)
+        return sorted(self.cards) == sorted(cards) == sorted(self.visible) and sorted(self.devices) == numbers
+
+
+def container(name: str = "main", gpus: int = 1, command: str = SHOW) -> Object:
+    resources = {"limits": {GPU: str(gpus)}} if gpus else {}
+    return {"name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", command],
+            "resources": resources}  # fmt: skip
+
+
+def make(
+    plane: ControlPlane, containers: Sequence[Object] | None = None, name: str | None = None, **spec: object
+) -> str:
+    """A pod that waits to be bound."""
+    name = name or f"placed-{next(_numbers)}"
+    content = {
+        "containers": list(containers or [container()]), "schedulerName": "gpusquad", "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False, "enableServiceLinks": False, **spec,
+    }  # fmt: skip
+    plane.admin.post(PODS, {"metadata": {"name": name}, "spec": content})
+    return name
+
+
+def place(plane: ControlPlane, name: str, pin: Mapping[str, Sequence[str]] | None) -> None:
+    """As the scheduler does it: the node and the cards in one write."""
+    bind(plane.admin, name, RealNode.name, None if pin is None else {CARDS: json.dumps(pin)})
+
+
+def place_at_once(plane: ControlPlane, pins: Mapping[str, Mapping[str, Sequence[str]] | None]) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: place(plane, name, pins[name]), pins))
+
+
+def wait_for(plane: ControlPlane, names: Sequence[str], phases: Sequence[str] = ENDED) -> dict[str, Object]:
+    """The pods, once all of them are in one of the phases."""
+    wanted = set(names)
+
+    def all_there(pods: list[Object]) -> bool:
+        found = [pod for pod in pods if pod["metadata"]["name"] in wanted]
+        return len(found) == len(wanted) and all(pod["status"].get("phase") in phases for pod in found)
+
+    pods = plane.admin.until(PODS, all_there, timeout_s=WAIT_S)
+    return {pod["metadata"]["name"]: pod for pod in pods if pod["metadata"]["name"] in wanted}
+
+
+def got(plane: ControlPlane, name: str, container_name: str = "main") -> Got:
+    """Out of the log of a container that ran ``SHOW``."""
+    lines: list[str] = []
+    deadline_s = time.monotonic() + WAIT_S
+    while lines[-1:] != ["END"]:
+        assert time.monotonic() < deadline_s, f"{name} never said what it got: {lines}"
+        lines = plane.admin.text(f"{PODS}/{name}/log", container=container_name).splitlines()
+    named = dict(line.split("=", 1) for line in lines if "=" in line)
+    devices = tuple(line for line in lines if line.startswith("gpusquad"))
+    return Got(tuple(filter(None, named["CARDS"].split(","))), tuple(filter(None, named["NVIDIA"].split(","))), devices)
+
+
+def clear(plane: ControlPlane, names: Sequence[str]) -> None:
+    for name in names:
+        plane.admin.delete(f"{PODS}/{name}", gracePeriodSeconds="0")
+
+
+def place_many(plane: ControlPlane, count: int, cards: int = 8, slots: int = 5, seed: int = 0) -> list[str]:
+    """Identical pods on cards drawn by lot, a batch at once. What was wrong, one line each."""
+    dice = random.Random(seed)
+    wrong: list[str] = []
+    began_s = time.monotonic()
+    with agent_on(plane, cards, slots):
+        for start in range(0, count, BATCH):
+            size = min(BATCH, count - start, cards * slots)
+            free = [f"SIM-{card}" for card in range(cards) for _ in range(slots)]
+            drawn = dice.sample(free, size)
+            pins = {make(plane): {"main": [card]} for card in drawn}
+            place_at_once(plane, pins)
+            wrong += _wrong(plane, pins)
+            clear(plane, list(pins))
+            print(f"{start + size} placed after {time.monotonic() - began_s:.0f} s, {len(wrong)} wrong", flush=True)
+    return wrong
+
+
+def _wrong(plane: ControlPlane, pins: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
+    found = []
+    for name, pod in wait_for(plane, list(pins)).items():
+        if pod["status"]["phase"] != "Succeeded":
+            found.append(f"{name}: {pod['status'].get('message', pod['status'])}")
+        elif not (what := got(plane, name)).is_exactly(pins[name]["main"]):
+            found.append(f"{name}: promised {pins[name]['main']}, got {what}")
+    return found
+
+
+class StockPlugin(Plugin):
+    """For comparison: what device plugins do that prefer nothing. The kubelet then takes any free devices."""
+
+    def options(self, request: Any, context: Any) -> Any:
+        return messages.DevicePluginOptions()
+
+    def allocate(self, request: Any, context: Any) -> Any:
+        answer = messages.AllocateResponse()
+        for entry in request.container_requests:
+            ids = ",".join(distinct_cards(in_order(entry.devices_ids)))
+            answer.container_responses.add().envs.update({"GPUSQUAD_CARDS": ids, "NVIDIA_VISIBLE_DEVICES": ids})
+        return answer
+
+
+@contextlib.contextmanager
+def stock_plugin_on(plane: ControlPlane, cards: int, slots: int) -> Iterator[None]:
+    """Instead of our agent."""
+    node_cards = NodeCards(SimulatedInventory(cards, plane.folder))
+    parts = Parts(cards=node_cards, slots=slots, **dict.fromkeys(_UNUSED))  # pyright: ignore[reportArgumentType]
+    registration = Registration(lambda: StockPlugin(parts), GPU)
+    thread = threading.Thread(target=registration.run, daemon=True)
+    thread.start()
+    try:
+        wait_for_devices(plane, cards * slots)
+        yield
+    finally:
+        registration.stop()
+        thread.join()
+        wait_for_devices(plane, 0)
+
+
+def told_and_landed(plane: ControlPlane, runs: int, cards: int = 4, slots: int = 2, seed: int = 0) -> list[bool]:
+    """Two containers at a time, each told to go to a card drawn by lot: whether both landed there, run by run."""
+    dice = random.Random(seed)
+    landed = []
+    for _ in range(runs):
+        wanted = dice.sample([f"SIM-{card}" for card in range(cards) for _ in range(slots)], 2)
+        pins = {make(plane): {"main": [card]} for card in wanted}
+        place_at_once(plane, pins)
+        wait_for(plane, list(pins), ["Succeeded"])
+        landed.append(all(got(plane, name).cards == tuple(pin["main"]) for name, pin in pins.items()))
+        clear(plane, list(pins))
+    return landed
+
+
+if __name__ == "__main__":  # python -m tests.kube.placements 500 30
+    with ControlPlane(Settings(real_node=True)) as real:
+        started_s = time.monotonic()
+        mismatches = place_many(real, int(sys.argv[1]))
+        print(f"{sys.argv[1]} placements, {len(mismatches)} wrong, {time.monotonic() - started_s:.0f} s")
+        print("\n".join(mismatches[:20]))
+        with agent_on(real, 4, 2):
+            ours = told_and_landed(real, int(sys.argv[2]))
+        wait_for_devices(real, 0)
+        with stock_plugin_on(real, 4, 2):
+            stock = told_and_landed(real, int(sys.argv[2]))
+        print(f"both containers on the cards they were told: ours {sum(ours)}, stock {sum(stock)} of {len(ours)} runs")
