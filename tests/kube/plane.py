@@ -51,7 +51,9 @@ class Settings:
     fake_nodes: int = 0
     gpus_per_node: int = 8
     kwok: bool = False  # without nodes yet; fake_nodes brings it too
-    scheduler: bool = False
+    scheduler: bool = False  # from the beginning; start_scheduler() brings it later
+    fake_lease_s: int = 40  # of fake nodes; KWOK renews it after a quarter of it
+    pods_run: bool = True  # KWOK makes pods Running; without, they stay as they were bound
     real_node: bool = False
     # What the restricted user may do: rules of a ClusterRole. allow() replaces them.
     rules: Sequence[Object] = ()
@@ -140,6 +142,18 @@ class ControlPlane:
         wanted = set(names)
         self.admin.until("/api/v1/nodes", lambda nodes: wanted <= ready_names(nodes), START_S)
 
+    def start_scheduler(self) -> None:
+        """kube-scheduler; its metrics are for everybody on this machine."""
+        port = free_port()
+        self.scheduler_metrics = f"https://127.0.0.1:{port}/metrics"
+        flags = {
+            "kubeconfig": self.kubeconfig("system:kube-scheduler"), "leader-elect": "false",
+            "bind-address": "127.0.0.1", "secure-port": port, "tls-cert-file": self.certificate,
+            "tls-private-key-file": self.key, "authorization-always-allow-paths": "/metrics",
+            "kube-api-qps": 5000, "kube-api-burst": 5000, "feature-gates": "GenericWorkload=true",
+        }  # fmt: skip
+        self._run("kube-scheduler", self.programs["kube-scheduler"], flags)
+
     @property
     def resident_bytes(self) -> dict[str, int]:
         return {name: daemon.resident_bytes for name, daemon in self.daemons.items()}
@@ -160,7 +174,7 @@ class ControlPlane:
         if settings.rules:
             self.allow(settings.rules)
         if settings.scheduler:
-            self._scheduler()
+            self.start_scheduler()
         if settings.kwok or settings.fake_nodes:
             self._kwok()
         self._wait_for_service_account()
@@ -223,23 +237,26 @@ class ControlPlane:
             "service-account-private-key-file": self.key, "root-ca-file": self.certificate,
             "flex-volume-plugin-dir": self.folder / "volume-plugins",  # by default it makes one in /usr
             "kube-api-qps": 5000, "kube-api-burst": 5000,
+            "node-monitor-grace-period": f"{self.settings.fake_lease_s + 10}s",
             "feature-gates": "GenericWorkload=true",
         }  # fmt: skip
         self._run("kube-controller-manager", self.programs["kube-controller-manager"], flags)
 
-    def _scheduler(self) -> None:
-        flags = {
-            "kubeconfig": self.kubeconfig("system:kube-scheduler"), "secure-port": 0, "leader-elect": "false",
-            "kube-api-qps": 5000, "kube-api-burst": 5000, "feature-gates": "GenericWorkload=true",
-        }  # fmt: skip
-        self._run("kube-scheduler", self.programs["kube-scheduler"], flags)
-
     def _kwok(self) -> None:
         flags = {
-            "kubeconfig": self.kubeconfig("kwok"), "config": STAGES, "manage-all-nodes": "false",
-            "manage-nodes-with-annotation-selector": f"{FAKE}=fake", "node-lease-duration-seconds": 40,
+            "kubeconfig": self.kubeconfig("kwok"), "config": self._stages(), "manage-all-nodes": "false",
+            "manage-nodes-with-annotation-selector": f"{FAKE}=fake",
+            "node-lease-duration-seconds": self.settings.fake_lease_s,
         }  # fmt: skip
         self._run("kwok", self.programs["kwok"], flags)
+
+    def _stages(self) -> Path:
+        if self.settings.pods_run:
+            return STAGES
+        path = self.folder / "stages.yaml"
+        stages = STAGES.read_text().split("---\n")
+        path.write_text("---\n".join(stage for stage in stages if "{name: pod-runs}" not in stage))
+        return path
 
     def _real_node(self) -> None:
         kubeconfig = self.kubeconfig(f"system:node:{RealNode.name}")
