@@ -60,9 +60,29 @@ class StoreConfig(_Section):
 
 
 class ClusterConfig(_Section):
+    engine: Literal["local", "kubernetes"] = "local"
+    """Processes of this machine, or pods of a cluster."""
     simulate: Annotated[int, Field(ge=0, le=1024)] | None = None
     """So many cards made of nothing. Left out: real ones, or eight of these where there are none."""
     sample_every_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
+
+
+class KubernetesConfig(_Section):
+    """Read where ``cluster.engine`` is kubernetes."""
+
+    kubeconfig: str = ""
+    """Left out: the service account of the pod, or the usual places."""
+    context: str = ""
+    scheduler: str = "gpusquad"
+    """Pods whose schedulerName this is are placed here."""
+    namespace: str = ""
+    """Where the lease is. Left out: the namespace of the service account."""
+    lease: str = "gpusquad"
+    """By which replicas agree who decides. Empty: this is the only one."""
+    start_timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    """A gang of which not all pods run after this long is released and queued again."""
+    dry_run: bool = False
+    """Decide and tell, but bind and delete nothing."""
 
 
 class PolicyConfig(_Section):
@@ -91,6 +111,7 @@ class Config(_Section):
     server: ServerConfig = ServerConfig()
     store: StoreConfig = StoreConfig()
     cluster: ClusterConfig = ClusterConfig()
+    kubernetes: KubernetesConfig = KubernetesConfig()
     policy: PolicyConfig = PolicyConfig()
     predict: PredictConfig = PredictConfig()
     hang: dict[str, float] = Field(default_factory=dict)

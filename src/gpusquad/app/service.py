@@ -1,11 +1,10 @@
-"""One machine's service, put together: store, agent, engine, scheduler, notices, API."""
+"""The service, put together: store, what it stands on, scheduler, notices, API."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +12,9 @@ import structlog
 
 from gpusquad.app.background import SERVER_FILE, describe
 from gpusquad.app.config import Config
+from gpusquad.app.grounds import Ground, LocalGround
 from gpusquad.app.home import make_home, write_private
 from gpusquad.app.housekeeping import Housekeeping
-from gpusquad.app.machine import Machine
-from gpusquad.app.run_logs import RunLogs
-from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.progress import Progress
 from gpusquad.server.app import make_app
@@ -35,15 +32,12 @@ from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.server.secrets import SecretStore
 from gpusquad.server.services.models import Models
 from gpusquad.server.services.scheduler import Scheduler, Setup
-from gpusquad.server.services.turn import Told
 from gpusquad.server.wiring import Services
 from gpusquad.store import events, jobs
 from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
 MODELS_FOLDER = "models"
-NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
-"""Events that bring no run to look after and end none."""
 _log = structlog.get_logger("gpusquad")
 
 
@@ -60,14 +54,14 @@ class Service:
         predictor = models.make()
         self.clock = Clock()
         self.database = self._open_store()
-        self.machine = Machine(self.config.cluster, str(self.home))
+        self.ground = self._ground()
         self.meters = Meters(self.clock.now_us)
         self.secrets = SecretStore(self.home)
         self.scheduler = Scheduler(Setup(
-            database=self.database, clock=self.clock, cluster=self.machine.cluster,
-            make_engine=lambda report: LocalEngine(self.home, report, LogLimits(self.config.logs.task_bytes)),
+            database=self.database, clock=self.clock, cluster=self.ground.cluster,
+            make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster,
             predictor=predictor, models=models, make_follower=Progress, read_secret=self.secrets.read,
-            simulated=self.machine.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
+            simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters,
         ))  # fmt: skip
         self.meters.watch(self)
@@ -76,10 +70,9 @@ class Service:
 
     def start(self) -> None:
         """From here on jobs run."""
-        self.scheduler.on_event(self._tell_agent)
+        self.scheduler.on_event(self.ground.heard)
         self.scheduler.start()
-        self.machine.listen(self.scheduler.watcher.hear)
-        self._tell_agent(())
+        self.ground.begin(self.scheduler)
         self.notices.start()
         self.housekeeping.start()
 
@@ -89,7 +82,7 @@ class Service:
         self.scheduler.close()
         self.notices.stop(5.0)
         self.housekeeping.close()
-        self.machine.close()
+        self.ground.close()
         self.database.close()
 
     def serve(self, ready_fd: int | None = None) -> None:
@@ -102,8 +95,7 @@ class Service:
         url = f"http://{_called(server.host)}:{port}"
         write_private(self.home / SERVER_FILE, describe(url))
         app = make_app(services)
-        cards = len(self.machine.inventory["node"]["cards"])
-        _log.info("ready", url=url, cards=cards, simulated=self.machine.simulated)
+        _log.info("ready", url=url, cards=self.ground.cluster.gpus, simulated=self.ground.simulated)
         if ready_fd is not None:
             os.write(ready_fd, b"1")  # connections wait in the socket's queue until the server takes them
             os.close(ready_fd)
@@ -124,6 +116,16 @@ class Service:
             self.scheduler.unfinished(), self.clock.now_us(), tenants=self.scheduler.tenants(), finished=finished,
             cards=self.scheduler.cards(), usable=self.scheduler.cluster().usable,
         )  # fmt: skip
+
+    def _ground(self) -> Ground:
+        if self.config.cluster.engine == "local":
+            return LocalGround(self.home, self.config)
+        try:
+            from gpusquad.app.kubernetes import KubernetesGround
+        except ImportError as error:
+            cure = "install gpusquad[kubernetes]"
+            raise Invalid("cluster.engine", f"kubernetes needs the package {error.name}", cure) from None
+        return KubernetesGround(self.config.kubernetes)
 
     def _open_store(self) -> Database:
         url = self.config.store.url or self.home / DATABASE_FILE
@@ -151,20 +153,10 @@ class Service:
         server = self.config.server
         limits = Limits(requests_per_s=server.requests_per_s, requests_burst=server.requests_burst, hosts=server.hosts)
         return Services(
-            scheduler=self.scheduler, database=self.database, logs=RunLogs(self.home), notices=self.notices,
+            scheduler=self.scheduler, database=self.database, logs=self.ground.logs, notices=self.notices,
             secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),
             audit=AuditTrail(self.database, self.clock.now_us), limits=limits, clock=self.clock,
         )  # fmt: skip
-
-    def _tell_agent(self, told: Sequence[tuple[int, Told]]) -> None:
-        """Which runs to look after, whenever a job came onto its cards or left them."""
-        if told and all(one.kind in NOT_ON_CARDS for _, one in told):
-            return
-        self.machine.agent.tell_runs([
-            {"job": job_id, "attempt": attempt, "folder": str(self.home / "runs" / job_id / str(attempt)),
-             "cards": cards, "pids": []}
-            for job_id, attempt, cards in self.scheduler.live_runs()
-        ])  # fmt: skip
 
 
 def _called(host: str) -> str:

@@ -15,12 +15,18 @@ Simulate = Annotated[
     int | None, typer.Option(metavar="N", help="N cards made of nothing, for trying things out without GPUs.")
 ]
 
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Schedule the pods of the cluster that this file leads to."),
+]
+
 
 def serve(
     host: Host = None,
     port: Port = None,
     database: DatabaseUrl = None,
     simulate: Simulate = None,
+    kubeconfig: Kubeconfig = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the service of this machine until it is stopped. Jobs go on without it; the next start finds them."""
@@ -31,6 +37,7 @@ def serve(
     configure()
     home = home_folder()
     config = load_config(home, {
-        "server": {"host": host, "port": port}, "store": {"url": database}, "cluster": {"simulate": simulate},
+        "server": {"host": host, "port": port}, "store": {"url": database}, "kubernetes": {"kubeconfig": kubeconfig},
+        "cluster": {"simulate": simulate, "engine": "kubernetes" if kubeconfig else None},
     })  # fmt: skip
     Service(home, config).serve(ready_fd)

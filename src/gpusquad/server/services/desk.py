@@ -19,6 +19,7 @@ from gpusquad.core.copies import copy_state
 from gpusquad.core.driver import Driver
 from gpusquad.core.ports import Engine
 from gpusquad.core.runs import NEVER_US
+from gpusquad.core.sightings import ClusterEngine
 from gpusquad.core.space import Fixed
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision
@@ -59,6 +60,8 @@ class Desk:
     foretelling: Foretelling
     learning: Learning
     simulated: bool = False
+    cluster_engine: ClusterEngine | None = None
+    """The engine again, where others make the gangs."""
     observer: Observer = field(default_factory=Observer)
 
     def __post_init__(self) -> None:
@@ -168,7 +171,7 @@ class Desk:
 
     def _put_on_record(self, turn: Turn) -> None:
         """Tried until it stands: without it nothing may act, and no caller hears that it is done."""
-        if not (turn.changes or turn.told or turn.writes):
+        if not (turn.fresh or turn.changes or turn.told or turn.writes):
             return
         wait_s = _FIRST_RETRY_S
         while True:

@@ -16,6 +16,8 @@ from gpusquad.server.services.turn import Turn
 from gpusquad.store.jobs import JobRow
 
 HOLD = "hold"
+IMPOSSIBLE = "impossible"
+"""Held because the cluster as it is could never run it."""
 MOST_REMEMBERED = 20_000
 """Ends remembered for jobs that come in while those they wait for end."""
 _MET = {
@@ -95,7 +97,7 @@ class Holds:
         wake_us = NEVER_US
         for job_id, at_us in list(self._due.items()):
             row = turn.rows.get(job_id)
-            if row is None or row.state != JobState.HELD or row.after or _is_held_by_user(row):
+            if row is None or row.state != JobState.HELD or row.after or _is_held_by_user(row) or _is_impossible(row):
                 del self._due[job_id]
             elif at_us > turn.now_us:
                 wake_us = min(wake_us, at_us)
@@ -131,6 +133,8 @@ def reasons_held(row: JobRow) -> Sequence[str]:
     reasons = [f"waits for the {d['on']} of {d['job']}" for d in row.after or ()]
     if _is_held_by_user(row):
         reasons.append(f"held by {(row.stop or {}).get('by', 'somebody')}")
+    if _is_impossible(row):
+        reasons.append(row.cause)
     if row.release_us is not None:
         reasons.append("waits for its next try")
     return reasons
@@ -138,6 +142,10 @@ def reasons_held(row: JobRow) -> Sequence[str]:
 
 def _is_held_by_user(row: JobRow) -> bool:
     return (row.stop or {}).get("how") == HOLD
+
+
+def _is_impossible(row: JobRow) -> bool:
+    return (row.stop or {}).get("how") == IMPOSSIBLE
 
 
 def _in_words(state: JobState) -> str:

@@ -51,6 +51,9 @@ class Intake:
     def count_from(self, sequence: int) -> None:
         self._sequence = itertools.count(sequence)
 
+    def next_sequence(self) -> int:
+        return next(self._sequence)
+
     def submit(self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None) -> list[JobRow]:
         """All of them or none."""
         if key is not None:

@@ -20,6 +20,8 @@ ReadSecret = Callable[[str, str], str]
 def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simulated: bool, read_secret: ReadSecret,
               run_as: tuple[int, int] | None) -> Launch:  # fmt: skip
     """Every task with its command, environment and cards."""
+    if not row.spec:
+        return _found_launch(row, job, placement, fixed)
     spec = spec_from_dict(dict(row.spec))
     seats = seats_of(job, placement, fixed)
     commands = task_commands(spec, [len(part.nodes) for part in placement.parts])
@@ -29,6 +31,15 @@ def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simu
         workdir=spec.workdir, grace_s=grace_s(spec), simulated=simulated, run_as=run_as,
         secrets={secret.env_name: read_secret(row.tenant, secret.name) for secret in spec.secrets},
     )  # fmt: skip
+
+
+def _found_launch(row: JobRow, job: Job, placement: Placement, fixed: Fixed) -> Launch:
+    """Of a gang that others made: the engine has its tasks, and needs to know where each goes."""
+    tasks = tuple(
+        TaskLaunch(rank, seat.role.name, seat.role_index, seat.node, seat.cards, ())
+        for rank, seat in enumerate(seats_of(job, placement, fixed))
+    )
+    return Launch(row.id, row.attempt, row.name, row.tenant, row.user, tasks, workdir="", grace_s=0.0)
 
 
 def _task(rank: int, command: TaskCommand, seat: Seat) -> TaskLaunch:

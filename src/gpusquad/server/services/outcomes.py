@@ -30,7 +30,7 @@ from gpusquad.server.services.records import (
 )
 from gpusquad.server.services.turn import Turn
 from gpusquad.spec.check import spec_from_dict
-from gpusquad.spec.convert import RetryRule, grace_s, retry_rule
+from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, retry_rule
 from gpusquad.store import attempts, run_forecasts
 from gpusquad.store.jobs import JobRow
 
@@ -157,7 +157,7 @@ class Outcomes:
             self.report(EngineEnded(row.id, row.attempt, "failed", cause, never_started=True))
 
     def _grace_s(self, row: JobRow) -> float:
-        return grace_s(spec_from_dict(dict(row.spec)))
+        return grace_s(spec_from_dict(dict(row.spec))) if row.spec else DEFAULT_GRACE_S
 
     # -- reports ---------------------------------------------------------------------------------------------------
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from gpusquad.core.hang import Rules
-from gpusquad.core.ports import Cancelled, Engine, Leaving, Report, Updated
+from gpusquad.core.ports import Cancelled, Engine, EngineEnded, EngineStarted, Leaving, Report, Updated
+from gpusquad.core.sightings import ClusterEngine, Place, Sighting
 from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.edge import job_from_dict, job_to_dict
@@ -46,13 +47,14 @@ from gpusquad.server.services.promises import Promises
 from gpusquad.server.services.records import forecast_record, run_forecast_row
 from gpusquad.server.services.renewing import Renewing
 from gpusquad.server.services.restore import restore
+from gpusquad.server.services.sightings import Sightings
 from gpusquad.server.services.watch import Watcher
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import jobs, run_forecasts
 from gpusquad.store.database import Database
 from gpusquad.store.jobs import JobRow
 
-MakeEngine = Callable[[Callable[[Report], None]], Engine]
+MakeEngine = Callable[[Callable[[Any], None]], Engine]
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Setup:
     simulated: bool = False
     mode: str = DEFAULT_MODE
     rules: Rules = field(default_factory=Rules)
+    on_cluster: bool = False
+    """The engine is a ``ClusterEngine``: gangs are found, not only submitted."""
     observer: Observer = field(default_factory=Observer)
 
 
@@ -82,14 +86,16 @@ class Scheduler:
         self._setup = setup
         self._people = People(setup.database)
         engine = setup.make_engine(self._report)
+        cluster_engine = cast(ClusterEngine, engine) if setup.on_cluster else None
         foretelling = Foretelling(setup.predictor)
         self._learning = Learning(foretelling, setup.database, setup.models)
         self._desk = Desk(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
-                          setup.observer)  # fmt: skip
+                          cluster_engine, setup.observer)  # fmt: skip
         self._learning.renewing = Renewing(self._desk)
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
         self._holds = Holds(self._desk, self._outcomes)
         self._intake = Intake(self._desk, self._people, self._holds)
+        self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._intake.next_sequence)
         self._asking = Asking(self._desk, self._intake)
         self._policy = PolicyDesk(self._desk, self._people, setup.mode)
         self._machines = Machines(self._desk, self._outcomes)
@@ -117,7 +123,17 @@ class Scheduler:
         policies = self._policy.load()
         asked = restore(self._desk, self._setup.cluster, policies, self._holds)
         self._machines.load()
+        self._sightings.load()
+        self._resume(asked)
         self._desk.engine.recover(asked)
+
+    def _resume(self, asked: Sequence[tuple[str, int]]) -> None:
+        """On a cluster: what was decided before the restart goes on where it was decided to."""
+        engine = self._desk.cluster_engine
+        for job_id, attempt in asked if engine is not None else ():
+            tasks = (self._desk.rows[job_id].placement or {}).get("tasks", ())
+            assert engine is not None
+            engine.resume(job_id, attempt, [Place(task["node"], tuple(task["cards"])) for task in tasks])
 
     def step(self) -> int:
         """One turn in the caller's thread instead; says when the next one is due if nothing happens before."""
@@ -175,7 +191,9 @@ class Scheduler:
         said = cause or f"cancelled by {who.user}"
 
         def handle(row: JobRow) -> None:
-            turn = self._desk.turn
+            turn, engine = self._desk.turn, self._desk.cluster_engine
+            if engine is not None:
+                turn.acts.append(lambda: engine.withdraw(job_id, said))
             if row.state == JobState.PENDING:
                 self._desk.driver.apply(turn.now_us, Cancelled(job_id))
                 self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
@@ -315,8 +333,11 @@ class Scheduler:
     def set_tenants(self) -> None:
         self._policy.tenants_changed()
 
-    def _report(self, report: Report) -> None:
-        self._outcomes.report(report)
+    def _report(self, report: Report | Sighting) -> None:
+        if isinstance(report, (EngineStarted, EngineEnded)):
+            self._outcomes.report(report)
+        else:
+            self._sightings.hear(report)
 
 
 def _as_written(change: Change) -> dict[str, Any]:

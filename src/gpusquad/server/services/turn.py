@@ -34,21 +34,33 @@ class Turn:
 
     now_us: int
     rows: dict[str, JobRow]
+    fresh: set[str] = field(default_factory=set)
+    """Jobs that are not in the store yet: they are put there as they are at the end of the turn."""
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     """Whatever else belongs into the transaction."""
     acts: list[Callable[[], None]] = field(default_factory=list)
     """What is done once the transaction stands: engines are told here and nowhere else."""
+    _latest: dict[str, JobRow] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        return not (self.changes or self.told or self.writes or self.acts)
+        return not (self.fresh or self.changes or self.told or self.writes or self.acts)
+
+    def add(self, row: JobRow, kind: str, cause: str = "", *, actor: str = "") -> None:
+        """A job that comes in within a turn, with the first line of its story."""
+        self.rows[row.id] = row
+        self.fresh.add(row.id)
+        self.tell(row.id, kind, cause, actor=actor)
 
     def change(self, job_id: str, **columns: Any) -> JobRow:
         """Columns that are no transition."""
         row = self.rows[job_id] = replace(self.rows[job_id], **columns)
-        self.changes.setdefault(job_id, {}).update(columns)
+        if job_id in self.fresh:
+            self._latest[job_id] = row  # it may be over, and gone from the rows, before it is written
+        else:
+            self.changes.setdefault(job_id, {}).update(columns)
         return row
 
     def move(self, job_id: str, then: JobState, kind: str, cause: str = "", *, actor: str = "",
@@ -65,6 +77,7 @@ class Turn:
 
     def write(self, connection: Connection) -> list[int]:
         """Everything, in the caller's transaction; returns the numbers of the story's lines."""
+        jobs.insert(connection, [self._latest.get(job_id) or self.rows[job_id] for job_id in sorted(self.fresh)])
         for job_id, columns in self.changes.items():
             jobs.change(connection, job_id, **columns)
         numbers = [

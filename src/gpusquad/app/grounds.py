@@ -1,0 +1,76 @@
+"""What a service stands on: this machine, or a Kubernetes cluster. Everything above is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpusquad.app.config import Config
+from gpusquad.app.machine import Machine
+from gpusquad.app.run_logs import RunLogs
+from gpusquad.core.ports import Engine
+from gpusquad.engines.local.engine import LocalEngine, LogLimits
+from gpusquad.model.cluster import Cluster
+from gpusquad.server.services.scheduler import Scheduler
+from gpusquad.server.services.turn import Told
+from gpusquad.server.wiring import LogSource
+
+NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
+"""Events that bring no run to look after and end none."""
+
+
+class Ground(Protocol):
+    """Where jobs run, and how the service hears of it."""
+
+    cluster: Cluster
+    simulated: bool
+    on_cluster: bool
+    logs: LogSource
+
+    def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
+    def begin(self, scheduler: Scheduler) -> None:
+        """The scheduler decides from here on."""
+        ...
+
+    def heard(self, told: Sequence[tuple[int, Told]]) -> None:
+        """What is on record now."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalGround:
+    """This machine: its agent finds the cards, and tasks are its processes."""
+
+    on_cluster = False
+
+    def __init__(self, home: Path, config: Config) -> None:
+        self._home = home
+        self._log_bytes = config.logs.task_bytes
+        self._machine = Machine(config.cluster, str(home))
+        self.cluster = self._machine.cluster
+        self.simulated = self._machine.simulated
+        self.logs: LogSource = RunLogs(home)
+        self._scheduler: Scheduler | None = None
+
+    def make_engine(self, report: Callable[[Any], None]) -> Engine:
+        return LocalEngine(self._home, report, LogLimits(self._log_bytes))
+
+    def begin(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._machine.listen(scheduler.watcher.hear)
+        self.heard(())
+
+    def heard(self, told: Sequence[tuple[int, Told]]) -> None:
+        """Which runs to look after, whenever a job came onto its cards or left them."""
+        if self._scheduler is None or (told and all(one.kind in NOT_ON_CARDS for _, one in told)):
+            return
+        self._machine.agent.tell_runs([
+            {"job": job_id, "attempt": attempt, "folder": str(self._home / "runs" / job_id / str(attempt)),
+             "cards": cards, "pids": []}
+            for job_id, attempt, cards in self._scheduler.live_runs()
+        ])  # fmt: skip
+
+    def close(self) -> None:
+        self._machine.close()

@@ -1,0 +1,270 @@
+"""The engine that the service holds: it watches the cluster, tells what it sees, and carries decisions out by binding.
+
+Everything lives in the hub's one thread; calls from the service are handed over and return at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpusquad.core.ports import Launch, Report
+from gpusquad.core.sightings import Found, Place, Sighting
+from gpusquad.engines.kubernetes import actions
+from gpusquad.engines.kubernetes.access import Access
+from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
+from gpusquad.engines.kubernetes.book import Book
+from gpusquad.engines.kubernetes.gang import Gang, Rank
+from gpusquad.engines.kubernetes.hub import Hub
+from gpusquad.engines.kubernetes.lookups import Lookups
+from gpusquad.engines.kubernetes.objects import Object, name_of, namespace_of
+from gpusquad.engines.kubernetes.reading.asks import ask_of
+from gpusquad.engines.kubernetes.reading.gangs import Formed
+from gpusquad.engines.kubernetes.reading.groups import Membership
+from gpusquad.engines.kubernetes.reading.membership import membership_of
+from gpusquad.engines.kubernetes.settings import Settings
+from gpusquad.engines.kubernetes.survey import Survey
+from gpusquad.engines.kubernetes.watching import Watching
+from gpusquad.engines.kubernetes.where import check_gang, check_roles, rule_of
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Request
+
+_ASK_AGAIN_S = 5.0
+_log = logging.getLogger(__name__)
+Say = Callable[[Report | Sighting], None]
+
+
+class KubernetesEngine:
+    """``report`` is called from the hub's thread."""
+
+    def __init__(self, access: Access, report: Say, settings: Settings | None = None,
+                 on_broken: Callable[[BaseException], None] | None = None) -> None:  # fmt: skip
+        self.settings = settings or Settings()
+        self._report = report
+        self._access = access
+        self._hub = Hub(on_broken=on_broken)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stir_due = False
+        self._opened = False
+        """The service listens."""
+        try:
+            self.cluster: Cluster = self._hub.submit(self._begin()).result(self.settings.sync_timeout_s)
+        except BaseException:
+            self._hub.close()
+            raise
+
+    # -- called by the service, from its thread ----------------------------------------------------------------------
+
+    def launch(self, launch: Launch) -> None:
+        places = [Place(task.node, task.cards) for task in launch.tasks]
+        self._do(lambda: self._book.launch(launch.job_id, launch.attempt, places))
+
+    def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
+        # The pods say themselves how much time they need to end.
+        self._do(lambda: self._book.stop(job_id, attempt, cause, None))
+
+    def withdraw(self, job_id: str, cause: str) -> None:
+        self._do(lambda: self._book.withdraw(job_id, cause))
+
+    def another_life(self, job_id: str) -> None:
+        self._do(lambda: self._book.another_life(job_id))
+
+    def resume(self, job_id: str, attempt: int, places: Sequence[Place]) -> None:
+        self._do(lambda: self._book.resume(job_id, attempt, places))
+
+    def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
+        """All that was on record has been resumed: tell of everything that is there."""
+        self._do(self._open)
+
+    def close(self) -> None:
+        self._hub.close()
+
+    def _do(self, what: Callable[[], None]) -> None:
+        async def do() -> None:
+            what()
+            self._stir()
+
+        self._hub.submit(do()).add_done_callback(_complain)
+
+    # -- in the hub's thread -----------------------------------------------------------------------------------------
+
+    async def _begin(self) -> Cluster:
+        settings = self.settings
+        self._api = Api(self._access, in_flight=settings.in_flight, per_second=settings.per_second)
+        self._hub.on_close(self._api.close)
+        self._lookups = Lookups(self._api, self._see_again)
+        self._hub.on_close(self._lookups.close)
+        self._book = Book(self._membership, self._ask, self._check, self)
+        self._survey = Survey(self._book.holds, self._cards_on)
+        self._watching = Watching(
+            self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir
+        )  # fmt: skip
+        for reflector in self._watching.all:
+            self._start(self._hub_run(reflector.run(), reflector.path))
+        await self._watching.synced()
+        landscape = self._survey.news()
+        assert landscape is not None
+        assert landscape.cluster is not None
+        self._first = landscape
+        return landscape.cluster
+
+    async def _hub_run(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        self._hub.keep(work, name)
+
+    def _open(self) -> None:
+        self._opened = True
+        self._report(replace(self._first, cluster=None))
+        self._book.open()
+        self._stir()
+
+    def _see_again(self, uids: set[str]) -> None:
+        self._watching.see_again(uids)
+
+    def _membership(self, pod: Object) -> Membership:
+        return membership_of(pod, self._lookups.find)
+
+    def _ask(self, pod: Object) -> Request:
+        rule = rule_of(pod, self._survey.index)
+        self._survey.know(rule)
+        return replace(ask_of(pod), where=rule.name, most_per_node=rule.most_per_node)
+
+    def _check(self, formed: Formed) -> Invalid | None:
+        """Why these pods cannot be placed together; None: they can."""
+        firsts = []
+        members = iter(formed.members)
+        for role in formed.job.roles:
+            pods = [next(members) for _ in range(role.count)]
+            wrong = check_gang(self._survey.rules[role.request.where], role.count, self._survey.storage)
+            if wrong is not None:
+                return wrong
+            firsts.append(pods[0])
+        return check_roles(firsts, self._survey.index) if len(firsts) > 1 else None
+
+    def _cards_on(self, node: str) -> frozenset[str]:
+        return frozenset(
+            card for gang in self._book.by_job.values() if gang.placed for card in gang.cards_on(node)
+        )  # fmt: skip
+
+    def _stir(self) -> None:
+        """Something changed: soon, and with whatever changes until then, the service hears of it."""
+        if self._opened and not self._stir_due and self._survey.changed:
+            self._stir_due = True
+            asyncio.get_running_loop().call_later(self.settings.settle_s, self._tell_news)
+
+    def _tell_news(self) -> None:
+        self._stir_due = False
+        self._survey.forget_rules(
+            lambda: {r.where for g in self._book.gangs.values() if g.job for r, _ in g.job.groups}
+        )
+        news = self._survey.news()
+        if news is not None:
+            self._report(news)
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_complain)
+
+    # -- hands of the book -------------------------------------------------------------------------------------------
+
+    def report(self, said: Report | Sighting) -> None:
+        if isinstance(said, Found):
+            self._tell_news()  # the nodes it may go to are known before it is
+        self._report(said)
+
+    def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
+        assert gang.job is not None
+        requests = [role.request for role in gang.job.roles for _ in range(role.count)]
+        for request, place in zip(requests, places, strict=True):
+            if place.node not in self._survey.nodes:
+                return f"node {place.node} is gone"
+            if not self._survey.allows(request.where, place.node):
+                return f"node {place.node} is no longer allowed for it"
+        return ""
+
+    def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
+        assert rank.place is not None
+        assert gang.job is not None
+        if not self.settings.dry_run:
+            self._start(self._bind(gang, gang.attempt, rank.place, gang.job.id, pod))
+
+    async def _bind(self, gang: Gang, attempt: int, place: Place, job: str, pod: Object) -> None:
+        def wanted() -> bool:
+            return gang.placed and gang.attempt == attempt and not gang.stopping
+
+        try:
+            await actions.bind(self._api, pod, place, job, wanted)
+            self._book.bound(gang, attempt, pod)
+        except actions.NotBound as error:
+            self._book.bound(gang, attempt, pod)
+            self._book.not_bound(gang, attempt, pod, str(error))
+        self._stir()
+
+    def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
+        if not self.settings.dry_run:
+            self._start(self._delete(pod, why, grace_s))
+
+    async def _delete(self, pod: Object, why: str, grace_s: float | None) -> None:
+        await actions.mark_disrupted(self._api, pod, why)
+        await actions.delete(self._api, pod, grace_s)
+
+    def delete_owner(self, gang: Gang, why: str) -> None:
+        owner = actions.owner_of(gang.pods.values())
+        if owner is not None and not self.settings.dry_run:
+            _log.info("job %s is withdrawn: %s", gang.job.id if gang.job else "", why)
+            self._start(self._delete_owner(gang, owner))
+
+    async def _delete_owner(self, gang: Gang, owner: Object) -> None:
+        found = await self._lookups.get(owner["apiVersion"], owner["kind"], gang.member.key.namespace, owner["name"])
+        if found is not None and found["metadata"]["uid"] == owner["uid"]:
+            await self._lookups.delete(owner["apiVersion"], owner["kind"], found)
+
+    def ask_owner(self, gang: Gang) -> None:
+        if not gang.asking:
+            gang.asking = True
+            self._start(self._ask_owner(gang, gang.owner))
+
+    async def _ask_owner(self, gang: Gang, owner: Object | None) -> None:
+        """Until it is over or new pods have come."""
+        try:
+            while gang.job is not None and not gang.live():
+                self._book.owner_said(gang, await self._verdict(gang, owner))
+                if gang.job is not None and not gang.live():
+                    await asyncio.sleep(_ASK_AGAIN_S)
+        finally:
+            gang.asking = False
+
+    async def _verdict(self, gang: Gang, owner: Object | None) -> str:
+        if owner is None:
+            return "gone"
+        try:
+            found = await self._lookups.get(
+                owner["apiVersion"], owner["kind"], gang.member.key.namespace, owner["name"]
+            )  # fmt: skip
+        except (Refused, Unreachable) as error:
+            _log.info("cannot ask %s %s: %s", owner["kind"], owner["name"], error)
+            return "goes on"
+        return actions.verdict_on(found, owner["uid"])
+
+    def watch_start(self, gang: Gang) -> None:
+        attempt, after_s = gang.attempt, self.settings.start_timeout_s
+        asyncio.get_running_loop().call_later(after_s, self._start_is_due, gang, attempt, after_s)
+
+    def _start_is_due(self, gang: Gang, attempt: int, after_s: float) -> None:
+        self._book.start_timed_out(gang, attempt, after_s)
+        self._stir()
+
+    def lacks(self, gang: Gang, what: str) -> None:
+        for pod in gang.live():
+            _log.info("pod %s/%s: %s", namespace_of(pod), name_of(pod), what)
+
+
+def _complain(done: Any) -> None:
+    """Nobody waits for it, so nobody else would say that it failed."""
+    if not done.cancelled() and done.exception() is not None:
+        _log.error("a step failed", exc_info=done.exception())

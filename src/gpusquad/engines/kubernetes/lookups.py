@@ -1,0 +1,126 @@
+"""Objects that pods' groups are read from, watched from the moment somebody asks for their kind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+
+from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
+from gpusquad.engines.kubernetes.objects import Object, key_of, name_of, namespace_of, uid_of
+from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, UNKNOWN, Lookup, Unknown
+from gpusquad.engines.kubernetes.reflector import Reflector
+from gpusquad.engines.kubernetes.shrinking import shrink_other
+
+Kind = tuple[str, str]
+_KNOWN: dict[Kind, Lookup] = {(lookup.group, lookup.kind): lookup for lookup in LOOKUPS}
+_PAUSE_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+def _path(api_version: str, kind: str, namespace: str, name: str) -> str:
+    group = api_version.rpartition("/")[0]
+    lookup = _KNOWN.get((group, kind))
+    plural = lookup.plural if lookup else f"{kind.lower()}s"
+    root = f"/apis/{api_version}" if group else f"/api/{api_version}"
+    return f"{root}/namespaces/{namespace}/{plural}/{name}"
+
+
+class Lookups:
+    """``find`` for those who read memberships. ``changed`` is called with the pods that had asked for an object."""
+
+    def __init__(self, api: Api, changed: Callable[[set[str]], None]) -> None:
+        self._api = api
+        self._changed = changed
+        self._kinds: dict[Kind, Reflector | None] = {}
+        """None: the version is not known yet."""
+        self._askers: defaultdict[tuple[Kind, str], set[str]] = defaultdict(set)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.reading_for = ""
+        """The pod whose membership is being read."""
+
+    def find(self, group: str, kind: str, namespace: str, name: str) -> Object | Unknown | None:
+        which, key = (group, kind), f"{namespace}/{name}"
+        self._askers[which, key].add(self.reading_for)
+        if which not in self._kinds:
+            if which not in _KNOWN:
+                return None
+            self._kinds[which] = None
+            self._keep(self._watch(_KNOWN[which]))
+        reflector = self._kinds[which]
+        if reflector is None or not reflector.synced.is_set():
+            return UNKNOWN
+        return reflector.items.get(key)
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        for key in [key for key, askers in self._askers.items() if uid in askers]:
+            self._askers[key].discard(uid)
+            if not self._askers[key]:
+                del self._askers[key]
+
+    async def get(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
+        """An object by its owner reference, asked of the server itself."""
+        try:
+            return await self._api.get(_path(api_version, kind, namespace, name))
+        except Refused as error:
+            if error.is_missing:
+                return None
+            raise
+
+    async def delete(self, api_version: str, kind: str, item: Object) -> None:
+        """Its pods go with it."""
+        options = {"preconditions": {"uid": uid_of(item)}, "propagationPolicy": "Background"}
+        await self._api.delete(_path(api_version, kind, namespace_of(item), name_of(item)), options)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _keep(self, work) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, lookup: Lookup) -> None:
+        """In the best version that the server has; none is as good as no such objects."""
+        which = (lookup.group, lookup.kind)
+
+        def hear(change: str, item: Object, before: Object | None) -> None:
+            self._tell(self._askers.get((which, key_of(item)), ()))
+
+        path = f"/apis/{lookup.group}/{await self._version(lookup)}/{lookup.plural}"
+        reflector = self._kinds[which] = Reflector(self._api, path, hear=hear, shrink=shrink_other)
+        self._keep(self._when_synced(which, reflector))
+        await reflector.run()
+
+    async def _when_synced(self, which: Kind, reflector: Reflector) -> None:
+        await reflector.synced.wait()
+        self._tell({uid for (kind, _), askers in self._askers.items() if kind == which for uid in askers})
+
+    def _tell(self, askers) -> None:
+        if askers:
+            self._changed(set(askers))
+
+    async def _version(self, lookup: Lookup) -> str:
+        while True:
+            try:
+                for version in lookup.versions:
+                    if await self._has(lookup, version):
+                        return version
+                return lookup.versions[0]
+            except (Refused, Unreachable) as error:
+                _log.warning("cannot look for %s of %s: %s", lookup.plural, lookup.group, error)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _has(self, lookup: Lookup, version: str) -> bool:
+        try:
+            await self._api.get(f"/apis/{lookup.group}/{version}/{lookup.plural}", limit="1")
+        except Refused as error:
+            if error.is_missing:
+                return False
+            if not error.is_forbidden:
+                raise
+        return True

@@ -1,0 +1,26 @@
+"""How the engine behaves on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusquad.engines.kubernetes.objects import SCHEDULER
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All with a default that suits most clusters."""
+
+    scheduler: str = SCHEDULER
+    """Pods that name it are ours."""
+    start_timeout_s: float = 600.0
+    """A gang of which not all pods run after this long is released, and queued again."""
+    settle_s: float = 0.02
+    """Changes of nodes and of others' pods are gathered for so long before the service hears of them."""
+    in_flight: int = 64
+    """Requests at a time."""
+    per_second: float | None = None
+    """Requests a second; None: as many as the server takes."""
+    sync_timeout_s: float = 120.0
+    dry_run: bool = False
+    """Nothing is bound, deleted or written: decisions are only told."""

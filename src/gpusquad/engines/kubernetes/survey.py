@@ -1,0 +1,142 @@
+"""The nodes as the service should know them, and only what has changed since it was told last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gpusquad.core.ports import OthersHold
+from gpusquad.core.sightings import Landscape
+from gpusquad.engines.kubernetes.nodes import broken_cards, foreign_on, node_of
+from gpusquad.engines.kubernetes.objects import Object, name_of, uid_of
+from gpusquad.engines.kubernetes.where import Masks, PodIndex, Rule, Storage
+from gpusquad.model.cluster import Cluster, Foreign, Node
+
+MOST_RULES = 2048
+"""Kept before those are dropped that nobody uses any more."""
+OursOn = Callable[[str], frozenset[str]]
+"""The cards of a node that gangs of ours hold."""
+
+
+class Survey:
+    """Hears of nodes and pods; ``news`` is what is different now. Also knows who may go where."""
+
+    def __init__(self, is_ours: Callable[[str], bool], ours_on: OursOn) -> None:
+        self.index = PodIndex()
+        self.storage = Storage()
+        self.rules: dict[str, Rule] = {}
+        self._is_ours = is_ours
+        self._ours_on = ours_on
+        self._items: dict[str, Object] = {}
+        self._nodes: dict[str, Node] = {}
+        self._position: dict[str, int] = {}
+        """Of each node in what the service was told last."""
+        self._pods: dict[str, dict[str, Object]] = {}
+        """On each node, by uid: all that take room there."""
+        self._foreign: dict[str, Foreign] = {}
+        self._stale: set[str] = set()
+        """Nodes on which others may hold something else now."""
+        self._reshaped = True
+        """Nodes came, went or changed their size."""
+        self._remask = True
+        self._masks = Masks([])
+
+    # -- what is heard ---------------------------------------------------------------------------------------------
+
+    def node_seen(self, item: Object) -> None:
+        name = name_of(item)
+        node = node_of(item)
+        is_new = name not in self._items
+        self._items[name] = item
+        self._stale.add(name)
+        if is_new or self._nodes[name] != node:
+            self._nodes[name] = node
+            self._reshaped = True
+        elif not self._reshaped and self._masks.node_changed(self._position[name], item):
+            self._remask = True
+
+    def node_gone(self, name: str) -> None:
+        if self._items.pop(name, None) is not None:
+            del self._nodes[name]
+            self._foreign.pop(name, None)
+            self._reshaped = True
+
+    def pod_on(self, pod: Object, node: str) -> None:
+        """A pod takes room on a node."""
+        self._pods.setdefault(node, {})[uid_of(pod)] = pod
+        if not self._is_ours(uid_of(pod)):
+            self._stale.add(node)
+
+    def pod_off(self, pod: Object, node: str) -> None:
+        if self._pods.get(node, {}).pop(uid_of(pod), None) is not None:
+            self._stale.add(node)
+
+    def look_again(self, nodes: Iterable[str]) -> None:
+        """Pods there have become ours, or are no more."""
+        self._stale.update(nodes)
+
+    def live_changed(self) -> None:
+        """Pods or volumes that rules look at are others now."""
+        if any(rule.is_live for rule in self.rules.values()):
+            self._remask = True
+
+    def know(self, rule: Rule) -> None:
+        if rule.name not in self.rules:
+            self.rules[rule.name] = rule
+            self._remask = True
+
+    def forget_rules(self, used: Callable[[], set[str]]) -> None:
+        if len(self.rules) > MOST_RULES:
+            keep = used()
+            self.rules = {name: rule for name, rule in self.rules.items() if name in keep}
+            self._remask = True
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    @property
+    def changed(self) -> bool:
+        return self._reshaped or self._remask or bool(self._stale)
+
+    @property
+    def nodes(self) -> dict[str, Object]:
+        return self._items
+
+    @property
+    def masks(self) -> Masks:
+        return self._masks
+
+    def allows(self, rule_name: str, node: str) -> bool:
+        rule = self.rules.get(rule_name)
+        if rule is None or node not in self._items or self._reshaped:
+            return rule is not None and node in self._items
+        return bool(self._masks.mask(rule)[self._position[node]])
+
+    def news(self) -> Landscape | None:
+        """What the service does not know yet; None: nothing."""
+        if not self.changed:
+            return None
+        cluster = self._reshape() if self._reshaped else None
+        allowed = None
+        if self._remask or cluster is not None:
+            allowed = {name: self._masks.mask(rule) for name, rule in self.rules.items()}
+            self._remask = False
+        return Landscape(cluster, allowed, tuple(self._others()))
+
+    def _reshape(self) -> Cluster:
+        names = sorted(self._nodes)
+        self._position = {name: position for position, name in enumerate(names)}
+        self._masks = Masks([self._items[name] for name in names], self.index, self.storage)
+        self._reshaped = False
+        return Cluster(tuple(self._nodes[name] for name in names))
+
+    def _others(self) -> Iterable[OthersHold]:
+        stale, self._stale = self._stale, set()
+        for name in sorted(stale & self._nodes.keys()):
+            pods = [pod for uid, pod in self._pods.get(name, {}).items() if not self._is_ours(uid)]
+            foreign = foreign_on(self._nodes[name], self._items[name], pods, self._ours_on(name))
+            lost = broken_cards(self._items[name])
+            if lost:
+                foreign = Foreign(foreign.cpu_milli, foreign.memory_bytes, foreign.extras,
+                                  tuple(sorted({*foreign.cards, *lost})))  # fmt: skip
+            if self._foreign.get(name, Foreign()) != foreign:
+                self._foreign[name] = foreign
+                yield OthersHold(name, foreign)
