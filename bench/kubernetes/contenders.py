@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import ssl
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
@@ -79,5 +83,33 @@ class KubeScheduler(Contender):
         return quantile(text, "scheduler_scheduling_algorithm_duration_seconds", 0.99)
 
 
-CONTENDERS: tuple[type[Contender], ...] = (KubeScheduler,)
+class Gpusquad(Contender):
+    """The service as an administrator runs it, with its store in a file."""
+
+    name = "gpusquad"
+    scheduler_name = "gpusquad"
+    native_gangs = True
+
+    def launch(self, plane: ControlPlane) -> Daemon:
+        home = plane.folder / "gpusquad"
+        home.mkdir(exist_ok=True)
+        (home / "config.toml").write_text(
+            f'[cluster]\nengine = "kubernetes"\n[kubernetes]\nlease = ""\n'
+            f'kubeconfig = "{plane.kubeconfig("admin")}"\n[server]\nport = 0\n'
+        )
+        command = [sys.executable, "-m", "gpusquad", "serve"]
+        daemon = Daemon(self.name, command, plane.folder, env={**os.environ, "GPUSQUAD_HOME": str(home)})
+        daemon.start()
+        return daemon
+
+    @property
+    def decision_p99_s(self) -> float | None:
+        """Of whole cycles, each of which decides for all pods that came since the last one."""
+        home = self._plane.folder / "gpusquad"
+        url = json.loads((home / "server.json").read_text())["url"]
+        text = fetch(f"{url}/metrics", ssl.create_default_context(), (home / "token").read_text().strip())
+        return quantile(text, "gpusquad_cycle_seconds", 0.99)
+
+
+CONTENDERS: tuple[type[Contender], ...] = (KubeScheduler, Gpusquad)
 """The first is the baseline of the others."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlalchemy import Connection, Float, case, cast, distinct, func, or_, select, update
 
-from gpusquad.store.rows import insert_new
+from gpusquad.store.rows import insert_all_new, insert_new
 from gpusquad.store.tables import attempts
 
 _MILLI_US_PER_S = 1e9
@@ -44,6 +44,11 @@ class UsageRow:
 def open(c: Connection, row: AttemptRow) -> bool:  # noqa: A001
     """An attempt holds its cards from now on. False: it is known already, as it was."""
     return insert_new(c, attempts, row)
+
+
+def open_all(c: Connection, rows: Sequence[AttemptRow]) -> None:
+    """Many at once; those that are known stay as they are."""
+    insert_all_new(c, attempts, rows)
 
 
 def close(c: Connection, job_id: str, attempt: int, ended_us: int, how: str, cause: str = "") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,8 @@ _APPEND = insert(events).values(
     tenant=select(jobs.c.tenant).where(jobs.c.id == bindparam("of_job")).scalar_subquery(),
 )
 
+_APPEND_ALL = insert(events).returning(events.c.id, sort_by_parameter_order=True)
+
 
 def append(
     c: Connection,
@@ -51,6 +54,11 @@ def append(
         "cause": cause, "data": data, "actor": actor,
     }  # fmt: skip
     return number_of(c.execute(_APPEND, values))
+
+
+def append_all(c: Connection, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Many at once, each with all columns but its id; returns their ids in the same order."""
+    return list(c.execute(_APPEND_ALL, rows).scalars()) if rows else []
 
 
 def of_job(c: Connection, job_id: str, after: int = 0, limit: int = 1000) -> list[EventRow]:

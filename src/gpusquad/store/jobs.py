@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, update
+from sqlalchemy import Connection, Select, Update, bindparam, delete, func, select, update
 
 from gpusquad.store.job_filter import ANY, JobFilter, ordered, restricted
 from gpusquad.store.paging import Page, to_cursor
@@ -21,10 +22,12 @@ __all__ = [
     "by_group",
     "by_prefix",
     "change",
+    "change_all",
     "count",
     "count_by_state",
     "find",
     "get",
+    "ids_of_final",
     "insert",
     "next_sequence",
     "unfinished",
@@ -144,6 +147,36 @@ def change(c: Connection, job_id: str, **columns: Any) -> None:
     if "after" in columns:
         c.execute(delete(job_waits).where(job_waits.c.job_id == job_id))
         _insert_waits(c, [(job_id, columns["after"])])
+
+
+def change_all(c: Connection, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Columns of many jobs. Those that change in the same columns go in one statement."""
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for job_id, columns in changes.items():
+        names = tuple(sorted(columns))
+        if "after" in columns or not columns:
+            change(c, job_id, **columns)
+        else:
+            alike.setdefault(names, []).append({"of_job": job_id, **columns})
+    for names, rows in alike.items():
+        if len(rows) == 1:
+            columns = dict(rows[0])
+            change(c, columns.pop("of_job"), **columns)
+        elif c.execute(_update_of(names), rows).rowcount not in (len(rows), -1):
+            raise KeyError(", ".join(row["of_job"] for row in rows[:10]))
+
+
+@lru_cache(maxsize=256)
+def _update_of(names: tuple[str, ...]) -> Update:
+    unknown = set(names) - set(names_of(JobRow)[1:])
+    if unknown:
+        raise TypeError(f"a job has no {', '.join(sorted(unknown))} to change")
+    return update(jobs).where(jobs.c.id == bindparam("of_job")).values({name: bindparam(name) for name in names})
+
+
+def ids_of_final(c: Connection) -> set[str]:
+    """Of all jobs that are over."""
+    return set(c.execute(select(jobs.c.id).where(jobs.c.state.in_(FINAL_STATES))).scalars())
 
 
 def next_sequence(c: Connection) -> int:

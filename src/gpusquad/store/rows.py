@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -45,6 +46,12 @@ def insert_new(c: Connection, table: Table, row: Any) -> bool:
     """Insert, unless there is one with the same key."""
     statement = _insert(c, table).on_conflict_do_nothing().returning(*table.primary_key)
     return c.execute(statement, values_of(row)).first() is not None
+
+
+def insert_all_new(c: Connection, table: Table, rows: Sequence[Any]) -> None:
+    """Many at once; those with a key that is there already are left out."""
+    if rows:
+        c.execute(_insert(c, table).on_conflict_do_nothing(), [values_of(row) for row in rows])
 
 
 def drop_smallest(c: Connection, column: Column[int], below: int, most: int) -> int:

@@ -171,7 +171,7 @@ class Desk:
 
     def _put_on_record(self, turn: Turn) -> None:
         """Tried until it stands: without it nothing may act, and no caller hears that it is done."""
-        if not (turn.fresh or turn.changes or turn.told or turn.writes):
+        if not turn.has_writes:
             return
         wait_s = _FIRST_RETRY_S
         while True:

@@ -140,7 +140,7 @@ class Outcomes:
             job_id=job_id, attempt=row.attempt, tenant=row.tenant, user=row.user, started_us=turn.now_us,
             ended_us=None, gpu_milli=_held_milli(job, decision), cards=cards, how="", cause="",
         )  # fmt: skip
-        turn.writes.append(lambda c: attempts.open(c, opened))
+        turn.opened.append(opened)
         turn.acts.append(lambda: self._launch(row, decision))
 
     def _launch(self, row: JobRow, decision: Start) -> None:
@@ -220,7 +220,7 @@ class Outcomes:
         job = self._desk.job(row.id)
         foretold = self._desk.forecast(job, kept_us)
         made = run_forecast_row(job, attempt, turn.now_us, foretold.run)
-        turn.writes.append(lambda c: run_forecasts.add(c, [made]))
+        turn.foretold.append(made)
         return foretold
 
     def _is_lost_again_and_again(self, turn: Turn, row: JobRow, verdict: Verdict) -> bool:

@@ -18,8 +18,10 @@ from gpusquad.server.answers import (
     Change,
     ClusterStatus,
     NodeStatus,
+    Outlook,
     PolicyPreview,
     PolicyStatus,
+    Promised,
     QueueEntry,
     WhatIfAnswer,
     WhenAnswer,
@@ -50,7 +52,7 @@ from gpusquad.server.services.restore import restore
 from gpusquad.server.services.sightings import Sightings
 from gpusquad.server.services.watch import Watcher
 from gpusquad.spec.model import JobSpec
-from gpusquad.store import jobs, run_forecasts
+from gpusquad.store import jobs
 from gpusquad.store.database import Database
 from gpusquad.store.jobs import JobRow
 
@@ -95,10 +97,11 @@ class Scheduler:
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
         self._holds = Holds(self._desk, self._outcomes)
         self._intake = Intake(self._desk, self._people, self._holds)
-        self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._intake.next_sequence)
         self._asking = Asking(self._desk, self._intake)
         self._policy = PolicyDesk(self._desk, self._people, setup.mode)
         self._machines = Machines(self._desk, self._outcomes)
+        self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._machines,
+                                    self._intake.next_sequence)  # fmt: skip
         self._overruns = Overruns(self._desk, Promises(self._desk))
         following = Following(self._desk, setup.make_follower)
         self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following)
@@ -123,7 +126,8 @@ class Scheduler:
         policies = self._policy.load()
         asked = restore(self._desk, self._setup.cluster, policies, self._holds)
         self._machines.load()
-        self._sightings.load()
+        if self._desk.cluster_engine is not None:
+            self._sightings.load()
         self._resume(asked)
         self._desk.engine.recover(asked)
 
@@ -239,7 +243,7 @@ class Scheduler:
                 columns["forecast"] = forecast_record(foretold.forecast, foretold.run)
             if foretold is not None and row.started_us is None:
                 made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
-                turn.writes.append(lambda c: run_forecasts.add(c, [made]))
+                turn.foretold.append(made)
             turn.change(row.id, **columns)
             turn.tell(row.id, "updated", actor=who.user, data=_as_written(change))
 
@@ -273,6 +277,12 @@ class Scheduler:
 
     def why(self, job_id: str) -> WhyAnswer:
         return self._asking.why(job_id)
+
+    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, Outlook]:
+        return self._asking.outlooks(job_ids, most_s)
+
+    def promises(self) -> dict[str, Promised]:
+        return self._asking.promises()
 
     def when(self, job_id: str) -> WhenAnswer:
         return self._asking.when(job_id)

@@ -9,8 +9,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from gpusquad.core.transitions import JobState, advance
-from gpusquad.store import events, jobs
+from gpusquad.store import attempts, events, jobs, run_forecasts
+from gpusquad.store.attempts import AttemptRow
 from gpusquad.store.jobs import JobRow
+from gpusquad.store.run_forecasts import RunForecastRow
 
 Write = Callable[[Connection], object]
 
@@ -38,6 +40,10 @@ class Turn:
     """Jobs that are not in the store yet: they are put there as they are at the end of the turn."""
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
+    opened: list[AttemptRow] = field(default_factory=list)
+    """Attempts that hold their cards from now on."""
+    foretold: list[RunForecastRow] = field(default_factory=list)
+    """Forecasts of run times, to be held against the truth."""
     writes: list[Write] = field(default_factory=list)
     """Whatever else belongs into the transaction."""
     acts: list[Callable[[], None]] = field(default_factory=list)
@@ -46,7 +52,11 @@ class Turn:
 
     @property
     def empty(self) -> bool:
-        return not (self.fresh or self.changes or self.told or self.writes or self.acts)
+        return not (self.has_writes or self.acts)
+
+    @property
+    def has_writes(self) -> bool:
+        return bool(self.fresh or self.changes or self.told or self.opened or self.foretold or self.writes)
 
     def add(self, row: JobRow, kind: str, cause: str = "", *, actor: str = "") -> None:
         """A job that comes in within a turn, with the first line of its story."""
@@ -78,15 +88,16 @@ class Turn:
     def write(self, connection: Connection) -> list[int]:
         """Everything, in the caller's transaction; returns the numbers of the story's lines."""
         jobs.insert(connection, [self._latest.get(job_id) or self.rows[job_id] for job_id in sorted(self.fresh)])
-        for job_id, columns in self.changes.items():
-            jobs.change(connection, job_id, **columns)
-        numbers = [
-            events.append(
-                connection, one.row.id, one.at_us, one.kind, one.row.state, one.row.attempt, one.cause,
-                data=one.data, actor=one.actor,
-            )
-            for one in self.told
-        ]  # fmt: skip
+        jobs.change_all(connection, self.changes)
+        numbers = events.append_all(connection, [_line(one) for one in self.told])
+        attempts.open_all(connection, self.opened)
+        run_forecasts.add(connection, self.foretold)
         for write in self.writes:
             write(connection)
         return numbers
+
+
+def _line(told: Told) -> dict[str, Any]:
+    row = told.row
+    return {"job_id": row.id, "tenant": row.tenant, "at_us": told.at_us, "kind": told.kind, "state": row.state,
+            "attempt": row.attempt, "cause": told.cause, "data": told.data, "actor": told.actor}  # fmt: skip
