@@ -59,6 +59,8 @@ class Landscape:
     cluster: Cluster | None = None
     allowed: Mapping[str, NDArray[np.bool_]] | None = None
     others: tuple[OthersHold, ...] = ()
+    broken: frozenset[str] | None = None
+    """All cards that must not be used, by the word of whoever is beside them."""
 
 
 Sighting = Found | Withdrawn | Refound | Landscape

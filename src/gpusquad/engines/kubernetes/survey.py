@@ -35,10 +35,12 @@ class Survey:
         self._foreign: dict[str, Foreign] = {}
         self._stale: set[str] = set()
         """Nodes on which others may hold something else now."""
+        self._broken: dict[str, frozenset[str]] = {}
+        self._new_faults = False
         self._reshaped = True
         """Nodes came, went or changed their size."""
         self._remask = True
-        self._masks = Masks([])
+        self._masks = Masks([], self.index, self.storage)
 
     # -- what is heard ---------------------------------------------------------------------------------------------
 
@@ -48,6 +50,7 @@ class Survey:
         is_new = name not in self._items
         self._items[name] = item
         self._stale.add(name)
+        self._note_broken(name, broken_cards(item))
         if is_new or self._nodes[name] != node:
             self._nodes[name] = node
             self._reshaped = True
@@ -58,7 +61,13 @@ class Survey:
         if self._items.pop(name, None) is not None:
             del self._nodes[name]
             self._foreign.pop(name, None)
+            self._note_broken(name, frozenset())
             self._reshaped = True
+
+    def _note_broken(self, name: str, cards: frozenset[str]) -> None:
+        if self._broken.get(name, frozenset()) != cards:
+            self._broken[name] = cards
+            self._new_faults = True
 
     def pod_on(self, pod: Object, node: str) -> None:
         """A pod takes room on a node."""
@@ -104,39 +113,42 @@ class Survey:
     def masks(self) -> Masks:
         return self._masks
 
-    def allows(self, rule_name: str, node: str) -> bool:
-        rule = self.rules.get(rule_name)
-        if rule is None or node not in self._items or self._reshaped:
-            return rule is not None and node in self._items
-        return bool(self._masks.mask(rule)[self._position[node]])
+    def allows(self, rule: Rule, node: str) -> bool:
+        """By what is known at this moment."""
+        if self._reshaped:
+            self._reshape_masks()
+        position = self._position.get(node)
+        return position is not None and bool(self._masks.mask(rule)[position])
 
     def news(self) -> Landscape | None:
         """What the service does not know yet; None: nothing."""
         if not self.changed:
             return None
-        cluster = self._reshape() if self._reshaped else None
+        cluster = None
+        if self._reshaped:
+            self._reshape_masks()
+            self._reshaped = False
+            cluster = Cluster(tuple(self._nodes[name] for name in self._position))
         allowed = None
         if self._remask or cluster is not None:
             allowed = {name: self._masks.mask(rule) for name, rule in self.rules.items()}
             self._remask = False
-        return Landscape(cluster, allowed, tuple(self._others()))
+        broken = None
+        if self._new_faults:
+            self._new_faults = False
+            broken = frozenset(card for cards in self._broken.values() for card in cards)
+        return Landscape(cluster, allowed, tuple(self._others()), broken)
 
-    def _reshape(self) -> Cluster:
+    def _reshape_masks(self) -> None:
         names = sorted(self._nodes)
         self._position = {name: position for position, name in enumerate(names)}
-        self._masks = Masks([self._items[name] for name in names], self.index, self.storage)
-        self._reshaped = False
-        return Cluster(tuple(self._nodes[name] for name in names))
+        self._masks = self._masks.with_nodes([self._items[name] for name in names])
 
     def _others(self) -> Iterable[OthersHold]:
         stale, self._stale = self._stale, set()
         for name in sorted(stale & self._nodes.keys()):
             pods = [pod for uid, pod in self._pods.get(name, {}).items() if not self._is_ours(uid)]
             foreign = foreign_on(self._nodes[name], self._items[name], pods, self._ours_on(name))
-            lost = broken_cards(self._items[name])
-            if lost:
-                foreign = Foreign(foreign.cpu_milli, foreign.memory_bytes, foreign.extras,
-                                  tuple(sorted({*foreign.cards, *lost})))  # fmt: skip
             if self._foreign.get(name, Foreign()) != foreign:
                 self._foreign[name] = foreign
                 yield OthersHold(name, foreign)

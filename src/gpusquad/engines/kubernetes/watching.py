@@ -9,7 +9,7 @@ from gpusquad.engines.kubernetes.api import Api
 from gpusquad.engines.kubernetes.book import Book
 from gpusquad.engines.kubernetes.gang import is_over, node_name
 from gpusquad.engines.kubernetes.lookups import Lookups
-from gpusquad.engines.kubernetes.objects import Object, labels_of, name_of, uid_of
+from gpusquad.engines.kubernetes.objects import Object, labels_of, name_of, namespace_of, uid_of
 from gpusquad.engines.kubernetes.reflector import Hear, Reflector
 from gpusquad.engines.kubernetes.shrinking import shrink_node, shrink_other, shrink_pod
 from gpusquad.engines.kubernetes.survey import Survey
@@ -60,23 +60,33 @@ class Watching:
             self._see(self._ours[uid])
         self._stirred()
 
+    def ours(self, uid: str) -> Object | None:
+        """A pod of ours as it was seen last."""
+        return self._ours.get(uid)
+
     def _pod(self, change: str, pod: Object, before: Object | None) -> None:
         node_before = node_name(before) if before is not None and not is_over(before) else ""
         is_there = change != "deleted" and not is_over(pod)
         node = node_name(pod) if is_there else ""
+        self._index(is_there, pod, node != node_before)
         if pod["spec"].get("schedulerName") == self._scheduler:
             self._ours_changed(change, pod)
         if node_before and node_before != node:
             self._survey.pod_off(pod, node_before)
         if node:
             self._survey.pod_on(pod, node)
-        if is_there and node:
-            self._survey.index.put(pod, node)
-        elif node_before:
-            self._survey.index.remove(pod)
-        if node != node_before:
-            self._survey.live_changed()
         self._stirred()
+
+    def _index(self, is_there: bool, pod: Object, moved: bool) -> None:
+        """Also pods that wait: their anti-affinity may match others, whose rules are then to be made again."""
+        index = self._survey.index
+        new_terms = index.put(pod) if is_there else index.remove(pod)
+        for other in self._ours.values() if new_terms else ():
+            namespace = index.namespaces.get(namespace_of(other))
+            if any(term.matches(labels_of(other), namespace_of(other), namespace) for term in new_terms or ()):
+                self._see(other)
+        if moved:
+            self._survey.live_changed()
 
     def _ours_changed(self, change: str, pod: Object) -> None:
         uid = uid_of(pod)

@@ -14,21 +14,22 @@ import numpy as np
 import structlog
 
 from gpusquad.core.never import refusal
-from gpusquad.core.ports import Adopted, Cancelled, ClusterChanged, Ended, NodesAllowed, Submitted
+from gpusquad.core.ports import Adopted, Cancelled, ClusterChanged, Ended, NodesAllowed, Submitted, Updated
 from gpusquad.core.sightings import Found, Landscape, Place, Refound, Sighting, Withdrawn
 from gpusquad.core.space import Fixed
-from gpusquad.core.transitions import FINAL, JobState
+from gpusquad.core.transitions import JobState
 from gpusquad.model.edge import job_to_dict
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Part, Placement
 from gpusquad.model.reasons import Reason
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import IMPOSSIBLE, Holds
+from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.outcomes import ON_CARDS, Outcomes
 from gpusquad.server.services.records import forecast_of, forecast_record, past_of, placement_record, run_forecast_row
 from gpusquad.server.services.turn import Turn
 from gpusquad.spec.convert import placed_roles
-from gpusquad.store import attempts, jobs, run_forecasts
+from gpusquad.store import attempts, jobs
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.scheduler")
@@ -41,6 +42,7 @@ class Sightings:
     desk: Desk
     outcomes: Outcomes
     holds: Holds
+    machines: Machines
     next_sequence: Callable[[], int]
 
     def __post_init__(self) -> None:
@@ -49,7 +51,8 @@ class Sightings:
         }  # fmt: skip
         self._impossible: set[str] = set()
         """Looked at again when nodes change."""
-        self._refound_all = False
+        self._over_before: set[str] = set()
+        self._broken: frozenset[str] = frozenset()
         self.outcomes.on_final.append(lambda turn, row: self._impossible.discard(row.id))
 
     def hear(self, sighting: Sighting) -> None:
@@ -62,6 +65,8 @@ class Sightings:
         row = self.desk.rows.get(found.job.id)
         if row is None:
             row = self._come_in(found)
+        elif not found.places and row.state in (JobState.PENDING, JobState.HELD):
+            self._change(row, found.job)
         if row is not None and found.places and JobState(row.state) in (JobState.PENDING, JobState.HELD):
             self._adopt(row, found)
 
@@ -86,18 +91,26 @@ class Sightings:
         desk.jobs[job.id] = job
         turn.add(row, str(row.state), row.cause, actor=job.user)
         made = run_forecast_row(job, 0, turn.now_us, foretold.run)
-        turn.writes.append(lambda c: run_forecasts.add(c, [made]))
+        turn.foretold.append(made)
         if row.state == JobState.PENDING and not found.places:
             desk.driver.apply(turn.now_us, Submitted(job, foretold.forecast, past_of(row)))
         return row
 
+    def _change(self, row: JobRow, job: Job) -> None:
+        """Its pods say something else than before, or other pods do, of whom it has to keep away."""
+        desk, turn = self.desk, self.desk.turn
+        if desk.job(row.id) == job:
+            return
+        desk.jobs[row.id] = job
+        turn.change(row.id, core=job_to_dict(job), priority=job.priority, queue=job.queue, lane=job.lane)
+        if row.id in desk.state.queue:
+            desk.driver.apply(turn.now_us, Updated(job))
+        elif row.id in self._impossible:
+            self._look_again()
+
     def _is_over(self, job_id: str) -> bool:
-        """The engine counts lives itself, as long as it lives."""
-        if self._refound_all:
-            return self.holds.just_ended(job_id)
-        with self.desk.database.read() as connection:
-            row = jobs.get(connection, job_id)
-        return row is not None and JobState(row.state) in FINAL
+        """Before the service started, or just now: the engine counts lives itself, as long as it lives."""
+        return job_id in self._over_before or self.holds.just_ended(job_id)
 
     def _adopt(self, row: JobRow, found: Found) -> None:
         """It runs there already, whoever started it."""
@@ -121,7 +134,7 @@ class Sightings:
                   started_us=started_us, placement=record, stop=None)  # fmt: skip
         row = turn.move(row.id, JobState.RUNNING, "running")
         opened = attempts.AttemptRow(row.id, row.attempt, row.tenant, row.user, started_us, None, job.gpu_milli, cards)
-        turn.writes.append(lambda c: attempts.open(c, opened))
+        turn.opened.append(opened)
         desk.foretelling.begin(job, started_us)
 
     def _withdrawn(self, gone: Withdrawn) -> None:
@@ -137,7 +150,7 @@ class Sightings:
 
     def _refound(self, everybody: Refound) -> None:
         """Who went while the service was away."""
-        self._refound_all = True
+        self._over_before = set()
         for row in [row for row in self.desk.rows.values() if row.id not in everybody.job_ids]:
             if row.id in self.desk.state.runs:
                 self.desk.driver.apply(self.desk.turn.now_us, Ended(row.id, "failed"))
@@ -167,8 +180,17 @@ class Sightings:
         for others in seen.others:
             if others.node_id in desk.fixed.node_index:
                 desk.driver.apply(now_us, others)
+        if seen.broken is not None:
+            self._faults(seen.broken)
         if seen.cluster is not None or seen.allowed is not None:
             self._look_again()
+
+    def _faults(self, broken: frozenset[str]) -> None:
+        for card in sorted(broken - self._broken):
+            self.machines.fault(card, "the agent of its node says that it is broken")
+        for card in sorted(self._broken - broken):
+            self.machines.recovered(card)
+        self._broken = broken
 
     def _look_again(self) -> None:
         """What was impossible may be possible now, and what waits may have become impossible: that is not held again,
@@ -186,6 +208,8 @@ class Sightings:
 
     def load(self) -> None:
         """After a restart."""
+        with self.desk.database.read() as connection:
+            self._over_before = jobs.ids_of_final(connection)
         self._impossible = {
             row.id for row in self.desk.rows.values()
             if row.state == JobState.HELD and (row.stop or {}).get("how") == IMPOSSIBLE
