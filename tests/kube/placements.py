@@ -26,7 +26,7 @@ from tests.kube.api import Object
 from tests.kube.daemons import Daemon
 from tests.kube.image import IMAGE
 from tests.kube.node import RealNode
-from tests.kube.plane import RESTRICTED, ControlPlane, Settings
+from tests.kube.plane import RESTRICTED, ControlPlane
 from tests.kube.pods import PODS, bind
 
 CARDS = "gpusquad.io/cards"
@@ -240,17 +240,3 @@ def told_and_landed(plane: ControlPlane, runs: int, cards: int = 4, slots: int =
         landed.append(all(got(plane, name).cards == tuple(pin["main"]) for name, pin in pins.items()))
         clear(plane, list(pins))
     return landed
-
-
-if __name__ == "__main__":  # python -m tests.kube.placements 500 30
-    with ControlPlane(Settings(real_node=True)) as real:
-        started_s = time.monotonic()
-        mismatches = place_many(real, int(sys.argv[1]))
-        print(f"{sys.argv[1]} placements, {len(mismatches)} wrong, {time.monotonic() - started_s:.0f} s")
-        print("\n".join(mismatches[:20]))
-        with agent_on(real, 4, 2):
-            ours = told_and_landed(real, int(sys.argv[2]))
-        wait_for_devices(real, 0)
-        with stock_plugin_on(real, 4, 2):
-            stock = told_and_landed(real, int(sys.argv[2]))
-        print(f"both containers on the cards they were told: ours {sum(ours)}, stock {sum(stock)} of {len(ours)} runs")

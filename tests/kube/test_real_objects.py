@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,16 +15,10 @@ from gpusquad.engines.kubernetes.reading.membership import membership_of
 from gpusquad.model.job import Request
 from tests.kube.api import Refused
 from tests.kube.image import IMAGE
-from tests.kube.plane import PODGROUPS, ControlPlane, Settings, missing_programs
+from tests.kube.plane import PODGROUPS, ControlPlane, Settings
 from tests.kube.pods import PODS, bind, make_pod
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        os.environ.get("GPUSQUAD_KUBE") != "1" or bool(missing_programs()),
-        reason="starts a real Kubernetes (make kube) where GPUSQUAD_KUBE=1",
-    ),
-]
+pytestmark = pytest.mark.slow
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 GROUPS = f"{PODGROUPS}/namespaces/default/podgroups"

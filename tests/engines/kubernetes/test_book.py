@@ -1,0 +1,201 @@
+"""The book of gangs against a small cluster in which anything may happen at any time."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from gpusquad.engines.kubernetes.gang import is_over, node_name
+from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
+from tests.engines.kubernetes.world import World
+
+NUMBER = st.integers(0, 10**6)
+GROUPS = st.sampled_from(["a", "b"])
+SIZES = {"a": 2, "b": 3, "j": 2, "k": 3}
+
+
+class AnythingGoes(RuleBasedStateMachine):
+    """At the end everything comes to rest, and then every gang waits, runs, or is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+
+    # -- users -------------------------------------------------------------------------------------------------------
+
+    @rule(group=GROUPS, number=st.integers(0, 3))
+    def make_bare_pod(self, group: str, number: int) -> None:
+        self.world.make_bare(group, SIZES[group], number)
+
+    @rule(number=st.integers(0, 2))
+    def make_single(self, number: int) -> None:
+        if f"single-{number}" not in self.world.pods:
+            self.world.make(f"single-{number}")
+
+    @rule(name=st.sampled_from(["j", "k"]))
+    def make_job(self, name: str) -> None:
+        self.world.make_job(name, SIZES[name])
+        self.world.control(name)
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(number=NUMBER)
+    def delete_job(self, number: int) -> None:
+        self.world.delete_job(_pick(sorted(self.world.jobs), number))
+
+    @precondition(lambda self: self.world.pods)
+    @rule(number=NUMBER)
+    def delete_pod(self, number: int) -> None:
+        self.world.delete_pod(_pick(sorted(self.world.pods), number))
+
+    @precondition(lambda self: self.world.pods)
+    @rule(number=NUMBER, group=GROUPS)
+    def relabel(self, number: int, group: str) -> None:
+        self.world.relabel(_pick(sorted(self.world.pods), number), group)
+
+    # -- controllers and kubelets --------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(number=NUMBER)
+    def control(self, number: int) -> None:
+        self.world.control(_pick(sorted(self.world.jobs), number))
+
+    @precondition(lambda self: self.world.pods)
+    @rule(number=NUMBER, phase=st.sampled_from(["Running", "Running", "Succeeded", "Failed", "gone"]))
+    def run_pod(self, number: int, phase: str) -> None:
+        self.world.run_pod(_pick(sorted(self.world.pods), number), phase)
+
+    # -- what is on its way --------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.world.events)
+    @rule(times=st.integers(1, 6))
+    def deliver(self, times: int) -> None:
+        for _ in range(min(times, len(self.world.events))):
+            self.world.deliver()
+
+    @precondition(lambda self: self.world.said)
+    @rule(times=st.integers(1, 6))
+    def hear(self, times: int) -> None:
+        for _ in range(min(times, len(self.world.said))):
+            self.world.hear()
+
+    @precondition(lambda self: self.world.calls)
+    @rule(times=st.integers(1, 6))
+    def call(self, times: int) -> None:
+        for _ in range(min(times, len(self.world.calls))):
+            self.world.calls.popleft()()
+
+    @precondition(lambda self: self.world.binds)
+    @rule(number=NUMBER)
+    def land(self, number: int) -> None:
+        self.world.land(number % len(self.world.binds))
+
+    @precondition(lambda self: self.world.binds)
+    @rule(number=NUMBER)
+    def refuse(self, number: int) -> None:
+        self.world.refuse(number % len(self.world.binds))
+
+    @precondition(lambda self: self.world.binds)
+    @rule(number=NUMBER)
+    def answer(self, number: int) -> None:
+        self.world.answer(number % len(self.world.binds))
+
+    @precondition(lambda self: self.world.deletes)
+    @rule(number=NUMBER)
+    def carry_out_deletion(self, number: int) -> None:
+        self.world.carry_out_deletion(number % len(self.world.deletes))
+
+    @precondition(lambda self: self.world.owner_deletes)
+    @rule()
+    def carry_out_deletion_of_owner(self) -> None:
+        self.world.delete_job(self.world.owner_deletes.pop())
+
+    @precondition(lambda self: self.world.asked)
+    @rule(number=NUMBER)
+    def answer_for_owner(self, number: int) -> None:
+        self.world.answer_owner(number % len(self.world.asked))
+
+    @precondition(lambda self: self.world.timers)
+    @rule(number=NUMBER)
+    def time_out(self, number: int) -> None:
+        self.world.time_out(number % len(self.world.timers))
+
+    # -- the service ---------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.world.store)
+    @rule(number=NUMBER)
+    def launch(self, number: int) -> None:
+        self.world.launch(_pick(sorted(self.world.store), number))
+
+    @precondition(lambda self: self.world.store)
+    @rule(number=NUMBER)
+    def preempt(self, number: int) -> None:
+        self.world.preempt(_pick(sorted(self.world.store), number))
+
+    @precondition(lambda self: self.world.store)
+    @rule(number=NUMBER)
+    def cancel(self, number: int) -> None:
+        self.world.cancel(_pick(sorted(self.world.store), number))
+
+    @rule(words=st.sampled_from(["", "a node is gone"]))
+    def obstacle(self, words: str) -> None:
+        self.world.obstacle_is = words
+
+    @rule(data=st.data())
+    def restart(self, data: st.DataObject) -> None:
+        self.world.restart(lambda: data.draw(st.booleans()))
+
+    @rule()
+    def rest(self) -> None:
+        check_rest(self.world)
+
+    def teardown(self) -> None:
+        check_rest(self.world)
+
+
+def check_rest(world: World) -> None:
+    """When the world is quiet each gang is waiting, running, or gone."""
+    world.settle()
+    book = world.book
+    assert set(book.by_job) == set(world.store)
+    for job, row in world.store.items():
+        gang = book.by_job[job]
+        assert row.state in ("running", "pending"), f"{job} is {row.state}"
+        assert gang.placed == (row.state == "running")
+        if gang.placed:
+            assert gang.attempt == row.attempt
+            assert gang.started
+            assert gang.seats
+    for pod in world.pods.values():
+        _check_pod(world, name_of(pod))
+    assert {uid for gang in book.gangs.values() for uid in gang.pods} == set(map(uid_of, world.pods.values()))
+    assert all(gang.pods or gang.job is not None for gang in book.gangs.values())
+
+
+def _check_pod(world: World, name: str) -> None:
+    pod = world.pods[name]
+    gang = world.book._gang_of(uid_of(pod))
+    assert gang is not None
+    assert not is_leaving(pod)
+    if is_over(pod):
+        return
+    if node_name(pod):
+        # On a node: in a gang that runs, or a bare pod whose fellows are gone and which nobody may delete.
+        assert world.book.holds(uid_of(pod)) or (gang.job is None and not gang.member.remakes), f"{name} is nobody's"
+        if world.book.holds(uid_of(pod)) and not gang.adopted:
+            assert annotations_of(pod)[JOB] == (gang.job.id if gang.job is not None else "")
+    else:
+        is_short = len(gang.able) < gang.member.least or gang.waits_for or uid_of(pod) in gang.spent
+        waits_for_rank = gang.placed and not gang.has(uid_of(pod))
+        assert gang.job is None, f"{name} waits although its gang could be launched"
+        assert is_short and not waits_for_rank, f"{name} waits for nothing"
+
+
+def _pick(names: list[str], number: int) -> str:
+    return names[number % len(names)]
+
+
+TestAnythingGoes = AnythingGoes.TestCase
+TestAnythingGoes.settings = settings(
+    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
