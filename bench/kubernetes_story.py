@@ -22,15 +22,14 @@ from tests.kube.service import serving
 NAME = "kubernetes-story"
 SUMMARY = "when a gang of eight behind a full cluster starts while small jobs keep coming, beside kube-scheduler"
 SLOW = True
-NODES = {"fake_nodes": 2, "gpus_per_node": 4}
 
 
 def run() -> list[dict]:
-    with ControlPlane(Settings(**NODES, scheduler=True)) as plane:
+    with ControlPlane(Settings(fake_nodes=2, gpus_per_node=4, scheduler=True)) as plane:
         theirs = play(plane, "default-scheduler")
     with (
         tempfile.TemporaryDirectory() as home,
-        ControlPlane(Settings(**NODES)) as plane,
+        ControlPlane(Settings(fake_nodes=2, gpus_per_node=4)) as plane,
         serving(plane, Path(home)) as service,
     ):
         ours = play(plane, "gpusquad", lambda: promise_of(service))
