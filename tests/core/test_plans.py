@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from gpusquad.core.accounts import Tenant
 from gpusquad.core.driver import Driver
 from gpusquad.core.policies import make_policies
-from gpusquad.core.ports import Cancelled, CardChanged, NodeChanged, Submitted
+from gpusquad.core.ports import Cancelled, CardChanged, Ended, NodeChanged, Submitted
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
 from gpusquad.model.job import Checkpoint, Request, Role, Share
+from gpusquad.model.views import Forecast
 from gpusquad.sim.simulator import user
 from tests.audit import audit
 from tests.strategies import (
@@ -377,3 +378,28 @@ def test_who_waits_for_nothing_but_maintenance_holds_a_promise(plan: str):
     job = asks("j", Request(gpus=1, cpu_milli=1000), 10, 5)
     result = Load(grid("1x1"), (job,), (Window("w", ("n0",), 0, 100 * S),)).run(plan)
     assert result.outcomes[0].promised_us == result.outcomes[0].started_us == 100 * S
+
+
+# -- decided too late ----------------------------------------------------------------------------------------------
+
+
+def two_wait_in_line(plan: str) -> Driver:
+    """``first`` holds both cards until 10 s; ``next`` is promised them from then to 20 s, ``last`` after that."""
+    driver = Driver(State(grid("1x2"), make_policies(plan=plan)), lambda now_us, decisions: None)
+    for name, long_s in (("first", 10), ("next", 10), ("last", 100)):
+        driver.apply(0, Submitted(gang(name, 2, long_s).job, Forecast(long_s * S, long_s * S, "user")))
+    driver.decide(0)
+    promises = driver.state.timeline.promises
+    assert {name: promise.start_us for name, promise in promises.items()} == {"next": 10 * S, "last": 20 * S}
+    return driver
+
+
+@pytest.mark.parametrize("plan", ["easy:reservations=2", "conservative"])
+@pytest.mark.parametrize("late_us", [0, 1, 5 * S, 10 * S, 11 * S, 105 * S, 1000 * S])
+def test_promises_missed_by_a_late_decision_keep_nobody_waiting_on_idle_cards(plan: str, late_us: int):
+    driver = two_wait_in_line(plan)
+    now_us = 10 * S + late_us
+    driver.apply(now_us, Ended("first", "succeeded"))
+    assert [decision.job_id for decision in driver.decide(now_us)] == ["next"], "who is first in line starts first"
+    assert driver.state.timeline.promises["last"].start_us == now_us + 10 * S
+    audit(driver.state, now_us)

@@ -21,6 +21,7 @@ def cycle(state: State, now_us: int) -> list[Decision]:
     state.now_us = now_us
     open_windows(state)
     extend_overdue(state)
+    drop_missed(state)
     rank_anew(state)
     watch_patience(state)
     hold_over_limit(state)
@@ -62,6 +63,15 @@ def extend_overdue(state: State) -> None:
     for run in state.runs.overdue(state.now_us):
         longer_us = _next_belief_us(run, state.now_us - run.started_us)
         state.move_end(run.job.id, run.started_us + longer_us, f"{run.job.id} runs longer than predicted")
+
+
+def drop_missed(state: State) -> None:
+    """A promised start that is past, its gang still waiting, holds no longer, and nor does what was promised after it:
+    nobody decided in time. Left standing, it would keep cards from those ahead of it, who are then promised what it
+    needs to start late: both would wait for ever, on idle cards."""
+    promises = state.timeline.promises.items()
+    if any(promise.start_us < state.now_us and job_id not in state.claims for job_id, promise in promises):
+        state.remake_promises("a promised start was missed")
 
 
 def _next_belief_us(run: Run, passed_us: int) -> int:
