@@ -48,9 +48,9 @@ class MostMerit:
         """When it has waited long enough."""
         if self.max_wait_s == inf:  # of which no part can be taken
             return _NEVER_US
-        share = min(1.0, job.gpus / max(1, view.gpus))
-        wait_us = self.max_wait_s * US_PER_S * (1.0 - self.wide * share)
+        wait_us = self.max_wait_s * US_PER_S
         forecast = view.forecast(job)
         if not is_unknown(forecast):
             wait_us = max(wait_us, self.own_runs * forecast.expected_us)
+        wait_us *= 1.0 - self.wide * min(1.0, job.gpus / max(1, view.gpus))
         return round(min(view.now_us - waited_us(job, view) + wait_us, _NEVER_US))
