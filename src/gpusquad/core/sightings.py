@@ -69,12 +69,17 @@ Sighting = Found | Withdrawn | Refound | Landscape
 class ClusterEngine(Engine, Protocol):
     """An engine for gangs that others make. Its ``recover`` begins the telling: all that is on record was resumed."""
 
-    def resume(self, job_id: str, attempt: int, places: Sequence[Place]) -> None:
-        """After a start: what was decided before. It goes on there, or is reported as ended."""
+    def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
+        """After a start: what was decided before. It goes on there, or is reported as ended. Later: which attempt it is
+        that was found on its cards."""
         ...
 
     def withdraw(self, job_id: str, cause: str) -> None:
         """Nobody wants it any more, waiting or running: whoever makes its tasks again is to stop."""
+        ...
+
+    def finished(self, job_id: str) -> None:
+        """It is over for good, by the service's own judgement: what is made of its tasks again is another job."""
         ...
 
     def another_life(self, job_id: str) -> None:

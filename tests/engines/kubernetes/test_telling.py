@@ -230,7 +230,9 @@ def test_only_the_newest_text_waits() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 8), st.booleans(), st.integers(0, 3), st.floats(0, 9), st.booleans()), max_size=80)
+    st.lists(
+        st.tuples(st.integers(0, 8), st.booleans(), st.integers(0, 3), st.floats(0, 9), st.booleans()), max_size=80
+    )
 )
 def test_warnings_are_never_lost_and_nothing_is_told_twice(moves: list) -> None:
     """Whatever comes: each slot has its newest text, warnings find room, normal ones are bounded."""

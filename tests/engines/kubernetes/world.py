@@ -28,7 +28,6 @@ from gpusquad.engines.kubernetes.objects import (
 from gpusquad.engines.kubernetes.reading.asks import ask_of
 from gpusquad.engines.kubernetes.reading.membership import membership_of
 from gpusquad.model.job import Job
-
 from tests.engines.kubernetes.reading import making
 
 WAITS, ON_CARDS = ("pending",), ("starting", "running", "preempting", "stopping")
@@ -335,6 +334,7 @@ class World:
     def _finish(self, job: str) -> None:
         del self.store[job]
         self.over.add(job)
+        self.told_to_go.add(job)
         self.calls.append(lambda: self.book.finished(job))
 
     def _call(self, what: str, job: str, attempt: int, call: Callable[[], None]) -> None:
@@ -393,6 +393,7 @@ class World:
         self.owner_deletes.clear()
         self.book = self._new_book()
         self.known = set(self.store)
+        self.withdrawn.clear()
         self.bound_ever = {uid_of(pod) for pod in self.pods.values() if node_name(pod)}
         for pod in self.pods.values():
             self.book.seen(copy.deepcopy(pod))
@@ -462,7 +463,6 @@ class Hand:
     def report(self, said: Any) -> None:
         world = self._world
         if isinstance(said, Found):
-            assert said.job.id not in world.withdrawn, "found again under the same id"
             world.known.add(said.job.id)
         elif isinstance(said, Withdrawn):
             assert said.job_id in world.known
@@ -486,7 +486,9 @@ class Hand:
             note = annotations_of(pod)
             its = (note.get(JOB), int(note.get(ATTEMPT, -1)))
             assert its != key or not node_name(pod) or is_over(pod), f"{name_of(pod)} still has its cards"
-        assert not any((bind.job, bind.attempt) == key for bind in world.binds if not bind.refused), "being bound"
+        there = {uid_of(pod) for pod in world.pods.values() if not is_over(pod)}
+        on_their_way = [bind for bind in world.binds if not bind.refused and uid_of(bind.pod) in there]
+        assert not any((bind.job, bind.attempt) == key for bind in on_their_way), "being bound"
 
     def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
         assert gang.job is not None
@@ -514,6 +516,9 @@ class Hand:
             self._world.asked.append(gang)
 
     def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
+        return self._world.obstacle_is
+
+    def shut(self, rank: Rank, pod: Object) -> str:
         return self._world.obstacle_is
 
     def watch_start(self, gang: Gang) -> None:

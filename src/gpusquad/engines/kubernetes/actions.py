@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from gpusquad.core.sightings import Place
 from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import CARDS, JOB, Object, controller_of, name_of, namespace_of, uid_of
+from gpusquad.engines.kubernetes.gang import ATTEMPT
+from gpusquad.engines.kubernetes.objects import (
+    CARDS,
+    JOB,
+    Object,
+    annotations_of,
+    is_leaving,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from gpusquad.engines.kubernetes.reading.cards import hand_out
 from gpusquad.engines.kubernetes.reading.pins import pin_text
 
@@ -18,12 +29,17 @@ _log = logging.getLogger(__name__)
 
 
 class NotBound(Exception):
-    """The pod will not be where it should be."""
+    """The pod is not where it should be, and nothing that was asked for can change that any more."""
+
+    def __init__(self, message: str, pod_is_gone: bool = False) -> None:
+        super().__init__(message)
+        self.pod_is_gone = pod_is_gone
+        """Deleted, or being deleted: whoever made it may make another."""
 
 
-def binding_of(pod: Object, place: Place, job: str) -> Object:
+def binding_of(pod: Object, place: Place, job: str, attempt: int) -> Object:
     """Bound and pinned in one write: the server copies the annotations onto the pod."""
-    annotations = {JOB: job}
+    annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(hand_out(pod, place.cards))
     return {
@@ -40,32 +56,60 @@ def path_of(pod: Object) -> str:
     return f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}"
 
 
-async def bind(api: Api, pod: Object, place: Place, job: str, wanted: Callable[[], bool]) -> None:
-    """Returns when the pod is bound there; ``NotBound`` says why it will not be. ``wanted`` is asked before a try."""
-    content, pause_s = binding_of(pod, place, job), _FIRST_PAUSE_S
-    path = f"{path_of(pod)}/binding"
+async def bind(api: Api, pod: Object, place: Place, job: str, attempt: int, wanted: Callable[[], bool]) -> None:
+    """Returns when the pod is bound there; ``NotBound`` says why it is not. It goes on until one of both is certain.
+
+    ``wanted`` is asked before a try. A try without an answer may have been done: then it is not enough to stop trying.
+    """
+    try:
+        content = binding_of(pod, place, job, attempt)
+    except ValueError as error:
+        raise NotBound(f"pod {name_of(pod)} could not be bound to {place.node}: {error}") from error
+    pause_s, may_be_done = _FIRST_PAUSE_S, False
     while wanted():
         try:
-            await api.post(path, content)
+            await api.post(f"{path_of(pod)}/binding", content)
             return
         except Refused as error:
-            if error.is_conflict and await _is_bound_there(api, pod, place):
-                return
             if not error.is_busy and error.status < 500:
-                raise NotBound(f"pod {name_of(pod)} could not be bound to {place.node}: {error.message}") from error
-        except Unreachable:
-            pass  # it may have been done: the next try is answered with a conflict
+                await _see_whether_bound(api, pod, place, job, f"could not be bound to {place.node}: {error.message}")
+                return
+            may_be_done = may_be_done or error.status >= 500
+        except Unreachable as error:
+            may_be_done = may_be_done or error.may_be_done
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    raise NotBound(f"pod {name_of(pod)} is no longer to be bound")
+    if not may_be_done:
+        raise NotBound(f"pod {name_of(pod)} is no longer to be bound")
+    await _see_whether_bound(api, pod, place, job, "is no longer to be bound")
 
 
-async def _is_bound_there(api: Api, pod: Object, place: Place) -> bool:
-    try:
-        now = await api.get(path_of(pod))
-    except (Refused, Unreachable):
-        return False
-    return uid_of(now) == uid_of(pod) and now["spec"].get("nodeName") == place.node
+async def _see_whether_bound(api: Api, pod: Object, place: Place, job: str, why: str) -> None:
+    """By what the server has on record, however long it takes to answer."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            now = await api.get(path_of(pod))
+        except Refused as error:
+            if error.is_missing:
+                raise NotBound(f"pod {name_of(pod)} is gone", pod_is_gone=True) from error
+            _log.info("cannot see whether pod %s is bound: %s", name_of(pod), error)
+        except Unreachable as error:
+            _log.info("cannot see whether pod %s is bound: %s", name_of(pod), error)
+        else:
+            _check_bound(now, pod, place, job, why)
+            return
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _check_bound(now: Object, pod: Object, place: Place, job: str, why: str) -> None:
+    if uid_of(now) != uid_of(pod):
+        raise NotBound(f"pod {name_of(pod)} is another one now", pod_is_gone=True)
+    node = now["spec"].get("nodeName", "")
+    if node != place.node or annotations_of(now).get(JOB) != job:
+        where = f" (it is on {node}, by somebody else)" if node else ""
+        raise NotBound(f"pod {name_of(pod)} {why}{where}", pod_is_gone=not node and is_leaving(now))
 
 
 async def delete(api: Api, pod: Object, grace_s: float | None) -> None:
@@ -73,27 +117,45 @@ async def delete(api: Api, pod: Object, grace_s: float | None) -> None:
     options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid_of(pod)}}
     if grace_s is not None:
         options["gracePeriodSeconds"] = max(0, round(grace_s))
-    await _insist(lambda: api.delete(path_of(pod), options), f"delete pod {name_of(pod)}")
+    # Its cards are not free before it is gone: a role that lacks the verb today may have it tomorrow.
+    await _insist(lambda: api.delete(path_of(pod), options), f"delete pod {name_of(pod)}", gives_up=False)
 
 
 async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
-    """Owners may forgive pods that a scheduler took away: this is how they know."""
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": why[:1024]}
+    """Owners may forgive pods that a scheduler took away: this is how they know.
+
+    A Job whose failure policy ignores the condition ``DisruptionTarget`` looks for it when the pod has ended, so it has
+    to be there before the deletion (Kubernetes 1.37: pkg/controller/job, ``matchPodFailurePolicy``). The eviction API
+    sets it too, but may refuse for the sake of a disruption budget, and then half of a gang would stay.
+    """
+    condition = {
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": why[:1024],
+        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }  # fmt: skip
     content = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [condition]}}
-    await _insist(lambda: api.patch(f"{path_of(pod)}/status", content, kind="strategic"), f"mark pod {name_of(pod)}")
+    await _insist(
+        lambda: api.patch(f"{path_of(pod)}/status", content, kind="strategic"),
+        f"mark pod {name_of(pod)}",
+        gives_up=True,
+    )
 
 
-async def _insist(ask: Callable, what: str) -> None:
-    pause_s = _FIRST_PAUSE_S
+async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, gives_up: bool) -> None:
+    """Until it is done, or there is nothing to do it to. ``gives_up``: a refusal is taken for an answer."""
+    pause_s, told = _FIRST_PAUSE_S, False
     while True:
         try:
             await ask()
             return
         except Refused as error:
-            if not error.is_busy and error.status < 500:
-                if error.status not in (404, 409):
-                    _log.warning("could not %s: %s", what, error)
+            if error.status in (404, 409):
                 return
+            if not error.is_busy and error.status < 500:
+                if not told:
+                    _log.warning("could not %s: %s", what, error)
+                if gives_up:
+                    return
+                told, pause_s = True, _LONGEST_PAUSE_S
         except Unreachable as error:
             _log.info("trying again to %s: %s", what, error)
         await asyncio.sleep(pause_s)
@@ -110,12 +172,3 @@ def verdict_on(owner: Object | None, uid: str) -> str:
         if condition.get("status") == "True" and condition.get("type") in _OVER:
             return _OVER[condition["type"]]
     return "goes on"
-
-
-def owner_of(pods) -> Object | None:
-    """The reference to whoever makes these pods."""
-    for pod in pods:
-        reference = controller_of(pod)
-        if reference is not None:
-            return reference
-    return None

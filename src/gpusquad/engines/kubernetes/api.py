@@ -151,6 +151,12 @@ class Api:
         """The options may name a uid, so that a later object of the same name stays."""
         return await self._ask("DELETE", path, query, options, "application/json", urgent)
 
+    async def read(self, path: str, **query: str) -> bytes:
+        """What is no JSON: the log of a container."""
+        url = self._url(path, query)
+        async with self._slots:
+            return await self._try_often("GET", url, None, "", lambda content: content)
+
     # --- collections ---
 
     async def list(self, path: str, *, shrink: Shrink | None = None, **query: str) -> Listing:
@@ -211,11 +217,13 @@ class Api:
             # Whoever has to be patient keeps its slot: a server that is asking for less gets less.
             return await self._try_often(method, url, body, kind)
 
-    async def _try_often(self, method: str, url: URL, body: bytes | None, kind: str) -> Any:
+    async def _try_often(
+        self, method: str, url: URL, body: bytes | None, kind: str, read: Callable[[bytes], Any] = orjson.loads
+    ) -> Any:
         token_was_renewed = False
         for number in range(1, _MOST_TRIES + 1):
             try:
-                return await self._try(method, url, body, kind)
+                return await self._try(method, url, body, kind, read)
             except Refused as error:
                 if error.status == 401 and not token_was_renewed and await self._renew():
                     token_was_renewed = True
@@ -226,7 +234,7 @@ class Api:
             await self._sleep(pause_s)
         raise AssertionError("the last try raises or returns")
 
-    async def _try(self, method: str, url: URL, body: bytes | None, kind: str) -> Any:
+    async def _try(self, method: str, url: URL, body: bytes | None, kind: str, read: Callable[[bytes], Any]) -> Any:
         headers = await self._headers(kind if body is not None else "")
         with _reaching(may_be_done=method != "GET"):
             async with self._open().request(
@@ -236,7 +244,7 @@ class Api:
         if answer.status >= 300:
             raise _refusal(answer, content)
         try:
-            return orjson.loads(content)
+            return read(content)
         except orjson.JSONDecodeError:
             raise Refused(answer.status, "NotJSON", f"the answer to {method} {url.path} is no JSON") from None
 

@@ -5,430 +5,443 @@ It lives in one thread. What takes time (binding, deleting, asking an owner) is 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import replace
 
-from gpusquad.core.ports import EngineEnded, EngineStarted, Report
-from gpusquad.core.sightings import Found, Place, Refound, Sighting, Withdrawn
-from gpusquad.engines.kubernetes.gang import FAILED, Gang, Rank, is_unbound, node_name
-from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of, controller_of, is_leaving, uid_of
-from gpusquad.engines.kubernetes.reading.describing import created_us
-from gpusquad.engines.kubernetes.reading.gangs import Formed, Incomplete, gang_of
-from gpusquad.engines.kubernetes.reading.groups import GroupKey, Membership, by_itself
+from gpusquad.core.ports import EngineEnded
+from gpusquad.core.sightings import Place, Refound, Withdrawn
+from gpusquad.engines.kubernetes.gang import Gang, node_name
+from gpusquad.engines.kubernetes.gathering import Gathering, is_able, is_as_before, is_status_alone
+from gpusquad.engines.kubernetes.hands import Hands
+from gpusquad.engines.kubernetes.objects import JOB, SCHEDULER, Object, annotations_of, controller_of, uid_of
+from gpusquad.engines.kubernetes.placed import Placed, id_of
+from gpusquad.engines.kubernetes.reading.gangs import Formed
+from gpusquad.engines.kubernetes.reading.groups import ALONE, GroupKey, Membership, by_itself
 from gpusquad.engines.kubernetes.reading.ids import job_id
-from gpusquad.engines.kubernetes.reading.pins import pin_of
+from gpusquad.engines.kubernetes.remembered import MOST_LIVES, Remembered, life_of, reseat, resumed
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 
-_MOST_LIVES = 64
-_log = logging.getLogger(__name__)
+_MOST_NAMES = 20_000
+_NOT_THERE = "its pods are not there"
 
 
-class Hands(Protocol):
-    """What the book cannot do itself. None of these waits."""
-
-    def report(self, said: Report | Sighting) -> None: ...
-    def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
-        """The answer comes as ``Book.bound`` or ``Book.not_bound``."""
-        ...
-
-    def delete(self, pod: Object, why: str, grace_s: float | None) -> None: ...
-    def delete_owner(self, gang: Gang, why: str) -> None: ...
-    def ask_owner(self, gang: Gang) -> None:
-        """The answer comes as ``Book.owner_said``."""
-        ...
-
-    def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
-        """Why the gang may not go there after all, as far as can be seen now; empty: nothing is in the way."""
-        ...
-
-    def watch_start(self, gang: Gang) -> None:
-        """If it has not started in time: ``Book.start_timed_out``."""
-        ...
-
-    def lacks(self, gang: Gang, what: str) -> None:
-        """The gang cannot be considered yet, or at all; its users want to know."""
-        ...
-
-
-@dataclass
 class Book:
     """Hears of pods by ``seen`` and ``gone``, of decisions by ``launch``, ``resume``, ``stop`` and ``withdraw``."""
 
-    membership: Callable[[Object], Membership]
-    ask: Callable[[Object], Request]
-    check: Callable[[Formed], Invalid | None]
-    """Why the members of a gang cannot be placed together."""
-    hands: Hands
-    gangs: dict[GroupKey, Gang] = field(default_factory=dict)
-    by_job: dict[str, Gang] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        membership: Callable[[Object], Membership],
+        ask: Callable[[Object], Request],
+        check: Callable[[Formed], Invalid | None],
+        hands: Hands,
+        maker: Callable[[Object], Object | None] = controller_of,
+        scheduler: str = SCHEDULER,
+    ) -> None:
+        """``check`` says why the members of a gang cannot be placed together; ``maker`` whom to ask for more pods."""
+        self.gangs: dict[GroupKey, Gang] = {}
+        self.by_job: dict[str, Gang] = {}
+        self._membership = membership
+        self._ask_anew = ask
+        self._hands = hands
+        self._maker = maker
         self._key_of: dict[str, GroupKey] = {}
         self._asked: dict[str, Request] = {}
+        self._refused: dict[str, str] = {}
+        """Pods whose group cannot be read, and why."""
+        self._lives: dict[GroupKey, int] = {}
+        """Of groups that were jobs and of which nothing is left."""
+        self._remembered = Remembered()
         self._open = False
         """Until the service has said what it remembers, nothing is told and nothing done."""
+        self._placed = Placed(hands, self._ask, self)
+        self._gathering = Gathering(hands, self._ask, check, self, scheduler)
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def seen(self, pod: Object) -> None:
-        """A pod of ours is new, or another than before."""
+        """A pod of ours is new, or another than before; the very same object: what its group is read from changed."""
         uid = uid_of(pod)
-        self._asked.pop(uid, None)
-        before = self._key_of.get(uid)
-        if before in self.gangs and self.gangs[before].alone_for == uid:
-            self._take_in(self.gangs[before], pod)  # it was surplus to its group and has its own job
-            return
-        try:
-            membership = self.membership(pod)
-        except Invalid as error:
-            self._refuse_pod(pod, str(error))
-            return
-        if before is not None and before != membership.key:
-            self._leave(before, uid)
-        gang = self.gangs.get(membership.key)
-        if gang is None:
-            gang = self.gangs[membership.key] = Gang(membership)
-        gang.member = membership
-        self._take_in(gang, pod)
+        gang = self._gang_of(uid)
+        before = gang.pods[uid] if gang is not None else None
+        if before is None or pod is before or not is_status_alone(before, pod):
+            self._asked.pop(uid, None)
+            self._read(pod, gang)
+        elif gang is not None:
+            gang.pods[uid] = pod
+            if not is_as_before(before, pod):
+                self._put(gang, pod)
+                self._review(gang, uid)
 
     def gone(self, pod: Object) -> None:
         uid = uid_of(pod)
         self._asked.pop(uid, None)
-        key = self._key_of.get(uid)
-        if key is not None:
-            self._leave(key, uid)
+        self._refused.pop(uid, None)
+        self._leave(uid)
 
     def holds(self, uid: str) -> bool:
         """Whether the pod has a rank of a placed gang: what it takes is counted as the gang's."""
-        gang = self.gangs.get(self._key_of[uid]) if uid in self._key_of else None
+        gang = self._gang_of(uid)
         return gang is not None and gang.placed and gang.has(uid)
 
-    def _take_in(self, gang: Gang, pod: Object) -> None:
+    def rules_in_use(self) -> set[str]:
+        """The names of sets of nodes that jobs name, or pods that are no job yet."""
+        asked = {request.where for request in self._asked.values()}
+        return asked.union(r.where for gang in self.by_job.values() if gang.job for r, _ in gang.job.groups)
+
+    def _gang_of(self, uid: str) -> Gang | None:
+        key = self._key_of.get(uid)
+        return self.gangs.get(key) if key is not None else None
+
+    def _read(self, pod: Object, now: Gang | None) -> None:
+        """Into the group that it says it is of."""
         uid = uid_of(pod)
-        self._key_of[uid] = gang.member.key
+        if now is not None and now.alone_for == uid:
+            self._take_in(now, pod)
+            return
+        try:
+            member = self._membership(pod)
+        except Invalid as error:
+            self._refuse(pod, now, str(error))
+            return
+        self._refused.pop(uid, None)
+        if now is not None and now.member.key != member.key:
+            if self._stays(now, pod):
+                return
+            self._leave(uid)
+        gang = self.gangs.get(member.key)
+        if gang is None:
+            gang = self.gangs[member.key] = Gang(member, life=self._lives.pop(member.key, 0))
+        gang.member = member
+        gang.strays.discard(uid)
+        self._take_in(gang, pod)
+
+    def _stays(self, gang: Gang, pod: Object) -> bool:
+        """Whatever it says: while it is on the gang's cards it is the gang's."""
+        uid = uid_of(pod)
+        if not gang.has(uid):
+            return False
+        gang.strays.add(uid)
+        self._take_in(gang, pod)
+        return True
+
+    def _refuse(self, pod: Object, now: Gang | None, why: str) -> None:
+        uid = uid_of(pod)
+        if now is not None and self._stays(now, pod):
+            return
+        self._leave(uid)
+        if self._refused.get(uid) != why:
+            self._refused[uid] = why
+            unread = by_itself(Membership(GroupKey("", "", "", ""), 1, 1, False), pod)
+            self._hands.lacks(Gang(unread, pods={uid: pod}), why)
+
+    def _take_in(self, gang: Gang, pod: Object) -> None:
+        self._key_of[uid_of(pod)] = gang.member.key
+        self._put(gang, pod)
+        if not self._open:
+            self._remembered.note(gang, pod)
+            gang = self._note_life(gang, pod)
+        self._review(gang, uid_of(pod))
+
+    def _put(self, gang: Gang, pod: Object) -> None:
+        uid = uid_of(pod)
         gang.pods[uid] = pod
-        gang.owner = controller_of(pod) or gang.owner
-        if not gang.life and node_name(pod):
-            gang.life = _life_of(gang.member.key, pod)
-        self._review(gang)
+        gang.owner = self._maker(pod) or gang.owner
+        if is_able(pod) and uid not in gang.spent:
+            gang.able.add(uid)
+        else:
+            gang.able.discard(uid)
 
-    def _leave(self, key: GroupKey, uid: str) -> None:
-        self._key_of.pop(uid, None)
-        gang = self.gangs.get(key)
+    def _note_life(self, gang: Gang, pod: Object) -> Gang:
+        """A pod that was bound before we came says which job it was bound for."""
+        key, job = gang.member.key, annotations_of(pod).get(JOB, "") if node_name(pod) else ""
+        if not job or not key.uid or gang.alone_for or job_id(key, gang.life) == job:
+            return gang
+        if key.kind != ALONE and job_id(by_itself(gang.member, pod).key) == job:
+            self.make_alone(gang, pod)
+        else:
+            gang.life = max(gang.life, life_of(key, job) or 0)
+        return gang
+
+    def _leave(self, uid: str) -> None:
+        key = self._key_of.pop(uid, None)
+        gang = self.gangs.get(key) if key is not None else None
         if gang is not None and gang.pods.pop(uid, None) is not None:
+            gang.able.discard(uid)
+            gang.strays.discard(uid)
             self._review(gang)
-
-    def _refuse_pod(self, pod: Object, why: str) -> None:
-        gang = Gang(by_itself_unread(pod), pods={uid_of(pod): pod})
-        self.hands.lacks(gang, why)
 
     # -- what follows ----------------------------------------------------------------------------------------------
 
-    def _review(self, gang: Gang) -> None:
-        if not self._open:
+    def _review(self, gang: Gang, changed: str = "") -> None:
+        """``changed``: the one pod that is different."""
+        if gang.placed and changed and gang.goes_on(changed):
             return
-        if gang.placed:
-            self._review_placed(gang)
-        else:
-            self._review_waiting(gang)
-        if not gang.pods and not gang.placed and gang.job is None:
-            self.gangs.pop(gang.member.key, None)
+        if self._open and gang.placed:
+            self._placed.review(gang)
+        elif self._open:
+            self._gathering.review(gang)
+        now = self.gangs.get(gang.member.key)
+        if now is not None and not now.pods and not now.placed and now.job is None:
+            self._drop_gang(now)
 
-    def _review_waiting(self, gang: Gang) -> None:
-        found = gang_of(gang.member, gang.pods.values(), ask=self._ask, life=gang.life)
-        for pod in () if isinstance(found, Invalid) else found.surplus:
-            self._make_alone(gang, pod)
-        if isinstance(found, Formed) and gang.job is None:
-            found = self.check(found) or found
-        if isinstance(found, Formed):
-            gang.waits_for = ""
-            self._formed(gang, found)
-        elif isinstance(found, Incomplete):
-            self._incomplete(gang, found)
-        else:
-            self._drop_job(gang, f"it cannot be scheduled: {found}")
-            self.hands.lacks(gang, str(found))
+    def _drop_gang(self, gang: Gang) -> None:
+        """Nothing is left of it. If its name comes again it is another job than the last."""
+        key = gang.member.key
+        del self.gangs[key]
+        if gang.life and key.kind != ALONE:
+            self._lives[key] = gang.life
+            if len(self._lives) > _MOST_NAMES:
+                del self._lives[next(iter(self._lives))]
 
-    def _formed(self, gang: Gang, found: Formed) -> None:
-        bound = [pod for pod in found.members if node_name(pod)]
-        if not bound:
-            self._tell_found(gang, Found(found.job))
-        elif len(bound) == len(found.members):
-            self._adopt(gang, found)
-        else:
-            # Half a gang that nobody remembers deciding: it starts whole or not at all.
-            for pod in bound:
-                self.hands.delete(pod, "its gang was only partly placed and starts again whole", None)
-
-    def _tell_found(self, gang: Gang, found: Found) -> None:
-        if gang.job is None:
-            gang.job = found.job
-            self.by_job[found.job.id] = gang
-            self.hands.report(found)
-
-    def _adopt(self, gang: Gang, found: Formed) -> None:
-        places = [place_of(pod) for pod in found.members]
-        gang.place(0, found.job, places)
-        for rank, pod in zip(gang.ranks, found.members, strict=True):
-            rank.put(uid_of(pod))
-        self.by_job[found.job.id] = gang
-        gang.started = True
-        self.hands.report(Found(found.job, tuple(places), max(map(started_us, found.members))))
-        self._review_placed(gang)
-
-    def _incomplete(self, gang: Gang, found: Incomplete) -> None:
-        if gang.job is not None and not gang.member.remakes:
-            self._drop_job(gang, f"its pods were deleted; it waits for {found.waits_for}" if gang.pods else "deleted")
-        elif gang.job is not None and not gang.pods:
-            self.hands.ask_owner(gang)
-        if gang.pods and found.waits_for != gang.waits_for:
-            gang.waits_for = found.waits_for
-            self.hands.lacks(gang, f"waits for {found.waits_for}")
-
-    def _make_alone(self, gang: Gang, pod: Object) -> None:
+    def make_alone(self, gang: Gang, pod: Object) -> None:
         """Surplus to its group: it comes as a job of its own."""
-        member = by_itself(gang.member, pod)
-        uid = uid_of(pod)
+        member, uid = by_itself(gang.member, pod), uid_of(pod)
         gang.pods.pop(uid)
+        gang.able.discard(uid)
         single = self.gangs[member.key] = Gang(member, alone_for=uid)
         self._take_in(single, pod)
 
-    def _review_placed(self, gang: Gang) -> None:
-        gang.settle()
-        if gang.stopping:
-            self._go_on_stopping(gang)
-            return
-        if gang.has_emptied:
-            self._all_ended(gang)
-            return
-        if not gang.started and any(rank.end and rank.end != "Succeeded" for rank in gang.ranks):
-            end = gang.first_end
-            self._fail_start(gang, f"a pod failed before all had started: {end.cause if end else 'unknown'}")
-            return
-        requests = {uid: self._ask(pod) for uid, pod in gang.pods.items() if is_unbound(pod)}
-        for rank, pod in gang.seat(requests):
-            self.hands.bind(gang, rank, pod)
-        if not gang.started and gang.all_run:
-            gang.started = True
-            self.hands.report(EngineStarted(_id(gang), gang.attempt, ()))
+    def is_told(self, gang: Gang) -> None:
+        """The service hears of it next."""
+        self.by_job[id_of(gang)] = gang
 
-    def _all_ended(self, gang: Gang) -> None:
-        if gang.has_succeeded:
-            self._over(gang, "succeeded", "")
-        elif gang.member.remakes:
-            self.hands.ask_owner(gang)
-        elif all(rank.end == "deleted" for rank in gang.ranks):
-            self._over(gang, "stopped", "its pods were deleted")
-        else:
-            self._over(gang, "failed", _cause(gang))
-
-    def _over(self, gang: Gang, how: str, cause: str) -> None:
+    def is_over(self, gang: Gang, how: str, cause: str) -> None:
         """For good: whatever comes under this name later is another job."""
-        job = _id(gang)
-        self.hands.report(EngineEnded(job, gang.attempt, how, cause, gang.first_end))  # type: ignore[arg-type]
-        gang.unplace()
-        if how == "stopped":
-            self.hands.report(Withdrawn(job, cause))
-        self._forget_job(gang)
+        job = id_of(gang)
+        following = self._forget(gang)
+        # The service may have told it to go just now, and queue it again: so it hears that there is nothing to queue.
+        self._hands.report(Withdrawn(job, cause, "failed" if how == "failed" else "cancelled"))
+        self._review_anew(following)
+
+    def waits_again(self, gang: Gang) -> None:
+        self._review_anew(self._forget(gang) if gang.is_finished else gang)
+
+    def drop_job(self, gang: Gang, cause: str, how: str = "cancelled") -> Gang:
+        """A job that waited is there no more."""
+        if gang.job is None:
+            return gang
+        job = id_of(gang)
+        following = self._forget(gang)
+        self._hands.report(Withdrawn(job, cause, how))
+        return following
+
+    def _forget(self, gang: Gang) -> Gang:
+        """Another object from here on: whoever still acts for the old one acts for nobody."""
+        self.by_job.pop(id_of(gang), None)
+        following = Gang(
+            gang.member, gang.pods, life=gang.life + 1, owner=gang.owner, alone_for=gang.alone_for,
+            strays=gang.strays, able=gang.able, spent=gang.spent,
+        )  # fmt: skip
+        self.gangs[gang.member.key] = following
+        gang.job, gang.pods, gang.able, gang.strays = None, {}, set(), set()
+        return following
+
+    def _review_anew(self, gang: Gang) -> None:
+        """After it has left its places: pods that were kept with it may go where they say they belong."""
+        strays, gang.strays = [uid for uid in gang.strays if uid in gang.pods], set()
         self._review(gang)
-
-    def _drop_job(self, gang: Gang, cause: str, how: str = "cancelled") -> None:
-        if gang.job is not None:
-            self.hands.report(Withdrawn(_id(gang), cause, how))
-            self._forget_job(gang)
-
-    def _forget_job(self, gang: Gang) -> None:
-        self.by_job.pop(_id(gang), None)
-        gang.job = None
-        gang.life += 1
+        for uid in strays:
+            pod = self.gangs[gang.member.key].pods.get(uid) if gang.member.key in self.gangs else None
+            if pod is not None:
+                self._read(pod, self._gang_of(uid))
 
     # -- starting and stopping -------------------------------------------------------------------------------------
 
     def launch(self, job: str, attempt: int, places: Sequence[Place]) -> None:
         """The service has decided. Pods that are not there yet are bound when they come."""
         gang = self.by_job.get(job)
-        if gang is None or gang.job is None or gang.placed:
-            self.hands.report(EngineEnded(job, attempt, "lost", "its pods are not there", never_started=True))
+        if gang is None or gang.job is None:
+            self._unknown(job, attempt, never_started=True)
             return
-        in_the_way = self.hands.obstacle(gang, places)
+        if gang.placed:
+            if gang.attempt != attempt:
+                self._lost(job, attempt, "another attempt of it is on its cards")
+            return
+        fits = len(places) == gang.job.tasks
+        in_the_way = self._hands.obstacle(gang, places) if fits else "it has changed meanwhile"
         if in_the_way:
-            self.hands.report(EngineEnded(job, attempt, "lost", in_the_way, never_started=True))
+            self._lost(job, attempt, in_the_way)
             return
         gang.place(attempt, gang.job, places)
-        self.hands.watch_start(gang)
+        self._hands.watch_start(gang)
         self._review(gang)
+
+    def node_gone(self, node: str) -> None:
+        """Whoever has work there starts again whole, elsewhere."""
+        for gang in list(self.by_job.values()):
+            if gang.placed and not gang.stopping and gang.works_on(node):
+                self._placed.stop(gang, f"node {node} is gone", None)
 
     def bound(self, gang: Gang, attempt: int, pod: Object) -> None:
         """The API server has taken the binding; the pod itself is heard of by ``seen``."""
-        for rank in gang.ranks:
-            if rank.pod == uid_of(pod):
-                rank.binding = False
+        rank = gang.seats.get(uid_of(pod))
+        if rank is not None and gang.attempt == attempt:
+            rank.binding, rank.on_node = False, True
+            if gang.stopping:
+                self._review(gang)
 
-    def not_bound(self, gang: Gang, attempt: int, pod: Object, why: str) -> None:
-        if gang.placed and gang.attempt == attempt and not gang.stopping:
-            self._fail_start(gang, why)
+    def not_bound(self, gang: Gang, attempt: int, pod: Object, why: str, pod_is_gone: bool = False) -> None:
+        """For certain. If the pod is gone, another may come in its place."""
+        rank = gang.seats.get(uid_of(pod))
+        if rank is None or not gang.placed or gang.attempt != attempt:
+            return
+        rank.binding = False
+        if gang.stopping:
+            self._review(gang)
+        elif not pod_is_gone:
+            self._placed.fail_start(gang, why)
 
     def start_timed_out(self, gang: Gang, attempt: int, after_s: float) -> None:
         if gang.placed and gang.attempt == attempt and not gang.started and not gang.stopping:
             missing = sum(not rank.pod for rank in gang.ranks)
             what = f"{missing} pods never came" if missing else "not all of its pods run"
-            self._fail_start(gang, f"not started after {after_s:g} s: {what}")
-
-    def _fail_start(self, gang: Gang, why: str) -> None:
-        """A gang starts whole or not at all: the rest is released."""
-        gang.failed_start = True
-        self._begin_stopping(gang, why, None)
+            self._placed.fail_start(gang, f"not started after {after_s:g} s: {what}")
 
     def stop(self, job: str, attempt: int, cause: str, grace_s: float | None) -> None:
         gang = self.by_job.get(job)
-        if gang is None or not gang.placed or gang.attempt != attempt:
-            self.hands.report(EngineEnded(job, attempt, "lost", "its pods are not there"))
+        if gang is None:
+            self._unknown(job, attempt)
+        elif not gang.placed or gang.attempt != attempt:
+            self._hands.report(EngineEnded(job, attempt, "lost", _NOT_THERE))
         elif not gang.stopping:
-            self._begin_stopping(gang, cause, grace_s)
+            self._placed.stop(gang, cause, grace_s)
 
     def withdraw(self, job: str, cause: str) -> None:
         """Its user does not want it any more: nobody is to make its pods again."""
         gang = self.by_job.get(job)
         if gang is not None:
-            self.hands.delete_owner(gang, cause)
+            if gang.member.key.kind != ALONE:  # other pods of its owner are other jobs, which nobody wants to end
+                self._hands.delete_owner(gang, cause)
             for pod in gang.live():
-                self.hands.delete(pod, cause, None)
+                self._hands.delete(pod, cause, None)
 
-    def _begin_stopping(self, gang: Gang, why: str, grace_s: float | None) -> None:
-        gang.stopping, gang.grace_s = why, grace_s
-        self._go_on_stopping(gang)
-
-    def _go_on_stopping(self, gang: Gang) -> None:
-        """Until no pod is left on a node, those included that are only now being bound."""
-        bound = gang.bound()
-        for pod in bound:
-            if not is_leaving(pod) and uid_of(pod) not in gang.deleted:
-                gang.deleted.add(uid_of(pod))
-                self.hands.delete(pod, gang.stopping, gang.grace_s)
-        if bound or any(rank.binding for rank in gang.ranks):
+    def finished(self, job: str) -> None:
+        """The service has ended it for good, by its own judgement: what its owner makes anew is another job."""
+        gang = self.by_job.get(job)
+        if gang is None:
             return
-        never, cause = gang.failed_start, gang.stopping
-        how = (
-            "succeeded"
-            if gang.has_succeeded
-            else "stopped"
-            if not never
-            else "lost"
-            if gang.member.remakes
-            else "failed"
-        )
-        report = EngineEnded(_id(gang), gang.attempt, how, cause, gang.first_end, never_started=never)
-        gang.unplace()
-        if how in ("failed", "succeeded"):
-            self._forget_job(gang)
-        self.hands.report(report)
-        self._review(gang)
+        if gang.placed:
+            gang.is_finished = True
+            if not gang.stopping:
+                self._placed.stop(gang, "its job is over, says the service", None)
+            return
+        spent = frozenset() if gang.was_placed else frozenset(gang.meant)
+        following = self._forget(gang)
+        following.spent |= spent
+        following.able -= spent
+        self._review(following)
+
+    def another_life(self, job: str) -> None:
+        """That job is over, says the service, and yet its group has pods: they are another job."""
+        gang = self.by_job.get(job)
+        if gang is None or gang.life >= MOST_LIVES:
+            return
+        if not gang.placed:
+            self._review(self._forget(gang))
+        elif gang.adopted and gang.job is not None and gang.member.key.uid:
+            del self.by_job[job]
+            gang.life += 1
+            gang.job = replace(gang.job, id=job_id(gang.member.key, gang.life))
+            self._gathering.tell_adopted(gang)
 
     def owner_said(self, gang: Gang, verdict: str) -> None:
         """Of a gang without live pods: its owner is over (``succeeded``, ``failed``, ``gone``) or ``goes on``."""
         if gang.job is None or gang.live():
             return
-        if gang.placed and not gang.stopping and gang.has_emptied:
-            if verdict == "goes on":
-                job, attempt = _id(gang), gang.attempt
-                first = gang.first_end
-                gang.unplace()
-                self.hands.report(EngineEnded(job, attempt, "lost", "its pods ended and are made again", first))
-            else:
-                how = {"gone": "stopped"}.get(verdict, verdict)
-                self._over(gang, how, "its owner was deleted" if verdict == "gone" else _cause(gang))
-        elif not gang.placed and verdict != "goes on":
-            self._drop_job(gang, "its owner is over" if verdict != "gone" else "its owner was deleted")
-            self._review(gang)
+        if gang.placed:
+            self._placed.owner_said(gang, verdict)
+        elif verdict != "goes on":
+            cause = "its owner was deleted" if verdict == "gone" else "its owner is over"
+            self._review(self.drop_job(gang, cause, "failed" if verdict == "failed" else "cancelled"))
+
+    def _lost(self, job: str, attempt: int, why: str) -> None:
+        self._hands.report(EngineEnded(job, attempt, "lost", why, never_started=True))
+
+    def _unknown(self, job: str, attempt: int, never_started: bool = False) -> None:
+        """The service heard that it was withdrawn, and could not heed it: it had just decided to start or stop it."""
+        self._hands.report(EngineEnded(job, attempt, "lost", _NOT_THERE, never_started=never_started))
+        self._hands.report(Withdrawn(job, _NOT_THERE))
 
     # -- after a start of the service ------------------------------------------------------------------------------
 
-    def resume(self, job: str, attempt: int, places: Sequence[Place]) -> None:
+    def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
         """What the service remembers having decided. Pods on their nodes take their ranks; the rest is bound now."""
-        gang, formed = self._remembered(job, len(places))
-        if gang is None or formed is None:
-            self.hands.report(EngineEnded(job, attempt, "lost", "its pods are gone"))
+        if self._open:
+            self._agree(job.id, attempt)
             return
-        gang.place(attempt, formed, places)
-        self.by_job[job] = gang
-        for pod in gang.bound():
-            self._reseat(gang, pod)
-        self.hands.watch_start(gang)
+        gang = self._find(job)
+        if gang is None or gang.placed or len(places) != job.tasks:
+            self._hands.report(EngineEnded(job.id, attempt, "lost", "its pods are gone"))
+            return
+        gang.place(attempt, job, places)
+        self.by_job[job.id] = gang
+        self._gather_bound(gang, job)
+        reseat(gang, attempt)
+        gang.started = has_started
+        self._hands.look_again({place.node for place in places})
+        if not has_started:
+            self._hands.watch_start(gang)
 
-    def _remembered(self, job: str, tasks: int) -> tuple[Gang, Job] | tuple[None, None]:
-        for gang in self.gangs.values():
-            for life in range(gang.life, gang.life + 2):
-                if gang.pods and gang.member.size is not None and job_id(gang.member.key, life) == job:
-                    found = gang_of(gang.member, gang.pods.values(), ask=self._ask, life=life)
-                    if isinstance(found, Formed) and found.job.tasks == tasks:
-                        gang.life = life
-                        return gang, found.job
-        return None, None
+    def _agree(self, job: str, attempt: int) -> None:
+        """Which attempt it is that was found on its cards."""
+        gang = self.by_job.get(job)
+        if gang is None:
+            self._unknown(job, attempt)
+        elif gang.placed and gang.adopted:
+            gang.attempt = attempt
+        elif not gang.placed:
+            self._hands.report(EngineEnded(job, attempt, "lost", _NOT_THERE))
 
-    def _reseat(self, gang: Gang, pod: Object) -> None:
-        place = place_of(pod)
-        rank = next((r for r in gang.ranks if not r.pod and r.place == place), None)
-        if rank is not None:
-            rank.put(uid_of(pod))
+    def _find(self, job: Job) -> Gang | None:
+        found = self._remembered.group(job)
+        gang = self.gangs.get(found[0]) if found is not None else None
+        if found is not None and gang is not None and gang.pods:
+            gang.life = found[1]
+            return gang
+        single = self._remembered.single(job.id)
+        group = self.gangs.get(single[0]) if single is not None else None
+        if single is not None and group is not None and single[1] in group.pods and not group.has(single[1]):
+            self.make_alone(group, group.pods[single[1]])
+            return self._gang_of(single[1])
+        return self._of_bound(job)
+
+    def _of_bound(self, job: Job) -> Gang | None:
+        """Its group is not to be read, but its pods say whose they are."""
+        pods = self._bound_for(job)
+        if not pods:
+            return None
+        gang = Gang(resumed(job, pods))
+        self.gangs[gang.member.key] = gang
+        return gang
+
+    def _bound_for(self, job: Job) -> list[Object]:
+        """Pods on their nodes that no other gang has in its ranks."""
+        gangs = {uid: self._gang_of(uid) for uid in self._remembered.bound(job.id)}
+        return [gang.pods[uid] for uid, gang in gangs.items() if gang is not None and not gang.has(uid)]
+
+    def _gather_bound(self, gang: Gang, job: Job) -> None:
+        """Those that say by now that they are another group's."""
+        for pod in self._bound_for(job):
+            uid = uid_of(pod)
+            if self._gang_of(uid) is not gang:
+                self._leave(uid)
+                self._key_of[uid] = gang.member.key
+                self._put(gang, pod)
+                gang.strays.add(uid)
 
     def open(self) -> None:
         """From here on everything is told at once."""
         self._open = True
+        self._remembered = Remembered()
         for gang in list(self.gangs.values()):
-            self._review(gang)
-        self.hands.report(Refound(frozenset(self.by_job)))
-
-    def another_life(self, job: str) -> None:
-        """That job is over, says the service, and yet its group has pods: they are another job."""
-        gang = self.by_job.get(job)
-        if gang is not None and not gang.placed and gang.life < _MOST_LIVES:
-            self._forget_job(gang)
-            self._review(gang)
+            if self.gangs.get(gang.member.key) is gang:
+                self._review(gang)
+        self._hands.report(Refound(frozenset(self.by_job)))
 
     def _ask(self, pod: Object) -> Request:
         uid = uid_of(pod)
         request = self._asked.get(uid)
         if request is None:
-            request = self._asked[uid] = self.ask(pod)
+            request = self._asked[uid] = self._ask_anew(pod)
         return request
-
-
-def place_of(pod: Object) -> Place:
-    """Where a bound pod is, by its pin."""
-    try:
-        pinned = pin_of(pod) or {}
-    except Invalid:
-        pinned = {}
-    cards = dict.fromkeys(card for cards in pinned.values() for card in cards)
-    return Place(node_name(pod), tuple(cards))
-
-
-def started_us(pod: Object) -> int:
-    text = (pod.get("status") or {}).get("startTime")
-    return created_us({"metadata": {"creationTimestamp": text}}) if text else created_us(pod)
-
-
-def by_itself_unread(pod: Object) -> Membership:
-    """For a pod whose group cannot be read."""
-    return by_itself(Membership(GroupKey("", "", "", ""), 1, 1, False), pod)
-
-
-def _life_of(key: GroupKey, pod: Object) -> int:
-    """Which of its lives the job is in that a bound pod belongs to."""
-    job = annotations_of(pod).get(JOB, "")
-    return next((life for life in range(_MOST_LIVES) if key.uid and job_id(key, life) == job), 0) if job else 0
-
-
-def _id(gang: Gang) -> str:
-    assert gang.job is not None
-    return gang.job.id
-
-
-def _cause(gang: Gang) -> str:
-    failed = sum(rank.end == FAILED for rank in gang.ranks)
-    first = gang.first_end
-    code = f", the first with exit code {first.exit_code}" if first and first.exit_code is not None else ""
-    return f"{failed} of {len(gang.ranks)} pods failed{code}" + (f": {first.cause}" if first and first.cause else "")

@@ -6,10 +6,12 @@ Everything lives in the hub's one thread; calls from the service are handed over
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from gpusquad.core.ports import Launch, Report
 from gpusquad.core.sightings import Found, Place, Sighting
@@ -17,25 +19,31 @@ from gpusquad.engines.kubernetes import actions
 from gpusquad.engines.kubernetes.access import Access
 from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
 from gpusquad.engines.kubernetes.book import Book
-from gpusquad.engines.kubernetes.gang import Gang, Rank
+from gpusquad.engines.kubernetes.devices import with_devices
+from gpusquad.engines.kubernetes.gang import Gang, Rank, node_name
 from gpusquad.engines.kubernetes.hub import Hub
 from gpusquad.engines.kubernetes.lookups import Lookups
-from gpusquad.engines.kubernetes.objects import Object, name_of, namespace_of
+from gpusquad.engines.kubernetes.making.groups import Groups
+from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of
 from gpusquad.engines.kubernetes.reading.asks import ask_of
 from gpusquad.engines.kubernetes.reading.gangs import Formed
 from gpusquad.engines.kubernetes.reading.groups import Membership
+from gpusquad.engines.kubernetes.reading.ids import job_id as id_of
 from gpusquad.engines.kubernetes.reading.membership import membership_of
 from gpusquad.engines.kubernetes.settings import Settings
 from gpusquad.engines.kubernetes.survey import Survey
+from gpusquad.engines.kubernetes.telling.gangs import GangTeller
 from gpusquad.engines.kubernetes.watching import Watching
 from gpusquad.engines.kubernetes.where import check_gang, check_roles, rule_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Request
+from gpusquad.model.job import Job, Request
 
 _ASK_AGAIN_S = 5.0
+_ANSWER_S = 10.0
 _log = logging.getLogger(__name__)
 Say = Callable[[Report | Sighting], None]
+T = TypeVar("T")
 
 
 class KubernetesEngine:
@@ -70,11 +78,22 @@ class KubernetesEngine:
     def withdraw(self, job_id: str, cause: str) -> None:
         self._do(lambda: self._book.withdraw(job_id, cause))
 
+    def ask(self, work: Callable[[Api], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+        """Have something asked of the API server, or of us, in the hub's thread."""
+
+        async def do() -> T:
+            return await work(self._api)
+
+        return self._hub.submit(do())
+
     def another_life(self, job_id: str) -> None:
         self._do(lambda: self._book.another_life(job_id))
 
-    def resume(self, job_id: str, attempt: int, places: Sequence[Place]) -> None:
-        self._do(lambda: self._book.resume(job_id, attempt, places))
+    def finished(self, job_id: str) -> None:
+        self._do(lambda: self._book.finished(job_id))
+
+    def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
+        self._do(lambda: self._book.resume(job, attempt, places, has_started))
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """All that was on record has been resumed: tell of everything that is there."""
@@ -82,6 +101,23 @@ class KubernetesEngine:
 
     def close(self) -> None:
         self._hub.close()
+
+    def tell(self, what: Callable[[GangTeller], None]) -> None:
+        """What users are to see on their pods; called later, in the hub's thread, before anything asked for later."""
+        with contextlib.suppress(RuntimeError):  # it closes: nobody is told any more
+            self._do(lambda: what(self.teller))
+
+    def untold(self) -> int:
+        """How many gangs are still to be told something."""
+        return self.teller.waiting
+
+    def job_of_pod(self, namespace: str, name: str) -> str:
+        """The job that a pod belongs to; empty: none yet, or there is no such pod of ours."""
+
+        async def find() -> str:
+            return self.teller.job_of_pod(namespace, name)
+
+        return self._hub.submit(find()).result(_ANSWER_S)
 
     def _do(self, what: Callable[[], None]) -> None:
         async def do() -> None:
@@ -98,19 +134,38 @@ class KubernetesEngine:
         self._hub.on_close(self._api.close)
         self._lookups = Lookups(self._api, self._see_again)
         self._hub.on_close(self._lookups.close)
-        self._book = Book(self._membership, self._ask, self._check, self)
+        self._book = Book(self._membership, self._ask, self._check, self, self._lookups.maker, settings.scheduler)
         self._survey = Survey(self._book.holds, self._cards_on)
         self._watching = Watching(
             self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir
         )  # fmt: skip
-        for reflector in self._watching.all:
+        telling = Api(self._access, in_flight=settings.telling.in_flight)
+        self._hub.on_close(telling.close)
+        self.teller = GangTeller(telling, self._book, self._ask, self._watching.ours, settings)
+        self._start(self.teller.run())
+        self._groups = Groups(self._api)
+        for reflector in (*self._watching.all, self._groups.jobs):
             self._start(self._hub_run(reflector.run(), reflector.path))
         await self._watching.synced()
+        await self._lookups.settled(settings.sync_timeout_s / 2)
         landscape = self._survey.news()
         assert landscape is not None
         assert landscape.cluster is not None
         self._first = landscape
         return landscape.cluster
+
+    def pods_of(self, job_id: str) -> list[Object]:
+        """All that were bound for a job and are still there, those that have ended too."""
+        return [pod for pod in self._watching.pods.items.values() if annotations_of(pod).get(JOB) == job_id]
+
+    def live_pods(self, job_id: str) -> list[Object]:
+        gang = self._book.by_job.get(job_id)
+        return [] if gang is None else gang.live()
+
+    def waits_for(self, job_id: str) -> str:
+        """What a group lacks to be found, by the id that it will be found under."""
+        gangs = (gang for gang in self._book.gangs.values() if gang.member.key.uid)
+        return next((gang.waits_for for gang in gangs if id_of(gang.member.key) == job_id), "")
 
     async def _hub_run(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         self._hub.keep(work, name)
@@ -118,6 +173,7 @@ class KubernetesEngine:
     def _open(self) -> None:
         self._opened = True
         self._report(replace(self._first, cluster=None))
+        self._tell_news()  # pods of gangs that were resumed are not others' any more
         self._book.open()
         self._stir()
 
@@ -130,7 +186,7 @@ class KubernetesEngine:
     def _ask(self, pod: Object) -> Request:
         rule = rule_of(pod, self._survey.index)
         self._survey.know(rule)
-        return replace(ask_of(pod), where=rule.name, most_per_node=rule.most_per_node)
+        return replace(with_devices(ask_of(pod), pod), where=rule.name, most_per_node=rule.most_per_node)
 
     def _check(self, formed: Formed) -> Invalid | None:
         """Why these pods cannot be placed together; None: they can."""
@@ -157,9 +213,7 @@ class KubernetesEngine:
 
     def _tell_news(self) -> None:
         self._stir_due = False
-        self._survey.forget_rules(
-            lambda: {r.where for g in self._book.gangs.values() if g.job for r, _ in g.job.groups}
-        )
+        self._survey.forget_rules(self._book.rules_in_use)
         news = self._survey.news()
         if news is not None:
             self._report(news)
@@ -178,19 +232,27 @@ class KubernetesEngine:
         self._report(said)
 
     def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
+        """Nodes may have gone, and pods may have come that keep others away, since the service decided."""
         assert gang.job is not None
         requests = [role.request for role in gang.job.roles for _ in range(role.count)]
+        nodes: dict[Request, set[str]] = {}
         for request, place in zip(requests, places, strict=True):
             if place.node not in self._survey.nodes:
                 return f"node {place.node} is gone"
-            if not self._survey.allows(request.where, place.node):
-                return f"node {place.node} is no longer allowed for it"
+            nodes.setdefault(request, set()).add(place.node)
+        rules = {(self._ask(pod), rule_of(pod, self._survey.index)) for pod in gang.unbound()}
+        for request, rule in rules:
+            for node in nodes.get(request, ()):
+                if not self._survey.allows(rule, node):
+                    return f"node {node} is no longer allowed for it"
         return ""
 
     def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
         assert rank.place is not None
         assert gang.job is not None
-        if not self.settings.dry_run:
+        if self.settings.dry_run:
+            self.teller.assigned(gang, rank, pod)
+        else:
             self._start(self._bind(gang, gang.attempt, rank.place, gang.job.id, pod))
 
     async def _bind(self, gang: Gang, attempt: int, place: Place, job: str, pod: Object) -> None:
@@ -198,14 +260,23 @@ class KubernetesEngine:
             return gang.placed and gang.attempt == attempt and not gang.stopping
 
         try:
-            await actions.bind(self._api, pod, place, job, wanted)
+            await actions.bind(self._api, pod, place, job, attempt, wanted)
             self._book.bound(gang, attempt, pod)
+            self.teller.bound(gang, attempt, pod)
         except actions.NotBound as error:
-            self._book.bound(gang, attempt, pod)
-            self._book.not_bound(gang, attempt, pod, str(error))
+            self._book.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)
         self._stir()
 
+    def shut(self, rank: Rank, pod: Object) -> str:
+        assert rank.place is not None
+        if self._survey.allows(rule_of(pod, self._survey.index), rank.place.node):
+            return ""
+        return f"node {rank.place.node} is gone or no longer allowed for it"
+
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
+        self.teller.goes(pod, why)
+        if node_name(pod) not in self._survey.nodes:
+            grace_s = 0  # no kubelet is there to say that it has ended
         if not self.settings.dry_run:
             self._start(self._delete(pod, why, grace_s))
 
@@ -214,9 +285,11 @@ class KubernetesEngine:
         await actions.delete(self._api, pod, grace_s)
 
     def delete_owner(self, gang: Gang, why: str) -> None:
-        owner = actions.owner_of(gang.pods.values())
+        owner = gang.owner
         if owner is not None and not self.settings.dry_run:
             _log.info("job %s is withdrawn: %s", gang.job.id if gang.job else "", why)
+            if self._groups.remove(gang.member.key):
+                return
             self._start(self._delete_owner(gang, owner))
 
     async def _delete_owner(self, gang: Gang, owner: Object) -> None:
@@ -240,6 +313,9 @@ class KubernetesEngine:
             gang.asking = False
 
     async def _verdict(self, gang: Gang, owner: Object | None) -> str:
+        of_group = self._groups.verdict_on(gang.member.key)
+        if of_group:
+            return of_group
         if owner is None:
             return "gone"
         try:
@@ -251,6 +327,9 @@ class KubernetesEngine:
             return "goes on"
         return actions.verdict_on(found, owner["uid"])
 
+    def look_again(self, nodes: Iterable[str]) -> None:
+        self._survey.look_again(nodes)
+
     def watch_start(self, gang: Gang) -> None:
         attempt, after_s = gang.attempt, self.settings.start_timeout_s
         asyncio.get_running_loop().call_later(after_s, self._start_is_due, gang, attempt, after_s)
@@ -260,8 +339,7 @@ class KubernetesEngine:
         self._stir()
 
     def lacks(self, gang: Gang, what: str) -> None:
-        for pod in gang.live():
-            _log.info("pod %s/%s: %s", namespace_of(pod), name_of(pod), what)
+        self.teller.lacks(gang, what)
 
 
 def _complain(done: Any) -> None:

@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import Object, key_of, name_of, namespace_of, uid_of
-from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, UNKNOWN, Lookup, Unknown
+from gpusquad.engines.kubernetes.objects import Object, controller_of, key_of, name_of, namespace_of, uid_of
+from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, UNKNOWN, Lookup, Unknown, group_of
 from gpusquad.engines.kubernetes.reflector import Reflector
 from gpusquad.engines.kubernetes.shrinking import shrink_other
 
 Kind = tuple[str, str]
 _KNOWN: dict[Kind, Lookup] = {(lookup.group, lookup.kind): lookup for lookup in LOOKUPS}
 _PAUSE_S = 1.0
+_MOST_LEVELS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -36,16 +37,20 @@ class Lookups:
         self._kinds: dict[Kind, Reflector | None] = {}
         """None: the version is not known yet."""
         self._askers: defaultdict[tuple[Kind, str], set[str]] = defaultdict(set)
+        self._asked_by: defaultdict[str, set[tuple[Kind, str]]] = defaultdict(set)
+        self._moved = asyncio.Event()
+        """Another kind is known, or another one is wanted."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.reading_for = ""
         """The pod whose membership is being read."""
 
     def find(self, group: str, kind: str, namespace: str, name: str) -> Object | Unknown | None:
         which, key = (group, kind), f"{namespace}/{name}"
+        if which not in _KNOWN:
+            return None
         self._askers[which, key].add(self.reading_for)
+        self._asked_by[self.reading_for].add((which, key))
         if which not in self._kinds:
-            if which not in _KNOWN:
-                return None
             self._kinds[which] = None
             self._keep(self._watch(_KNOWN[which]))
         reflector = self._kinds[which]
@@ -55,10 +60,38 @@ class Lookups:
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
-        for key in [key for key, askers in self._askers.items() if uid in askers]:
+        for key in self._asked_by.pop(uid, ()):
             self._askers[key].discard(uid)
             if not self._askers[key]:
                 del self._askers[key]
+
+    def maker(self, pod: Object) -> Object | None:
+        """The reference to the topmost owner that is known: a JobSet rather than the Job that it made."""
+        reference, item = controller_of(pod), pod
+        for _ in range(_MOST_LEVELS):
+            above = controller_of(item)
+            if above is None:
+                break
+            reference = above
+            which = (group_of(above.get("apiVersion", "")), above.get("kind", ""))
+            reflector = self._kinds.get(which)
+            found = reflector.items.get(f"{namespace_of(pod)}/{above['name']}") if reflector is not None else None
+            if found is None or uid_of(found) != above.get("uid"):
+                break
+            item = found
+        return reference
+
+    async def settled(self, within_s: float) -> None:
+        """Until all kinds are known that pods have asked for so far: what they lead to is asked for next."""
+        try:
+            async with asyncio.timeout(within_s):
+                while any(reflector is None or not reflector.synced.is_set() for reflector in self._kinds.values()):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            unknown = [kind for (_, kind), reflector in self._kinds.items()
+                       if reflector is None or not reflector.synced.is_set()]  # fmt: skip
+            _log.warning("%s could not be read in time: pods that depend on them wait", ", ".join(unknown))
 
     async def get(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
         """An object by its owner reference, asked of the server itself."""
@@ -98,6 +131,7 @@ class Lookups:
 
     async def _when_synced(self, which: Kind, reflector: Reflector) -> None:
         await reflector.synced.wait()
+        self._moved.set()
         self._tell({uid for (kind, _), askers in self._askers.items() if kind == which for uid in askers})
 
     def _tell(self, askers) -> None:

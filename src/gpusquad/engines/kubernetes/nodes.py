@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 
+from gpusquad.engines.kubernetes.devices import AGENT, PLENTY
 from gpusquad.engines.kubernetes.objects import CARDS, GPU, PREFIX, Object, annotations_of, key_of, labels_of, name_of
 from gpusquad.engines.kubernetes.reading.effective import asked_by, effective
 from gpusquad.engines.kubernetes.reading.errors import Malformed
@@ -17,7 +18,7 @@ UNPINNED = PREFIX + "unpinned"
 RACK = PREFIX + "rack"
 MODEL_LABEL, MEMORY_LABEL = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 PODS = "pods"
-_NOT_EXTRA = frozenset({"cpu", "memory", GPU})
+_NOT_EXTRA = frozenset({"cpu", "memory"})
 _MOST_CARDS = 4096
 _MIB = 1 << 20
 _log = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ def node_of(item: Object) -> Node:
     name = name_of(item)
     amounts = {resource: nanos(text, f"{name}.allocatable.{resource}") for resource, text in given.items()}
     extras = {resource: in_whole(amount) for resource, amount in amounts.items() if resource not in _NOT_EXTRA}
+    if has_agent(item):
+        extras[AGENT] = PLENTY
     return Node(
         name, _cards(item, in_whole(amounts.get(GPU, 0))), in_milli(amounts.get("cpu", 0)),
         in_whole(amounts.get("memory", 0)), labels_of(item).get(RACK, ""),
@@ -57,7 +60,7 @@ def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset
         taken = _taken_by(pod)
         cpu += in_milli(taken.pop("cpu", 0))
         memory += in_whole(taken.pop("memory", 0))
-        gpus = in_whole(taken.pop(GPU, 0))
+        gpus = in_whole(taken.get(GPU, 0))
         known = said.get(key_of(pod), ())
         cards += known
         unknown += max(0, gpus - len(known))

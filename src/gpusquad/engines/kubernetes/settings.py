@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpusquad.engines.kubernetes.objects import SCHEDULER
+from gpusquad.engines.kubernetes.telling.settings import TellingSettings
 
 
 @dataclass(frozen=True)
@@ -23,4 +24,6 @@ class Settings:
     """Requests a second; None: as many as the server takes."""
     sync_timeout_s: float = 120.0
     dry_run: bool = False
-    """Nothing is bound, deleted or written: decisions are only told."""
+    """Nothing is bound or deleted: what would be done is only told, as events."""
+    telling: TellingSettings = field(default_factory=TellingSettings)
+    """What users see on their pods."""

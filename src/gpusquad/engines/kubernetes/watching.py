@@ -105,6 +105,7 @@ class Watching:
     def _node(self, change: str, node: Object, before: Object | None) -> None:
         if change == "deleted":
             self._survey.node_gone(name_of(node))
+            self._book.node_gone(name_of(node))
         else:
             self._survey.node_seen(node)
         self._stirred()

@@ -1,8 +1,9 @@
 """What one pod asks for, as the core understands it.
 
 Read here: requests and limits of containers, init containers, sidecars and the whole pod; overhead; GPUs and parts of
-GPUs; a card or models named in HAMi's annotations. Refused here, with a reason: what the scheduler would have to act on
-and does not (``_REFUSED``): resource claims, device modes, things to keep away from.
+GPUs; a card or models named in HAMi's annotations; the least memory of a card, in ours. Refused here, with a reason:
+what the scheduler would have to act on and does not (``_REFUSED``): resource claims, device modes, things to keep away
+from.
 
 Handled elsewhere, in the sub-package ``where``: node selectors and node affinity (``nvidia.com/gpu.product`` among
 them), taints, affinity to other pods, topology spread, volumes, host ports. It sets ``Request.where`` and
@@ -13,19 +14,23 @@ from __future__ import annotations
 
 import re
 
-from gpusquad.engines.kubernetes.objects import GPU, Object, annotations_of
+from gpusquad.engines.kubernetes.objects import GPU, PREFIX, Object, annotations_of
 from gpusquad.engines.kubernetes.reading.annotations import at, text_of
 from gpusquad.engines.kubernetes.reading.cards import MOST_CARDS, SHARED, cards_in
 from gpusquad.engines.kubernetes.reading.effective import Amounts, asked_by, effective
 from gpusquad.engines.kubernetes.reading.errors import Malformed, Unsupported, short
 from gpusquad.engines.kubernetes.reading.quantity import in_milli, in_whole
 from gpusquad.engines.kubernetes.reading.shares import RESOURCES, share_of
+from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Request, Share
+from gpusquad.model.units import parse_bytes
 
 PODS = "pods"
 """A node holds so many pods; each takes one."""
 USE_CARD = "nvidia.com/use-gpuuuid"
 USE_MODEL = "nvidia.com/use-gputype"
+MIN_MEMORY = PREFIX + "gpu-min-memory"
+"""The least memory that a whole card must have."""
 
 _MOST_MODELS = 64
 _MOST_AMOUNT = 2**53
@@ -65,6 +70,7 @@ def ask_of(pod: Object) -> Request:
         cpu_milli=in_milli(amounts.get("cpu", 0)),
         memory_bytes=in_whole(amounts.get("memory", 0)),
         gpu_models=_models(pod),
+        min_card_memory_bytes=_min_memory_bytes(pod) if gpus else 0,
         card=_card(pod, gpus, share),
         extras=_extras(amounts),
     )
@@ -96,6 +102,14 @@ def _card(pod: Object, gpus: int, share: Share | None) -> str | None:
     if share is None and gpus != 1:
         raise Unsupported(at(USE_CARD), f"names one card for {gpus} GPUs", f"ask for {GPU}: 1")
     return name
+
+
+def _min_memory_bytes(pod: Object) -> int:
+    text = text_of(annotations_of(pod), MIN_MEMORY)
+    try:
+        return parse_bytes(text, at(MIN_MEMORY)) if text else 0
+    except Invalid as error:
+        raise Malformed(error.field, error.problem, error.cure) from None
 
 
 def _models(pod: Object) -> tuple[str, ...]:

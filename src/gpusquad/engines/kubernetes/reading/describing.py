@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from gpusquad.engines.kubernetes.objects import PREFIX, Object, annotations_of, controller_of, namespace_of
-from gpusquad.engines.kubernetes.reading.annotations import MOST_TEXT, flag_of, text_of, time_of
+from gpusquad.engines.kubernetes.reading.annotations import MOST_TEXT, at, flag_of, text_of, time_of
 from gpusquad.engines.kubernetes.reading.cards import cards_by_container
 from gpusquad.engines.kubernetes.reading.errors import Malformed, short
 from gpusquad.engines.kubernetes.reading.groups import Membership
-from gpusquad.model.job import Checkpoint
+from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint
 from gpusquad.model.units import US_PER_S
 
 USER = PREFIX + "user"
@@ -18,6 +18,8 @@ QUEUE = PREFIX + "queue"
 LANE = PREFIX + "lane"
 ESTIMATE = PREFIX + "estimate"
 LIMIT = PREFIX + "limit"
+PRIORITY = PREFIX + "priority"
+"""One of our classes by name, where somebody has changed it here; before what Kubernetes says."""
 PREEMPTIBLE = PREFIX + "preemptible"
 CHECKPOINT_EVERY = PREFIX + "checkpoint-every"
 
@@ -48,8 +50,13 @@ def created_us(pod: Object) -> int:
     return max(0, round(moment.timestamp() * US_PER_S))
 
 
-def priority_of(membership: Membership, pods: Sequence[Object]) -> str:
-    """The group's own priority, else the highest of its pods'."""
+def priority_of(membership: Membership, said: Mapping[str, str], pods: Sequence[Object]) -> str:
+    """What is said in our words, else the group's own priority, else the highest of its pods'."""
+    word = text_of(said, PRIORITY)
+    if word:
+        if word not in PRIORITY_CLASSES:
+            raise Malformed(at(PRIORITY), f"{short(word)} is none of {', '.join(PRIORITY_CLASSES)}")
+        return word
     value = membership.priority
     if value is None:
         value = max(map(_priority, pods))

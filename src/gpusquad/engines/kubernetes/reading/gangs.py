@@ -178,7 +178,7 @@ def _job(name: str, membership: Membership, members: Sequence[Object], roles: tu
         tenant=namespace_of(members[0]),
         user=user_of(said, members),
         queue=text_of(said, QUEUE),
-        priority=priority_of(membership, members),
+        priority=priority_of(membership, said, members),
         lane=text_of(said, LANE),
         app=app_of(members),
         estimate_us=estimate_us_of(said),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gpusquad.engines.kubernetes.objects import Object, annotations_of, labels_of, name_of, uid_of
+from gpusquad.engines.kubernetes.objects import PREFIX, Object, annotations_of, labels_of, name_of, uid_of
 
 WORKER = "worker"
 LEADER = "leader"
@@ -21,6 +21,9 @@ JOB_ROLE = "training.kubeflow.org/job-role"
 REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 TASK = "volcano.sh/task-spec"
 SUBGROUP = "kai.scheduler/subgroup-name"
+ROLE = PREFIX + "role"
+FIRST_RANK = PREFIX + "first-rank"
+"""On pods that we made: the rank of the first that plays the same part. Roles stand in the order of these."""
 
 _FIRST = (HEAD, LEADER, "launcher", "master", "chief", "scheduler")
 """Those whom the others look for stand first."""
@@ -48,12 +51,17 @@ def role_of(pod: Object) -> str:
 
 def place_of(pod: Object) -> Place:
     """Pods sorted by it stand in an order of their own, in whichever they came."""
-    role = role_of(pod)
-    return (rank_of(role), role, _index(pod), _by_numbers(name_of(pod)), uid_of(pod))
+    role, first = role_of(pod), first_rank(pod)
+    return (rank_of(role) if first is None else first, role, index_of(pod), _by_numbers(name_of(pod)), uid_of(pod))
 
 
 def rank_of(role: str) -> int:
     return _FIRST.index(role) if role in _FIRST else len(_FIRST)
+
+
+def first_rank(pod: Object) -> int | None:
+    text = annotations_of(pod).get(FIRST_RANK, "")
+    return int(text) if _is_number(text) else None
 
 
 def _lws_role(pod: Object) -> str:
@@ -78,12 +86,18 @@ _ROLES = (
     _label(REPLICATED_JOB),
     _label(TASK),
     _label(SUBGROUP),
+    _label(ROLE),
 )
 
 
-def _index(pod: Object) -> tuple[int, ...]:
+def index_of(pod: Object) -> tuple[int, ...]:
+    """Its number among those who play the same part, by whoever numbers them."""
     texts = (labels_of(pod).get(name) or annotations_of(pod).get(name, "") for name in _INDEXES)
-    return tuple(int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < 10)
+    return tuple(int(text) for text in texts if _is_number(text))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _by_numbers(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -1,0 +1,77 @@
+"""The service's hand for jobs that are submitted to it. Called from the service's threads; works in the hub's."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from gpusquad.core.wanted import Wanted
+from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
+from gpusquad.engines.kubernetes.making.creating import create
+from gpusquad.engines.kubernetes.making.manifests import MakingSettings, plan_of
+from gpusquad.engines.kubernetes.making.said import changed_to
+from gpusquad.engines.kubernetes.objects import Object, name_of, namespace_of, uid_of
+from gpusquad.model.job import Job
+
+_LONGEST_S = 60.0
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Asks(Protocol):
+    """The engine, as far as it is needed here."""
+
+    def ask(self, work: Callable[[Api], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]: ...
+    def live_pods(self, job_id: str) -> list[Object]:
+        """In the hub's thread."""
+        ...
+
+    def waits_for(self, job_id: str) -> str:
+        """In the hub's thread."""
+        ...
+
+
+class KubernetesMaker:
+    """A ``core.wanted.Maker``."""
+
+    def __init__(self, engine: Asks, settings: MakingSettings) -> None:
+        self._engine = engine
+        self._settings = settings
+
+    def job_id(self, wanted: Wanted) -> str:
+        return plan_of(wanted, self._settings).job_id
+
+    def make(self, wanted: Sequence[Wanted]) -> None:
+        plans = [plan_of(one, self._settings) for one in wanted]
+        made = self._engine.ask(lambda api: create(api, plans))
+        try:
+            made.result(_LONGEST_S)
+        except TimeoutError:
+            made.cancel()  # which takes back what was made
+            raise ConnectionError(f"the cluster did not take it within {_LONGEST_S:g} s") from None
+        except Unreachable as error:
+            raise ConnectionError(f"the API server does not answer: {error}") from None
+
+    def lacks(self, job_id: str) -> str:
+        async def ask(api: Api) -> str:
+            return self._engine.waits_for(job_id)
+
+        return self._engine.ask(ask).result(_LONGEST_S)
+
+    def note(self, job_id: str, job: Job) -> None:
+        async def write(api: Api) -> None:
+            for pod in self._engine.live_pods(job_id):
+                await _annotate(api, pod, changed_to(job))
+
+        self._engine.ask(write)
+
+
+async def _annotate(api: Api, pod: Object, said: dict[str, str | None]) -> None:
+    """A pod that has gone meanwhile needs it no more."""
+    content = {"metadata": {"uid": uid_of(pod), "annotations": said}}
+    try:
+        await api.patch(f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}", content)
+    except (Refused, Unreachable) as error:
+        _log.info("could not note on pod %s what was changed: %s", name_of(pod), error)

@@ -1,0 +1,309 @@
+"""The logs of a job's pods, read through the API server.
+
+The server knows no offsets, and gives a log from an instant on, in whole seconds. So what was read is kept here for a
+while: a *spool* holds the newest of one task's output, and its offsets count from the first byte that the server had.
+To go on, the last second is asked for once more, and lines that are here already are left out by their times.
+
+A task whose pod failed and was made again goes on in the next pod. The logs of a deleted pod are gone with it, but for
+what a spool still holds.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
+from gpusquad.engines.kubernetes.gang import ATTEMPT, is_over, node_name
+from gpusquad.engines.kubernetes.objects import Object, annotations_of, name_of, namespace_of, uid_of
+from gpusquad.engines.kubernetes.reading.cards import cards_by_container
+from gpusquad.engines.kubernetes.reading.roles import Place, first_rank, index_of, place_of
+
+GONE = "(the pods of this attempt are deleted, and their logs with them)\n"
+MOST_KEPT_BYTES = 8 << 20
+"""Of one task."""
+MOST_SPOOLS = 64
+MOST_A_TIME_BYTES = 16 << 20
+"""More than a kubelet keeps of one container by default: 10 MiB."""
+_SECOND_CHARS = len("2026-01-01T00:00:00")
+_WAIT_S = 30.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the service knows of a job."""
+
+    attempt: int
+    """The latest."""
+    has_ended: bool
+    """It was on its cards, and is over."""
+
+
+RunOf = Callable[[str], Run | None]
+Which = tuple[str, int]
+"""Job and attempt."""
+
+
+class Source(Protocol):
+    """The engine, as far as it is needed here."""
+
+    def ask(self, work: Callable[[Api], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]: ...
+    def pods_of(self, job_id: str) -> list[Object]:
+        """In the hub's thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of what a task wrote."""
+
+    offset: int
+    data: bytes
+    next_offset: int
+
+
+@dataclass
+class Spool:
+    """The newest output of one task."""
+
+    most_bytes: int = MOST_KEPT_BYTES
+    start: int = 0
+    """The offset of the first byte that is kept."""
+    data: bytearray = field(default_factory=bytearray)
+    done: set[str] = field(default_factory=set)
+    """Pods of which all was read."""
+    second: str = ""
+    """Of the last line of the pod that is being read: from here on it is asked for again."""
+    known: Counter[bytes] = field(default_factory=Counter)
+    """Lines of that second and later that are here already."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+    def take(self, content: bytes, is_last: bool) -> int:
+        """Lines with their times, as the server gives them; those that are new are kept. Says how many were. A line
+        that is not whole yet is left for the next time, unless there is none."""
+        *whole, rest = content.split(b"\n")  # and at nothing else: progress bars go back to the beginning of a line
+        lines = [line + b"\n" for line in whole] + ([rest] if rest and is_last else [])
+        left, fresh = Counter(self.known), 0
+        for line in lines:
+            mark = _mark(line)
+            if left[mark]:
+                left[mark] -= 1
+            else:
+                self._add(line, mark)
+                fresh += 1
+        self._trim()
+        return fresh
+
+    def next_pod(self, uid: str) -> None:
+        """All of this one was read."""
+        self.done.add(uid)
+        self.second, self.known = "", Counter()
+
+    def read(self, offset: int, limit: int) -> Chunk:
+        """From the next byte that is kept where those are gone."""
+        begin = max(offset, self.start)
+        data = bytes(self.data[begin - self.start : begin - self.start + limit])
+        return Chunk(begin, data, begin + len(data)) if data else Chunk(offset, b"", offset)
+
+    def tail(self, lines: int) -> int:
+        """The offset from which the last lines follow."""
+        if lines <= 0:
+            return self.end
+        place = len(self.data) - (1 if self.data.endswith(b"\n") else 0)
+        for _ in range(lines):
+            place = self.data.rfind(b"\n", 0, place)
+            if place < 0:
+                return self.start
+        return self.start + place + 1
+
+    def _add(self, line: bytes, mark: bytes) -> None:
+        second, text = line[:_SECOND_CHARS].decode("ascii", "replace"), line.partition(b" ")[2]
+        if second > self.second:
+            self.second, self.known = second, Counter()
+        self.known[mark] += 1
+        self.data += text
+
+    def _trim(self) -> None:
+        surplus = len(self.data) - self.most_bytes
+        if surplus > 0:
+            del self.data[:surplus]
+            self.start += surplus
+
+
+class PodLogs:
+    """Where the API of the service finds logs: a ``LogSource``. Called from any thread."""
+
+    def __init__(self, source: Source, run_of: RunOf | None = None) -> None:
+        self._source = source
+        self.run_of: RunOf = run_of or (lambda job_id: None)
+        self._spools: OrderedDict[tuple[Which, int], Spool] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def reader(self, job_id: str, attempt: int) -> PodLogReader | GoneReader | None:
+        run = self.run_of(job_id)
+        if run is None:
+            return None
+        tasks = tasks_of([pod for pod in self._pods(job_id) if _attempt(pod, run.attempt) == attempt])
+        if tasks:
+            return PodLogReader(self, (job_id, attempt), tasks)
+        return GoneReader() if attempt < run.attempt or run.has_ended else None
+
+    def folder(self, job_id: str, attempt: int) -> Path | None:
+        return None
+
+    def catch_up(self, which: Which, task: int, pods: Sequence[Object]) -> Spool:
+        """The task's spool, with all that its pods have written until now."""
+        spool = self._spool(which, task)
+        with spool.lock:
+            for pod in pods:
+                if uid_of(pod) not in spool.done:
+                    over = is_over(pod)
+                    self._fetch(spool, pod, over)
+                    if not over:
+                        break
+                    spool.next_pod(uid_of(pod))
+        return spool
+
+    def _fetch(self, spool: Spool, pod: Object, is_over: bool) -> None:
+        limit = MOST_A_TIME_BYTES
+        while True:
+            content = self._get(pod, spool.second, limit)
+            cut = len(content) >= limit
+            fresh = spool.take(content, is_over and not cut)
+            if not cut:
+                return
+            limit = MOST_A_TIME_BYTES if fresh else 2 * limit  # one second can hold more than that
+
+    def _get(self, pod: Object, since: str, limit: int) -> bytes:
+        query = {"container": container_of(pod), "timestamps": "true", "limitBytes": str(limit)}
+        if since:
+            query["sinceTime"] = f"{since}Z"
+        path = f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}/log"
+        try:
+            return self._source.ask(lambda api: api.read(path, **query)).result(_WAIT_S)
+        except Refused as error:
+            if error.status in (400, 404):  # not started yet; or gone
+                return b""
+            raise ConnectionError(f"the log of pod {name_of(pod)} cannot be read: {error.message}") from None
+        except (Unreachable, TimeoutError) as error:
+            raise ConnectionError(f"the log of pod {name_of(pod)} cannot be read: {error or 'no answer'}") from None
+
+    def _pods(self, job_id: str) -> list[Object]:
+        async def find(api: Api) -> list[Object]:
+            return self._source.pods_of(job_id)
+
+        return self._source.ask(find).result(_WAIT_S)
+
+    def _spool(self, which: Which, task: int) -> Spool:
+        """The one that was not used for longest makes room."""
+        with self._lock:
+            spool = self._spools.pop((which, task), None) or Spool()
+            self._spools[which, task] = spool
+            while len(self._spools) > MOST_SPOOLS:
+                self._spools.popitem(last=False)
+        return spool
+
+
+class PodLogReader:
+    """Of one moment: what the pods had written when it was first asked for a task."""
+
+    def __init__(self, logs: PodLogs, which: Which, tasks: dict[int, list[Object]]) -> None:
+        self._logs = logs
+        self._which = which
+        self._tasks = tasks
+        self._read: dict[int, Spool] = {}
+
+    def tasks(self) -> Sequence[int]:
+        return sorted(self._tasks)
+
+    def size(self, task: int) -> tuple[int, int]:
+        spool = self._spool(task)
+        with spool.lock:
+            return spool.start, spool.end
+
+    def read(self, task: int, offset: int, limit: int) -> Chunk:
+        spool = self._spool(task)
+        with spool.lock:
+            return spool.read(offset, limit)
+
+    def tail(self, task: int, lines: int) -> int:
+        spool = self._spool(task)
+        with spool.lock:
+            return spool.tail(lines)
+
+    def _spool(self, task: int) -> Spool:
+        if task not in self._read:
+            self._read[task] = self._logs.catch_up(self._which, task, self._tasks.get(task, ()))
+        return self._read[task]
+
+
+class GoneReader:
+    """Says that there is nothing to read any more, where the output would have been."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._spool.data += GONE.encode()
+
+    def tasks(self) -> Sequence[int]:
+        return [0]
+
+    def size(self, task: int) -> tuple[int, int]:
+        return 0, self._spool.end
+
+    def read(self, task: int, offset: int, limit: int) -> Chunk:
+        return self._spool.read(offset, limit)
+
+    def tail(self, task: int, lines: int) -> int:
+        return self._spool.tail(lines)
+
+
+def tasks_of(pods: Sequence[Object]) -> dict[int, list[Object]]:
+    """Pods by the rank of their task, the oldest first. Those we made say their rank; others are counted in order."""
+    seats: dict[tuple[Any, ...], list[Object]] = {}
+    for pod in sorted((pod for pod in pods if node_name(pod)), key=lambda pod: (place_of(pod)[:3], _age(pod))):
+        seats.setdefault(_seat(pod), []).append(pod)
+    result: dict[int, list[Object]] = {}
+    for number, members in enumerate(seats.values()):
+        first, index = first_rank(members[0]), index_of(members[0])
+        rank = number if first is None or not index else first + index[0]
+        result.setdefault(rank, []).extend(members)
+    return result
+
+
+def container_of(pod: Object) -> str:
+    """The first that has cards, else the first of all."""
+    names = [each["name"] for each in pod["spec"]["containers"]]
+    with_cards = [name for name, _ in cards_by_container(pod) if name in names]
+    return (with_cards or names)[0]
+
+
+def _seat(pod: Object) -> tuple[Any, ...]:
+    """Pods of one seat follow each other; a pod without a number has a seat of its own."""
+    place: Place = place_of(pod)
+    return place[:3] if place[2] else (*place[:3], uid_of(pod))
+
+
+def _attempt(pod: Object, latest: int) -> int:
+    """For which it was bound. One that does not say runs now."""
+    text = annotations_of(pod).get(ATTEMPT, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else latest
+
+
+def _age(pod: Object) -> tuple[str, str]:
+    return pod["metadata"].get("creationTimestamp", ""), name_of(pod)
+
+
+def _mark(line: bytes) -> bytes:
+    """Long lines are remembered short."""
+    return line if len(line) <= 64 else line[:32] + hashlib.blake2b(line, digest_size=16).digest()
