@@ -27,9 +27,10 @@ HERE = Path(__file__).resolve().parent
 KUBERNETES = "k8s.io/kubernetes"
 KWOK = "sigs.k8s.io/kwok"
 ETCD = "go.etcd.io/etcd/server/v3"
-FOLDERS = {KUBERNETES: HERE, KWOK: HERE / "kwok", ETCD: HERE / "etcd"}  # of their go.mod
+HELM = "helm.sh/helm/v3"
+FOLDERS = {KUBERNETES: HERE, KWOK: HERE / "kwok", ETCD: HERE / "etcd", HELM: HERE / "helm"}  # of their go.mod
 # From the path we take no older ones. 1.37 is the first whose PodGroup is scheduling.k8s.io/v1beta1.
-OLDEST = {KUBERNETES: (1, 37), KWOK: (0, 7), ETCD: (3, 6)}
+OLDEST = {KUBERNETES: (1, 37), KWOK: (0, 7), ETCD: (3, 6), HELM: (3, 18)}
 GO = (1, 26)
 PROGRESS_S = 20  # between two lines where the output is not a terminal
 VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
@@ -73,6 +74,7 @@ PROGRAMS = (
     Program("kubelet", KUBERNETES),
     Program("kube-scheduler", KUBERNETES),
     Program("kubectl", KUBERNETES, ("version", "--client")),
+    Program("helm", HELM, ("version", "--short")),
 )
 
 
@@ -213,11 +215,23 @@ def _linker_flags(program: Program) -> str:
     names = {}  # etcd's is in its source
     if program.module == KWOK:
         names = {"sigs.k8s.io/kwok/pkg/consts.Version": program.version}
+    elif program.module == HELM:
+        # Charts may say which Kubernetes they want; without a cluster at hand, helm goes by that of its libraries.
+        packages = ("helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules")
+        names = {f"{package}.k8sVersionMinor": _minor_of_libraries(program) for package in packages}
+        names["helm.sh/helm/v3/internal/version.version"] = program.version
     elif program.module == KUBERNETES:
         parts = {"gitVersion": program.version, "gitMajor": version[1], "gitMinor": version[2]}
         packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
         names = {f"{package}.{part}": value for package in packages for part, value in parts.items()}
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in names.items())])
+
+
+def _minor_of_libraries(program: Program) -> str:
+    """37 of k8s.io/client-go v0.37.0."""
+    found = re.search(r"k8s\.io/client-go v0\.(\d+)\.", (program.folder / "go.mod").read_text())
+    assert found, f"{program.folder / 'go.mod'} does not require k8s.io/client-go"
+    return found[1]
 
 
 def _environment() -> dict[str, str]:

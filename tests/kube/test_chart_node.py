@@ -1,0 +1,137 @@
+"""The chart's own pods on a real kubelet: server and agent run with the rights, users and volumes it gives them.
+
+There is no image to pull, so Python and the packages are mounted from this machine into a container of busybox. All
+else is as the chart renders it, but for the network: the API server listens on this machine's loopback only.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from gpusquad.engines.kubernetes.objects import CARDS
+from tests.kube.api import Object
+from tests.kube.chart import Release
+from tests.kube.daemons import free_port
+from tests.kube.image import IMAGE
+from tests.kube.machine import Machine
+from tests.kube.placements import ENDED, container, got, wait_for_devices
+from tests.kube.plane import ControlPlane, Settings
+from tests.kube.pods import PODS
+
+SIMULATED = 4
+REPOSITORY = Path(__file__).parents[2]
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+@pytest.fixture
+def plane(machine: Machine) -> Iterator[ControlPlane]:
+    del machine  # only asked whether it can be a node
+    settings = Settings(real_node=True, scheduler=True, apiserver_flags=("--allow-privileged=true",))
+    with ControlPlane(settings) as started:
+        yield started
+
+
+def test_server_and_agent_run_as_the_chart_says_and_place_a_gang(plane: ControlPlane):
+    release = Release(plane)
+    _install(release)
+    try:
+        pods = f"/api/v1/namespaces/{release.namespace}/pods"
+        plane.admin.until(pods, lambda found: sum(map(_is_ready, found)) == 2, timeout_s=90.0)
+        wait_for_devices(plane, SIMULATED)
+        template = {"spec": {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container()]}}
+        spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": template}
+        plane.admin.post(JOBS, {"metadata": {"name": "gang"}, "spec": spec})
+        ended = plane.admin.until(PODS, lambda found: len(found) == 3 and all(map(_has_ended, found)), timeout_s=60.0)
+    except TimeoutError as error:
+        raise AssertionError(f"{error}\n{_what_they_say(release)}") from error
+    cards = []
+    for pod in ended:
+        assert pod["status"]["phase"] == "Succeeded", f"{pod['status']}\n{_what_they_say(release)}"
+        pinned = json.loads(pod["metadata"]["annotations"][CARDS])["main"]
+        assert got(plane, pod["metadata"]["name"]).is_exactly(pinned)
+        cards += pinned
+    assert len(set(cards)) == 3
+
+
+def _install(release: Release) -> None:
+    assert release.plane.node is not None
+    repository, _, tag = IMAGE.rpartition(":")
+    values = {
+        "persistence": {"enabled": False},
+        "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
+        "server": {"resources": {}},
+        "agent": {
+            "simulate": SIMULATED, "nodeSelector": {}, "metricsPort": 0, "resources": {},
+            "folder": str(release.plane.folder / "agent"),
+            "kubeletFolder": str(release.plane.node.pod_resources.parents[1]),
+        },
+    }  # fmt: skip
+    objects = release.render(values)
+    for item in objects:
+        if item["kind"] in ("Deployment", "DaemonSet"):
+            _lend_python(item["spec"]["template"]["spec"], release.plane.url)
+    text = yaml.safe_dump_all(objects).replace("7070", str(free_port()))
+    release.plane.kubectl("create", "namespace", release.namespace)
+    command = [release.plane.programs["kubectl"], "--kubeconfig", release.plane.kubeconfig(), "apply", "--server-side"]
+    done = subprocess.run([*command, "-n", release.namespace, "-f", "-"], input=text, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _lend_python(spec: Object, url: str) -> None:
+    """What the image would have brought, and the way to the API server."""
+    [program] = spec["containers"]
+    words = {"gpusquad": ["-m", "gpusquad"], "python": []}[program["args"][0]]
+    program["command"], program["args"] = [sys.executable], [*words, *program["args"][1:]]
+    address = urlsplit(url)
+    program["env"] += [
+        {"name": "PYTHONPATH", "value": str(REPOSITORY / "src")},
+        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+        {"name": "KUBERNETES_SERVICE_HOST", "value": str(address.hostname)},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": str(address.port)},
+    ]
+    spec["hostNetwork"] = True
+    for number, path in enumerate(_folders()):
+        spec["volumes"].append({"name": f"lent-{number}", "hostPath": {"path": path}})
+        program["volumeMounts"].append({"name": f"lent-{number}", "mountPath": path, "readOnly": True})
+
+
+def _folders() -> list[str]:
+    """Of the interpreter, its libraries, the packages and our source; none of them inside another."""
+    wanted = [Path(sys.base_prefix), Path(sys.prefix), REPOSITORY / "src", Path("/usr"), Path("/lib"), Path("/lib64")]
+    there = {str(path) for path in wanted if path.exists()}
+    return sorted(path for path in there if not any(path.startswith(f"{other}/") for other in there))
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _has_ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ENDED
+
+
+def _what_they_say(release: Release) -> str:
+    """Server and agent, their pods, and why the gang waits if it does."""
+    why = (sys.executable, "-m", "gpusquad", "why", "gang")
+    questions = (
+        ("describe", "pods"),
+        ("logs", "--selector=app.kubernetes.io/component=server", "--tail=20"),
+        ("logs", "--selector=app.kubernetes.io/component=agent", "--tail=20"),
+        ("exec", "deploy/gpusquad", "--", *why),
+    )
+    plane = release.plane
+    command = [plane.programs["kubectl"], "--kubeconfig", plane.kubeconfig(), "-n", release.namespace]
+    answers = [
+        subprocess.run([*command, *question], capture_output=True, text=True, check=False, timeout=30)
+        for question in questions
+    ]
+    return "\n".join(answer.stdout[-3000:] + answer.stderr for answer in answers)
