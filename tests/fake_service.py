@@ -258,6 +258,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         ("POST", "/jobs"): {"group": None, "jobs": [_as_job(one)], **UNNOTED},
         **{("GET", f"/jobs/{view['id']}"): _as_job(view) | {"run_record": RECORD} for view in (*runs, *waits, *ended)},
         ("GET", "/jobs/llama-finetune"): _as_job(one) | {"run_record": None},
+        ("GET", "/pods/vision/llama-finetune-0/job"): _as_job(one),
         ("PATCH", "/jobs/llama-finetune"): _as_job(one) | {"priority": "high"},
         ("POST", "/jobs/llama-finetune/cancel"): _as_job(one) | {"state": "cancelled", "ended_s": now_s},
         ("POST", "/jobs/llama-finetune/hold"): _as_job(one) | {"state": "held"},

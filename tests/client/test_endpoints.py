@@ -15,6 +15,7 @@ CALLS = {
         state="held", tenant="t", user="u", name="n", group="g", text="x", since_s=1.0, until_s=2.0, sort="-ended"
     ),
     "jobs.get": lambda c: c.jobs.get("llama-finetune"),
+    "jobs.of_pod": lambda c: c.jobs.of_pod("vision", "llama-finetune-0"),
     "jobs.source": lambda c: c.jobs.source("llama-finetune"),
     "jobs.update": lambda c: c.jobs.update("llama-finetune", {"priority": "high"}),
     "jobs.cancel": lambda c: c.jobs.cancel("llama-finetune", "why not"),

@@ -26,6 +26,7 @@ TABLE = {
     "GET /jobs/{job}/why": READ,
     "GET /jobs/{job}/when": READ,
     "GET /jobs/{job}/story": READ,
+    "GET /pods/{namespace}/{pod}/job": READ,
     "GET /jobs/{job}/logs": READ,
     "GET /jobs/{job}/logs/stream": READ,
     "POST /whatif": MEMBER,

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 SIMPLE = {"command": ["python3", "train.py"], "gpus": 1}
 
 FULL = {
-    "version": 1, "name": "träin-${lr}", "command": ["python3", "train.py", "--lr", "${lr}"],
+    "version": 1, "name": "träin-${lr}", "image": "pytorch/pytorch:2",
+    "command": ["python3", "train.py", "--lr", "${lr}"],
     "gpus": 2, "count": 4, "min": 2, "max": 8, "cpu": "500m", "memory": "16GiB", "gpu_model": ["A100", "H100"],
     "gpu_memory": "40GB", "tenant": "vision", "queue": "nightly", "priority": "high", "lane": "batch",
     "app": "resnet", "estimate": "${hours}h", "limit": 7200,

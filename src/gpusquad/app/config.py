@@ -83,6 +83,18 @@ class KubernetesConfig(_Section):
     """A gang of which not all pods run after this long is released and queued again."""
     dry_run: bool = False
     """Decide and tell, but bind and delete nothing."""
+    image: str = ""
+    """For jobs that are submitted here and name none. Empty: they have to."""
+    namespaces: dict[str, str] = Field(default_factory=dict)
+    """Of tenants whose namespace is not called like them."""
+    keep_finished_s: Annotated[float, Field(ge=0)] = 604_800.0
+    """Jobs that were submitted here go, with their pods and logs, so long after their end."""
+    tell_per_s: Annotated[float, Field(ge=0, le=1000)] = 10.0
+    """Writes by which users see on their pods why they wait, all pods together. 0: none."""
+    tell_every_s: Annotated[float, Field(ge=1)] = 60.0
+    """The same with other numbers is told to a pod no more often than this."""
+    tell_scheduled: Literal["none", "gang", "pod"] = "gang"
+    """Which pods get the event Scheduled: none, the first of each gang, or all."""
 
 
 class PolicyConfig(_Section):

@@ -10,11 +10,12 @@ from gpusquad.app.config import Config
 from gpusquad.app.machine import Machine
 from gpusquad.app.run_logs import RunLogs
 from gpusquad.core.ports import Engine
+from gpusquad.core.wanted import Maker
 from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.cluster import Cluster
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.turn import Told
-from gpusquad.server.wiring import LogSource
+from gpusquad.server.wiring import LogSource, PodSource
 
 NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
 """Events that bring no run to look after and end none."""
@@ -27,6 +28,9 @@ class Ground(Protocol):
     simulated: bool
     on_cluster: bool
     logs: LogSource
+    pods: PodSource | None
+    maker: Maker | None
+    """Makes jobs that are submitted here, where the engine only finds them."""
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
     def begin(self, scheduler: Scheduler) -> None:
@@ -44,6 +48,8 @@ class LocalGround:
     """This machine: its agent finds the cards, and tasks are its processes."""
 
     on_cluster = False
+    maker: Maker | None = None
+    pods: PodSource | None = None
 
     def __init__(self, home: Path, config: Config) -> None:
         self._home = home

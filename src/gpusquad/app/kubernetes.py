@@ -12,26 +12,23 @@ from typing import Any
 import structlog
 
 from gpusquad.app.config import KubernetesConfig
+from gpusquad.app.pod_story import PodStory
 from gpusquad.core.ports import Engine
+from gpusquad.core.wanted import Maker
 from gpusquad.engines.kubernetes.access import load_access
 from gpusquad.engines.kubernetes.engine import KubernetesEngine
 from gpusquad.engines.kubernetes.leader import Leader
+from gpusquad.engines.kubernetes.making.maker import KubernetesMaker
+from gpusquad.engines.kubernetes.making.manifests import MakingSettings
+from gpusquad.engines.kubernetes.pod_logs import PodLogs, Run
 from gpusquad.engines.kubernetes.settings import Settings
+from gpusquad.engines.kubernetes.telling.settings import TellingSettings
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.turn import Told
-from gpusquad.server.wiring import LogSource
+from gpusquad.server.wiring import LogSource, PodSource
+from gpusquad.store.jobs import FINAL_STATES, JobRow
 
 _log = structlog.get_logger("gpusquad.kubernetes")
-
-
-class NoLogs:
-    """The cluster keeps the logs of pods."""
-
-    def reader(self, job_id: str, attempt: int) -> None:
-        return None
-
-    def folder(self, job_id: str, attempt: int) -> Path | None:
-        return None
 
 
 class KubernetesGround:
@@ -49,29 +46,43 @@ class KubernetesGround:
             _log.info("waiting for the lead", lease=config.lease)
             self._leader.acquire()
         self._report: Callable[[Any], None] = lambda said: None
+        telling = TellingSettings(per_second=config.tell_per_s, every_s=config.tell_every_s,
+                                  assigned=config.tell_scheduled)  # fmt: skip
         settings = Settings(scheduler=config.scheduler, start_timeout_s=config.start_timeout_s,
-                            dry_run=config.dry_run)  # fmt: skip
+                            dry_run=config.dry_run, telling=telling)  # fmt: skip
         self._engine = KubernetesEngine(access, self._say, settings, on_broken=_stop)
         self.cluster = self._engine.cluster
-        self.logs: LogSource = NoLogs()
+        self.maker: Maker | None = KubernetesMaker(self._engine, MakingSettings(
+            config.scheduler, config.image, dict(config.namespaces), config.keep_finished_s, config.dry_run,
+        ))  # fmt: skip
+        self._logs = PodLogs(self._engine)
+        self.logs: LogSource = self._logs
+        self.pods: PodSource | None = self._engine
+        self._story = PodStory(self._engine, telling)
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         self._report = report
         return self._engine
 
     def begin(self, scheduler: Scheduler) -> None:
-        pass
+        self._logs.run_of = lambda job_id: _run_of(scheduler.row(job_id))
+        self._story.begin(scheduler)
 
     def heard(self, told: Sequence[tuple[int, Told]]) -> None:
-        pass
+        self._story.heard(told)
 
     def close(self) -> None:
+        self._story.close()
         self._engine.close()
         if self._leader is not None:
             self._leader.close()
 
     def _say(self, said: Any) -> None:
         self._report(said)
+
+
+def _run_of(row: JobRow) -> Run:
+    return Run(row.attempt, row.started_us is not None and row.state in FINAL_STATES)
 
 
 def _stop(why: object) -> None:

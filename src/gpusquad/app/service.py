@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,8 @@ from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
 MODELS_FOLDER = "models"
+STORE_S = 60.0
+"""How long a new leader waits for the last one to let go of the store."""
 _log = structlog.get_logger("gpusquad")
 
 
@@ -53,13 +56,16 @@ class Service:
         models = Models(self.home / MODELS_FOLDER, self.config.predict.predictor)
         predictor = models.make()
         self.clock = Clock()
-        self.database = self._open_store()
-        self.ground = self._ground()
+        # On a cluster the lead comes first: a replica that stands by must leave the store to the one that decides.
+        leads = self.config.cluster.engine == "kubernetes"
+        ground = self._ground() if leads else None
+        self.database = self._open_store(STORE_S if leads else 0.0)
+        self.ground = ground or self._ground()
         self.meters = Meters(self.clock.now_us)
         self.secrets = SecretStore(self.home)
         self.scheduler = Scheduler(Setup(
             database=self.database, clock=self.clock, cluster=self.ground.cluster,
-            make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster,
+            make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster, maker=self.ground.maker,
             predictor=predictor, models=models, make_follower=Progress, read_secret=self.secrets.read,
             simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters,
@@ -127,13 +133,10 @@ class Service:
             raise Invalid("cluster.engine", f"kubernetes needs the package {error.name}", cure) from None
         return KubernetesGround(self.config.kubernetes)
 
-    def _open_store(self) -> Database:
+    def _open_store(self, patience_s: float) -> Database:
         url = self.config.store.url or self.home / DATABASE_FILE
         database = Database(url, synchronous=self.config.store.synchronous)
-        try:
-            database.own()
-        except StoreInUse as error:
-            raise Invalid("store", str(error), "stop the other service, or give this one another home") from None
+        _own(database, patience_s)
         database.migrate()
         ensure_admin_token(self.home, database, self.clock.now_us)
         with database.read() as connection:
@@ -156,7 +159,21 @@ class Service:
             scheduler=self.scheduler, database=self.database, logs=self.ground.logs, notices=self.notices,
             secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),
             audit=AuditTrail(self.database, self.clock.now_us), limits=limits, clock=self.clock,
+            pods=self.ground.pods,
         )  # fmt: skip
+
+
+def _own(database: Database, patience_s: float) -> None:
+    """Whoever led before may need a moment to let go of it."""
+    until_s = time.monotonic() + patience_s
+    while True:
+        try:
+            return database.own()
+        except StoreInUse as error:
+            if time.monotonic() >= until_s:
+                cure = "stop the other service, or give this one another home"
+                raise Invalid("store", str(error), cure) from None
+        time.sleep(0.5)
 
 
 def _called(host: str) -> str:

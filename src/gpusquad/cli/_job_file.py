@@ -16,7 +16,7 @@ from gpusquad.model.errors import Invalid
 MOST_FILE_BYTES = 1 << 20
 MOST_NAME_CHARS = 64
 _SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
-         "lane", "app", "retries")  # fmt: skip
+         "lane", "app", "retries", "image")  # fmt: skip
 """Options that are called as in the file."""
 _PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|torchrun|accelerate|deepspeed|mpirun|uv|nice)")
 """Programs that run something else: a job is better called after that."""
@@ -42,8 +42,10 @@ def job_file(options: JobOptions, words: list[str] | None) -> tuple[Plain, Plain
     file |= _asked(options, file, known)
     if words is not None:
         file["command"] = [_literal(word, known) for word in words]
-    file.setdefault("workdir", _literal(os.getcwd(), ()))
-    file["workdir"] = _absolute(file["workdir"])
+    if not file.get("image"):  # which has a folder of its own, and knows nothing of those here
+        file.setdefault("workdir", _literal(os.getcwd(), ()))
+    if "workdir" in file:
+        file["workdir"] = _absolute(file["workdir"])
     if not file.get("name"):
         file["name"] = _name_of(options.file, words)
     return file, params

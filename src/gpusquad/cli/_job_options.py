@@ -58,6 +58,9 @@ class JobOptions:
             autocompletion=_complete.secrets,
         ),
     ] = None
+    image: Annotated[
+        Text, typer.Option(metavar="IMAGE", help="The container image, on a cluster.", rich_help_panel=_RUNS)
+    ] = None
     workdir: Annotated[
         Text, typer.Option(metavar="DIR", help="Where it starts; else this folder.", rich_help_panel=_RUNS)
     ] = None

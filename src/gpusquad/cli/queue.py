@@ -39,7 +39,11 @@ def queue(
         else:
             watch_screen(client, wanted.answer, _shown, EVERY_S)
         return
-    answer = wanted.answer()
+    show_queue(client, wanted.answer(), as_json)
+
+
+def show_queue(client: Client, answer: dict[str, Any], as_json: bool) -> None:
+    """Once."""
     if as_json:
         print_json(answer)
         return

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
 
 
 def when(job: JobArgument, as_json: AsJson = False) -> None:
     """Say when a job starts and ends: ranges, a promise where there is one, and how good such forecasts were."""
-    client = connect()
+    tell_when(connect(), job, as_json)
+
+
+def tell_when(client: Client, job: str, as_json: bool) -> None:
+    """By the service that the client speaks to."""
     answer: Any = client.jobs.when(job)
     if as_json:
         print_json(answer)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
 
 
 def why(job: JobArgument, as_json: AsJson = False) -> None:
     """Say everything that keeps a job from starting, with numbers and cures."""
-    client = connect()
+    tell_why(connect(), job, as_json)
+
+
+def tell_why(client: Client, job: str, as_json: bool) -> None:
+    """By the service that the client speaks to."""
     answer: Any = client.jobs.why(job)
     if as_json:
         print_json(answer)

@@ -61,9 +61,14 @@ _FIELDS = ("code", "message", "field", "cure")
 
 def _told(body: bytes) -> dict[str, Any] | None:
     try:
-        error = json.loads(body)["error"]
-    except (ValueError, KeyError, TypeError):
+        answer = json.loads(body)
+    except ValueError:
         return None
+    if not isinstance(answer, dict):
+        return None
+    if answer.get("kind") == "Status":  # of the API server of Kubernetes, where the way leads through one
+        return {"code": answer.get("reason"), "message": answer.get("message")}
+    error = answer.get("error")
     return error if isinstance(error, dict) else None
 
 

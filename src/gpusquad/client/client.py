@@ -18,10 +18,10 @@ from gpusquad.client.windows import Windows
 
 
 class Client:
-    """The endpoints in groups. ``options`` are those of ``Http``: time-outs and tries."""
+    """The endpoints in groups. ``options`` are those of ``Http``: time-outs and tries. ``http``: another way there."""
 
-    def __init__(self, url: str, token: str = "", **options: Any) -> None:
-        self.http = Http(url, token, **options)
+    def __init__(self, url: str, token: str = "", *, http: Http | None = None, **options: Any) -> None:
+        self.http = http if http is not None else Http(url, token, **options)
         self.jobs = Jobs(self.http)
         self.logs = Logs(self.http)
         self.events = Events(self.http)

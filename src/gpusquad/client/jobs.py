@@ -88,6 +88,10 @@ class Jobs:
         """The job as it was accepted: command, environment, what it asks for."""
         return self._http.get("jobs", job, "source")["spec"]
 
+    def of_pod(self, namespace: str, pod: str) -> JobView:
+        """The job that a pod of the cluster is part of."""
+        return self._http.get("pods", namespace, pod, "job")
+
     def why(self, job: str) -> WhyAnswer:
         """Everything that keeps it from starting."""
         return self._http.get("jobs", job, "why")

@@ -3,7 +3,7 @@ the state that is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from math import inf
 
 from gpusquad.core.board import Board
@@ -21,23 +21,34 @@ from gpusquad.model.job import Job
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import show_us
 
-__all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "when", "why", "why_never"]
+__all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "when", "why", "why_never", "whys"]
 
 
 def why(state: State, job_id: str) -> list[Reason]:
     """Everything that keeps a pending job from starting now; empty if the cycle would start it."""
     _check_pending(state, job_id)
-    after = copy_state(state)
+    return next(reasons for _, reasons in whys(state, (job_id,)))
+
+
+def whys(state: State, job_ids: Iterable[str], spend: bool = False) -> Iterator[tuple[str, list[Reason]]]:
+    """The same for several, one after the other: the copy and the cycle are made once for all of them.
+
+    ``spend``: the state is a copy already, and nobody needs it after this.
+    """
+    after = state if spend else copy_state(state)
     cycle(after, after.now_us)
-    if job_id not in after.queue:
-        return []
-    waiting = after.queue[job_id]
+    asked = _Asked(after)
+    for job_id in job_ids:
+        yield job_id, _reasons(after, after.queue[job_id], asked) if job_id in after.queue else []
+
+
+def _reasons(after: State, waiting: Waiting, asked: _Asked) -> list[Reason]:
     until_us = after_us(after.now_us, waiting.stay_us)
     short = shortages(after, waiting.job, until_us)
     reasons = [*_over_limits(after, waiting.job), *short]
     if not short:
         reasons += _reserved(after, waiting, until_us)
-    return reasons + _behind(after, waiting.job)
+    return reasons + _behind(after, waiting.job, asked)
 
 
 def position(state: State, job_id: str) -> int:
@@ -128,10 +139,9 @@ def _reservation(state: State, waiting: Waiting, who: list[str]) -> Reason:
 # -- the order -----------------------------------------------------------------------------------------------------
 
 
-def _behind(state: State, job: Job) -> list[Reason]:
+def _behind(state: State, job: Job, asked: _Asked) -> list[Reason]:
     """The plan did not even ask for this job: it is held up by those before it."""
-    asked = _Asked(state)
-    state.policies.plan.walk(asked)
+    asked.walk()
     if job.id in asked.who or state.queue[job.id].blocked:
         return []
     place = position(state, job.id)
@@ -150,6 +160,13 @@ class _Asked:
         self._state = state
         self.who: set[str] = set()
         self.last = ""
+        self._has_walked = False
+
+    def walk(self) -> None:
+        """Once: nothing moves, so another walk would see the same."""
+        if not self._has_walked:
+            self._has_walked = True
+            self._state.policies.plan.walk(self)
 
     def in_order(self) -> Iterator[Job]:
         yield from [waiting.job for waiting in self._state.queue if not waiting.blocked]

@@ -82,6 +82,27 @@ class WhyAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Promised:
+    """A start that a waiting job was promised."""
+
+    start_us: int
+    latest_us: int
+    """As it was first promised, from pessimistic run times."""
+    nodes: tuple[str, ...] = ()
+    """By rank; empty while counting cards is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What somebody who waits wants to know, in short."""
+
+    position: int | None
+    reasons: Sequence[Reason]
+    eta_us: int | None = None
+    promised: Promised | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WhenAnswer:
     """A start as a range, and how far to trust it."""
 

@@ -30,6 +30,7 @@ from gpusquad.server.routers import (
     logs,
     notices,
     people,
+    pods,
     policy,
     predictions,
     queue,
@@ -46,7 +47,7 @@ OPENAPI = f"{PREFIX}/openapi.json"
 OPEN_PATHS = (OPENAPI, f"{PREFIX}/schema/job")
 """Needed before anybody has a token, and without secrets."""
 ROUTERS = (
-    jobs, job_answers, recommend, logs, queue, cluster, policy, usage, predictions, events, people, tokens, audit,
+    jobs, job_answers, pods, recommend, logs, queue, cluster, policy, usage, predictions, events, people, tokens, audit,
     secrets, notices, schema,
 )  # fmt: skip
 

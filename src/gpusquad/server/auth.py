@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
@@ -22,6 +22,7 @@ from gpusquad.store.database import Database
 from gpusquad.store.errors import StoreUnavailable
 from gpusquad.store.people import TokenRow
 
+TOKEN_HEADER = "gpusquad-token"
 CALLER = "gpusquad.caller"
 """Where a request's scope holds who asks."""
 TTL_S = 30.0
@@ -45,6 +46,13 @@ def token_in(header: str) -> str | None:
     scheme, _, token = header.partition(" ")
     token = token.strip()
     return token if scheme.lower() == "bearer" and _TOKEN.match(token) else None
+
+
+def token_given(headers: Mapping[str, str]) -> str | None:
+    """The token of a request. Proxies that let nobody in without a token of theirs keep ``Authorization`` for
+    themselves: behind one, ours comes in a header of its own."""
+    own = headers.get(TOKEN_HEADER, "").strip()
+    return token_in(headers.get("authorization", "")) or (own if _TOKEN.match(own) else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,10 @@ class Follower:
         if row is None:
             return Step(ended="lost")
         is_watched = self._watched()
-        told = self._news(is_over=_is_over(row, self.place.attempt))
+        try:
+            told = self._news(is_over=_is_over(row, self.place.attempt))
+        except ConnectionError:  # logs that are elsewhere cannot be had now: nothing is lost by asking again
+            return Step(patience_s=self.services.limits.log_poll_s)
         if told:
             return Step(told)
         if row.attempt > self.place.attempt:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
-from gpusquad.server.auth import token_in
+from gpusquad.server.auth import token_given
 from gpusquad.server.broadcast import Bell
 from gpusquad.server.rights import caller_of
 from gpusquad.server.sse import HEARTBEAT, EventStream
@@ -66,7 +66,7 @@ class Pulse:
 
 def stream(request: Request, services: Services, parts: Callable[[Pulse], AsyncIterator[bytes]]) -> EventStream:
     """The answer to a request for a stream. Whoever has too many is refused before it begins."""
-    caller, token = caller_of(request), token_in(request.headers.get("authorization", "")) or ""
+    caller, token = caller_of(request), token_given(request.headers) or ""
     limits = services.limits
 
     async def all_parts() -> AsyncIterator[bytes]:

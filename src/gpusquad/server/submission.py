@@ -8,11 +8,13 @@ from typing import Any
 from gpusquad.model.errors import Invalid
 from gpusquad.model.units import parse_us
 from gpusquad.server.answers import Change, Who
+from gpusquad.server.errors import Conflict
 from gpusquad.server.ids import new_id
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.rights import tenant_used
 from gpusquad.server.schemas.jobs import ChangeRequest, FileRequest
 from gpusquad.server.services.advice import Note
+from gpusquad.server.services.outside import NOT_COMPLETE
 from gpusquad.server.views import job_view
 from gpusquad.server.wiring import Services
 from gpusquad.spec.auto import left_open
@@ -43,6 +45,8 @@ def specs_of(request: FileRequest, who: Who, services: Services) -> list[JobSpec
 
 def again(row: JobRow) -> JobSpec:
     """The job once more, for the tenant it was for. What it waited for is behind it."""
+    if not row.spec:
+        raise Conflict(f"job {row.id} was not submitted here", cure="make its objects in the cluster again")
     return spec_from_dict(dict(row.spec)).model_copy(update={"tenant": row.tenant, "after": ()})
 
 
@@ -52,7 +56,9 @@ def submit(specs: list[JobSpec], who: Who, services: Services, key: str | None, 
     group_id = rows[0].group_id
     told = {"jobs": len(rows), "name": rows[0].name, "tenant": rows[0].tenant}
     services.audit.record(who, action, rows[0].id if len(rows) == 1 else group_id or rows[0].id, told)
-    told = {"group": group_id, "jobs": [job_view(row) for row in rows]} | notes_view(_notes(rows, specs, services))
+    missing = [Note("warned", f"{row.name}: {row.cause}") for row in rows if row.cause.startswith(NOT_COMPLETE)]
+    notes = [*_notes(rows, specs, services), *missing]
+    told = {"group": group_id, "jobs": [job_view(row) for row in rows]} | notes_view(notes)
     return Answer(told, status_code=201)
 
 
@@ -65,7 +71,7 @@ def notes_view(notes: Iterable[Note | EventRow]) -> dict[str, list[str]]:
 
 def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services) -> list[EventRow]:
     """As they stand on record, so that a submission sent again hears the same."""
-    if not any(left_open(spec) or spec.gpu_memory or spec.share or spec.roles for spec in specs):
+    if not any(left_open(spec) or spec.gpu_memory or spec.share or spec.roles or spec.image for spec in specs):
         return []
     with services.database.read() as c:
         return [event for row in rows[:MOST_LOOKED_AT] for event in events.of_job(c, row.id, limit=FIRST_LINES)]

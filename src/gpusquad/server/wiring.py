@@ -113,6 +113,14 @@ class LogSource(Protocol):
         ...
 
 
+class PodSource(Protocol):
+    """Where gangs are pods of a cluster."""
+
+    def job_of_pod(self, namespace: str, name: str) -> str:
+        """The id of the job it is part of; empty: none yet, or there is no such pod."""
+        ...
+
+
 class Notices(Protocol):
     """Sends notices."""
 
@@ -141,6 +149,8 @@ class Services:
     metrics: Meters
     auth: Auth
     audit: AuditTrail
+    pods: PodSource | None = None
+    """None: jobs are no pods here."""
     limits: Limits = field(default_factory=Limits)
     broadcast: Broadcast = field(default_factory=Broadcast)
     clock: Clock = field(default_factory=Clock)

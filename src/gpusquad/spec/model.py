@@ -61,6 +61,11 @@ class JobFields(Asks):
         description="For a job whose tasks differ: what each kind of task asks for and runs. All start together.",
         examples=[[{"name": "learner", "gpus": 4}, {"name": "actor", "count": 16, "cpu": 4}]],
     )
+    image: LongLabel = Field(
+        "",
+        description="The container image it runs in, on a cluster. On one machine tasks are its own processes.",
+        examples=["pytorch/pytorch:latest"],
+    )
     tenant: Label = Field("", description="Whose quota it counts against. Left out: yours.", examples=["vision"])
     queue: Label = Field("", description="The queue of the tenant it waits in.", examples=["nightly"])
     priority: Priority = Field("normal", description="Its class among others.", examples=["normal", "high"])

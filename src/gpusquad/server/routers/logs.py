@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from gpusquad.model.errors import Invalid
-from gpusquad.server.errors import NotFound
+from gpusquad.server.errors import NotFound, Unavailable
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.log_follow import Follower, read_part
 from gpusquad.server.log_place import MOST_FOLLOWED, Place
@@ -46,14 +46,10 @@ def read_logs(
     """A part of a task's log: from an offset in bytes on, or its last lines. Attempt: the latest unless given."""
     if offset is not None and tail is not None:
         raise Invalid("tail", "stands beside offset", "give one of them")
-    attempt, reader = _attempt(row, attempt, svc)
-    is_over = row.state in FINAL_STATES or row.attempt > attempt
-    if reader is None or task not in reader.tasks():
-        part = {"task": task, "offset": 0, "next": 0, "text": ""}
-        return Answer(part | {"attempt": attempt, "end": is_over})
-    start = offset or 0 if tail is None else reader.tail(task, tail)
-    part = read_part(reader, task, start, max(limit, LONGEST_CHARACTER), is_over)
-    return Answer(part | {"attempt": attempt, "end": is_over and part["next"] >= reader.size(task)[1]})
+    try:
+        return _part(row, svc, task, attempt, offset, tail, limit)
+    except ConnectionError as error:  # logs that are elsewhere
+        raise Unavailable(str(error)) from None
 
 
 @router.get("/stream", response_class=Response, responses=_STREAM)
@@ -71,6 +67,19 @@ async def stream_logs(
     place = Place.parse(last_event_id) if last_event_id else Place(0 if tail is None else row.attempt)
     follower = Follower(svc, row.id, None if task == "all" else int(task), place, None if last_event_id else tail)
     return stream(request, svc, follower.events)
+
+
+def _part(
+    row: JobRow, svc: Services, task: int, attempt: int | None, offset: int | None, tail: int | None, limit: int
+) -> Answer:
+    attempt, reader = _attempt(row, attempt, svc)
+    is_over = row.state in FINAL_STATES or row.attempt > attempt
+    if reader is None or task not in reader.tasks():
+        part = {"task": task, "offset": 0, "next": 0, "text": ""}
+        return Answer(part | {"attempt": attempt, "end": is_over})
+    start = offset or 0 if tail is None else reader.tail(task, tail)
+    part = read_part(reader, task, start, max(limit, LONGEST_CHARACTER), is_over)
+    return Answer(part | {"attempt": attempt, "end": is_over and part["next"] >= reader.size(task)[1]})
 
 
 def _attempt(row: JobRow, asked: int | None, svc: Services) -> tuple[int, LogReader | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from gpusquad.core import explain
@@ -11,15 +11,26 @@ from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
-from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.reasons import Code
 from gpusquad.model.units import show_us
 from gpusquad.model.views import Forecast
-from gpusquad.server.answers import Accuracy, EndAnswer, QueueEntry, RunRecord, WhatIfAnswer, WhenAnswer, Who, WhyAnswer
+from gpusquad.server.answers import (
+    Accuracy,
+    EndAnswer,
+    Outlook,
+    Promised,
+    QueueEntry,
+    RunRecord,
+    WhatIfAnswer,
+    WhenAnswer,
+    Who,
+    WhyAnswer,
+)
 from gpusquad.server.errors import NotFound
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.etas import Etas
-from gpusquad.server.services.holds import reasons_held
 from gpusquad.server.services.intake import Intake
+from gpusquad.server.services.outlooks import Outlooks, held_for, promises_of
 from gpusquad.server.services.predictions import record_of
 from gpusquad.server.services.records import forecast_of, places_of
 from gpusquad.spec.model import JobSpec
@@ -44,8 +55,7 @@ class Asking:
         if row is None:
             raise NotFound(f"job {job_id} is over, or there is none")
         if row.state == JobState.HELD:
-            return WhyAnswer(None, [Reason(Code.HELD, text, "release it" if "held by" in text else "wait")
-                                    for text in reasons_held(row)])  # fmt: skip
+            return WhyAnswer(None, held_for(row))
         copy = self._copy()
         if job_id not in copy.queue:
             return WhyAnswer(None, [])
@@ -92,6 +102,15 @@ class Asking:
     def positions(self) -> dict[str, int]:
         with self._desk.lock:
             return {waiting.job.id: at for at, waiting in enumerate(self._desk.state.queue, 1)}
+
+    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, Outlook]:
+        """For those who tell many that wait: one copy for all. Whoever is not reached in time is left out."""
+        return Outlooks(self._desk, self._copy, self._etas).of(job_ids, most_s)
+
+    def promises(self) -> dict[str, Promised]:
+        """Whoever waits with a promise, and for what."""
+        with self._desk.lock:
+            return promises_of(self._desk.state)
 
     def _copy(self) -> State:
         copy = self._desk.copy()

@@ -31,14 +31,16 @@ class Etas:
         self._lock = threading.Lock()
         self._is_busy = False
 
-    def starts(self, waiting: int) -> Mapping[str, int]:
-        """Job -> forecast start; never waits for a newer answer."""
+    def starts(self, waiting: int, patient: bool = False) -> Mapping[str, int]:
+        """Job -> forecast start; never waits for a newer answer, unless patient."""
         if waiting == 0 or waiting > MOST_WAITING:
             return {}
         with self._lock:
             due = not self._is_busy and time.monotonic() >= self._not_before_s
             self._is_busy = self._is_busy or due
-        if due:
+        if due and patient:
+            self._renew()
+        elif due:
             threading.Thread(target=self._renew, name="etas", daemon=True).start()
         return self._starts
 

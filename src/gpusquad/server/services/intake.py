@@ -25,6 +25,7 @@ from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.foretelling import Foretold
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.loop import Finish
+from gpusquad.server.services.outside import Expected, Outside, identified
 from gpusquad.server.services.people import People
 from gpusquad.server.services.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
 from gpusquad.server.services.turn import Told
@@ -41,8 +42,10 @@ _MOST_AFTER = 1000
 class Intake:
     """Accepts jobs from any thread."""
 
-    def __init__(self, desk: Desk, people: People, holds: Holds) -> None:
+    def __init__(self, desk: Desk, people: People, holds: Holds, outside: Outside | None = None) -> None:
         self._desk = desk
+        self._outside = outside
+        """Where jobs are made elsewhere instead of being queued here."""
         self._people = people
         self._holds = holds
         self._sequence = itertools.count(1)
@@ -66,6 +69,8 @@ class Intake:
             for job in asked:
                 self._admit(job)
         foretold = [self._desk.forecast(job) for job in asked]
+        if self._outside is not None:
+            return self._have_made(self._outside, settled, foretold, specs, who, group_id, again)
         rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, foretold, strict=True)]
         with self._desk.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
@@ -94,6 +99,31 @@ class Intake:
         self._desk.loop.post(lambda: self._enter(rows, asked, forecasts, states))
         self._desk.tell(list(zip(numbers, told, strict=True)))
         return rows
+
+    def _have_made(self, outside: Outside, settled: Sequence[Settled], foretold: Sequence[Foretold],
+                   specs: Sequence[JobSpec], who: Who, group_id: str | None, again: bool) -> list[JobRow]:  # fmt: skip
+        """On a cluster: checked as everywhere, then made there. They are on record once they are found."""
+        wanted = outside.wanted(settled, group_id)
+        asked = [replace(one.job, id=outside.job_id(want)) for one, want in zip(settled, wanted, strict=True)]
+        rows = [
+            identified(self._row(one.spec, job, run, who, group_id), job)
+            for one, job, run in zip(settled, asked, foretold, strict=True)
+        ]
+        with self._desk.database.read() as connection:
+            before = jobs.by_group(connection, str(group_id)) if again else []
+            if before and not _same_words(before, [spec for row, spec in zip(rows, specs, strict=True)
+                                                   if row.id in {known.id for known in before}]):  # fmt: skip
+                raise Conflict("this key was used for another submission", cure="give each its own key")
+            if len(before) == len(rows):
+                return before
+            rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
+            self._check_quota(connection, rows, who)
+            states = self._states_of_dependencies(connection, rows)
+        expected = [
+            Expected(row, job, one.notes, {d["job"]: states[d["job"]] for d in row.after})
+            for row, job, one in zip(rows, asked, settled, strict=True)
+        ]
+        return outside.make(wanted, expected)
 
     def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, Foretold]:
         """A job as it would be, for asking what if."""
@@ -193,6 +223,8 @@ class Intake:
 def _first_lines(row: JobRow, settled: Settled, now_us: int, who: Who) -> list[Told]:
     """How its story begins: that it came, what was chosen for it, what it was warned of."""
     notes = [Told(row, now_us, note.kind, note.text, data=note.data) for note in settled.notes]
+    if settled.spec.image:
+        notes.append(Told(row, now_us, "warned", "image is for clusters: here tasks are processes of the machine"))
     return [Told(row, now_us, str(row.state), actor=who.user), *notes]
 
 

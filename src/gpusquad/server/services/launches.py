@@ -18,9 +18,9 @@ ReadSecret = Callable[[str, str], str]
 
 
 def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simulated: bool, read_secret: ReadSecret,
-              run_as: tuple[int, int] | None) -> Launch:  # fmt: skip
-    """Every task with its command, environment and cards."""
-    if not row.spec:
+              run_as: tuple[int, int] | None, is_found: bool = False) -> Launch:  # fmt: skip
+    """Every task with its command, environment and cards. ``is_found``: the tasks are there, and lack their cards."""
+    if not row.spec or is_found:
         return _found_launch(row, job, placement, fixed)
     spec = spec_from_dict(dict(row.spec))
     seats = seats_of(job, placement, fixed)
@@ -34,7 +34,7 @@ def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simu
 
 
 def _found_launch(row: JobRow, job: Job, placement: Placement, fixed: Fixed) -> Launch:
-    """Of a gang that others made: the engine has its tasks, and needs to know where each goes."""
+    """Of a gang that is there: the engine has its tasks, and needs to know where each goes."""
     tasks = tuple(
         TaskLaunch(rank, seat.role.name, seat.role_index, seat.node, seat.cards, ())
         for rank, seat in enumerate(seats_of(job, placement, fixed))

@@ -97,12 +97,18 @@ class Outcomes:
         asked = {"how": how, "cause": cause, "for_job": for_job}
         turn.move(job_id, then, str(then), cause, actor=actor, stop=asked, data={"for": for_job} if for_job else None)
         grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
+        engine = self._desk.cluster_engine
+        if engine is not None and then is S.STOPPING:  # for good: its owner is not to make it again
+            turn.acts.append(lambda: engine.withdraw(job_id, cause))
         turn.acts.append(lambda: self._desk.engine.stop(job_id, row.attempt, cause, grace))
 
     def finish(self, turn: Turn, job_id: str, then: JobState, cause: str, *, actor: str = "",
                **columns: Any) -> None:  # fmt: skip
         """Over for good."""
         columns.setdefault("ended_us", turn.now_us)
+        engine, before = self._desk.cluster_engine, turn.rows[job_id]
+        if engine is not None and before.spec and before.state in (S.PENDING, S.HELD):
+            turn.acts.append(lambda: engine.withdraw(job_id, cause))  # made for this job alone, which will never start
         row = turn.move(job_id, then, str(then), cause, actor=actor, stop=None, **columns)
         for call in self.on_final:
             call(turn, row)
@@ -148,7 +154,8 @@ class Outcomes:
         try:
             job = desk.job(row.id)
             launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
-                               read_secret=self._read_secret, run_as=self._people.run_as(row.tenant))  # fmt: skip
+                               read_secret=self._read_secret, run_as=self._people.run_as(row.tenant),
+                               is_found=desk.cluster_engine is not None)  # fmt: skip
             desk.engine.launch(launch)
         except Exception as error:
             # Whatever it was, nothing runs: the gang must not hold its cards for ever.

@@ -10,6 +10,7 @@ from gpusquad.core.hang import Rules
 from gpusquad.core.ports import Cancelled, Engine, EngineEnded, EngineStarted, Leaving, Report, Updated
 from gpusquad.core.sightings import ClusterEngine, Place, Sighting
 from gpusquad.core.transitions import FINAL, JobState
+from gpusquad.core.wanted import Maker
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.edge import job_from_dict, job_to_dict
 from gpusquad.model.prediction import Predictor
@@ -41,7 +42,8 @@ from gpusquad.server.services.learning import Learning
 from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.models import Models
 from gpusquad.server.services.observer import Observer
-from gpusquad.server.services.outcomes import Outcomes
+from gpusquad.server.services.outcomes import TOLD_TO_GO, Outcomes
+from gpusquad.server.services.outside import Outside
 from gpusquad.server.services.overruns import Overruns
 from gpusquad.server.services.people import People
 from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
@@ -51,6 +53,7 @@ from gpusquad.server.services.renewing import Renewing
 from gpusquad.server.services.restore import restore
 from gpusquad.server.services.sightings import Sightings
 from gpusquad.server.services.watch import Watcher
+from gpusquad.spec.convert import DEFAULT_GRACE_S
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import jobs
 from gpusquad.store.database import Database
@@ -78,6 +81,8 @@ class Setup:
     rules: Rules = field(default_factory=Rules)
     on_cluster: bool = False
     """The engine is a ``ClusterEngine``: gangs are found, not only submitted."""
+    maker: Maker | None = None
+    """Makes jobs that are submitted here, where the engine only finds them."""
     observer: Observer = field(default_factory=Observer)
 
 
@@ -96,12 +101,13 @@ class Scheduler:
         self._learning.renewing = Renewing(self._desk)
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
         self._holds = Holds(self._desk, self._outcomes)
-        self._intake = Intake(self._desk, self._people, self._holds)
+        self._outside = Outside(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
+        self._intake = Intake(self._desk, self._people, self._holds, self._outside)
         self._asking = Asking(self._desk, self._intake)
         self._policy = PolicyDesk(self._desk, self._people, setup.mode)
         self._machines = Machines(self._desk, self._outcomes)
         self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._machines,
-                                    self._intake.next_sequence)  # fmt: skip
+                                    self._intake.next_sequence, self._outside)  # fmt: skip
         self._overruns = Overruns(self._desk, Promises(self._desk))
         following = Following(self._desk, setup.make_follower)
         self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following)
@@ -135,9 +141,12 @@ class Scheduler:
         """On a cluster: what was decided before the restart goes on where it was decided to."""
         engine = self._desk.cluster_engine
         for job_id, attempt in asked if engine is not None else ():
-            tasks = (self._desk.rows[job_id].placement or {}).get("tasks", ())
+            row, job = self._desk.rows[job_id], self._desk.job(job_id)
+            places = [Place(task["node"], tuple(task["cards"])) for task in (row.placement or {}).get("tasks", ())]
             assert engine is not None
-            engine.resume(job_id, attempt, [Place(task["node"], tuple(task["cards"])) for task in tasks])
+            engine.resume(job, attempt, places, row.state != JobState.STARTING)
+            if JobState(row.state) in TOLD_TO_GO:  # it may not have heard of it, or not have finished with it
+                engine.stop(job_id, attempt, (row.stop or {}).get("cause", ""), DEFAULT_GRACE_S)
 
     def step(self) -> int:
         """One turn in the caller's thread instead; says when the next one is due if nothing happens before."""
@@ -196,7 +205,7 @@ class Scheduler:
 
         def handle(row: JobRow) -> None:
             turn, engine = self._desk.turn, self._desk.cluster_engine
-            if engine is not None:
+            if engine is not None and not row.spec and row.state in (JobState.PENDING, JobState.HELD):
                 turn.acts.append(lambda: engine.withdraw(job_id, said))
             if row.state == JobState.PENDING:
                 self._desk.driver.apply(turn.now_us, Cancelled(job_id))
@@ -245,6 +254,9 @@ class Scheduler:
                 made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
                 turn.foretold.append(made)
             turn.change(row.id, **columns)
+            outside = self._outside
+            if outside is not None:
+                turn.acts.append(lambda: outside.note(job_id, job))
             turn.tell(row.id, "updated", actor=who.user, data=_as_written(change))
 
         return self._change(job_id, handle)

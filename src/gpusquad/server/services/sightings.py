@@ -26,6 +26,7 @@ from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import IMPOSSIBLE, Holds
 from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.outcomes import ON_CARDS, Outcomes
+from gpusquad.server.services.outside import Outside, meant
 from gpusquad.server.services.records import forecast_of, forecast_record, past_of, placement_record, run_forecast_row
 from gpusquad.server.services.turn import Turn
 from gpusquad.spec.convert import placed_roles
@@ -44,6 +45,7 @@ class Sightings:
     holds: Holds
     machines: Machines
     next_sequence: Callable[[], int]
+    outside: Outside | None = None
 
     def __post_init__(self) -> None:
         self._handlers: dict[type, Callable] = {
@@ -53,7 +55,14 @@ class Sightings:
         """Looked at again when nodes change."""
         self._over_before: set[str] = set()
         self._broken: frozenset[str] = frozenset()
-        self.outcomes.on_final.append(lambda turn, row: self._impossible.discard(row.id))
+        self.outcomes.on_final.append(self._finished)
+
+    def _finished(self, turn: Turn, row: JobRow) -> None:
+        """The engine may still have it: a gang that ran out of time, or was refused."""
+        self._impossible.discard(row.id)
+        engine = self.desk.cluster_engine
+        if engine is not None:
+            turn.acts.append(lambda: engine.finished(row.id))
 
     def hear(self, sighting: Sighting) -> None:
         """From any thread."""
@@ -77,6 +86,9 @@ class Sightings:
             assert engine is not None
             turn.acts.append(lambda: engine.another_life(job.id))
             return None
+        expected = self.outside.take(job.id) if self.outside is not None else None
+        if expected is not None:
+            job = meant(expected.job, job)
         foretold = desk.forecast(job)
         row = JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, state=str(JobState.PENDING),
@@ -84,7 +96,9 @@ class Sightings:
             gpus=job.gpus, gpu_milli=job.gpu_milli, core=job_to_dict(job),
             forecast=forecast_record(foretold.forecast, foretold.run),
         )  # fmt: skip
-        reason = None if found.places else refusal(desk.state, job)
+        if expected is not None:
+            row = expected.row_as(row)
+        reason = None if found.places or row.after else refusal(desk.state, job)
         if reason is not None:
             row = replace(row, state=str(JobState.HELD), cause=str(reason), stop=_held_for(reason))
             self._impossible.add(job.id)
@@ -92,13 +106,20 @@ class Sightings:
         turn.add(row, str(row.state), row.cause, actor=job.user)
         made = run_forecast_row(job, 0, turn.now_us, foretold.run)
         turn.foretold.append(made)
+        if expected is not None:
+            expected.tell(turn)
+        if row.after:
+            self.holds.watch(row)
+            self.holds.settle(turn, dict(expected.states) if expected is not None else {}, row.id)
         if row.state == JobState.PENDING and not found.places:
             desk.driver.apply(turn.now_us, Submitted(job, foretold.forecast, past_of(row)))
-        return row
+        return desk.rows.get(job.id)
 
     def _change(self, row: JobRow, job: Job) -> None:
         """Its pods say something else than before, or other pods do, of whom it has to keep away."""
         desk, turn = self.desk, self.desk.turn
+        if row.spec:
+            job = meant(desk.job(row.id), job)  # it was submitted here: the store knows more of it than its pods say
         if desk.job(row.id) == job:
             return
         desk.jobs[row.id] = job
@@ -136,6 +157,9 @@ class Sightings:
         opened = attempts.AttemptRow(row.id, row.attempt, row.tenant, row.user, started_us, None, job.gpu_milli, cards)
         turn.opened.append(opened)
         desk.foretelling.begin(job, started_us)
+        engine, attempt = desk.cluster_engine, row.attempt
+        if engine is not None:  # what it reports of it has to name the same attempt
+            turn.acts.append(lambda: engine.resume(job, attempt, found.places, True))
 
     def _withdrawn(self, gone: Withdrawn) -> None:
         row = self.desk.rows.get(gone.job_id)

@@ -1,0 +1,83 @@
+"""Why many jobs wait and until when, worked out beside the scheduler for whoever tells them all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gpusquad.core import explain
+from gpusquad.core.runs import NEVER_US
+from gpusquad.core.space import Fixed
+from gpusquad.core.state import State
+from gpusquad.core.timeline import Promise
+from gpusquad.core.transitions import JobState
+from gpusquad.model.reasons import Code, Reason
+from gpusquad.server.answers import Outlook, Promised
+from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.etas import Etas
+from gpusquad.server.services.holds import reasons_held
+from gpusquad.server.services.records import seats_of
+from gpusquad.store.jobs import JobRow
+
+
+class Outlooks:
+    """One question for many jobs."""
+
+    def __init__(self, desk: Desk, copy: Callable[[], State], etas: Etas) -> None:
+        self._desk = desk
+        self._copy = copy
+        self._etas = etas
+
+    def of(self, job_ids: Sequence[str], most_s: float) -> dict[str, Outlook]:
+        """As many as can be answered in the time, which begins when the copy is made; at least one."""
+        found: dict[str, Outlook] = {}
+        pending: list[str] = []
+        for job_id in job_ids:
+            row = self._desk.rows.get(job_id)
+            if row is not None and row.state == JobState.HELD:
+                found[job_id] = Outlook(None, held_for(row))
+            elif row is not None and row.state == JobState.PENDING:
+                pending.append(job_id)
+        return found | (self._pending(pending, most_s) if pending else {})
+
+    def _pending(self, job_ids: Sequence[str], most_s: float) -> dict[str, Outlook]:
+        starts = self._etas.starts(len(self._desk.state.queue), patient=True)
+        copy = self._copy()
+        positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
+        promises = {job_id: _promised(copy.timeline.promises.get(job_id), copy.space.fixed) for job_id in positions}
+        found: dict[str, Outlook] = {}
+        until_s = time.monotonic() + most_s
+        for job_id, reasons in explain.whys(copy, positions, spend=True):
+            promise = promises[job_id]
+            eta_us = starts.get(job_id, promise.start_us if promise is not None else None)
+            found[job_id] = Outlook(positions[job_id], reasons, eta_us, promise)
+            if time.monotonic() > until_s:
+                break
+        return found
+
+
+def promises_of(state: State) -> dict[str, Promised]:
+    """Of all who wait."""
+    found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.promises.items())
+    return {job_id: promised for job_id, promised in found if promised is not None}
+
+
+def held_for(row: JobRow) -> list[Reason]:
+    """Why a held job does not wait in the queue."""
+    return [Reason(Code.HELD, text, _cure(text, row)) for text in reasons_held(row)]
+
+
+def _cure(text: str, row: JobRow) -> str:
+    if text == row.cause:
+        return ""  # it says itself what would help
+    return "release it" if "held by" in text else "wait"
+
+
+def _promised(promise: Promise | None, fixed: Fixed) -> Promised | None:
+    if promise is None or promise.start_us >= NEVER_US:
+        return None
+    nodes: tuple[str, ...] = ()
+    if promise.placement is not None:
+        nodes = tuple(seat.node for seat in seats_of(promise.job, promise.placement, fixed))
+    latest_us = promise.first_us if promise.first_us < NEVER_US else promise.start_us
+    return Promised(promise.start_us, max(promise.start_us, latest_us), nodes)
