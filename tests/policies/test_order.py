@@ -186,7 +186,7 @@ def test_keys_that_never_vary_do_not_with_service(name: str, view: FakeView, ser
 def test_nobody_starves(name: str, old: str):
     """Jobs that every rule favours keep coming; within days the old one stands first all the same."""
     goal = {"missed deadline": Slo(deadline_us=0), "tight deadline": Slo(deadline_us=3 * DAY * US_PER_S)}.get(old)
-    estimate_s = None if old == "no estimate" else 2 * DAY
+    estimate_s = None if old == "no estimate" else DAY
     victim = job("old", estimate_s=estimate_s, priority="low", slo=goal, tenant="big")
     tenants = {"big": TenantView("big", 0.5, 0.9, 1e9)}
     order = registry.create("order", name)
