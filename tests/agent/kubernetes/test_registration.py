@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -97,8 +98,15 @@ class Kubelet:
 
 
 @pytest.fixture
-def kubelet(tmp_path: Path) -> Iterator[Kubelet]:
-    found = Kubelet(tmp_path)
+def short_path() -> Iterator[Path]:
+    """The path of a socket may have no more than 107 characters, and those of parallel tests are longer."""
+    with tempfile.TemporaryDirectory(prefix="gpusquad-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def kubelet(short_path: Path) -> Iterator[Kubelet]:
+    found = Kubelet(short_path)
     yield found
     found.stop()
 
@@ -134,11 +142,11 @@ def test_it_registers_and_tells_its_devices_and_every_change_of_them(kubelet: Ku
     assert [set(found.values()) for found in kubelet.lists] == [{"Healthy"}, {"Unhealthy"}, {"Healthy"}]
 
 
-def test_a_kubelet_that_starts_anew_is_told_again(kubelet: Kubelet, tmp_path: Path):
-    plugins = [FakeKubelet(1, 1, tmp_path) for _ in range(2)]
+def test_a_kubelet_that_starts_anew_is_told_again(kubelet: Kubelet, short_path: Path):
+    plugins = [FakeKubelet(1, 1, short_path) for _ in range(2)]
     fresh = iter(plugins)
     kubelet.start()
-    registration = Registration(lambda: next(fresh).plugin, RESOURCE, tmp_path)
+    registration = Registration(lambda: next(fresh).plugin, RESOURCE, short_path)
     thread = threading.Thread(target=registration.run)
     thread.start()
     kubelet.wait_for(1, lists=1)
