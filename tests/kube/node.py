@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from tests.kube import traces
 from tests.kube.daemons import Daemon, NotReady, answers, free_port, is_ok
 from tests.kube.image import BUSYBOX, IMAGE, write_image
@@ -30,6 +32,13 @@ def missing() -> str | None:
     absent = [name for name in ("containerd", "ctr", "runc") if shutil.which(name, path=_path()) is None]
     absent += [str(path) for path in (CNI / "ptp", BUSYBOX) if not path.exists()]
     return f"missing: {', '.join(absent)}; make kube installs them" if absent else None
+
+
+def need_node() -> None:
+    """Where this machine cannot be a node the test is skipped, and in CI, where nothing is, it fails."""
+    reason = missing()
+    if reason is not None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
 
 
 class RealNode:

@@ -22,7 +22,7 @@ from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.convert import grace_s, to_job
 from tests.kube.daemons import Daemon
 from tests.kube.image import IMAGE
-from tests.kube.node import missing
+from tests.kube.node import need_node
 from tests.kube.placements import agent_on
 from tests.kube.plane import ControlPlane, Settings
 from tests.kube.pods import PODS
@@ -230,9 +230,7 @@ def group_of(plane: ControlPlane, name: str) -> str:
 
 def test_a_gang_runs_on_a_real_node():
     """A user's story: submitted, seen to run, its output read, another one cancelled, and told why a third waits."""
-    reason = missing()
-    if reason is not None:
-        pytest.skip(reason)
+    need_node()
     with ControlPlane(Settings(real_node=True)) as plane, agent_on(plane, 4), cli_on(plane, "real") as cli:
         cli.run("secret", "set", "KEY", text="open sesame")
         script = 'echo "rank $RANK of $WORLD_SIZE on $MASTER_ADDR"; echo "$KEY $(id -u)"; sleep 2; echo bye'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from gpusquad.agent.kubernetes.reconcile import UNPINNED
 from tests.kube.api import Object
-from tests.kube.node import RealNode, missing
+from tests.kube.node import RealNode, need_node
 from tests.kube.placements import CARDS as CARDS_ON_NODE
 from tests.kube.placements import (
     SHOW,
@@ -35,9 +34,7 @@ SLOTS = 5
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    reason = missing()
-    if reason is not None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    need_node()
     with ControlPlane(Settings(real_node=True)) as started:
         yield started
 

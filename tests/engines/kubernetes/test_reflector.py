@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from gpusquad.engines.kubernetes.api import Api, Listing, Refused, Unreachable
 from gpusquad.engines.kubernetes.objects import Object, key_of
-from gpusquad.engines.kubernetes.reflector import Reflector, without_managed_fields
+from gpusquad.engines.kubernetes.reflector import Reflector
+from gpusquad.engines.kubernetes.shrinking import shrink_other
 
 Step = tuple[str, ...]
 Heard = tuple[str, Object, Object | None]
@@ -330,7 +331,7 @@ def test_what_nobody_needs_is_dropped_before_anybody_sees_it():
     api, heard = ScriptedApi([("put", "a"), ("end",), ("put", "b")]), list[Object]()
     reflect(api, lambda change, item, before: heard.append(item), shrink=drop)
     assert [item["metadata"].get("dropped") for item in heard] == ["yes", "yes"]
-    assert without_managed_fields({"metadata": {"name": "a", "managedFields": [1]}}) == {"metadata": {"name": "a"}}
+    assert shrink_other({"metadata": {"name": "a", "managedFields": [1]}}) == {"metadata": {"name": "a"}}
 
 
 @pytest.mark.parametrize("error", [KeyError("oops"), TimeoutError(), Unreachable("its own")])

@@ -145,7 +145,7 @@ class KubernetesEngine:
         self._start(self.teller.run())
         self._groups = Groups(self._api)
         for reflector in (*self._watching.all, self._groups.jobs):
-            self._start(self._hub_run(reflector.run(), reflector.path))
+            self._hub.keep(reflector.run(), reflector.path)
         await self._watching.synced()
         await self._lookups.settled(settings.sync_timeout_s / 2)
         landscape = self._survey.news()
@@ -166,9 +166,6 @@ class KubernetesEngine:
         """What a group lacks to be found, by the id that it will be found under."""
         gangs = (gang for gang in self._book.gangs.values() if gang.member.key.uid)
         return next((gang.waits_for for gang in gangs if id_of(gang.member.key) == job_id), "")
-
-    async def _hub_run(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        self._hub.keep(work, name)
 
     def _open(self) -> None:
         self._opened = True

@@ -259,9 +259,3 @@ class Reflector:
     def _pause_s(self) -> float:
         longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 16))
         return random.uniform(0.5, 1.0) * longest_s
-
-
-def without_managed_fields(item: Object) -> Object:
-    """The least a `shrink` should do: they are often half of an object, and only the server reads them."""
-    item["metadata"].pop("managedFields", None)
-    return item

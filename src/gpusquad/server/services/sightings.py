@@ -189,7 +189,8 @@ class Sightings:
             if row.state == JobState.PREEMPTING:
                 turn.move(row.id, JobState.PENDING, "requeued", cause)
             elif row.state != JobState.STOPPING:
-                turn.move(row.id, JobState.LOST, "lost", cause) if row.state != JobState.LOST else None
+                if row.state != JobState.LOST:
+                    turn.move(row.id, JobState.LOST, "lost", cause)
                 turn.move(row.id, JobState.PENDING, "requeued", cause)
         self.outcomes.finish(turn, row.id, JobState.CANCELLED, cause)
 

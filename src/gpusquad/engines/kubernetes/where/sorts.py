@@ -19,9 +19,8 @@ Namespaces = dict[str, Labels]
 # the tags by which all pods can be found that it may hold for (None: any pod may be one).
 
 
-@dataclass(frozen=True)
-class Near:
-    """Pods that all of these terms match: what affinity looks for."""
+class _OfTerms:
+    """What looks at pods by terms of affinity."""
 
     terms: tuple[Term, ...]
 
@@ -32,6 +31,13 @@ class Near:
     @lazy
     def labels(self) -> tuple[str, ...]:
         return _mentioned(*(term.selector for term in self.terms))
+
+
+@dataclass(frozen=True)
+class Near(_OfTerms):
+    """Pods that all of these terms match: what affinity looks for."""
+
+    terms: tuple[Term, ...]
 
     def tags(self) -> Iterable[Tag] | None:
         return _anchors(self.terms[0].selector)
@@ -42,19 +48,11 @@ class Near:
 
 
 @dataclass(frozen=True)
-class Apart:
+class Apart(_OfTerms):
     """Pods that any of these terms matches: what anti-affinity avoids. All are about domains of one key."""
 
     topology_key: str
     terms: tuple[Term, ...]
-
-    @property
-    def asks_namespaces(self) -> bool:
-        return any(term.asks_namespaces for term in self.terms)
-
-    @lazy
-    def labels(self) -> tuple[str, ...]:
-        return _mentioned(*(term.selector for term in self.terms))
 
     def tags(self) -> Iterable[Tag] | None:
         anchors = [_anchors(term.selector) for term in self.terms]
