@@ -1,0 +1,60 @@
+"""Measurements survive their files, and what is no measurement is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Solo
+from gpusquad.model.interference_data import from_data, to_data
+
+ratios = st.floats(0, 1, allow_nan=False)
+intervals = st.builds(Interval, ratios, ratios, ratios, st.integers(1, 9))
+names = st.sampled_from(["vgg16", "alexnet", "cnn"])
+solos = st.builds(Solo, names, intervals, st.lists(st.tuples(st.integers(1, 1000), ratios), max_size=3).map(tuple))
+
+
+@st.composite
+def co_runs(draw: st.DrawFn) -> CoRun:
+    size = draw(st.integers(2, 3))
+    workloads = tuple(draw(names) for _ in range(size))
+    sm_milli = tuple(draw(st.sampled_from([250, 500, 1000])) for _ in range(size))
+    if draw(st.booleans()):
+        return CoRun(workloads, sm_milli, out_of_memory=(True,) + (False,) * (size - 1))
+    samples = tuple((draw(ratios), draw(ratios)) for _ in range(size))
+    return CoRun(workloads, sm_milli, tuple(draw(intervals) for _ in range(size)), samples)
+
+
+series = st.builds(
+    Measured,
+    st.builds(Setting, st.just("NVIDIA H200"), st.just("580.1"), st.sampled_from(["time-slicing", "mps"])),
+    st.integers(0, 2**50),
+    st.lists(solos, max_size=3).map(tuple),
+    st.lists(co_runs(), max_size=4).map(tuple),
+)
+
+
+@given(series)
+def test_measurements_survive_json(measured: Measured):
+    assert from_data(json.loads(json.dumps(to_data(measured)))) == measured
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"format": 99}, {"format": 1, "setting": {}}, {"format": 1}])
+def test_what_is_no_measurement_is_refused(data: object):
+    with pytest.raises(Invalid, match="measure again"):
+        from_data(data)
+
+
+def test_one_run_tells_both_directions_and_a_twin_one():
+    one = Interval(0.5, 0.4, 0.6)
+    both = CoRun(("a", "b"), (1000, 1000), (one, one))
+    twin = CoRun(("a", "a"), (1000, 1000), (one, one))
+    uneven = CoRun(("a", "a"), (250, 750), (one, one))
+    triple = CoRun(("a", "b", "b"), (1000, 1000, 1000), (one, one, one))
+    measured = Measured(Setting("x", "1", "mps"), 0, co_runs=(both, twin, uneven, triple))
+    told = [(own, other, place) for own, other, _, place in measured.pairs()]
+    assert told == [("a", "b", 0), ("b", "a", 1), ("a", "a", 0), ("a", "a", 0), ("a", "a", 1)]
