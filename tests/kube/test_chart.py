@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -17,6 +19,7 @@ from gpusquad.app.service import Service
 from gpusquad.engines.kubernetes.objects import CARDS, GPU
 from gpusquad.engines.kubernetes.reading.describing import ESTIMATE
 from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, Lookup
+from gpusquad.engines.kubernetes.token_review import AUDIENCE
 from gpusquad.server.answers import Change, Who
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
@@ -198,7 +201,41 @@ def test_the_agent_understands_what_it_is_told(release: Release, name: str):
     assert options.node == "$(NODE_NAME)"
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {str(options.folder), str(options.plugin_folder), str(options.pod_resources.parent)} <= mounted
+    assert {str(options.server_token.parent), str(options.pod_logs)} <= mounted
     assert (options.simulate or 0, options.metrics_port or 0) == ((4, 0) if name == "everything" else (0, 7071))
+
+
+@pytest.mark.parametrize("name", ["as it comes", "everything"])
+def test_agents_report_to_the_server_under_a_name_that_it_knows(release: Release, name: str):
+    objects = release.render(CASES[name])
+    config = tomllib.loads(of_kind(objects, "ConfigMap")["data"]["config.toml"])
+    spec = of_kind(objects, "DaemonSet")["spec"]["template"]["spec"]
+    options = agent_options().parse_args(spec["containers"][0]["args"][3:])
+    service, address = of_kind(objects, "Service"), urlsplit(options.server)
+    assert address.hostname in config["server"]["hosts"]
+    assert address.port == service["spec"]["ports"][0]["port"]
+    assert options.report_every == config["kubernetes"]["report_every_s"]
+    account = f"system:serviceaccount:{release.namespace}:{spec['serviceAccountName']}"
+    assert config["kubernetes"]["agent_account"] == account
+    [token] = [volume["projected"]["sources"] for volume in spec["volumes"] if volume["name"] == "server-token"]
+    assert token == [{"serviceAccountToken": {"audience": AUDIENCE, "expirationSeconds": 3600, "path": "token"}}]
+    assert options.server_token.name == "token"
+
+
+@pytest.mark.parametrize("agent", [{"enabled": False}, {"reporting": {"enabled": False}}], ids=str)
+def test_where_nobody_reports_nobody_needs_to_be_known(release: Release, agent: Object):
+    objects = release.render({"agent": agent})
+    config = tomllib.loads(of_kind(objects, "ConfigMap")["data"]["config.toml"])
+    assert "agent_account" not in config["kubernetes"]
+    assert not KNOWS & rights_in(of_kind(objects, "ClusterRole")["rules"])
+    assert "server-token" not in yaml.safe_dump_all(objects)
+
+
+def test_agents_pass_a_network_policy_whoever_else_may(release: Release):
+    objects = release.render({"networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]}})
+    agent = of_kind(objects, "DaemonSet")["spec"]["selector"]["matchLabels"]
+    [rule] = of_kind(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {}}, {"podSelector": {"matchLabels": agent}}]
 
 
 def test_the_agent_is_privileged_only_where_nothing_else_brings_it_the_cards(release: Release):
@@ -232,6 +269,7 @@ DOES = {
     Right("", "pods", "patch"),
     *TELLS,
 }
+KNOWS = {Right("authentication.k8s.io", "tokenreviews", "create")}
 LEASES = {Right("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "update")}
 SELDOM = {
     Right("", "pods", "get"),  # the answer to a binding got lost
@@ -246,7 +284,7 @@ def test_the_server_may_do_what_its_code_does_and_no_more(release: Release):
     seen = {Right(group, name, verb) for group, name in kinds for verb in ("list", "watch")}
     granted = _granted(release, "ClusterRole")
     asks_makers = {right for right in granted if right.verb == "get" and not right.resource.startswith("pods")}
-    assert granted - asks_makers == DOES | seen
+    assert granted - asks_makers == DOES | KNOWS | seen
     assert not {right for right in granted if right.verb == "delete" and right.resource != "pods"}
     assert _granted(release, "Role") == LEASES
     may_delete = _granted(release, "ClusterRole", values={"allowCancelOwners": True})
@@ -267,7 +305,7 @@ def test_jobs_may_be_made_only_where_that_is_allowed(release: Release):
 
 def test_a_dry_run_may_change_nothing(release: Release):
     granted = _granted(release, "ClusterRole", values={"dryRun": True})
-    assert {right.verb for right in granted - TELLS} == {"get", "list", "watch"}
+    assert {right.verb for right in granted - TELLS - KNOWS} == {"get", "list", "watch"}
 
 
 def test_the_agent_may_do_what_its_code_does_and_no_more(release: Release):

@@ -165,8 +165,10 @@ def test_a_pod_that_has_other_cards_than_promised_is_evicted(plane: ControlPlane
     wait_for(plane, [name], ["Running"])
     plane.admin.patch(f"{PODS}/{name}", {"metadata": {"annotations": {CARDS_ON_NODE: json.dumps({"main": ["SIM-4"]})}}})
     plane.admin.until(PODS, lambda pods: not pods, fieldSelector=f"metadata.name={name}")
-    events = plane.admin.get("/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name={name}")["items"]
-    [told] = [event["message"] for event in events if event["reason"] == "WrongCards"]
+    [event] = plane.admin.until(  # told after it was done
+        "/api/v1/namespaces/default/events", bool, fieldSelector=f"involvedObject.name={name},reason=WrongCards"
+    )
+    told = event["message"]
     assert told == "evicted: container 'main' has SIM-1, but was promised SIM-4"
 
 

@@ -99,14 +99,14 @@ class RunFiles:
             task.tracker.settle(min(segment.changed_us, now_us))
             return
         start = max(task.read_to, segment.start, segment.end - TAIL_BYTES)
-        data = _read_regular(segment.path, start - segment.start, TAIL_BYTES)
+        data = read_regular(segment.path, start - segment.start, TAIL_BYTES)
         if data:
             task.tracker.feed(data, min(segment.changed_us, now_us), after_gap=start > task.read_to)
             task.read_to = start + len(data)
 
     def _read_told(self, now_us: int) -> None:
         for task, path in _numbered(self._progress):
-            told = _parse_told(_read_regular(path, 0, _PROGRESS_BYTES) or b"", now_us)
+            told = _parse_told(read_regular(path, 0, _PROGRESS_BYTES) or b"", now_us)
             before = self._told.get(task)
             # Saying the same again is no progress.
             if told is not None and (before is None or before.progress != told.progress):
@@ -162,7 +162,7 @@ def _entries(folder: Path) -> list[str]:
         return []
 
 
-def _read_regular(path: str, offset: int, limit: int) -> bytes | None:
+def read_regular(path: str, offset: int, limit: int) -> bytes | None:
     """None: gone, a link, or no plain file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -61,12 +61,7 @@ class Sampler:
         return [*verdicts, samples]
 
     def _card(self, reading: CardReading) -> Message:
-        if reading.power_w is not None:
-            self._idle_w[reading.id] = min(reading.power_w, self._idle_w.get(reading.id, reading.power_w))
-        card = asdict(reading)
-        del card["trouble"]
-        card["idle_power_w"] = self._idle_w.get(reading.id)
-        card["throttle"] = None if reading.throttle is None else list(reading.throttle)
+        card = card_message(reading, self._idle_w)
         card["processes"] = [self._process(process) for process in card["processes"] or ()]
         return card
 
@@ -84,22 +79,38 @@ class Sampler:
             **asdict(self._files[run.key].look(at_us)),
             "cpu_ratio": total_cpu_ratio(processes),
             "rss_bytes": sum(process.rss_bytes for process in processes),
-            "gpu_ratio": self._gpu_ratio(run, [cards[card] for card in run.cards if card in cards]),
+            "gpu_ratio": gpu_ratio(
+                [cards[card] for card in run.cards if card in cards],
+                lambda pid: self._processes.owner(pid) == run.key,
+            ),
         }
-
-    def _gpu_ratio(self, run: Run, cards: Sequence[CardReading]) -> float | None:
-        """The mean over the run's cards of how busy the run keeps each; None where that is not known for one."""
-        ratios = [self._share_of(run, card) for card in cards]
-        known = [ratio for ratio in ratios if ratio is not None]
-        return sum(known) / len(known) if known and len(known) == len(ratios) else None
-
-    def _share_of(self, run: Run, card: CardReading) -> float | None:
-        if card.processes is None:
-            return None
-        mine = [process for process in card.processes if self._processes.owner(process.pid) == run.key]
-        if all(process.utilisation_ratio is not None for process in card.processes):
-            return min(sum((process.utilisation_ratio or 0.0 for process in mine), start=0.0), 1.0)
-        return card.utilisation_ratio if len(mine) == len(card.processes) else None  # alone: the card's is the run's
 
     def _follow(self, runs: Sequence[Run]) -> None:
         self._files = {run.key: self._files.get(run.key) or RunFiles(Path(run.folder)) for run in runs}
+
+
+def card_message(reading: CardReading, idle_w: dict[str, float]) -> Message:
+    """A card as the server hears of it, its processes still as they were read. Keeps the lowest power seen."""
+    if reading.power_w is not None:
+        idle_w[reading.id] = min(reading.power_w, idle_w.get(reading.id, reading.power_w))
+    card = asdict(reading)
+    del card["trouble"]
+    card["idle_power_w"] = idle_w.get(reading.id)
+    card["throttle"] = None if reading.throttle is None else list(reading.throttle)
+    return card
+
+
+def gpu_ratio(cards: Sequence[CardReading], is_mine: Callable[[int], bool]) -> float | None:
+    """The mean over a run's cards of how busy its processes keep each; None where that is not known for one."""
+    ratios = [_share_of(card, is_mine) for card in cards]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return sum(known) / len(known) if known and len(known) == len(ratios) else None
+
+
+def _share_of(card: CardReading, is_mine: Callable[[int], bool]) -> float | None:
+    if card.processes is None:
+        return None
+    mine = [process for process in card.processes if is_mine(process.pid)]
+    if all(process.utilisation_ratio is not None for process in card.processes):
+        return min(sum((process.utilisation_ratio or 0.0 for process in mine), start=0.0), 1.0)
+    return card.utilisation_ratio if len(mine) == len(card.processes) else None  # alone: the card's is the run's

@@ -95,6 +95,10 @@ class KubernetesConfig(_Section):
     """The same with other numbers is told to a pod no more often than this."""
     tell_scheduled: Literal["none", "gang", "pod"] = "gang"
     """Which pods get the event Scheduled: none, the first of each gang, or all."""
+    agent_account: Annotated[str, Field(pattern=r"^(system:serviceaccount:[a-z0-9.-]+:[a-z0-9.-]+)?$")] = ""
+    """Whose reports of cards and runs are taken. Empty: nobody's."""
+    report_every_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
+    """How often agents report. One that is silent for four times as long is not waited for."""
 
 
 class PolicyConfig(_Section):

@@ -15,7 +15,7 @@ from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.cluster import Cluster
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.turn import Told
-from gpusquad.server.wiring import LogSource, PodSource
+from gpusquad.server.wiring import Agents, LogSource, PodSource
 
 NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
 """Events that bring no run to look after and end none."""
@@ -29,6 +29,8 @@ class Ground(Protocol):
     on_cluster: bool
     logs: LogSource
     pods: PodSource | None
+    agents: Agents | None
+    """Of the nodes of a cluster. None: no others than this machine's own report."""
     maker: Maker | None
     """Makes jobs that are submitted here, where the engine only finds them."""
 
@@ -50,6 +52,7 @@ class LocalGround:
     on_cluster = False
     maker: Maker | None = None
     pods: PodSource | None = None
+    agents: Agents | None = None
 
     def __init__(self, home: Path, config: Config) -> None:
         self._home = home

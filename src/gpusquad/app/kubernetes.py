@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import socket
@@ -15,7 +16,9 @@ from gpusquad.app.config import KubernetesConfig
 from gpusquad.app.pod_story import PodStory
 from gpusquad.core.ports import Engine
 from gpusquad.core.wanted import Maker
+from gpusquad.engines.kubernetes import token_review
 from gpusquad.engines.kubernetes.access import load_access
+from gpusquad.engines.kubernetes.api import Refused, Unreachable
 from gpusquad.engines.kubernetes.engine import KubernetesEngine
 from gpusquad.engines.kubernetes.leader import Leader
 from gpusquad.engines.kubernetes.making.maker import KubernetesMaker
@@ -23,11 +26,15 @@ from gpusquad.engines.kubernetes.making.manifests import MakingSettings
 from gpusquad.engines.kubernetes.pod_logs import PodLogs, Run
 from gpusquad.engines.kubernetes.settings import Settings
 from gpusquad.engines.kubernetes.telling.settings import TellingSettings
+from gpusquad.server.agent_auth import AgentAuth, Reviewed
+from gpusquad.server.errors import Unavailable
+from gpusquad.server.services.reports import Reports
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.turn import Told
-from gpusquad.server.wiring import LogSource, PodSource
+from gpusquad.server.wiring import Agents, LogSource, PodSource
 from gpusquad.store.jobs import FINAL_STATES, JobRow
 
+_REVIEW_S = 10.0
 _log = structlog.get_logger("gpusquad.kubernetes")
 
 
@@ -37,7 +44,7 @@ class KubernetesGround:
     on_cluster = True
     simulated = False
 
-    def __init__(self, config: KubernetesConfig) -> None:
+    def __init__(self, config: KubernetesConfig, now_us: Callable[[], int]) -> None:
         access = load_access(Path(config.kubeconfig) if config.kubeconfig else None, config.context or None)
         self._leader: Leader | None = None
         if config.lease:
@@ -58,6 +65,9 @@ class KubernetesGround:
         self._logs = PodLogs(self._engine)
         self.logs: LogSource = self._logs
         self.pods: PodSource | None = self._engine
+        self.agents: Agents | None = None
+        if config.agent_account:
+            self.agents = Agents(AgentAuth(self._review, config.agent_account), Reports(now_us, config.report_every_s))
         self._story = PodStory(self._engine, telling)
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
@@ -67,11 +77,16 @@ class KubernetesGround:
     def begin(self, scheduler: Scheduler) -> None:
         self._logs.run_of = lambda job_id: _run_of(scheduler.row(job_id))
         self._story.begin(scheduler)
+        if self.agents is not None:
+            self.agents.reports.attach(scheduler.watcher)
+            self.agents.reports.start()
 
     def heard(self, told: Sequence[tuple[int, Told]]) -> None:
         self._story.heard(told)
 
     def close(self) -> None:
+        if self.agents is not None:
+            self.agents.reports.close()
         self._story.close()
         self._engine.close()
         if self._leader is not None:
@@ -79,6 +94,14 @@ class KubernetesGround:
 
     def _say(self, said: Any) -> None:
         self._report(said)
+
+    def _review(self, token: str) -> Reviewed:
+        try:
+            found = self._engine.ask(lambda api: token_review.review(api, token)).result(_REVIEW_S)
+        except (Refused, Unreachable, TimeoutError, RuntimeError, concurrent.futures.CancelledError) as error:
+            _log.warning("agents cannot be known", why=str(error) or "no answer in time")
+            raise Unavailable("the cluster does not say whose the token is", wait_s=5.0) from None
+        return Reviewed(found.user, found.node)
 
 
 def _run_of(row: JobRow) -> Run:

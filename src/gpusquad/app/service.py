@@ -131,7 +131,7 @@ class Service:
         except ImportError as error:
             cure = "install gpusquad[kubernetes]"
             raise Invalid("cluster.engine", f"kubernetes needs the package {error.name}", cure) from None
-        return KubernetesGround(self.config.kubernetes)
+        return KubernetesGround(self.config.kubernetes, self.clock.now_us)
 
     def _open_store(self, patience_s: float) -> Database:
         url = self.config.store.url or self.home / DATABASE_FILE
@@ -159,7 +159,7 @@ class Service:
             scheduler=self.scheduler, database=self.database, logs=self.ground.logs, notices=self.notices,
             secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),
             audit=AuditTrail(self.database, self.clock.now_us), limits=limits, clock=self.clock,
-            pods=self.ground.pods,
+            pods=self.ground.pods, agents=self.ground.agents,
         )  # fmt: skip
 
 

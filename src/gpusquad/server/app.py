@@ -14,6 +14,7 @@ from gpusquad.server import api_errors
 from gpusquad.server.description import describe
 from gpusquad.server.limits import Buckets
 from gpusquad.server.metrics import CountRequests
+from gpusquad.server.middleware.agents import AgentEntrance
 from gpusquad.server.middleware.body import Body
 from gpusquad.server.middleware.entrance import Entrance
 from gpusquad.server.middleware.failures import Failures
@@ -21,6 +22,7 @@ from gpusquad.server.middleware.headers import SecurityHeaders
 from gpusquad.server.middleware.hosts import Hosts
 from gpusquad.server.params import known_query_only
 from gpusquad.server.routers import (
+    agents,
     audit,
     cluster,
     events,
@@ -46,6 +48,8 @@ PREFIX = "/api/v1"
 OPENAPI = f"{PREFIX}/openapi.json"
 OPEN_PATHS = (OPENAPI, f"{PREFIX}/schema/job")
 """Needed before anybody has a token, and without secrets."""
+AGENT_PATH = f"{PREFIX}{agents.SAMPLES}"
+"""Only where nodes have agents. They have an entrance, and tokens, of their own."""
 ROUTERS = (
     jobs, job_answers, pods, recommend, logs, queue, cluster, policy, usage, predictions, events, people, tokens, audit,
     secrets, notices, schema,
@@ -67,7 +71,7 @@ def make_app(services: Services) -> FastAPI:
     app.state.services = services
     app.openapi = lambda: describe(app)
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query_only)])
-    for module in ROUTERS:
+    for module in (*ROUTERS, *((agents,) if services.agents is not None else ())):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(health.router)
@@ -89,13 +93,24 @@ def _add_middleware(app: FastAPI, services: Services) -> None:
     """Each one added goes around those before it: read from the end for the way in."""
     limits, monotonic_s = services.limits, services.monotonic_s
     app.add_middleware(Body, most_bytes=limits.body_bytes, timeout_s=limits.body_timeout_s)
+    open_paths = OPEN_PATHS
+    if services.agents is not None:
+        open_paths = (*OPEN_PATHS, AGENT_PATH)
+        app.add_middleware(
+            AgentEntrance,
+            auth=services.agents.auth,
+            path=AGENT_PATH,
+            nodes=Buckets(limits.node_reports_per_s, limits.node_reports_burst, monotonic_s),
+            unknown=Buckets(limits.unknown_per_s, limits.unknown_burst, monotonic_s),
+            count=services.metrics.reported,
+        )
     app.add_middleware(
         Entrance,
         auth=services.auth,
         known=Buckets(limits.requests_per_s, limits.requests_burst, monotonic_s),
         unknown=Buckets(limits.unknown_per_s, limits.unknown_burst, monotonic_s),
         prefix=PREFIX,
-        open_paths=OPEN_PATHS,
+        open_paths=open_paths,
     )
     app.add_middleware(Hosts, names=limits.hosts)
     app.add_middleware(Failures)

@@ -16,6 +16,9 @@ class Limits:
     unknown_per_s: float = 100.0
     """Requests of one address whose token is not known yet: each costs a look into the store."""
     unknown_burst: int = 400
+    node_reports_per_s: float = 5.0
+    """Of the agent of one node."""
+    node_reports_burst: int = 20
     body_bytes: int = 1 << 20
     body_timeout_s: float = 15.0
     threads: int = 32

@@ -32,10 +32,12 @@ from gpusquad.server.sse import Streams
 from gpusquad.server.turns import Turns
 
 if TYPE_CHECKING:
+    from gpusquad.server.agent_auth import AgentAuth
     from gpusquad.server.audit import AuditTrail
     from gpusquad.server.auth import Auth
     from gpusquad.server.metrics import Meters
     from gpusquad.server.secrets import SecretStore
+    from gpusquad.server.services.reports import Reports
     from gpusquad.spec.model import JobSpec
     from gpusquad.store.database import Database
     from gpusquad.store.jobs import JobRow
@@ -121,6 +123,14 @@ class PodSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Where the nodes of a cluster have agents: who they are, and what becomes of what they report."""
+
+    auth: AgentAuth
+    reports: Reports
+
+
 class Notices(Protocol):
     """Sends notices."""
 
@@ -151,6 +161,8 @@ class Services:
     audit: AuditTrail
     pods: PodSource | None = None
     """None: jobs are no pods here."""
+    agents: Agents | None = None
+    """None: nobody reports here."""
     limits: Limits = field(default_factory=Limits)
     broadcast: Broadcast = field(default_factory=Broadcast)
     clock: Clock = field(default_factory=Clock)

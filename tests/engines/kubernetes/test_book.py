@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from gpusquad.core.sightings import Found
 from gpusquad.engines.kubernetes.gang import is_over, node_name
 from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
 from tests.engines.kubernetes.world import World
@@ -227,6 +228,22 @@ def test_a_gang_of_which_some_have_ended_is_resumed_where_it_is() -> None:
     check_rest(world)
     assert world.ends[job, 0] == 1
     assert world.store == {}
+
+
+def test_a_gang_that_the_service_has_no_place_for_is_counted_as_others() -> None:
+    """Until it says otherwise, and for as long as its pods are there."""
+    world = World()
+    job_of(world)
+    world.store.clear()  # a service that remembers nothing finds it where it is
+    world.restart(lambda: True)
+    [found] = [said for said in world.said if isinstance(said, Found)]
+    uids = [uid_of(pod) for pod in world.pods.values()]
+    assert all(map(world.book.holds, uids))
+    world.book.resume(found.job, 0, (), True)
+    assert not any(map(world.book.holds, uids))
+    assert all(node_name(pod) for pod in world.pods.values()), "it is left alone"
+    world.book.resume(found.job, 0, found.places, True)
+    assert all(map(world.book.holds, uids))
 
 
 def test_a_pod_made_again_during_a_restart_takes_the_empty_rank() -> None:

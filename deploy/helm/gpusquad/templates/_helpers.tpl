@@ -52,6 +52,10 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "gpusquad.fullname" . 
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "gpusquad.fullname" . }}-agent
 {{- end -}}
 
+{{- define "gpusquad.reporting" -}}
+{{- if and .Values.agent.enabled .Values.agent.reporting.enabled }}true{{ end -}}
+{{- end -}}
+
 {{- define "gpusquad.agentNodes" -}}
 {{- if kindIs "invalid" .Values.agent.nodeSelector }}{{ dict "nvidia.com/gpu.present" "true" | toJson }}
 {{- else }}{{ .Values.agent.nodeSelector | toJson }}{{ end -}}

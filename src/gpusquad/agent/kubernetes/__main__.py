@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 import time
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
 from gpusquad.agent.health import WELL_FOR_S
-from gpusquad.agent.kubernetes.agent import NodeAgent, Settings
+from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, NodeAgent, Settings
 from gpusquad.agent.kubernetes.api import Api, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.registration import PLUGINS
 from gpusquad.agent.kubernetes.slots import MOST_SLOTS
@@ -63,7 +64,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--reconcile-every", type=float, default=5.0, metavar="SECONDS", help="at the least")
     parser.add_argument("--recover-after", type=float, default=WELL_FOR_S, metavar="SECONDS",
                         help="a card that failed must answer well so long")  # fmt: skip
+    parser.add_argument("--server", type=_url, default="", metavar="URL",
+                        help="the service, to report cards and runs to; default: nobody is reported to")  # fmt: skip
+    parser.add_argument("--server-authority", default="", metavar="FILE",
+                        help="who signed the service's certificate; default: those the machine trusts")  # fmt: skip
+    parser.add_argument("--server-token", type=Path, default=SERVER_TOKEN, metavar="FILE", help="for the service")
+    parser.add_argument("--report-every", type=float, default=Settings.report_every_s, metavar="SECONDS",
+                        help="as the service expects it")  # fmt: skip
+    parser.add_argument("--pod-logs", type=_folder, default=PODS_LOGS, metavar="DIR",
+                        help="where the kubelet keeps logs of containers; empty: do not look at them")  # fmt: skip
     return parser
+
+
+def _url(text: str) -> str:
+    if text and not (text.startswith(("http://", "https://")) and urllib.parse.urlsplit(text).hostname):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address like http://gpusquad:7070")
+    return text
+
+
+def _folder(text: str) -> Path | None:
+    return Path(text) if text else None
 
 
 def _slots(text: str) -> int:
@@ -85,6 +105,11 @@ def _settings(options: argparse.Namespace) -> Settings:
         reconcile_s=options.reconcile_every,
         well_for_s=options.recover_after,
         metrics_port=options.metrics_port,
+        server=options.server,
+        server_authority=options.server_authority,
+        server_token=options.server_token,
+        report_every_s=options.report_every,
+        logs=options.pod_logs,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpusquad.agent.health import WELL_FOR_S
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import Api
+from gpusquad.agent.kubernetes.api import Access, Api
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes, NoDeviceNodes, NvidiaDeviceNodes, SimulatedDeviceNodes
 from gpusquad.agent.kubernetes.metrics import Metrics
@@ -21,10 +21,14 @@ from gpusquad.agent.kubernetes.pod_processes import PodProcesses
 from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources
 from gpusquad.agent.kubernetes.reconcile import Reconciler
 from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
+from gpusquad.agent.kubernetes.reporting import Look, Reporter, Samples
 from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.gpu.api import Quota, QuotaFile
 
 _GATHER_S = 1.0
+SERVER_TOKEN = Path("/var/run/secrets/gpusquad/token")
+"""For the service alone; the kubelet replaces it before it ends."""
+PODS_LOGS = Path("/var/log/pods")
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +48,14 @@ class Settings:
     reconcile_s: float = 5.0
     well_for_s: float = WELL_FOR_S
     metrics_port: int | None = None
+    server: str = ""
+    """The service's address, to report to. Empty: nobody is reported to."""
+    server_authority: str = ""
+    """A file with the certificate that signed the service's. Empty: those that the machine trusts."""
+    server_token: Path = SERVER_TOKEN
+    report_every_s: float = 5.0
+    logs: Path | None = PODS_LOGS
+    """Where the kubelet keeps the logs of containers. None: nobody looks at them."""
 
 
 class NodeAgent:
@@ -72,6 +84,7 @@ class NodeAgent:
         )
         self._processes = PodProcesses()
         self._metrics = Metrics(self.cards, settings.slots, self.counts)
+        self._reporter = self._make_reporter() if settings.server else None
 
     def run(self) -> None:
         """SourceUnavailable: a new process is needed to read the cards."""
@@ -83,6 +96,8 @@ class NodeAgent:
         registering = threading.Thread(target=self._registration.run, name="registration", daemon=True)
         registering.start()
         threading.Thread(target=self._reconcile_until_the_end, name="reconcile", daemon=True).start()
+        if self._reporter is not None:
+            self._reporter.start()
         try:
             self._look_until_the_end()
         finally:
@@ -95,19 +110,29 @@ class NodeAgent:
         self._due.set()
         self._pods.stop()
         self._registration.stop()
+        if self._reporter is not None:
+            self._reporter.stop()
 
     def _look_until_the_end(self) -> None:
         while not self._ending.wait(self._settings.every_s):
             version = self.cards.version
             try:
-                owned = self._processes.look(self._pods.all_known(), self._reconciler.listed)
-                self._metrics.take(self.cards.look(owned), self._processes, self._reconciler.listed)
+                self._look()
             except SourceUnavailable:
                 raise
             except Exception:
                 _log.exception("one look failed")  # the next may go well
             if self.cards.version != version:
                 self._due.set()
+
+    def _look(self) -> None:
+        pods, listed = self._pods.all_known(), self._reconciler.listed
+        owned = self._processes.look(pods, listed)
+        readings = self.cards.look(owned)
+        self._metrics.take(readings, self._processes, listed)
+        if self._reporter is not None:
+            at_us = time.time_ns() // 1000
+            self._reporter.give(Look(at_us, readings, owned, self._processes.owners, pods, listed))
 
     def _reconcile_until_the_end(self) -> None:
         while not self._ending.is_set():
@@ -121,6 +146,11 @@ class NodeAgent:
             self._due.wait(self._settings.reconcile_s)
             # The kubelet notes what it gave after our answer; and it must have time to answer others than us.
             self._ending.wait(min(_GATHER_S, self._settings.reconcile_s))
+
+    def _make_reporter(self) -> Reporter:
+        settings = self._settings
+        access = Access(settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token))
+        return Reporter(Api(access).post, Samples(settings.logs), self.counts, settings.report_every_s)
 
     def _device_nodes(self) -> DeviceNodes:
         if self._inventory.simulated:

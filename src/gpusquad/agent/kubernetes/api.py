@@ -163,7 +163,7 @@ class Api:
     def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, query: Mapping[str, str],
              content: Object | None, kind: str) -> http.client.HTTPResponse:  # fmt: skip
         headers = {"Accept": "application/json", "User-Agent": "gpusquad-agent"}
-        token = Path(self._access.token_file).read_text().strip() if self._access.token_file else self._access.token
+        token = self._token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
         if content is not None:
@@ -174,6 +174,12 @@ class Api:
         if answer.status >= 400:
             raise Refused(answer.status, _message(answer.read()))
         return answer
+
+    def _token(self) -> str:
+        token = Path(self._access.token_file).read_text().strip() if self._access.token_file else self._access.token
+        if not token.isascii() or not token.isprintable():  # said here: the library's error would repeat it
+            raise ValueError("the token cannot be sent: it has signs that no token has")
+        return token
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
         if self._tls is None:

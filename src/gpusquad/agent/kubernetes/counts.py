@@ -9,7 +9,7 @@ from collections import Counter
 class Counts:
     """Numbers that only grow. Threads may share it."""
 
-    NAMES = ("allocations", "refusals", "mismatches", "evictions", "registrations")
+    NAMES = ("allocations", "refusals", "mismatches", "evictions", "registrations", "reports", "reports_failed")
 
     def __init__(self) -> None:
         self._values: Counter[str] = Counter()

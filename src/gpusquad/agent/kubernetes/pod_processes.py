@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,16 @@ class PodProcesses:
         """namespace/name of the pod."""
         return self._owners.get(pid)
 
+    @property
+    def owners(self) -> Mapping[int, str]:
+        """All of them at the last look; the next makes another one."""
+        return self._owners
+
     def look(self, pods: Iterable[Pod], listed: Sequence[Listed]) -> list[JobProcess]:
-        cards = {
+        pods = list(pods)
+        # A pod that has just got its cards may not be in the kubelet's list yet: what it was promised counts till then.
+        promised = {pod.key: tuple(sorted(pod.pinned_cards)) for pod in pods if pod.pinned_cards and not pod.has_ended}
+        cards = promised | {
             entry.key: tuple(distinct_cards(in_order(slot for ids in entry.slots.values() for slot in ids)))
             for entry in listed
             if entry.slots

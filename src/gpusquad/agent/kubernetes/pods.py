@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ Object = dict[str, Any]
 CARDS = "gpusquad.io/cards"
 """On a pod: which cards each container has, as the scheduler decided. On a node: which cards there are."""
 JOB = "gpusquad.io/job"
+ATTEMPT = "gpusquad.io/attempt"
+"""Which try of its job a pod was bound for."""
+_JOB_ID = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -53,6 +57,14 @@ class Pod:
     @property
     def job(self) -> str:
         return self.annotations.get(JOB, "")
+
+    @property
+    def run(self) -> tuple[str, int | None] | None:
+        """The job and its attempt, where that is known; None: this is no pod of a job. Users may write anything."""
+        if self.pin is None or not _JOB_ID.fullmatch(self.job):
+            return None
+        attempt = self.annotations.get(ATTEMPT, "")
+        return self.job, int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < 10 else None
 
     @property
     def pinned_cards(self) -> set[str]:

@@ -82,7 +82,7 @@ class Book:
     def holds(self, uid: str) -> bool:
         """Whether the pod has a rank of a placed gang: what it takes is counted as the gang's."""
         gang = self._gang_of(uid)
-        return gang is not None and gang.placed and gang.has(uid)
+        return gang is not None and gang.placed and not gang.disowned and gang.has(uid)
 
     def rules_in_use(self) -> set[str]:
         """The names of sets of nodes that jobs name, or pods that are no job yet."""
@@ -368,7 +368,7 @@ class Book:
     def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
         """What the service remembers having decided. Pods on their nodes take their ranks; the rest is bound now."""
         if self._open:
-            self._agree(job.id, attempt)
+            self._agree(job.id, attempt, bool(places))
             return
         gang = self._find(job)
         if gang is None or gang.placed or len(places) != job.tasks:
@@ -383,13 +383,16 @@ class Book:
         if not has_started:
             self._hands.watch_start(gang)
 
-    def _agree(self, job: str, attempt: int) -> None:
-        """Which attempt it is that was found on its cards."""
+    def _agree(self, job: str, attempt: int, has_places: bool) -> None:
+        """Which attempt it is that was found on its cards. Without places: the service cannot count it there."""
         gang = self.by_job.get(job)
         if gang is None:
             self._unknown(job, attempt)
         elif gang.placed and gang.adopted:
             gang.attempt = attempt
+            if gang.disowned == has_places:
+                gang.disowned = not has_places
+                self._hands.look_again({rank.place.node for rank in gang.ranks if rank.place is not None})
         elif not gang.placed:
             self._hands.report(EngineEnded(job, attempt, "lost", _NOT_THERE))
 

@@ -199,7 +199,8 @@ class KubernetesEngine:
 
     def _cards_on(self, node: str) -> frozenset[str]:
         return frozenset(
-            card for gang in self._book.by_job.values() if gang.placed for card in gang.cards_on(node)
+            card for gang in self._book.by_job.values() if gang.placed and not gang.disowned
+            for card in gang.cards_on(node)
         )  # fmt: skip
 
     def _stir(self) -> None:

@@ -82,6 +82,8 @@ class Gang:
     placed: bool = False
     adopted: bool = False
     """It was found on its cards: the service did not put it there."""
+    disowned: bool = False
+    """It was found where the service has no place for it: what it takes is counted as others'."""
     was_placed: bool = False
     """In this life, at least once."""
     started: bool = False
@@ -158,6 +160,7 @@ class Gang:
         """The service has decided: each rank has its place, and pods that wait are to be bound there."""
         self.job, self.attempt, self.placed, self.started, self.stopping = job, attempt, True, False, ""
         self.first_end, self.failed_start, self.deleted, self.adopted = None, False, set(), False
+        self.disowned = False
         self.was_placed = True
         requests = [role.request for role in job.roles for _ in range(role.count)]
         self.ranks = [Rank(request, place) for request, place in zip(requests, places, strict=True)]

@@ -10,6 +10,7 @@ from gpusquad.engines.kubernetes.devices import AGENT, PLENTY
 from gpusquad.engines.kubernetes.objects import CARDS, GPU, PREFIX, Object, annotations_of, key_of, labels_of, name_of
 from gpusquad.engines.kubernetes.reading.effective import asked_by, effective
 from gpusquad.engines.kubernetes.reading.errors import Malformed
+from gpusquad.engines.kubernetes.reading.pins import pin_of
 from gpusquad.engines.kubernetes.reading.quantity import in_milli, in_whole, nanos
 from gpusquad.model.cluster import Card, Foreign, Node
 
@@ -61,7 +62,7 @@ def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset
         cpu += in_milli(taken.pop("cpu", 0))
         memory += in_whole(taken.pop("memory", 0))
         gpus = in_whole(taken.get(GPU, 0))
-        known = said.get(key_of(pod), ())
+        known = said.get(key_of(pod)) or _pinned(pod)[:gpus]
         cards += known
         unknown += max(0, gpus - len(known))
         for resource, amount in taken.items():
@@ -71,6 +72,15 @@ def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset
     return Foreign(
         cpu, memory, tuple(sorted((r, n) for r, n in extras.items() if n)), tuple(sorted({*cards, *free[:unknown]}))
     )
+
+
+def _pinned(pod: Object) -> tuple[str, ...]:
+    """By its own word, which anybody may write: it never counts for more cards than the pod asks for."""
+    try:
+        pin = pin_of(pod) or {}
+    except Malformed:
+        return ()
+    return tuple(dict.fromkeys(card for cards in pin.values() for card in cards))
 
 
 def _taken_by(pod: Object) -> dict[str, int]:

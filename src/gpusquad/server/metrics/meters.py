@@ -98,6 +98,10 @@ class Meters(Observer):
         if seconds is not None:
             self._request_times.labels(method, route).observe(seconds)
 
+    def reported(self, is_taken: bool) -> None:
+        """The agent of a node has reported."""
+        self._reports.labels("taken" if is_taken else "refused").inc()
+
     def _make_scheduling(self) -> None:
         text = "When the last decision cycle ended; there is one every minute even if nothing happens."
         self._last_cycle = Gauge("gpusquad_last_cycle_timestamp_seconds", text, registry=self.registry)
@@ -121,6 +125,8 @@ class Meters(Observer):
     def _make_serving(self) -> None:
         text = "Notices by what became of them; a retried one counts at each try."
         self._notices = self._counter("gpusquad_notices", text, "state", get_args(NoticeOutcome))
+        text = "Reports of agents; refused are those of others too, and what came too fast or was wrong."
+        self._reports = self._counter("gpusquad_agent_reports", text, "state", ("taken", "refused"))
         labels = ["method", "route", "status"]
         text = "HTTP requests answered."
         self._requests = Counter("gpusquad_http_requests", text, labels, registry=self.registry)

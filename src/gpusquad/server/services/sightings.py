@@ -140,6 +140,7 @@ class Sightings:
         placement = placement_at(job, found.places, desk.fixed)
         if placement is None or not desk.state.space.holds(job, placement):
             _log.warning("a gang runs where the cluster has no place for it", job=row.id)
+            self._leave_to_others(row, job)
             return
         if row.id in desk.state.queue:
             desk.driver.apply(turn.now_us, Cancelled(row.id))
@@ -160,6 +161,14 @@ class Sightings:
         engine, attempt = desk.cluster_engine, row.attempt
         if engine is not None:  # what it reports of it has to name the same attempt
             turn.acts.append(lambda: engine.resume(job, attempt, found.places, True))
+
+    def _leave_to_others(self, row: JobRow, job: Job) -> None:
+        """Its cards are in use all the same: nobody else is to be put there, nor it anywhere else."""
+        engine, attempt = self.desk.cluster_engine, row.attempt
+        if row.id in self.desk.state.queue:
+            self.desk.driver.apply(self.desk.turn.now_us, Cancelled(row.id))
+        if engine is not None:
+            self.desk.turn.acts.append(lambda: engine.resume(job, attempt, (), True))
 
     def _withdrawn(self, gone: Withdrawn) -> None:
         row = self.desk.rows.get(gone.job_id)

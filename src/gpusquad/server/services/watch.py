@@ -29,6 +29,8 @@ SMALL_BYTES = 16 * 2**20
 """A process that holds less memory than this is not in anybody's way (monitoring tools)."""
 KEEP_EVERY_US = 10 * US_PER_S
 """One sample in ten seconds goes into the store; the last one is always in memory."""
+KEEP_CARDS = 256
+"""Of more cards less often, so that a large cluster writes no more than this many samples in that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,20 @@ class _Seen:
 
     pulse: Pulse = field(default_factory=Pulse)
     watch: Watch = field(default_factory=Watch)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gang that runs, and where."""
+
+    job: str
+    attempt: int
+    cards: Mapping[str, frozenset[str]]
+    """By node, in the order of its tasks. Nodes where it has none are left out."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.job, self.attempt)
 
 
 class Watcher:
@@ -54,6 +70,21 @@ class Watcher:
         """Card -> how many samples in a row showed a stranger (negative: none)."""
         self._runs: dict[tuple[str, int], _Seen] = {}
         self._kept_us = 0
+        self._kept_samples_us = 0
+
+    # -- what others may want to know of it ------------------------------------------------------------------------
+
+    def running(self) -> list[Running]:
+        rows = list(self._desk.rows.values())
+        return [Running(row.id, row.attempt, _cards_by_node(row)) for row in rows if row.state == JobState.RUNNING]
+
+    def node_of(self, card: str) -> str | None:
+        """None: there is no such card."""
+        fixed = self._desk.fixed
+        index = fixed.card_index.get(card)
+        return None if index is None else fixed.node_ids[int(fixed.card_node[index])]
+
+    # -- what is heard ---------------------------------------------------------------------------------------------
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """One message of the agent."""
@@ -72,7 +103,7 @@ class Watcher:
             self._look_for_strangers(card)
         now_us = self._desk.clock.now_us()
         for run in message.get("runs", ()):
-            self._look_at_run(run, cards, message["at_us"])
+            self._look_at_run(run, cards, run.get("at_us", message["at_us"]))
         self._forget_ended()
         if now_us - self._kept_us >= KEEP_EVERY_US:
             self._kept_us = now_us
@@ -105,7 +136,8 @@ class Watcher:
         self._desk.peaks.see(run, mine, at_us, len(tasks))
         self._following.see(row, run, at_us)
         seen = self._runs.get((row.id, row.attempt), _Seen())
-        pulse = seen.pulse.after(at_us, _beats(row, cards), self._rules, gpu_ratio=run.get("gpu_ratio"),
+        beats = [CardBeat(None)] if run.get("unknown") else _beats(row, cards)
+        pulse = seen.pulse.after(at_us, beats, self._rules, gpu_ratio=run.get("gpu_ratio"),
                                  cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
         evidence = pulse.evidence(
             at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
@@ -153,6 +185,9 @@ class Watcher:
         }
         if news:
             self._desk.loop.post(lambda: self._keep_progress(news))
+        if now_us - self._kept_samples_us < KEEP_EVERY_US * (len(cards) // KEEP_CARDS):
+            return
+        self._kept_samples_us = now_us
         try:
             with self._desk.database.write() as connection:
                 samples.append(connection, now_us, [sample_row(now_us, card) for card in cards])
@@ -181,6 +216,14 @@ def sample_row(now_us: int, card: Mapping[str, Any]) -> samples.SampleRow:
         memory_busy_ratio=card.get("memory_utilisation_ratio"), memory_bytes=card.get("memory_used_bytes"),
         power_w=card.get("power_w"), temperature_c=card.get("temperature_c"), clock_mhz=card.get("sm_clock_mhz"),
     )  # fmt: skip
+
+
+def _cards_by_node(row: JobRow) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for task in (row.placement or {}).get("tasks", ()):
+        if task["cards"]:
+            found[task["node"]] = found.get(task["node"], frozenset()) | frozenset(task["cards"])
+    return found
 
 
 def _beats(row: JobRow, cards: Mapping[str, Any]) -> list[CardBeat]:

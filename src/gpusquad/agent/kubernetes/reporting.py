@@ -1,0 +1,202 @@
+"""Reports to the service how the cards of this node are and what runs on them: what the agent of a single machine says,
+in the same words. Only the newest look waits to be sent. A service that is slow or away costs nothing but that look.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpusquad.agent.kubernetes.api import Refused, Unreachable
+from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.metrics import holders_of
+from gpusquad.agent.kubernetes.pod_logs import PodLogs, together
+from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.pods import Pod
+from gpusquad.agent.processes import total_cpu_ratio
+from gpusquad.agent.run_files import RunReading
+from gpusquad.agent.sampler import card_message, gpu_ratio
+from gpusquad.agent.source import CardReading, JobProcess
+
+PATH = "/api/v1/agents/samples"
+MOST_PROCESSES = 128
+"""Told of one card, those with the most memory: a report has to fit into a request."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_log = logging.getLogger(__name__)
+Message = dict[str, Any]
+RunKey = tuple[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the node."""
+
+    at_us: int
+    readings: Sequence[CardReading]
+    processes: Sequence[JobProcess]
+    owners: Mapping[int, str]
+    """Pods (namespace/name) by the pids of their processes."""
+    pods: Sequence[Pod]
+    listed: Sequence[Listed]
+
+
+class Post(Protocol):
+    """Sends an object to a path of the service; ``Refused`` or ``Unreachable`` where that failed."""
+
+    def __call__(self, path: str, content: Message) -> object: ...
+
+
+class Samples:
+    """Makes the message of a look."""
+
+    def __init__(self, logs: Path | None) -> None:
+        self._logs = None if logs is None else PodLogs(logs)
+        self._idle_w: dict[str, float] = {}
+
+    def note(self, readings: Sequence[CardReading]) -> None:
+        """Of each look, also of those that are not sent: the lowest power tells what a card draws when idle."""
+        for reading in readings:
+            if reading.power_w is not None:
+                self._idle_w[reading.id] = min(reading.power_w, self._idle_w.get(reading.id, reading.power_w))
+
+    def message(self, look: Look) -> Message:
+        runs: dict[RunKey, list[Pod]] = {}
+        for pod in sorted(look.pods, key=lambda pod: pod.key):
+            if pod.run is not None and pod.pinned_cards and (pod.is_started or pod.has_ended):
+                runs.setdefault(pod.run, []).append(pod)
+        said = self._logs.look([pod for pods in runs.values() for pod in pods], look.at_us) if self._logs else {}
+        hidden = _hidden(look)
+        return {
+            "kind": "samples",
+            "at_us": look.at_us,
+            "cards": [self._card(reading, look, hidden) for reading in look.readings],
+            "runs": [_run(key, pods, look, said, hidden) for key, pods in runs.items()],
+        }
+
+    def _card(self, reading: CardReading, look: Look, hidden: frozenset[str]) -> Message:
+        """The processes of our pods, and those of nobody: what pods of others hold is counted by their pods."""
+        card = card_message(reading, self._idle_w)
+        runs = {pod.key: pod.run for pod in look.pods}
+        is_hidden = any(
+            f"{namespace}/{pod}" in hidden for namespace, pod, _ in holders_of(look.listed).get(reading.id, ())
+        )
+        found = []
+        for process in reading.processes or ():
+            owner = look.owners.get(process.pid)
+            run = runs.get(owner) if owner is not None else None
+            if run is None and (owner is not None or is_hidden):
+                continue
+            job, attempt = run or (None, None)
+            found.append({"pid": process.pid, "memory_bytes": process.memory_bytes, "name": _printable(process.name),
+                          "job": job, "attempt": attempt})  # fmt: skip
+        card["processes"] = sorted(found, key=lambda process: -(process["memory_bytes"] or 0))[:MOST_PROCESSES]
+        return card
+
+
+def _run(key: RunKey, pods: Sequence[Pod], look: Look, said: Mapping[str, RunReading], hidden: frozenset[str]
+         ) -> Message:  # fmt: skip
+    keys = {pod.key for pod in pods}
+    cards = {card for pod in pods for card in pod.pinned_cards}
+    processes = [process for process in look.processes if process.job in keys]
+    is_seen = not keys & hidden
+    ratio = gpu_ratio([r for r in look.readings if r.id in cards], lambda pid: look.owners.get(pid) in keys)
+    return {
+        "job": key[0],
+        "attempt": key[1],
+        "cards": sorted(cards),
+        "live_pods": sum(not pod.has_ended for pod in pods),
+        **asdict(together([said[pod.uid] for pod in pods if pod.uid in said])),
+        "cpu_ratio": total_cpu_ratio(processes) if is_seen else None,
+        "rss_bytes": sum(process.rss_bytes for process in processes),
+        "gpu_ratio": ratio if is_seen else None,
+    }
+
+
+def _hidden(look: Look) -> frozenset[str]:
+    """Pods with cards of which we see no process: perhaps we cannot, and then nothing is known of what they do."""
+    seen = set(look.owners.values())
+    listed = {entry.key for entry in look.listed if entry.slots}
+    ended = {pod.key for pod in look.pods if pod.has_ended}
+    mine = {pod.key for pod in look.pods if pod.run is not None}
+    return frozenset((listed | mine) - seen - ended)
+
+
+def _printable(name: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in name[:200])
+
+
+class Reporter:
+    """Sends what it was given last, by a thread of its own, and no more often than agreed."""
+
+    def __init__(self, post: Post, samples: Samples, counts: Counts, every_s: float,
+                 dice: Callable[[], float] = random.random) -> None:  # fmt: skip
+        self._post = post
+        self._samples = samples
+        self._counts = counts
+        self._every_s = every_s
+        self._dice = dice
+        self._newest: Look | None = None
+        self._given = threading.Condition()
+        self._ending = threading.Event()
+        self._failures = 0
+        self._complaint = ""
+
+    def give(self, look: Look) -> None:
+        """In place of the one before, if that still waits. Never waits itself."""
+        self._samples.note(look.readings)
+        with self._given:
+            self._newest = look
+            self._given.notify()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="reporting", daemon=True).start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        with self._given:
+            self._given.notify()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            began_s = time.monotonic()
+            look = self._take()
+            if look is not None:
+                self._ending.wait(max(0.0, self.send(look) - (time.monotonic() - began_s)))
+
+    def _take(self) -> Look | None:
+        with self._given:
+            self._given.wait_for(lambda: self._newest is not None or self._ending.is_set())
+            look, self._newest = self._newest, None
+        return look
+
+    def send(self, look: Look) -> float:
+        """How long to wait for the next one. Whatever goes wrong is told once, until something else does."""
+        try:
+            self._post(PATH, self._samples.message(look))
+        except (Refused, Unreachable) as error:
+            self._failed(str(error))
+        except Exception as error:
+            _log.exception("a report could not be made")
+            self._failed(repr(error))
+        else:
+            self._counts.add("reports")
+            if self._failures:
+                _log.info("the service takes reports again", extra={"after": self._failures})
+            self._failures, self._complaint = 0, ""
+            return self._every_s
+        # Not all agents at once when a service has just started.
+        pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 16), _LONGEST_PAUSE_S)
+        return max(self._every_s, pause_s * (0.5 + self._dice()))
+
+    def _failed(self, why: str) -> None:
+        self._counts.add("reports_failed")
+        self._failures += 1
+        if why != self._complaint:
+            self._complaint = why
+            _log.warning("not reported", extra={"why": why})

@@ -1,0 +1,76 @@
+"""What an agent reports. Agents may be newer than the service: what they say beyond this is left out, not refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from gpusquad.model.fields import MOST_TEXT
+from gpusquad.server.texts import one_line
+
+MOST_CARDS = 256
+MOST_PROCESSES = 1024
+MOST_RUNS = 1024
+_MOST = 2**62
+Ratio = Annotated[float, Field(ge=0, le=1)]
+Amount = Annotated[float, Field(ge=0, le=1e15)]
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Text = Annotated[str, StringConstraints(max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[Text, BeforeValidator(lambda text: one_line(str(text), MOST_TEXT))]
+"""Programs choose what they are called: that must not make the report of a whole node a wrong one."""
+Id = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class ProcessSample(_Part):
+    pid: Count
+    memory_bytes: Count | None = None
+    name: Name = ""
+    job: Id | None = None
+    attempt: Count | None = None
+
+
+class CardSample(_Part):
+    id: Id
+    utilisation_ratio: Ratio | None = None
+    memory_utilisation_ratio: Ratio | None = None
+    memory_used_bytes: Count | None = None
+    memory_total_bytes: Count | None = None
+    power_w: Amount | None = None
+    power_limit_w: Amount | None = None
+    idle_power_w: Amount | None = None
+    temperature_c: Annotated[float, Field(ge=-300, le=1000)] | None = None
+    sm_clock_mhz: Count | None = None
+    memory_clock_mhz: Count | None = None
+    ecc_corrected: Count | None = None
+    ecc_uncorrected: Count | None = None
+    throttle: Annotated[list[Text], Field(max_length=64)] | None = None
+    processes: Annotated[list[ProcessSample], Field(max_length=MOST_PROCESSES)] = Field(default_factory=list)
+
+
+class RunSample(_Part):
+    job: Id
+    attempt: Count | None = None
+    """None: its pods do not say; then it is the one that runs."""
+    cards: Annotated[list[Id], Field(max_length=MOST_CARDS)] = Field(default_factory=list)
+    live_pods: Count = 1
+    """That have not ended."""
+    last_output_us: Count | None = None
+    log_bytes: Count = 0
+    step: Count | None = None
+    total: Count | None = None
+    progress_at_us: Count | None = None
+    cpu_ratio: Amount | None = None
+    rss_bytes: Count = 0
+    gpu_ratio: Ratio | None = None
+
+
+class Samples(_Part):
+    kind: Literal["samples"]
+    at_us: Count
+    cards: Annotated[list[CardSample], Field(max_length=MOST_CARDS)]
+    runs: Annotated[list[RunSample], Field(max_length=MOST_RUNS)] = Field(default_factory=list)

@@ -1,0 +1,62 @@
+"""Gangs that are found on cards: adopted where there is a place for them, left to others where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpusquad.core.sightings import Found, Place
+from gpusquad.model.cluster import grid
+from gpusquad.model.job import Job, Request, Role
+from tests.server.services.test_outside import Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path, cluster=grid("1x2"))
+
+
+@pytest.fixture
+def resumed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Place, ...]]]:
+    told: list[tuple[str, tuple[Place, ...]]] = []
+
+    def resume(job: Job, attempt: int, places: Any, has_started: bool) -> None:
+        told.append((job.id, tuple(places)))
+
+    monkeypatch.setattr(cluster.hand, "resume", resume)
+    return told
+
+
+def on(job_id: str, *cards: str) -> Found:
+    job = Job(job_id, (Role("worker", 1, Request(gpus=len(cards))),), name=job_id)
+    return Found(job, (Place("n0", cards),), 1)
+
+
+def test_a_gang_is_adopted_where_it_is(cluster: Cluster, resumed: list[tuple[str, tuple[Place, ...]]]):
+    cluster.tell(on("first", "n0/1"))
+    assert cluster.state("first") == "running"
+    assert resumed == [("first", (Place("n0", ("n0/1",)),))]
+
+
+@pytest.mark.parametrize("card", ["n0/0", "unknown"])
+def test_one_without_a_place_is_left_to_others(
+    cluster: Cluster, resumed: list[tuple[str, tuple[Place, ...]]], card: str
+):
+    cluster.tell(on("first", "n0/0"))
+    cluster.tell(on("second", card))
+    assert resumed[1:] == [("second", ())]
+    assert cluster.state("second") == "pending"
+    assert "second" not in cluster.scheduler._desk.state.queue, "nor is it placed anywhere else"
+    assert cluster.scheduler.cluster().free == 1
+
+
+def test_also_if_it_waited_in_the_queue(cluster: Cluster, resumed: list[tuple[str, tuple[Place, ...]]]):
+    cluster.tell(on("first", "n0/0", "n0/1"))
+    found = on("second", "n0/0")
+    cluster.tell(Found(found.job))
+    assert "second" in cluster.scheduler._desk.state.queue
+    cluster.tell(found)
+    assert resumed[1:] == [("second", ())]
+    assert "second" not in cluster.scheduler._desk.state.queue
