@@ -24,6 +24,7 @@ _VERBS = {
         "story": "Tell what happened to a job, and who did it.",
         "history": "List past jobs.",
         "calibrate": "Measure this machine's GPU for gpusquad.estimate.",
+        "measure": "Measure how workloads slow each other on one card.",
         "schema": "Print the JSON Schema of job files, for editors.",
     },
     SERVICE: {

@@ -1,0 +1,284 @@
+"""``gpusquad measure``: how workloads slow each other on one card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gpusquad.cli._service import note, print_json
+
+if TYPE_CHECKING:
+    from gpusquad.cli._measuring import Asked, Ended
+    from gpusquad.gpu.measure.table_files import Kept
+
+SUMMARY = "Measure how workloads slow each other on one card."
+NONE = "none"
+_WHAT, _HOW, _WHERE, _OUT = "What", "How", "Where", "Output"
+
+
+def _names(incomplete: str) -> list[str]:
+    """Of the catalogue, also behind a comma."""
+    from gpusquad.gpu.measure.workloads import CATALOGUE
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in CATALOGUE if name.startswith(last)]
+
+
+def _files(incomplete: str) -> list[str]:
+    """Series in the usual folder, and files of this one."""
+    from gpusquad.cli._measured_files import folder_of
+
+    here = sorted(str(path) for path in Path().glob(f"{incomplete}*") if path.is_dir() or path.suffix == ".json")
+    return here + sorted(path.name for path in folder_of(None).glob("*.json") if path.name.startswith(incomplete))
+
+
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page of heat maps.", rich_help_panel=_OUT)]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write them as a picture.", rich_help_panel=_OUT)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=_OUT)]
+Folder = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Where series lie. Default: interference in gpusquad's home.")
+]
+File = Annotated[str, typer.Argument(metavar="FILE", autocompletion=_files, show_default=False)]
+
+measure = typer.Typer(add_completion=False, invoke_without_command=True, help=SUMMARY)
+
+
+@measure.callback()
+def _measure(
+    context: typer.Context,
+    workloads: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Of the catalogue; none for none. Default: all.", autocompletion=_names,
+                     rich_help_panel=_WHAT),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(metavar='NAME="COMMAND"', help="A program of yours; as often as wanted.", rich_help_panel=_WHAT),
+    ] = None,
+    pattern: Annotated[
+        str,
+        typer.Option(metavar="REGEX", help="Lines your programs print that are a step; its first group is the number.",
+                     rich_help_panel=_WHAT),
+    ] = "",
+    triples: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Also so many sets of three.", rich_help_panel=_WHAT)
+    ] = 0,
+    splits: Annotated[
+        bool,
+        typer.Option("--splits", help="Also with 25, 50 and 75 % of the SMs (MPS only).", rich_help_panel=_WHAT),
+    ] = False,
+    sharing: Annotated[
+        Literal["time-slicing", "mps"], typer.Option(help="How the card is shared.", rich_help_panel=_HOW)
+    ] = "time-slicing",
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="12GB", help="As if the card had so much. Default: all of it.", rich_help_panel=_HOW),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Windows for each; 5 can tell what is chance.", rich_help_panel=_HOW)
+    ] = 5,
+    window: Annotated[str, typer.Option(metavar="TIME", help="Counted for so long.", rich_help_panel=_HOW)] = "1s",
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="10m", help="Stop by then; what matters most comes first.", rich_help_panel=_HOW),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the series that was stopped last.", rich_help_panel=_HOW)
+    ] = False,
+    engine: Annotated[
+        Literal["local", "kubernetes"], typer.Option(help="On this machine, or in a pod.", rich_help_panel=_WHERE)
+    ] = "local",
+    card: Annotated[
+        str, typer.Option(metavar="N|UUID", help="Its place in the machine, or its UUID.", rich_help_panel=_WHERE)
+    ] = "0",
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="Of the pod: it needs gpusquad and PyTorch.", rich_help_panel=_WHERE),
+    ] = None,
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Of the pod.", rich_help_panel=_WHERE)] = "default",
+    node: Annotated[str, typer.Option(metavar="NAME", help="Where the pod runs.", rich_help_panel=_WHERE)] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where series are kept. Default: interference in gpusquad's home.",
+                     rich_help_panel=_OUT),
+    ] = None,
+    html: Html = None,
+    png: Png = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Measure how workloads slow each other on one card, which should be idle, and draw it."""
+    if context.invoked_subcommand is not None:
+        return
+    from gpusquad.cli._measured_files import check_outputs, folder_of
+    from gpusquad.cli._measuring import Asked, read_commands, run
+    from gpusquad.model.units import US_PER_S, parse_bytes, parse_us
+
+    commands = read_commands(workload or ())
+    check_outputs(html, png)
+    asked = Asked(
+        folder_of(out), _workloads(workloads, bool(commands)), commands, pattern, sharing, splits, triples,
+        None if memory is None else parse_bytes(memory, "memory"), repeats, parse_us(window, "window") / US_PER_S,
+        None if budget is None else parse_us(budget, "budget") / US_PER_S, card,
+        _pod(engine, image, namespace, node), resume,
+    )  # fmt: skip
+    try:
+        ended = run(asked)
+    except KeyboardInterrupt:
+        note("stopped; --resume with the same options goes on from here")
+        raise
+    _tell(asked, ended, html, png, as_json)
+
+
+@measure.command("show")
+def _show(
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Default: the newest.", autocompletion=_files)
+    ] = None,
+    folder: Folder = None,
+    html: Html = None,
+    png: Png = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Show a series: who slows whom, and which differences are more than chance."""
+    from gpusquad.cli._measured_files import check_outputs, folder_of, named, write_outputs
+
+    check_outputs(html, png)
+    one = named(file, folder_of(folder))
+    written = write_outputs(one.measured, html, png)
+    if as_json:
+        print_json(_plain(one))
+        return
+    _print_series(one)
+    for path in written:
+        note(f"wrote {path}")
+
+
+@measure.command("list")
+def _list(folder: Folder = None, as_json: AsJson = False) -> None:
+    """List the series that are kept, the newest first."""
+    from gpusquad.cli._measured_files import folder_of
+    from gpusquad.gpu.measure.table_files import all_of
+
+    shelf = all_of(folder_of(folder))
+    if as_json:
+        print_json(_plain_shelf(shelf))
+        return
+    from gpusquad.cli._measure_view import list_view
+    from gpusquad.cli._tables import console
+
+    screen = console()
+    screen.print(list_view(shelf.kept, shelf.skipped, screen.width))
+
+
+@measure.command("compare")
+def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = False) -> None:
+    """Say what changed between two series of one card, beyond what repeats differ by anyway."""
+    from gpusquad.cli._measured_files import folder_of, named
+    from gpusquad.gpu.measure.compare import as_plain, compare, in_words
+
+    place = folder_of(folder)
+    found = compare(named(older, place).measured, named(newer, place).measured)
+    if as_json:
+        print_json(as_plain(found))
+        return
+    from gpusquad.cli._safe import one_line
+
+    for line in in_words(found):
+        typer.echo(one_line(line))
+
+
+def _workloads(given: str | None, has_commands: bool) -> tuple[str, ...]:
+    """Left out: the whole catalogue, but only the own programs where there are some."""
+    from gpusquad.gpu.measure.workloads import CATALOGUE
+    from gpusquad.model.errors import Invalid
+
+    if given is None:
+        return () if has_commands else tuple(CATALOGUE)
+    names = () if given.strip() == NONE else tuple(name.strip() for name in given.split(",") if name.strip())
+    if not names and not has_commands:
+        raise Invalid("workloads", "nothing is left to measure", f"there are {', '.join(CATALOGUE)}")
+    return names
+
+
+def _pod(engine: str, image: str | None, namespace: str, node: str) -> Any:
+    from gpusquad.gpu.measure.launching import PodOptions
+    from gpusquad.model.errors import Invalid
+
+    if engine == "local":
+        return None
+    if image is None:
+        raise Invalid("image", "a pod needs one, with gpusquad and PyTorch in it", "add --image NAME")
+    return PodOptions(image, namespace, node=node)
+
+
+def _tell(asked: Asked, ended: Ended, html: Path | None, png: Path | None, as_json: bool) -> None:
+    from gpusquad.cli._measured_files import before, write_outputs
+    from gpusquad.gpu.measure.compare import as_plain, compare
+    from gpusquad.gpu.measure.table_files import Kept
+
+    written = write_outputs(ended.measured, html, png)
+    last = before(ended.measured, asked.out)
+    changed = None if last is None else compare(last.measured, ended.measured)
+    if as_json:
+        print_json({
+            **_plain(Kept(ended.file, ended.measured)), "windows_left": ended.left, "failed": list(ended.failed),
+            "compared_with": None if last is None else str(last.path),
+            "comparison": None if changed is None else as_plain(changed),
+        })  # fmt: skip
+        return
+    _print_series(Kept(ended.file, ended.measured))
+    if last is not None and changed is not None:
+        _print_changes(last, changed)
+    for why in ended.failed:
+        note(f"failed: {why}")
+    if ended.left:
+        note(f"{ended.left} windows are left; --resume with the same options goes on")
+    for path in (ended.file, *written):
+        note(f"wrote {path}")
+
+
+def _print_series(one: Kept) -> None:
+    from gpusquad.cli._measure_view import series_view
+    from gpusquad.cli._tables import console
+
+    screen = console()
+    screen.print(series_view(one.measured, screen.width))
+
+
+def _print_changes(last: Kept, changed: Any) -> None:
+    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._times import stamp
+    from gpusquad.gpu.measure.compare import in_words
+    from gpusquad.model.units import US_PER_S
+
+    typer.echo(f"\nAgainst the series of {stamp(last.measured.at_us / US_PER_S)}:")
+    for line in in_words(changed):
+        typer.echo(f"  {one_line(line)}")
+
+
+def _plain(one: Kept) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from gpusquad.gpu.measure.stats import asymmetries, diagonals
+    from gpusquad.model.interference_data import to_data
+
+    return {
+        "file": str(one.path), "measured": to_data(one.measured),
+        "asymmetries": [asdict(pair) for pair in asymmetries(one.measured)],
+        "diagonals": [asdict(twin) for twin in diagonals(one.measured)],
+    }  # fmt: skip
+
+
+def _plain_shelf(shelf: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "items": [
+            {"file": str(one.path), "at_us": one.measured.at_us, "setting": asdict(one.measured.setting),
+             "workloads": [solo.workload for solo in one.measured.solos], "runs": len(one.measured.co_runs)}
+            for one in reversed(shelf.kept)
+        ],
+        "skipped": [{"file": str(one.path), "why": one.why} for one in shelf.skipped],
+    }  # fmt: skip

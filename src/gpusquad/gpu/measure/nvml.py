@@ -1,0 +1,104 @@
+"""What NVML says of one card, through ctypes: measuring needs the driver's library and no package."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from gpusquad.model.errors import Invalid
+
+_LIBRARY = "libnvidia-ml.so.1"
+_TEXT_BYTES = 128
+_MOST_PROCESSES = 512
+_NOT_KNOWN = 2**64 - 1
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class _Utilisation(ctypes.Structure):
+    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+
+
+class _Process(ctypes.Structure):
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("used_bytes", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+class NvmlError(RuntimeError):
+    """A question that NVML does not answer here."""
+
+
+class CardReader:
+    """Reads one card and changes nothing. ``card``: its place in the machine, or its UUID."""
+
+    def __init__(self, card: str = "0") -> None:
+        try:
+            self.library: Any = ctypes.CDLL(_LIBRARY)
+        except OSError:
+            raise Invalid("card", "NVIDIA's driver is not here", f"{_LIBRARY} must be found") from None
+        self.call("nvmlInit_v2")
+        self.handle = ctypes.c_void_p()
+        if card.startswith("GPU-"):
+            self.call("nvmlDeviceGetHandleByUUID", card.encode(), ctypes.byref(self.handle))
+        else:
+            self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(int(card)), ctypes.byref(self.handle))
+
+    def call(self, name: str, *arguments: Any) -> None:
+        function = getattr(self.library, name, None)
+        if function is None:
+            raise NvmlError(f"{name}: not in this driver")
+        code = function(*arguments)
+        if code != 0:
+            raise NvmlError(f"{name}: error {code}")
+
+    def model(self) -> str:
+        return self._text("nvmlDeviceGetName", self.handle)
+
+    def driver(self) -> str:
+        return self._text("nvmlSystemGetDriverVersion")
+
+    def total_bytes(self) -> int:
+        return self._memory().total
+
+    def used_bytes(self) -> int:
+        return self._memory().used
+
+    def busy_ratios(self) -> tuple[float, float]:
+        """Of the driver's last sampling period: a kernel ran, memory was read or written."""
+        seen = _Utilisation()
+        self.call("nvmlDeviceGetUtilizationRates", self.handle, ctypes.byref(seen))
+        return seen.gpu / 100, seen.memory / 100
+
+    def power_w(self) -> float:
+        milliwatts = ctypes.c_uint()
+        self.call("nvmlDeviceGetPowerUsage", self.handle, ctypes.byref(milliwatts))
+        return milliwatts.value / 1000
+
+    def energy_j(self) -> float:
+        """Since the driver was loaded: the difference over a time is the mean power, however short it was."""
+        millijoules = ctypes.c_ulonglong()
+        self.call("nvmlDeviceGetTotalEnergyConsumption", self.handle, ctypes.byref(millijoules))
+        return millijoules.value / 1000
+
+    def by_process(self) -> dict[int, int]:
+        """Bytes that each process holds, context included. In a container the numbers may be those of the node."""
+        count = ctypes.c_uint(_MOST_PROCESSES)
+        found = (_Process * _MOST_PROCESSES)()
+        self.call("nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.byref(count), found)
+        return {one.pid: one.used_bytes for one in found[: count.value] if one.used_bytes != _NOT_KNOWN}
+
+    def _memory(self) -> _Memory:
+        seen = _Memory()
+        self.call("nvmlDeviceGetMemoryInfo", self.handle, ctypes.byref(seen))
+        return seen
+
+    def _text(self, name: str, *arguments: Any) -> str:
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        self.call(name, *arguments, text, ctypes.c_uint(_TEXT_BYTES))
+        return text.value.decode()

@@ -1,0 +1,79 @@
+"""A daemon of our own, with a program in its place that writes down what it is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu.mps import PROGRAM, Mps, no_daemon_env, run_here
+from gpusquad.model.errors import Invalid
+
+SCRIPT = """#!/bin/sh
+{ echo "$@|$CUDA_MPS_PIPE_DIRECTORY|$CUDA_VISIBLE_DEVICES"; [ "$1" = -d ] || cat; } >>"$ASKED"
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "bin" / PROGRAM
+    program.parent.mkdir()
+    program.write_text(SCRIPT)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    return tmp_path / "asked"
+
+
+def test_starts_gives_shares_and_stops_without_a_trace(asked: Path) -> None:
+    with Mps("3") as mps:
+        whole, half = mps.env(), mps.env(500)
+        pipes = Path(whole["CUDA_MPS_PIPE_DIRECTORY"])
+        assert pipes.is_dir()
+    started, stopped, words = asked.read_text().splitlines()
+    assert started == f"-d|{pipes}|3"
+    assert stopped.startswith(f"|{pipes}|")
+    assert words.startswith("quit")
+    assert not pipes.exists()
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in whole
+    assert half["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "50"
+    assert half["CUDA_VISIBLE_DEVICES"] == "0"  # the daemon has one card and numbers it anew
+
+
+def test_stops_also_after_an_error(asked: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Mps("GPU-1"):
+        _ = 1 / 0
+    assert "quit" in asked.read_text()
+
+
+def test_a_uuid_stays_one(asked: Path) -> None:
+    with Mps("GPU-1") as mps:
+        assert mps.env()["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+def test_says_when_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mps"
+
+    def run(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
+        return run_here(argv, env, words) if argv[0] == "mkdir" else run_here(["no-such-program-here"], env, words)
+
+    with pytest.raises(Invalid, match="not installed"), Mps("0", run, str(folder)):
+        pass
+
+
+def test_says_why_a_program_fails() -> None:
+    with pytest.raises(Invalid, match="No such file"):
+        run_here(["ls", "/no/such/folder"], {"LC_ALL": "C"})
+
+
+def test_words_and_environment_reach_the_program() -> None:
+    said = run_here(["sh", "-c", 'printf "%s " "$GREETING"; cat'], {"GREETING": json.dumps("hi there")}, "and bye")
+    assert said == '"hi there" and bye'
+
+
+def test_without_a_daemon_not_even_the_machines_own_is_used() -> None:
+    env = no_daemon_env("2")
+    assert env["CUDA_VISIBLE_DEVICES"] == "2"
+    assert not Path(env["CUDA_MPS_PIPE_DIRECTORY"]).exists()
