@@ -1,0 +1,161 @@
+"""The formula of effective throughput, fitted."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.model.interference import CoRun
+from gpusquad.predict.interference.combine import ODDS, PRODUCT, Combination
+from gpusquad.predict.interference.effective import MOST_RHO, Effective, Phi, check_triples
+from gpusquad.predict.interference.features import sm_need, speed_at
+from tests.predict.interference.made import USE, at, measured, pair, shared, triple
+
+SHARES = st.floats(0.05, 1.0)
+TRIPLES = [("busy", "reader", "middle"), ("busy", "light", "idle"), ("reader", "middle", "light"),
+           ("busy", "busy", "busy"), ("reader", "idle", "idle")]  # fmt: skip
+
+
+@given(st.floats(-1, 2), st.floats(-1, 2), st.floats(0, 3), st.floats(0, 1), SHARES, SHARES)
+def test_phi_is_one_unrestricted_and_within_bounds_else(base, by_need, reach, need, own, other):
+    phi = Phi(base, by_need, reach)
+    assert phi.of(need, 1.0, 1.0) == pytest.approx(1.0)
+    assert 0.0 <= phi.of(need, own, other) <= 1.0 + 1e-12
+
+
+@given(st.floats(0, 1), SHARES, st.tuples(SHARES, SHARES))
+def test_a_neighbour_with_more_sms_never_takes_less(need, own, others):
+    low, high = sorted(others)
+    assert Phi().of(need, own, low) <= Phi().of(need, own, high) + 1e-12
+
+
+def test_unrestricted_pairs_come_out_as_measured_and_rho_is_not_symmetric():
+    fitted = Effective(measured())
+    for own in USE:
+        for other in USE:
+            assert fitted.rate(own, 1.0, [(other, 1.0)]) == pytest.approx(shared(own, [other]))
+    skewed = Effective(replace(measured(), co_runs=(pair("busy", "idle", 0.9, 0.4),)))
+    assert (skewed.rho("busy", "idle"), skewed.rho("idle", "busy")) == (pytest.approx(0.1), pytest.approx(0.6))
+
+
+@given(st.sampled_from(sorted(USE)), SHARES, st.lists(st.tuples(st.sampled_from(sorted(USE)), SHARES), max_size=4))
+def test_rates_stay_within_bounds_and_fall_with_each_neighbour(own, share, others):
+    rates = [FITTED.rate(own, share, others[:count]) for count in range(len(others) + 1)]
+    assert all(0.0 < rate <= 1.0 for rate in rates)
+    assert all(after <= before + 1e-12 for before, after in itertools.pairwise(rates))
+    assert all(0.0 <= FITTED.rho(own, other) <= MOST_RHO for other, _ in others)
+
+
+def test_alone_it_follows_the_curve():
+    fitted = Effective(measured())
+    assert fitted.solo("busy", 0.5) == pytest.approx(0.5 / 0.95)
+    assert fitted.solo("busy", 0.375) == pytest.approx((0.25 + 0.5) / 2 / 0.95)
+    assert fitted.solo("idle", 0.5) == 1.0
+    assert fitted.solo("never heard of", 0.3) == pytest.approx(0.3)
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 1.1)), min_size=1, max_size=6), SHARES, SHARES)
+def test_curves_never_fall(points, one, two):
+    low, high = sorted((one, two))
+    assert speed_at(points, low * 1000) <= speed_at(points, high * 1000) + 1e-12
+    assert 0.0 <= sm_need(points) <= 1.0
+
+
+def test_phi_is_found_again_in_splits_that_follow_it():
+    truth, table = Phi(0.0, 0.8, 2.0), measured(sharing="mps")
+    plain = Effective(table)
+    runs = []
+    for own, other in [("busy", "reader"), ("reader", "middle"), ("busy", "middle"), ("light", "busy")]:
+        for first, second in ((500, 500), (250, 750), (750, 250), (1000, 500)):
+            sides = ((own, first, other, second), (other, second, own, first))
+            ratios = [plain.solo(m, a / 1000) * (1 - plain.rho(m, k) * truth.of(plain._need(m), a / 1000, b / 1000))
+                      for m, a, k, b in sides]  # fmt: skip
+            runs.append(CoRun((own, other), (first, second), tuple(map(at, ratios))))
+    fitted = Effective(replace(table, co_runs=(*table.co_runs, *runs)))
+    found, before = fitted.split_errors(), _errors_of(plain, fitted)
+    assert found is not None
+    assert found.p90 < 0.02
+    assert found.mean < before / 2
+
+
+def test_a_pair_measured_in_parts_only_still_has_a_rho():
+    table = measured(("busy", "reader"), sharing="mps")
+    half = CoRun(("busy", "reader"), (500, 500), (at(0.4), at(0.3)))
+    fitted = Effective(replace(table, co_runs=(*table.co_runs, half)))
+    assert fitted.rate("busy", 0.5, [("reader", 0.5)]) == pytest.approx(0.4, abs=0.02)
+    assert fitted.rate("reader", 0.5, [("busy", 0.5)]) == pytest.approx(0.3, abs=0.02)
+
+
+def test_where_all_queue_for_one_thing_the_odds_are_found_to_be_right():
+    checked = check_triples(measured(more=tuple(triple(*names) for names in TRIPLES)))
+    assert checked.product is not None
+    assert checked.odds is not None
+    assert checked.odds.median == pytest.approx(0.0, abs=1e-9)
+    assert checked.product.bias < -0.02
+    assert checked.chosen.odds_part == 1.0
+    assert "too slow" in checked.words()
+    assert len(checked.triples) == 3 * len(TRIPLES)
+
+
+def test_where_neighbours_take_independently_the_product_is_kept():
+    runs = [triple(*names, ratios=_products(names)) for names in TRIPLES]
+    checked = check_triples(measured(more=tuple(runs)))
+    assert checked.product is not None
+    assert checked.product.median == pytest.approx(0.0, abs=1e-9)
+    assert checked.chosen.odds_part == 0.0
+
+
+def test_a_way_between_is_taken_only_where_it_is_much_better():
+    runs = []
+    for names in TRIPLES:
+        by_odds = triple(*names).ratios
+        mixed = tuple((p * o.mean) ** 0.5 for p, o in zip(_products(names), by_odds, strict=True))
+        runs.append(triple(*names, ratios=mixed))
+    checked = check_triples(measured(more=tuple(runs)))
+    assert checked.chosen.odds_part == pytest.approx(0.5)
+    assert "between" in checked.chosen.name
+
+
+@pytest.mark.parametrize("sharing", ["time-slicing", "mps"])
+def test_few_triples_decide_nothing(sharing):
+    none, one = (
+        check_triples(measured(sharing=sharing, more=more))
+        for more in ((), (triple(*TRIPLES[0], ratios=_products(TRIPLES[0])),))
+    )
+    assert none.chosen.name == one.chosen.name == "odds"
+    assert none.product is None
+    assert "too few" in one.chosen.why
+
+
+@given(st.lists(st.floats(0, 1.2), min_size=1, max_size=6), st.floats(0, 1))
+def test_together_they_are_never_better_than_the_worst(rates, part):
+    together = Combination(part).of(rates)
+    assert 0.0 <= together <= min(rates) + 1e-12
+    assert PRODUCT.of(rates) <= together + 1e-12
+    assert together <= ODDS.of(rates) + 1e-12
+
+
+@given(st.lists(st.floats(0.1, 0.95), min_size=1, max_size=4), st.floats(0, 1))
+def test_sensitivity_is_the_slope(rates, part):
+    way, step = Combination(part), 1e-6
+    for place in range(len(rates)):
+        moved = [rate * (1 + step) if at == place else rate for at, rate in enumerate(rates)]
+        slope = (way.of(moved) / way.of(rates) - 1) / step
+        assert way.sensitivity(rates, place) == pytest.approx(slope, rel=1e-3)
+
+
+def _products(names: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(
+        PRODUCT.of([shared(own, [other]) for place, other in enumerate(names) if place != mine])
+        for mine, own in enumerate(names)
+    )
+
+
+def _errors_of(plain: Effective, fitted: Effective) -> float:
+    sizes = [abs(plain.rate(s.own, s.own_sm, [(s.other, s.other_sm)]) / s.ratio - 1) for s in fitted.splits]
+    return sum(sizes) / len(sizes)
+
+
+FITTED = Effective(measured(sharing="mps"))
