@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpusquad.core.hang import Rules
 from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import Sharing
 
 FILE = "config.toml"
 SIMULATED_CARDS = 8
@@ -111,6 +112,11 @@ class PredictConfig(_Section):
     """Who foretells run times; ``gpusquad policies predictor`` lists them."""
 
 
+class InterferenceConfig(_Section):
+    sharing: Sharing = "time-slicing"
+    """How jobs on one card share it, and so which measurements count: ``mps`` where the multi-process service runs."""
+
+
 class LogsConfig(_Section):
     task_bytes: Annotated[int, Field(ge=1 << 16)] = 128 << 20
     """The newest of each task's output."""
@@ -130,6 +136,7 @@ class Config(_Section):
     kubernetes: KubernetesConfig = KubernetesConfig()
     policy: PolicyConfig = PolicyConfig()
     predict: PredictConfig = PredictConfig()
+    interference: InterferenceConfig = InterferenceConfig()
     hang: dict[str, float] = Field(default_factory=dict)
     logs: LogsConfig = LogsConfig()
     notify: NotifyConfig = NotifyConfig()

@@ -16,6 +16,7 @@ from gpusquad.app.config import Config
 from gpusquad.app.grounds import Ground, LocalGround
 from gpusquad.app.home import make_home, write_private
 from gpusquad.app.housekeeping import Housekeeping
+from gpusquad.app.neighbours import KnownNeighbours
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.progress import Progress
 from gpusquad.server.app import make_app
@@ -67,6 +68,7 @@ class Service:
             database=self.database, clock=self.clock, cluster=self.ground.cluster,
             make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster, maker=self.ground.maker,
             predictor=predictor, models=models, make_follower=Progress, read_secret=self.secrets.read,
+            known=KnownNeighbours(self.home, models.folder, self.config.interference.sharing, self.ground.cluster),
             simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters,
         ))  # fmt: skip

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from gpusquad.core.ports import EngineStarted
-from gpusquad.model.cluster import Cluster
+from gpusquad.model.cluster import Cluster, grid
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.store import people
 from gpusquad.store.people import TenantRow
-from tests.server.services.world import ADA, SECOND_US, World
+from tests.server.services.world import ADA, SECOND_US, World, last
 
 
 @pytest.fixture
@@ -167,6 +167,18 @@ def test_a_limit_set_while_a_job_waits_does_not_fail_it_at_the_next_start(world:
     world.engine.end(first, 0)
     world.settle()
     assert world.state(waiting) == "running"
+
+
+def test_a_limit_does_not_hide_that_a_job_is_too_large_for_the_cluster_there_is_now(world: World) -> None:
+    """It would wait until the limit is lifted, and from then on for cards that nobody has."""
+    waiting = world.submit(gpus=2)
+    with world.database.write() as c:
+        people.put_tenant(c, TenantRow("default", limit_gpus=1))
+    world.cluster = grid("1x1")
+    world.scheduler = world.make()
+    world.settle()
+    assert world.state(waiting) == "failed"
+    assert "asks for 2 GPUs on one node; the largest node has 1" in last(world, waiting)
 
 
 def test_a_job_that_came_in_just_before_a_crash_does_not_wait_for_what_was_over(world: World) -> None:

@@ -8,6 +8,7 @@ from gpusquad.core.ports import Adopted, Submitted
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Cluster
+from gpusquad.model.interference import Rate
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.holds import Holds
 from gpusquad.server.services.outcomes import ON_CARDS, TOLD_TO_GO
@@ -16,11 +17,12 @@ from gpusquad.store import jobs
 from gpusquad.store.jobs import JobRow
 
 
-def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds) -> list[tuple[str, int]]:
+def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds,
+            rate: Rate | None = None) -> list[tuple[str, int]]:  # fmt: skip
     """Fill the desk from the store; returns the attempts that an engine must be asked about."""
     with desk.database.read() as connection:
         rows = jobs.unfinished(connection)
-    state = State(cluster, policies)
+    state = State(cluster, policies, rate=rate)
     state.now_us, state.resizes = desk.clock.now_us(), False
     desk.driver = Driver(state, lambda now_us, decisions: None)
     asked: list[tuple[str, int]] = []

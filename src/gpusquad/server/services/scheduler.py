@@ -41,6 +41,7 @@ from gpusquad.server.services.launches import ReadSecret
 from gpusquad.server.services.learning import Learning
 from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.models import Models
+from gpusquad.server.services.neighbours import Known, Neighbours
 from gpusquad.server.services.observer import Observer
 from gpusquad.server.services.outcomes import TOLD_TO_GO, Outcomes
 from gpusquad.server.services.outside import Outside
@@ -76,6 +77,8 @@ class Setup:
     """Where what the predictor learned is kept. None: learned anew at each start."""
     make_follower: Callable[[], Follower] | None = None
     """Foretells ends from progress. None: progress is only shown."""
+    known: Known | None = None
+    """Of jobs that share a card, what they cost each other. None: nobody asks."""
     simulated: bool = False
     mode: str = DEFAULT_MODE
     rules: Rules = field(default_factory=Rules)
@@ -110,7 +113,9 @@ class Scheduler:
                                     self._intake.next_sequence, self._outside)  # fmt: skip
         self._overruns = Overruns(self._desk, Promises(self._desk))
         following = Following(self._desk, setup.make_follower)
-        self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following)
+        self._neighbours = Neighbours(self._desk, setup.known)
+        self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following,
+                               self._neighbours)  # fmt: skip
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class Scheduler:
         with self._setup.database.read() as connection:
             self._intake.count_from(jobs.next_sequence(connection))
         policies = self._policy.load()
-        asked = restore(self._desk, self._setup.cluster, policies, self._holds)
+        asked = restore(self._desk, self._setup.cluster, policies, self._holds, self._neighbours.rate)
         self._machines.load()
         if self._desk.cluster_engine is not None:
             self._sightings.load()
@@ -158,6 +163,7 @@ class Scheduler:
         self._desk.loop.close()
         self._desk.engine.close()
         self._learning.close()
+        self._neighbours.close()
 
     def ready(self) -> tuple[bool, str]:
         if self._desk.unavailable:

@@ -16,6 +16,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.following import Following
 from gpusquad.server.services.machines import Machines
+from gpusquad.server.services.neighbours import Neighbours
 from gpusquad.server.services.outcomes import Outcomes
 from gpusquad.server.services.people import People
 from gpusquad.store import samples
@@ -59,13 +60,14 @@ class Watcher:
     """Fed by the agent's reader thread, message by message."""
 
     def __init__(self, desk: Desk, machines: Machines, outcomes: Outcomes, people: People, rules: Rules,
-                 following: Following) -> None:  # fmt: skip
+                 following: Following, neighbours: Neighbours) -> None:  # fmt: skip
         self._desk = desk
         self._machines = machines
         self._outcomes = outcomes
         self._people = people
         self._rules = rules
         self._following = following
+        self._neighbours = neighbours
         self._strangers: dict[str, int] = {}
         """Card -> how many samples in a row showed a stranger (negative: none)."""
         self._runs: dict[tuple[str, int], _Seen] = {}
@@ -102,6 +104,7 @@ class Watcher:
         for card in cards.values():
             self._look_for_strangers(card)
         now_us = self._desk.clock.now_us()
+        self._neighbours.look(message["at_us"])
         for run in message.get("runs", ()):
             self._look_at_run(run, cards, run.get("at_us", message["at_us"]))
         self._forget_ended()
@@ -135,6 +138,7 @@ class Watcher:
         mine = {card: cards[card] for task in tasks for card in task["cards"] if card in cards}
         self._desk.peaks.see(run, mine, at_us, len(tasks))
         self._following.see(row, run, at_us)
+        self._neighbours.see(row, run, at_us)
         seen = self._runs.get((row.id, row.attempt), _Seen())
         beats = [CardBeat(None)] if run.get("unknown") else _beats(row, cards)
         pulse = seen.pulse.after(at_us, beats, self._rules, gpu_ratio=run.get("gpu_ratio"),

@@ -1,0 +1,155 @@
+"""What jobs on one card cost each other is learned from how fast they really run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gpusquad.model.job import Job
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.neighbours import SAVE_US, SETTLE_US, STRETCH_US
+from gpusquad.spec.check import check
+from gpusquad.spec.expand import expand
+from tests.server.services.world import ADA, SECOND_US, World
+
+LESSON_S = (SETTLE_US + STRETCH_US) // US_PER_S + 2
+HALF = {"share": {"sm": 0.5}}
+
+
+class Heard:
+    """A model that writes down what it is taught."""
+
+    def __init__(self) -> None:
+        self.lessons: list[tuple[str, tuple[str, ...], float]] = []
+
+    def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
+        return 0.5
+
+    def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
+        self.lessons.append((own.app, tuple(other.app for other in others), round(ratio, 2)))
+
+    def dump(self) -> dict[str, Any]:
+        return {"lessons": len(self.lessons)}
+
+
+class KnownForTest:
+    def __init__(self) -> None:
+        self.model = Heard()
+        self.saved: list[dict[str, Any]] = []
+        self.is_new = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.model.lessons
+
+    def refresh(self) -> bool:
+        return self.is_new
+
+    def save(self, learned: dict[str, Any]) -> None:
+        self.saved.append(learned)
+
+
+class Cards:
+    """A service on which runs report steps at the paces they are given."""
+
+    def __init__(self, tmp_path: Any, grid: str = "1x1") -> None:
+        self.known = KnownForTest()
+        self.world = World(tmp_path, grid, known=self.known)
+        self.steps: dict[str, float] = {}
+        self.paces: dict[str, float] = {}
+
+    def submit(self, app: str, steps_per_s: float, **asks: Any) -> str:
+        file = {"command": ["train", app], "app": app, "estimate": 10_000} | (asks or HALF)
+        job_id = self.world.scheduler.submit(expand(check(file)), ADA)[0].id
+        self.world.settle()
+        self.steps[job_id], self.paces[job_id] = 0.0, steps_per_s
+        return job_id
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.world.clock.at_us += SECOND_US
+            now_us = self.world.clock.at_us
+            for job_id, pace in self.paces.items():
+                self.steps[job_id] += pace
+            runs = [{"job": job_id, "attempt": self.world.scheduler.row(job_id).attempt, "step": int(step),
+                     "total": None, "progress_at_us": now_us, "last_output_us": now_us, "cpu_ratio": 1.0}
+                    for job_id, step in self.steps.items()]  # fmt: skip
+            self.world.scheduler.watcher.hear({"kind": "samples", "at_us": now_us, "cards": [], "runs": runs})
+            self.world.settle()
+
+
+@pytest.fixture
+def cards(tmp_path) -> Cards:
+    return Cards(tmp_path)
+
+
+def test_a_run_that_knows_its_pace_alone_tells_what_a_neighbour_costs(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    assert cards.known.model.lessons == [("vgg16", ("stream",), 0.4)]
+
+
+def test_without_a_pace_alone_nothing_is_said(cards: Cards) -> None:
+    cards.submit("vgg16", 10)
+    cards.submit("stream", 100)
+    cards.run(2 * LESSON_S)
+    assert not cards.known.model.lessons
+
+
+def test_the_time_in_which_somebody_came_is_left_out(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[first] = 0.1  # while the newcomer warms up
+    cards.run(SETTLE_US // US_PER_S - 1)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    assert cards.known.model.lessons == [("vgg16", ("stream",), 0.4)]
+
+
+def test_the_core_hears_of_it_with_the_first_lesson(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    assert cards.world.scheduler._desk.state.rate is None
+    cards.submit("stream", 100)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    assert cards.world.scheduler._desk.state.rate is cards.known.model
+
+
+def test_somebody_measured_meanwhile(cards: Cards) -> None:
+    cards.submit("vgg16", 10)
+    cards.known.model.lessons.append(("", (), 1.0))
+    cards.known.is_new = True
+    cards.run(61)
+    assert cards.world.scheduler._desk.state.rate is cards.known.model
+
+
+def test_what_was_learned_is_kept_now_and_then_and_at_the_end(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    cards.run(2 * SAVE_US // US_PER_S + 2)
+    kept = len(cards.known.saved)
+    assert kept >= 1
+    cards.run(LESSON_S)
+    cards.world.scheduler.close()
+    assert cards.known.saved[-1] == {"lessons": len(cards.known.model.lessons)}
+    assert len(cards.known.saved) == kept + 1
+
+
+def test_of_runs_on_several_cards_nothing_is_learned(tmp_path) -> None:
+    cards = Cards(tmp_path, "1x2")
+    wide = cards.submit("vgg16", 10, count=2, share={"sm": 0.5})
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[wide] = 4
+    cards.run(LESSON_S)
+    assert not cards.known.model.lessons
