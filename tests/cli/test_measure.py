@@ -9,8 +9,8 @@ import pytest
 from gpusquad.cli import _measuring, measure
 from gpusquad.cli._measuring import UNFINISHED, Asked, read_commands
 from gpusquad.gpu.measure import session, table_files
+from gpusquad.gpu.measure.card.nvml import NvmlError
 from gpusquad.gpu.measure.launching import PodOptions
-from gpusquad.gpu.measure.nvml import NvmlError
 from gpusquad.gpu.measure.workloads import CATALOGUE
 from gpusquad.model.errors import Invalid
 from tests.fake_service import HOSTILE
@@ -121,7 +121,7 @@ def test_broken_files_beside_the_newest_are_named(gsq, folder):
 
 
 def test_hostile_names_are_made_safe(gsq, folder):
-    from tests.gpu.measure.test_heatmaps import renamed
+    from tests.gpu.measure.pictures.test_heatmaps import renamed
 
     table_files.save(renamed(sample(), HOSTILE), folder)
     for words in (["show"], ["list"]):

@@ -11,10 +11,10 @@ from gpusquad.cli._safe import one_line
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import GAP, Column, table
 from gpusquad.cli._times import stamp
-from gpusquad.gpu.measure.findings import Findings, findings
-from gpusquad.gpu.measure.heatmap import MARKS, HeatMap, Tile, speed_map
-from gpusquad.gpu.measure.heatmap_html import facts
-from gpusquad.gpu.measure.shades import as_hex, ink_on, shade
+from gpusquad.gpu.measure.findings.sentences import Findings, findings
+from gpusquad.gpu.measure.pictures.heatmap import MARKS, HeatMap, Tile, speed_map
+from gpusquad.gpu.measure.pictures.heatmap_html import facts
+from gpusquad.gpu.measure.pictures.shades import as_hex, ink_on, shade
 from gpusquad.gpu.measure.table_files import Kept, Skipped
 from gpusquad.model.interference import CoRun, Measured
 from gpusquad.model.units import US_PER_S, show_bytes

@@ -40,7 +40,7 @@ def check_outputs(html: Path | None, png: Path | None) -> None:
                 raise Invalid(option, f"{str(path)!r} is a directory", "name a file")
             path.parent.mkdir(parents=True, exist_ok=True)
     if png is not None:
-        from gpusquad.gpu.measure.heatmap_png import check_library
+        from gpusquad.gpu.measure.pictures.heatmap_png import check_library
 
         check_library()
 
@@ -49,11 +49,11 @@ def write_outputs(measured: Measured, html: Path | None, png: Path | None) -> li
     """Those asked for."""
     if html is not None:
         from gpusquad import __version__
-        from gpusquad.gpu.measure.heatmap_html import render
+        from gpusquad.gpu.measure.pictures.heatmap_html import render
 
         html.write_text(render(measured, __version__), encoding="utf-8", errors="backslashreplace")
     if png is not None:
-        from gpusquad.gpu.measure.heatmap_png import write_png
+        from gpusquad.gpu.measure.pictures.heatmap_png import write_png
 
         write_png(measured, png)
     return [path for path in (html, png) if path is not None]
@@ -61,7 +61,7 @@ def write_outputs(measured: Measured, html: Path | None, png: Path | None) -> li
 
 def before(measured: Measured, folder: Path) -> Kept | None:
     """The newest older series that can be compared, another driver's included."""
-    from gpusquad.gpu.measure.compare import are_comparable
+    from gpusquad.gpu.measure.findings.compare import are_comparable
 
     older = [
         one

@@ -15,10 +15,10 @@ from pathlib import Path
 from time import gmtime, strftime
 
 from gpusquad.gpu.measure import session, table_files
+from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 from gpusquad.gpu.measure.cells import Wanted, plan, remaining
 from gpusquad.gpu.measure.conductor import Options, Tell
 from gpusquad.gpu.measure.launching import Launcher, LocalLauncher, PodLauncher, PodOptions
-from gpusquad.gpu.measure.nvml import CardReader, NvmlError
 from gpusquad.gpu.measure.windows import WindowFile
 from gpusquad.gpu.measure.workloads import CATALOGUE
 from gpusquad.gpu.mps import PROGRAM

@@ -176,7 +176,7 @@ def _list(folder: Folder = None, as_json: AsJson = False) -> None:
 def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = False) -> None:
     """Say what changed between two series of one card, beyond what repeats differ by anyway."""
     from gpusquad.cli._measured_files import folder_of, named
-    from gpusquad.gpu.measure.compare import as_plain, compare, in_words
+    from gpusquad.gpu.measure.findings.compare import as_plain, compare, in_words
 
     place = folder_of(folder)
     found = compare(named(older, place).measured, named(newer, place).measured)
@@ -215,7 +215,7 @@ def _pod(engine: str, image: str | None, namespace: str, node: str) -> Any:
 
 def _tell(asked: Asked, ended: Ended, html: Path | None, png: Path | None, as_json: bool) -> None:
     from gpusquad.cli._measured_files import before, write_outputs
-    from gpusquad.gpu.measure.compare import as_plain, compare
+    from gpusquad.gpu.measure.findings.compare import as_plain, compare
     from gpusquad.gpu.measure.table_files import Kept
 
     written = write_outputs(ended.measured, html, png)
@@ -250,7 +250,7 @@ def _print_series(one: Kept) -> None:
 def _print_changes(last: Kept, changed: Any) -> None:
     from gpusquad.cli._safe import one_line
     from gpusquad.cli._times import stamp
-    from gpusquad.gpu.measure.compare import in_words
+    from gpusquad.gpu.measure.findings.compare import in_words
     from gpusquad.model.units import US_PER_S
 
     typer.echo(f"\nAgainst the series of {stamp(last.measured.at_us / US_PER_S)}:")
@@ -261,7 +261,7 @@ def _print_changes(last: Kept, changed: Any) -> None:
 def _plain(one: Kept) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from gpusquad.gpu.measure.stats import asymmetries, diagonals
+    from gpusquad.gpu.measure.findings.stats import asymmetries, diagonals
     from gpusquad.model.interference_data import to_data
 
     return {

@@ -59,7 +59,7 @@ class FakeCardLauncher(LocalLauncher):
 
     def start(self, label: str, module: str, arguments: Sequence[str], env: Mapping[str, str]) -> Channel:
         self.started.append((label, dict(env)))
-        is_steward = module == "gpusquad.gpu.measure.steward"
+        is_steward = module == "gpusquad.gpu.measure.card.steward"
         return super().start(label, HERE if is_steward else module, [] if is_steward else arguments, env)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 
-from gpusquad.gpu.measure.student import quantile
+from gpusquad.gpu.measure.findings.student import quantile
 from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Sharing, Solo
 
 GPU = "Example GPU (invented numbers)"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpusquad.gpu.measure.nvml import CardReader, NvmlError
+from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
+from gpusquad.gpu.measure.card.steward import CHUNK_BYTES, Steward
 from gpusquad.gpu.measure.stepping import Window
-from gpusquad.gpu.measure.steward import CHUNK_BYTES, Steward
 from gpusquad.gpu.measure.worker import InProcess, _verbs, is_no_room
 from gpusquad.gpu.measure.workloads import CATALOGUE, MODELS_OF_2020, Step, Workload, find
 from gpusquad.model.errors import Invalid
@@ -143,6 +143,6 @@ def test_the_ballast_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_machine_without_the_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusquad.gpu.measure.nvml._LIBRARY", "libno-such-library.so")
+    monkeypatch.setattr("gpusquad.gpu.measure.card.nvml._LIBRARY", "libno-such-library.so")
     with pytest.raises(Invalid, match="driver is not here"):
         CardReader("0")

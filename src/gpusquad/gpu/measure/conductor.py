@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from gpusquad.gpu.measure.card.memory import free_for, to_park
 from gpusquad.gpu.measure.cells import Cell, Turn
 from gpusquad.gpu.measure.channel import Channel, Gone
 from gpusquad.gpu.measure.launching import Launcher
-from gpusquad.gpu.measure.memory import free_for, to_park
 from gpusquad.gpu.measure.pool import Pool, Worker, WorkerId, workers_of
 from gpusquad.gpu.measure.windows import Measurement
 from gpusquad.model.errors import Invalid
@@ -77,7 +77,7 @@ class Conductor:
         self.card = Card("", "", 0)
 
     def __enter__(self) -> Conductor:
-        module = "gpusquad.gpu.measure.steward"
+        module = "gpusquad.gpu.measure.card.steward"
         self._steward = self._launcher.start("steward", module, ["--card", self._card], self._env(1000))
         try:
             asked_s = time.monotonic()

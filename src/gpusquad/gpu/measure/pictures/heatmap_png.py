@@ -6,9 +6,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from gpusquad.gpu.measure.heatmap import MARKS, HeatMap, Tile, bandwidth_map, fit_map, memory_map, speed_map
-from gpusquad.gpu.measure.heatmap_html import facts
-from gpusquad.gpu.measure.shades import as_hex, ink_on, shade
+from gpusquad.gpu.measure.pictures.heatmap import MARKS, HeatMap, Tile, bandwidth_map, fit_map, memory_map, speed_map
+from gpusquad.gpu.measure.pictures.heatmap_html import facts
+from gpusquad.gpu.measure.pictures.shades import as_hex, ink_on, shade
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Measured
 

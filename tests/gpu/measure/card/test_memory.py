@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.gpu.measure.memory import chunks_to_hold, free_for, to_park
+from gpusquad.gpu.measure.card.memory import chunks_to_hold, free_for, to_park
 
 amounts = st.integers(0, 10**6)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusquad.gpu.measure.heatmap import MARKS, fit_map, heat_maps, memory_map, speed_map
-from gpusquad.gpu.measure.heatmap_html import render
-from gpusquad.gpu.measure.shades import SCALES, STOPS, contrast, ink_on, shade
+from gpusquad.gpu.measure.pictures.heatmap import MARKS, fit_map, heat_maps, memory_map, speed_map
+from gpusquad.gpu.measure.pictures.heatmap_html import render
+from gpusquad.gpu.measure.pictures.shades import SCALES, STOPS, contrast, ink_on, shade
 from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Solo
 from tests.gpu.measure.sample import sample
 
@@ -140,7 +140,7 @@ def test_more_is_darker_by_day_and_brighter_by_night(scale):
 @pytest.mark.parametrize("name", ["cnn", "$x^2$ $", "名前", HOSTILE * 3])
 def test_the_picture(tmp_path: Path, name: str):
     pytest.importorskip("matplotlib")
-    from gpusquad.gpu.measure.heatmap_png import write_png
+    from gpusquad.gpu.measure.pictures.heatmap_png import write_png
 
     path = tmp_path / "x.png"
     write_png(renamed(sample(), name), path)
@@ -154,7 +154,7 @@ def test_the_picture(tmp_path: Path, name: str):
 
 def test_the_picture_of_nothing(tmp_path: Path):
     pytest.importorskip("matplotlib")
-    from gpusquad.gpu.measure.heatmap_png import write_png
+    from gpusquad.gpu.measure.pictures.heatmap_png import write_png
 
     write_png(Measured(Setting("G", "1", "mps"), 0), tmp_path / "x.png")
     assert (tmp_path / "x.png").stat().st_size > 1000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.gpu.measure.findings import findings
-from gpusquad.gpu.measure.grid import grid
-from gpusquad.gpu.measure.stats import (
+from gpusquad.gpu.measure.findings.grid import grid
+from gpusquad.gpu.measure.findings.sentences import findings
+from gpusquad.gpu.measure.findings.stats import (
     LEVEL,
     Spread,
     asymmetries,

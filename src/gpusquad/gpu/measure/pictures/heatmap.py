@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gpusquad.gpu.measure.grid import Cell, Grid, grid
-from gpusquad.gpu.measure.shades import Scale
-from gpusquad.gpu.measure.stats import asymmetries
+from gpusquad.gpu.measure.findings.grid import Cell, Grid, grid
+from gpusquad.gpu.measure.findings.stats import asymmetries
+from gpusquad.gpu.measure.pictures.shades import Scale
 from gpusquad.model.interference import Interval, Measured, Solo
 from gpusquad.model.units import show_bytes
 

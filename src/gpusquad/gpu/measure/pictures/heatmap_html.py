@@ -8,9 +8,9 @@ from importlib import resources
 from string import Template
 from time import gmtime, strftime
 
-from gpusquad.gpu.measure.findings import Findings, findings
-from gpusquad.gpu.measure.heatmap import MARKS, HeatMap, Tile, heat_maps
-from gpusquad.gpu.measure.shades import SCALES, Scale, Theme, as_hex, ink_on, shade
+from gpusquad.gpu.measure.findings.sentences import Findings, findings
+from gpusquad.gpu.measure.pictures.heatmap import MARKS, HeatMap, Tile, heat_maps
+from gpusquad.gpu.measure.pictures.shades import SCALES, Scale, Theme, as_hex, ink_on, shade
 from gpusquad.model.interference import CoRun, Measured, Solo
 from gpusquad.model.units import US_PER_S, show_bytes
 
@@ -170,7 +170,7 @@ def _colour_class(scale: Scale, level: float) -> str:
 
 
 def _style() -> str:
-    css = resources.files("gpusquad.gpu.measure").joinpath("heatmap.css").read_text(encoding="utf-8")
+    css = resources.files("gpusquad.gpu.measure.pictures").joinpath("heatmap.css").read_text(encoding="utf-8")
     dark = _shades("dark")
     return f"{css}{_shades('light')}\n@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}"
 

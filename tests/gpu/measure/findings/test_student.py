@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.gpu.measure.intervals import t_quantile
-from gpusquad.gpu.measure.student import incomplete_beta, quantile, two_sided_p
+from gpusquad.gpu.measure.findings.student import incomplete_beta, quantile, two_sided_p
 
 TABLE = [
     # Two-sided, as printed in any textbook's table.
@@ -45,8 +44,3 @@ def test_ends():
     assert two_sided_p(1e200, 4) == 0.0
     assert incomplete_beta(2, 3, 0.0) == 0.0
     assert incomplete_beta(2, 3, 1.0) == 1.0
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 4, 9, 30, 60])
-def test_intervals_are_made_with_the_same_quantiles(freedom):
-    assert t_quantile(freedom) == pytest.approx(quantile(freedom), abs=1e-3)

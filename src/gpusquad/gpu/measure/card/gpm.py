@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from gpusquad.gpu.measure.nvml import CardReader, NvmlError
+from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 
 _VERSION = 1
 _ROOM = 400

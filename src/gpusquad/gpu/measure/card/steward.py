@@ -1,4 +1,4 @@
-"""The process beside the workers that reads the card and holds memory: ``python -m gpusquad.gpu.measure.steward``.
+"""The process beside the workers that reads the card and holds memory: ``python -m gpusquad.gpu.measure.card.steward``.
 
 It runs where the workers run, so whoever conducts them may sit on another machine. Its ballast leaves of a large card
 only what a small one would have: workers then truly run out of memory.
@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpusquad.gpu.measure.gpm import counters
-from gpusquad.gpu.measure.memory import chunks_to_hold
-from gpusquad.gpu.measure.nvml import CardReader, NvmlError
+from gpusquad.gpu.measure.card.gpm import counters
+from gpusquad.gpu.measure.card.memory import chunks_to_hold
+from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 from gpusquad.gpu.measure.serving import Answer, serve
 
 CHUNK_BYTES = 64 * 2**20
@@ -100,7 +100,7 @@ class Steward:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m gpusquad.gpu.measure.steward", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gpusquad.gpu.measure.card.steward", description=__doc__)
     parser.add_argument("--card", default="0")
     steward = Steward(CardReader(parser.parse_args(arguments).card))
     serve({name: getattr(steward, name) for name in ("hello", "memory", "room", "watch", "quit")})

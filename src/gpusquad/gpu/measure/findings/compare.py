@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpusquad.gpu.measure.findings import p_words
-from gpusquad.gpu.measure.stats import Difference, Spread, corrected, difference, spread, spread_of_interval
+from gpusquad.gpu.measure.findings.sentences import p_words
+from gpusquad.gpu.measure.findings.stats import Difference, Spread, corrected, difference, spread, spread_of_interval
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import CoRun, Interval, Measured, Setting
 from gpusquad.model.units import WHOLE_MILLI

@@ -14,8 +14,8 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
-from gpusquad.gpu.measure.grid import Cell, grid
-from gpusquad.gpu.measure.student import quantile, two_sided_p
+from gpusquad.gpu.measure.findings.grid import Cell, grid
+from gpusquad.gpu.measure.findings.student import quantile, two_sided_p
 from gpusquad.model.interference import Interval, Measured
 
 LEVEL = 0.05

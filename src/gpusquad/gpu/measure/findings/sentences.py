@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.gpu.measure.stats import Difference, asymmetries, diagonals
+from gpusquad.gpu.measure.findings.stats import Difference, asymmetries, diagonals
 from gpusquad.model.interference import Measured
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusquad.gpu.measure.compare import are_comparable, as_plain, compare, in_words
+from gpusquad.gpu.measure.findings.compare import are_comparable, as_plain, compare, in_words
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import CoRun, Interval
 from tests.gpu.measure.sample import sample

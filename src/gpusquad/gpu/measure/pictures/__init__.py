@@ -1,0 +1,1 @@
+"""A series of measurements to look at: a page and a picture."""
