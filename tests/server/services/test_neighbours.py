@@ -153,3 +153,60 @@ def test_of_runs_on_several_cards_nothing_is_learned(tmp_path) -> None:
     cards.paces[wide] = 4
     cards.run(LESSON_S)
     assert not cards.known.model.lessons
+
+
+# -- placing by it ---------------------------------------------------------------------------------------------------
+
+
+class Told(KnownForTest):
+    """A model that knows a few pairs, and is certain of them."""
+
+    is_empty = False  # type: ignore[assignment]
+
+    def __init__(self, ratios: dict[tuple[str, str], float]) -> None:
+        super().__init__()
+
+        class Fixed(Heard):
+            def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
+                return min((ratios[own.app, other.app] for other in others), default=1.0)
+
+        self.model = Fixed()
+
+
+GOOD, BAD = 0.95, 0.3
+RATIOS = {("a", "a"): BAD, ("b", "b"): BAD, ("a", "b"): GOOD, ("b", "a"): GOOD,
+          **{pair: BAD for one in "abc" for pair in ((one, "c"), ("c", one))}}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["jct", "slo", "hybrid"])
+def test_jobs_are_put_beside_whom_they_cost_least(tmp_path, mode: str) -> None:
+    world = World(tmp_path, "1x2", mode=mode, known=Told(RATIOS))
+
+    def submit(app: str) -> str:
+        file = {"command": ["train"], "app": app, "estimate": 1000} | HALF
+        job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
+        world.settle()
+        return job_id
+
+    def card(job_id: str) -> str:
+        placement = world.scheduler.row(job_id).placement
+        assert placement is not None
+        return placement["tasks"][0]["cards"][0]
+
+    first, second = submit("a"), submit("b")
+    third, fourth = submit("b"), submit("a")
+    pairs = {card(job): set() for job in (first, second)}
+    for job, app in ((first, "a"), (second, "b"), (third, "b"), (fourth, "a")):
+        pairs[card(job)].add(app)
+    assert list(pairs.values()) == [{"a", "b"}, {"a", "b"}]
+
+
+def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_path) -> None:
+    world = World(tmp_path, "1x1", mode="jct", known=Told(RATIOS))
+    files = [{"command": ["train"], "app": app, "estimate": 100} | HALF for app in ("a", "c")]
+    runs, waits = (world.scheduler.submit(expand(check(file)), ADA)[0].id for file in files)
+    world.settle()
+    assert (world.state(runs), world.state(waits)) == ("running", "pending")
+    told = [reason.message for reason in world.scheduler.why(waits).reasons]
+    assert any("sharing a card would gain nothing" in text and "30% of its speed alone" in text for text in told), told
+    assert world.scheduler.promises()[waits].start_us == 100 * SECOND_US

@@ -272,6 +272,10 @@ def test_apps_are_images_without_versions(image: str, app: str):
     assert formed(group(1), pod("p", container() | {"image": image})).job.app == app
 
 
+def test_apps_can_be_named():
+    assert formed(group(1), pod("p", annotations={"gpusquad.io/app": "vgg16"})).job.app == "vgg16"
+
+
 def test_long_commands_are_cut():
     long = container(gpus=1) | {"command": ["run", "x" * 1000]}
     assert len(formed(group(1), pod("p", long)).job.command) == 256

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpusquad.engines.kubernetes.objects import PREFIX
 from gpusquad.engines.kubernetes.reading.describing import (
+    APP,
     CHECKPOINT_EVERY,
     ESTIMATE,
     LANE,
@@ -24,6 +25,7 @@ def said_of(job: Job) -> dict[str, str]:
     """What is not said is left out: then the usual holds."""
     found = {
         USER: job.user,
+        APP: job.app,
         QUEUE: job.queue,
         LANE: job.lane,
         PRIORITY: "" if job.priority == "normal" else job.priority,

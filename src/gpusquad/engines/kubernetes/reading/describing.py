@@ -15,6 +15,7 @@ from gpusquad.model.units import US_PER_S
 
 USER = PREFIX + "user"
 QUEUE = PREFIX + "queue"
+APP = PREFIX + "app"
 LANE = PREFIX + "lane"
 ESTIMATE = PREFIX + "estimate"
 LIMIT = PREFIX + "limit"
@@ -98,8 +99,10 @@ def checkpoint_of(membership: Membership, said: Mapping[str, str], pods: Sequenc
     return Checkpoint(every_us=time_of(said, CHECKPOINT_EVERY), preemptible=comes_again and wish is not False)
 
 
-def app_of(pods: Sequence[Object]) -> str:
-    """The image without its version: runs of one program are alike, whichever build."""
+def app_of(said: Mapping[str, str], pods: Sequence[Object]) -> str:
+    """What it is said to be, else the image without its version: runs of one program are alike, whichever build."""
+    if name := text_of(said, APP):
+        return _line(name)
     image = (_main(pods).get("image") or "").partition("@")[0]
     path, slash, last = image.rpartition("/")
     return _line(path + slash + last.partition(":")[0])

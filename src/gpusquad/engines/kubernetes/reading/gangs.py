@@ -180,7 +180,7 @@ def _job(name: str, membership: Membership, members: Sequence[Object], roles: tu
         queue=text_of(said, QUEUE),
         priority=priority_of(membership, said, members),
         lane=text_of(said, LANE),
-        app=app_of(members),
+        app=app_of(said, members),
         estimate_us=estimate_us_of(said),
         limit_us=limit_us_of(said, members),
         checkpoint=checkpoint_of(membership, said, members),
