@@ -62,6 +62,9 @@ class _Watching:
     def start(self, job: Job) -> bool:
         return self._board.start(job)
 
+    def insist(self, job: Job) -> bool:
+        return self._board.insist(job)
+
     def reserve(self, job: Job) -> bool:
         if self._first:
             self._watched.note(self._board.state, job)  # pyright: ignore[reportAttributeAccessIssue]

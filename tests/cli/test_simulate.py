@@ -143,6 +143,19 @@ def test_shared_cards_slow_down_by_profiles_or_by_measured_pairs(tmp_path):
     by_pairs = numbers(path, "--cluster", "1x1", "--pairs", pairs)
     assert (by_profile["slowed_by"], by_profile["results"][0]["makespan_s"]) == ("the jobs' profiles", 200)
     assert (by_pairs["slowed_by"], by_pairs["results"][0]["makespan_s"]) == ("pairs measured on v100", 125)
+    setting = {"gpu": "H200", "driver": "", "sharing": "mps"}
+    ratio = {"mean": 0.5, "low": 0.5, "high": 0.5}
+    run = {
+        "workloads": ["W", "W"],
+        "sm_milli": [1000, 1000],
+        "ratios": [ratio, ratio],
+        "samples": [],
+        "out_of_memory": [],
+    }
+    ours = tmp_path / "ours.json"
+    ours.write_text(json.dumps({"format": 1, "setting": setting, "at_us": 0, "solos": [], "co_runs": [run]}))
+    measured = numbers(path, "--cluster", "1x1", "--pairs", ours)
+    assert (measured["slowed_by"], measured["results"][0]["makespan_s"]) == ("pairs measured on H200", 200)
     assert "nothing was measured on 'k80'" in problem(path, "--cluster", "1x1", "--pairs", pairs, "--pairs-gpu", "k80")
 
 

@@ -133,6 +133,22 @@ def test_whom_an_overrun_moves_is_told(plan: str):
     assert all(promised == 30 * S < to and "long" in why for _, promised, to, why in moved)
 
 
+@pytest.mark.parametrize("plan", ["easy:reservations=3", "conservative"])
+def test_who_starts_as_soon_as_an_overrun_is_seen_is_told_that_it_is_late(plan: str):
+    """The card that "first" left is named for "one" at 30, so "small", too long to slip in, is promised 30 as well.
+    Then "long" goes on, they wait, and "small" may have the card at once: it starts late and gets no other promise."""
+    jobs = (
+        gang("first", 1, 20), gang("long", 4, 100, estimate=30),
+        gang("one", 2, 10, 1), gang("two", 2, 10, 1), gang("small", 1, 3, 28),
+    )  # fmt: skip
+    result = Load(grid("5x1"), jobs).run(plan, forecast=user)
+    small = result.outcomes[4]
+    assert (small.promised_us, small.started_us) == (30 * S, 30 * S + 1)
+    assert [move for move in result.moved_promises if move[0] == "small"] == [
+        ("small", 30 * S, 30 * S + 1, "long runs longer than predicted")
+    ]
+
+
 # -- promises are kept: with exact times nobody starts later than first promised -----------------------------------
 
 
@@ -402,4 +418,7 @@ def test_promises_missed_by_a_late_decision_keep_nobody_waiting_on_idle_cards(pl
     driver.apply(now_us, Ended("first", "succeeded"))
     assert [decision.job_id for decision in driver.decide(now_us)] == ["next"], "who is first in line starts first"
     assert driver.state.timeline.promises["last"].start_us == now_us + 10 * S
+    moved = [("next", 10 * S, now_us), ("last", 20 * S, now_us + 10 * S)] if late_us else []
+    assert [move[:3] for move in driver.state.moved] == moved, "both are told that they are late"
+    assert all("missed" in why for *_, why in driver.state.moved)
     audit(driver.state, now_us)

@@ -137,6 +137,7 @@ def test_nothing_that_decides_is_left_out() -> None:
         "shape",
         "rank",
         "lane",
+        "insists",  # only while its place is asked
         "stay_us",
         "due_us",
     }

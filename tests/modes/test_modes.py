@@ -9,7 +9,7 @@ from gpusquad.core.policies import Preemption
 from gpusquad.model.errors import Invalid
 from gpusquad.modes import load_lanes, load_mode, mode_names
 
-OURS = ("fair", "fifo", "jct", "predictive", "predictive-fifo", "slo")
+OURS = ("fair", "fifo", "hybrid", "jct", "predictive", "predictive-fifo", "slo")
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ def test_eight_exclusive_jobs_on_two_cards_take_four_times_as_long_as_one():
 
 def test_eight_jobs_that_share_two_cards_take_less():
     half = Request(share=Share(GIB, 500))
-    result = Load(grid("2x1"), eight(half)).run("easy", rate=lambda own, others: 0.8 ** len(others))
+    result = Load(grid("2x1"), eight(half)).run("easy", rate=lambda own, others, gpu: 0.8 ** len(others))
     assert max(o.ended_us for o in result.outcomes) == 25 * S
 
 
@@ -45,7 +45,7 @@ def test_a_gang_runs_at_the_rate_of_its_slowest_task():
         asks("gang", (Role("w", 2, Request(share=Share(40 * GIB, 600))),), 10),
         asks("one", Request(share=Share(GIB, 400), card="n0/0"), 5),
     )  # fmt: skip
-    result = Load(grid("2x1"), jobs).run("easy", rate=lambda own, others: 0.5 if others else 1.0)
+    result = Load(grid("2x1"), jobs).run("easy", rate=lambda own, others, gpu: 0.5 if others else 1.0)
     ended = {o.job.id: o.ended_us / S for o in result.outcomes}
     assert ended == {"gang": 15, "one": 10}
 
@@ -123,7 +123,7 @@ def test_the_order_of_the_file_does_not_matter_when_no_two_come_at_once(load: Lo
 @examples(20)
 @given(load=loads(estimates="any"), slow=st.sampled_from([0.9, 0.6, 0.3]))
 def test_neighbours_slow_each_other_and_everybody_ends(load: Load, slow: float):
-    result = load.run("easy", forecast=user, rate=lambda own, others: slow ** len(others))
+    result = load.run("easy", forecast=user, rate=lambda own, others, gpu: slow ** len(others))
     for o in result.outcomes:
         assert o.end in ("succeeded", "refused")
         assert o.end == "refused" or o.ended_us - o.started_us >= o.run_us

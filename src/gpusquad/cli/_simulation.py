@@ -16,15 +16,15 @@ from gpusquad.core.snapshot import dump_snapshot
 from gpusquad.core.state import State
 from gpusquad.model.cluster import Cluster, Window
 from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import Rate
 from gpusquad.model.units import US_PER_S, show_us
 from gpusquad.sim.clusters import load_cluster
 from gpusquad.sim.colocation import PairTable, load_pairs
-from gpusquad.sim.engine import Rate
 from gpusquad.sim.fill import demand_of
 from gpusquad.sim.incidents import load_incidents
 from gpusquad.sim.outcome import Result
 from gpusquad.sim.simulator import EventOrder, Scenario, simulate
-from gpusquad.sim.slowdown import by_pairs, by_profile, save_slowdown
+from gpusquad.sim.slowdown import by_pairs, by_profile, by_workload, save_slowdown
 from gpusquad.sim.traces import Trace, TraceJob, read
 
 SHARING = "sharing"
@@ -68,7 +68,8 @@ class Work:
         """Only shared cards slow anybody, so only traces with shares need to know how."""
         if pairs is not None:
             self.pairs = load_pairs(pairs, gpu)
-            self.rate, self.slowed_by = by_pairs(self.pairs), f"pairs measured on {gpu}"
+            self.jobs = by_workload(self.jobs)
+            self.rate, self.slowed_by = by_pairs(self.pairs), f"pairs measured on {self.pairs.gpu}"
         elif any(trace.job.has_shares for trace in self.jobs):
             self.rate, self.slowed_by = by_profile, "the jobs' profiles"
 
@@ -116,7 +117,7 @@ class Shot:
         state.now_us = now_us
         saved = dump_snapshot(state)
         if work.rate is not None:
-            here = [trace for trace in work.jobs if trace.job.id in state.queue or trace.job.id in state.runs]
+            here = [trace.job for trace in work.jobs if trace.job.id in state.queue or trace.job.id in state.runs]
             saved[SHARING] = save_slowdown(work.pairs, here)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(saved), encoding="utf-8")

@@ -34,10 +34,11 @@ def simulate(
     ] = None,
     pairs: Annotated[
         Path | None,
-        typer.Option(help="How pairs slow each other on one card (Gavel's JSON). Without it, profiles tell.",
+        typer.Option(help="How pairs slow each other on one card: a file of gpusquad measure, or Gavel's JSON. "
+                     "Without it, profiles tell.",
                      rich_help_panel=_TRACE),
     ] = None,
-    pairs_gpu: Annotated[str, typer.Option(help="Which GPU's pairs.", rich_help_panel=_TRACE)] = "v100",
+    pairs_gpu: Annotated[str, typer.Option(help="Which GPU's pairs of Gavel's.", rich_help_panel=_TRACE)] = "v100",
     event_order: Annotated[
         Literal["batch", "reference"],
         typer.Option(help="What happens first at one instant; reference is that of the SWF reference waits.",

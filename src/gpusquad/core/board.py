@@ -10,14 +10,18 @@ import numpy as np
 from gpusquad.core.limits import over_limit
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import FOREVER_US, NEVER_US, after_us
-from gpusquad.core.slowdown import spoiled_promise
+from gpusquad.core.slowdown import crowded_out, spoiled_promise
 from gpusquad.core.space import Space
 from gpusquad.core.state import State, cards_of
 from gpusquad.core.timeline import UNKNOWN_SPARE, Promise
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.reasons import Code
 from gpusquad.model.units import US_PER_S
+
+LOOKS_IN_TURN = 16
+"""So many instants are looked at one after another for somebody whose place wants other neighbours."""
 
 
 class Board:
@@ -28,6 +32,9 @@ class Board:
         self.decisions: list[Decision] = []
         self._refused: dict[int, int] = {}
         """Shape -> the shortest stay already refused in this cycle: capacity only shrinks, so a longer one is too."""
+        self._interfering: set[int] = set()
+        """Shapes for which there is room in this cycle, but beside nobody it would be good to join."""
+        self._interfered = 0
         self._windows: dict[tuple[str, ...], Space] = {}
         self._renewed: set[str] = set()
         self._overcommits = bool(getattr(state.policies.place, "overcommit", False))
@@ -74,6 +81,7 @@ class Board:
             self._windows.clear()
             return False
         state.timeline.promises.pop(job.id, None)
+        self._tell_if_later(job.id, state.now_us)
         for promise in state.timeline.promises.values():
             if promise.overlaps(state.now_us, until_us):
                 self._stay_past(promise, job, placement)
@@ -100,6 +108,21 @@ class Board:
             if not self.start(state.queue[job_id].job) and not any(run.leaving for run in state.runs.by_id.values()):
                 del state.claims[job_id]
                 state.timeline.promises.pop(job_id, None)
+
+    def insist(self, job: Job) -> bool:
+        """Who waits for better neighbours without knowing when they come would wait for ever beside a service that
+        never ends: the best of the bad ones will do."""
+        waiting = self.state.queue[job.id]
+        if waiting.shape not in self._interfering:
+            return False
+        promise = self.state.timeline.promises.get(job.id) or self._first_promise(waiting, None)
+        if promise is not None and promise.start_us < NEVER_US:
+            return False
+        waiting.insists = True
+        self._refused.pop(waiting.shape, None)
+        started = self.start(job)
+        waiting.insists = False
+        return started
 
     def reserve(self, job: Job) -> bool:
         state = self.state
@@ -175,6 +198,9 @@ class Board:
             return None
         state.space.take(job, placement)
         self._windows.clear()
+        if crowded_out(state, job, placement):
+            state.space.give_back(job, placement)
+            return None
         return placement
 
     def _find_beside(self, promise: Promise, waiting: Waiting, until_us: int) -> Placement | None:
@@ -209,8 +235,8 @@ class Board:
                 self._windows[key] = window
         if not self._overcommits and not window.fits(waiting.job):
             return None
-        placement = state.try_place(window, waiting.job)
-        if not isinstance(placement, Placement):
+        placement = self._place_on(window, waiting.job)
+        if placement is None:
             return None
         state.space.take(waiting.job, placement)
         # The window has the gang taken already; any other is out of date (and so is this one where nodes close).
@@ -239,10 +265,18 @@ class Board:
         return None
 
     def _place_now(self, job: Job) -> Placement | None:
-        placement = self.state.try_place(self.state.space, job)
-        if isinstance(placement, Placement):
+        placement = self._place_on(self.state.space, job)
+        if placement is not None:
             self._windows.clear()
-            return placement
+        return placement
+
+    def _place_on(self, space: Space, job: Job) -> Placement | None:
+        answer = self.state.try_place(space, job)
+        if isinstance(answer, Placement):
+            return answer
+        if answer.code is Code.INTERFERENCE:
+            self._interfering.add(self.state.queue[job.id].shape)
+            self._interfered += 1
         return None
 
     def _refuse(self, waiting: Waiting, until_us: int) -> None:
@@ -278,12 +312,24 @@ class Board:
         alone = timeline.first_fit_alone(job, state.now_us, old.start_us if old else None)
         others = [p for p in timeline.promises.values() if p.job.id != job.id]
         if not others and not timeline.windows and alone > state.now_us and len(job.groups) == 1:
-            return self._promise_alone(waiting, alone)
-        for at_us in timeline.instants(state.now_us):
-            if at_us >= alone:
-                promise = self._promise_at(waiting, at_us)
-                if promise is not None:
-                    return promise
+            promise = self._promise_alone(waiting, alone)
+            if promise is not None or not job.has_shares:
+                return promise
+            # There is room then, but the place may want other neighbours.
+        return self._first_of(waiting, [at_us for at_us in timeline.instants(state.now_us) if at_us >= alone])
+
+    def _first_of(self, waiting: Waiting, instants: list[int]) -> Promise | None:
+        """The more often the place refused the neighbours there will be, the more instants are passed over: a promise
+        a little later than it could be is worth more than the time to look at every end of ten thousand."""
+        look_at, before = 0, self._interfered
+        last_known_us = max((at_us for at_us in instants if at_us < NEVER_US), default=NEVER_US)
+        for index, at_us in enumerate(instants):
+            if index < look_at and at_us < last_known_us:
+                continue
+            promise = self._promise_at(waiting, at_us)
+            if promise is not None:
+                return promise
+            look_at = index + 1 + ((self._interfered - before) // LOOKS_IN_TURN) ** 2
         return None
 
     def _promise_alone(self, waiting: Waiting, at_us: int) -> Promise | None:
@@ -301,8 +347,8 @@ class Board:
             self._name_cards(other)
         end_us = after_us(at_us, waiting.stay_us)
         space = state.timeline.available(at_us, end_us, state.now_us, job.id)
-        placement = state.try_place(space, job) if self._overcommits or space.fits(job) else None
-        if not isinstance(placement, Placement):
+        placement = self._place_on(space, job) if self._overcommits or space.fits(job) else None
+        if placement is None:
             return None
         return Promise(job, at_us, end_us, placement, self._left_over(job, placement, at_us))
 
@@ -325,11 +371,17 @@ class Board:
         if promise.start_us < NEVER_US and job_id not in state.first_promise:
             state.first_promise[job_id] = self._latest_end_waited_for(promise)
         promise.first_us = state.first_promise.get(job_id, promise.start_us)
-        if promise.start_us > promise.first_us and state.why_moved:
-            state.moved.append((job_id, promise.first_us, promise.start_us, state.why_moved))
+        self._tell_if_later(job_id, promise.start_us)
         state.timeline.promises[job_id] = promise
         self._windows.clear()
         self._refused.clear()
+
+    def _tell_if_later(self, job_id: str, start_us: int) -> None:
+        """Also of who starts at once, just too late: what moved its promise took it away, and no other is given."""
+        state = self.state
+        first_us = state.first_promise.get(job_id, start_us)
+        if start_us > first_us and state.why_moved:
+            state.moved.append((job_id, first_us, start_us, state.why_moved))
 
     def _latest_end_waited_for(self, promise: Promise) -> int:
         """The promise is made for the high quantile of the ends it waits for."""

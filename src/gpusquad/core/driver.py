@@ -38,10 +38,6 @@ from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState, advance
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
-from gpusquad.model.reasons import Code
-
-_LIMITS = frozenset({Code.TENANT_LIMIT, Code.LANE_LIMIT})
-"""They change while jobs wait: who was let in before waits for the next change."""
 
 
 class Driver:
@@ -129,9 +125,8 @@ class Driver:
 
     def _submitted(self, event: Submitted) -> None:
         job = event.job
-        reason = refusal(self.state, job)
-        comes_back = event.past.sequence is not None
-        if reason is not None and not (comes_back and reason.code in _LIMITS):
+        reason = refusal(self.state, job, comes_back=event.past.sequence is not None)
+        if reason is not None:
             self._refused.append(Refuse(job.id, reason))
             return
         self._move(job.id, JobState.PENDING)

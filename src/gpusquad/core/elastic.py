@@ -70,7 +70,8 @@ def _place_more(state: State, run: Run, counts: list[int]) -> Placement | None:
     """Further tasks, on nodes that stay open for as long as it runs."""
     closes = state.timeline.closed_nodes(state.now_us, run.end_us) if state.timeline.windows else []
     space = state.timeline.available(state.now_us, run.end_us, state.now_us) if closes else state.space
-    more = state.policies.place.propose(run.job, Trial(space, run.job, state.policies.demand, counts))
+    trial = Trial(space, run.job, state.policies.demand, counts, rate=state.rate, left_us=state.left_us)
+    more = state.policies.place.propose(run.job, trial)
     if not isinstance(more, Placement):
         return None
     if space is not state.space:

@@ -176,6 +176,9 @@ class _Asked:
         self.last = job.id
         return False
 
+    def insist(self, job: Job) -> bool:
+        return False
+
     def reserve(self, job: Job) -> bool:
         return job.id in self._state.timeline.promises
 

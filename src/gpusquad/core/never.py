@@ -16,17 +16,25 @@ from gpusquad.model.placement import Ints
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import show_bytes
 
+_MAY_BE_LIFTED = frozenset({Code.TENANT_LIMIT, Code.LANE_LIMIT})
 
-def refusal(state: State, job: Job) -> Reason | None:
-    """The reason not to admit the gang; None if it could run some day."""
-    return _by_rules(state, job) or (None if state.can_ever_run(job) else why_never(state, job))
+
+def refusal(state: State, job: Job, comes_back: bool = False) -> Reason | None:
+    """The reason not to admit the gang; None if it could run some day. Who was let in before waits for limits to be
+    lifted again, but not for nodes that nobody has."""
+    ruled_out = _by_rules(state, job)
+    if ruled_out is not None and not (comes_back and ruled_out.code in _MAY_BE_LIFTED):
+        return ruled_out
+    return None if state.can_ever_run(job) else _as_built(state, job)
 
 
 def why_never(state: State, job: Job) -> Reason:
     """The first limit that keeps the gang off the configured cluster, all healthy and empty."""
-    ruled_out = _by_rules(state, job)
-    if ruled_out is not None:
-        return ruled_out
+    return _by_rules(state, job) or _as_built(state, job)
+
+
+def _as_built(state: State, job: Job) -> Reason:
+    """What the cluster lacks for it."""
     space = Space(state.space.fixed)
     space.allowed = state.space.allowed
     for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True):

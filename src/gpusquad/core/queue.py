@@ -41,6 +41,8 @@ class Waiting:
     rank: tuple = ()
     stay_us: int = 0
     """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
+    insists: bool = False
+    """Nothing better is known to come: its place is asked to refuse only what cannot be."""
     due_us: int | None = None
     """When it should be on its cards at the latest, once the order was asked."""
 

@@ -12,12 +12,14 @@ from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import show_us
+from gpusquad.model.views import Refusal
 
 
 def shortages(state: State, job: Job, until_us: int) -> list[Reason]:
     """Why the gang does not fit now if it runs until then; empty if it fits."""
     reliefs = Reliefs(state.space, state.timeline.closed_nodes(state.now_us, until_us))
-    if can_place(state, reliefs.lifted(), job):
+    answer = state.try_place(reliefs.lifted().copy(), job)
+    if isinstance(answer, Placement):
         return []
     reasons: list[Reason] = []
     outside: set[Obstacle] = set()
@@ -27,7 +29,7 @@ def shortages(state: State, job: Job, until_us: int) -> list[Reason]:
         outside.update(real)
     if not outside:
         outside.update(_obstacles_together(state, reliefs, job))
-        reasons += _only_together(reliefs, job, outside)
+        reasons += _only_together(reliefs, job, outside, answer)
     if Obstacle.DOWN in outside:
         reasons.append(_down(state.space))
     if Obstacle.WINDOW in outside:
@@ -43,7 +45,7 @@ def can_place(state: State, space: Space, job: Job) -> bool:
 # -- all shapes together -------------------------------------------------------------------------------------------
 
 
-def _only_together(reliefs: Reliefs, job: Job, real: set[Obstacle]) -> list[Reason]:
+def _only_together(reliefs: Reliefs, job: Job, real: set[Obstacle], answer: Refusal) -> list[Reason]:
     """Every shape fits alone: the sums over the whole cluster are short, or else the place finds no arrangement."""
     free = reliefs.lifted()
     least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
@@ -60,10 +62,21 @@ def _only_together(reliefs: Reliefs, job: Job, real: set[Obstacle]) -> list[Reas
     ]  # fmt: skip
     if reasons or (real and real <= {Obstacle.DOWN, Obstacle.WINDOW}):
         return reasons
+    if answer.code is Code.INTERFERENCE:
+        return [_interference(answer)]
     text = "each part of the gang has room alone, but the place finds none for all at once"
     if len(job.groups) == 1:
         text = "there is room by count, but the place finds no arrangement it allows"
     return [Reason(Code.PLACE, text, "wait, or choose another place", {"tasks": sum(low for _, low in least)})]
+
+
+def _interference(answer: Refusal) -> Reason:
+    """There is room, but whoever is there and the gang would cost each other more than they gain."""
+    return Reason(
+        Code.INTERFERENCE, f"sharing a card would gain nothing: {answer.note}",
+        "wait for an idle card or other neighbours, or choose a place that does not look at them",
+        {"room": answer.number},
+    )  # fmt: skip
 
 
 def _obstacles_together(state: State, reliefs: Reliefs, job: Job) -> list[Obstacle]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpusquad.core.runs import NEVER_US, Run
+from gpusquad.core.space import Space
 from gpusquad.core.timeline import Promise
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 
 if TYPE_CHECKING:
     from gpusquad.core.state import State
-
-Rate = Callable[[Job, Sequence[Job]], float]
-"""How fast a job runs beside these neighbours on a card: 1 is alone."""
 
 
 def spoiled_promise(state: State, job: Job, placement: Placement, until_us: int) -> Promise | None:
@@ -35,8 +33,24 @@ def spoiled_promise(state: State, job: Job, placement: Placement, until_us: int)
     return found
 
 
+def crowded_out(state: State, job: Job, placement: Placement) -> bool:
+    """Whether the gang, already seated there, and a neighbour are said not to fit on one card."""
+    rate = state.rate
+    if rate is None or not job.has_shares:
+        return False
+    those = [(job, placement)] + [(run.job, run.placement) for run in _neighbours(state, job, placement)]
+    return any(_slowest(state, rate, one, where, without=None) <= 0 for one, where in those)
+
+
+def gpu_of(space: Space, card: int) -> str:
+    """The card's model."""
+    return space.fixed.models[space.fixed.card_model[card]]
+
+
 def _stretched(now_us: int, end_us: int, before: float, after: float) -> int:
-    """What is left takes longer at the new rate."""
+    """What is left takes longer at the new rate, and for ever where there is none."""
+    if after <= 0:
+        return NEVER_US
     return min(now_us + round(max(0, end_us - now_us) * before / after), NEVER_US)
 
 
@@ -74,4 +88,4 @@ def _on_card(state: State, rate: Rate, job: Job, card: int, without: Job | None)
     for left_out in (job, without):
         if left_out is not None and left_out in others:
             others.remove(left_out)
-    return rate(job, others) if others else 1.0
+    return rate(job, others, gpu_of(state.space, card)) if others else 1.0

@@ -21,10 +21,10 @@ from gpusquad.core.saved import (
     SavedWaiting,
     Snapshot,
 )
-from gpusquad.core.slowdown import Rate
 from gpusquad.core.state import State
 from gpusquad.core.timeline import Promise
 from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import Rate
 from gpusquad.model.placement import Placement
 from gpusquad.registry import create, find, names
 

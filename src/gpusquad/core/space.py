@@ -125,6 +125,10 @@ class Space:
         """No card lost, no node drained."""
         self.card_load = np.zeros(len(fixed.card_ids))
         self.sharers: dict[int, tuple[Job, ...]] = {}
+        self.card_company = np.zeros(len(fixed.card_ids), dtype=np.int64)
+        """Equal where the sharers are equal in all that matters to neighbours; 0 where there are none."""
+        self.expected: dict[int, tuple[tuple[Job, ...], ...]] = {}
+        """Who will share a card at later instants, by a promise. Only in copies that stand for a span of time."""
         self._forget_rooms()
 
     def copy(self) -> Space:
@@ -132,12 +136,12 @@ class Space:
         other = object.__new__(Space)
         other.fixed = self.fixed
         for name in ("card_ok", "card_broken", "card_foreign", "card_memory_free", "card_sm_free", "card_slots_free",
-                     "card_idle", "card_load", "node_up", "node_idle", "node_cpu_free", "node_memory_free",
-                     "node_extra_free"):  # fmt: skip
+                     "card_idle", "card_load", "card_company", "node_up", "node_idle", "node_cpu_free",
+                     "node_memory_free", "node_extra_free"):  # fmt: skip
             setattr(other, name, getattr(self, name).copy())
         other.idle_total = self.idle_total
         other.all_well = self.all_well
-        other.sharers = dict(self.sharers)
+        other.sharers, other.expected = dict(self.sharers), dict(self.expected)
         other.foreign, other.allowed = dict(self.foreign), self.allowed
         other._forget_rooms()
         return other
@@ -319,6 +323,7 @@ class Space:
                      "node_extra_free"):  # fmt: skip
             mine = getattr(self, name)
             np.minimum(mine, getattr(other, name), out=mine)
+        self._expect(other)
         self.card_ok &= other.card_ok
         self.node_up &= other.node_up
         self._note_health()
@@ -329,6 +334,15 @@ class Space:
         )
         self.idle_total = int(self.node_idle.sum())
         self._forget_rooms()
+
+    def _expect(self, other: Space) -> None:
+        """Whoever shares a card there and not here comes while somebody new would be on it."""
+        for card, there in other.sharers.items():
+            here = {job.id for job in self.sharers.get(card, ())}
+            if any(job.id not in here for job in there):
+                self.expected[card] = (*self.expected.get(card, ()), there)
+        for card, companies in other.expected.items():
+            self.expected[card] = (*self.expected.get(card, ()), *companies)
 
     def healthy_cards(self) -> int:
         """Of nodes that are up."""
@@ -440,6 +454,7 @@ class Space:
         for card in cards.tolist():
             self.sharers[card] = (*self.sharers.get(card, ()), job)
             self.card_load[card] = _load(self.sharers[card])
+        np.add.at(self.card_company, cards, _kind(job))
 
     def _unseat(self, job: Job, cards: Ints) -> None:
         for card in cards.tolist():
@@ -450,6 +465,7 @@ class Space:
                 self.sharers[card] = tuple(left)
             else:
                 del self.sharers[card]
+        np.subtract.at(self.card_company, cards, _kind(job))
 
     def _set_idle(self, cards: Ints, idle: bool | NDArray[np.bool_]) -> None:
         """Idle means: healthy, on a node that takes work, and nobody on it."""
@@ -483,6 +499,12 @@ class Space:
         self._rooms: OrderedDict[Request, _Room] = OrderedDict()
         self._changed: list[Ints] = []
         self._placed: dict[Request, Ints] = {}
+
+
+def _kind(job: Job) -> int:
+    """A number for all that can make it another neighbour. Kinds of a card are summed: cut so that the sum of as many
+    as can share a card stays a whole number of 64 bits."""
+    return hash((job.app, job.profile, job.gang, job.priority, job.slo)) >> 8
 
 
 def _load(jobs: Iterable[Job]) -> float:

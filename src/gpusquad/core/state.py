@@ -13,11 +13,11 @@ from gpusquad.core.limits import headroom
 from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Queue, Waiting
 from gpusquad.core.runs import NEVER_US, Run, Runs, after_us
-from gpusquad.core.slowdown import Rate
 from gpusquad.core.space import NOBODY, Fixed, Space
 from gpusquad.core.timeline import Timeline
 from gpusquad.core.trial import Trial
 from gpusquad.model.cluster import Cluster, Foreign, Window
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import US_PER_S
@@ -90,6 +90,12 @@ class State:
         if job.id in self.runs:
             return max(0, self.runs[job.id].end_us - self.now_us)
         return self.forecast(job).mid_us
+
+    def left_us(self, job: Job) -> int | None:
+        """Predicted run time still ahead, beside whom it is now; None: not known, or without end."""
+        known = job.id in self.runs or job.id in self.queue
+        left_us = self.remaining_us(job) if known else NEVER_US
+        return None if left_us >= NEVER_US // 2 else left_us
 
     def served_gpu_s(self, job: Job) -> float:
         if job.id in self.runs:
@@ -311,7 +317,8 @@ class State:
 
     def shape_of(self, job: Job) -> int:
         gang = job.gang
-        key = (gang, job.app, job.profile) if gang.has_shares else gang
+        # A place may look at whom they join, and at who matters more.
+        key = (gang, job.app, job.profile, job.priority, job.slo is None) if gang.has_shares else gang
         shape = self.shapes.get(key)
         if shape is None:
             shape = self.shapes[key] = len(self.shape_jobs)
@@ -321,20 +328,25 @@ class State:
     def lane(self, job: Job) -> Lane:
         return lane_of(job, self.policies.lanes)
 
-    def try_place(self, space: Space, job: Job) -> Placement | Refusal:
+    def try_place(self, space: Space, job: Job, insists: bool = False) -> Placement | Refusal:
         """Ask the place policy; what it places is taken from that space."""
-        propose, demand = self.policies.place.propose, self.policies.demand
+        insists = insists or (job.id in self.queue and self.queue[job.id].insists)
         counts = elastic_counts(job, space, headroom(self, job)) if job.is_elastic else None
-        answer = propose(job, Trial(space, job, demand, counts))
+        answer = self._propose(space, job, counts, insists)
         if isinstance(answer, Refusal) and job.is_elastic:
             counts = [low for low, _ in job.bounds]
-            answer = propose(job, Trial(space, job, demand, counts))
+            answer = self._propose(space, job, counts, insists)
         # Shapes are placed one after another, so the first may take what only it could leave to the second.
         for turn in range(1, len(job.groups)):
             if not isinstance(answer, Refusal):
                 break
-            answer = propose(job, Trial(space, job, demand, counts, turn))
+            answer = self._propose(space, job, counts, insists, turn)
         return answer
+
+    def _propose(self, space: Space, job: Job, counts: list[int] | None, insists: bool, turn: int = 0
+                 ) -> Placement | Refusal:  # fmt: skip
+        trial = Trial(space, job, self.policies.demand, counts, turn, self.rate, insists, self.left_us, len(self.queue))
+        return self.policies.place.propose(job, trial)
 
     def can_ever_run(self, job: Job) -> bool:
         """Whether the configured cluster, all healthy and empty, could hold the gang."""
@@ -343,7 +355,7 @@ class State:
             if self._configured is None:
                 self._configured = Space(self.space.fixed)
                 self._configured.allowed = self.space.allowed
-            placement = self.try_place(self._configured, job)
+            placement = self.try_place(self._configured, job, insists=True)
             self._possible[shape] = isinstance(placement, Placement)
             if isinstance(placement, Placement):
                 self._configured.give_back(job, placement)

@@ -7,20 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpusquad.core.space import Space
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Part, Placement
 from gpusquad.model.reasons import Code
-from gpusquad.model.views import Group, Refusal
+from gpusquad.model.views import Group, LeftUs, Refusal
 
 
 class Trial:
     """One gang being placed. What is put is taken from the space at once; ``undo`` gives it all back."""
 
-    __slots__ = ("_parts", "demand", "groups", "job", "space")
+    __slots__ = ("_parts", "demand", "groups", "insists", "job", "left_us", "rate", "space", "waiting")
 
     def __init__(self, space: Space, job: Job, demand: Sequence[tuple[Request, float]] = (),
-                 counts: Sequence[int] | None = None, turn: int = 0) -> None:  # fmt: skip
+                 counts: Sequence[int] | None = None, turn: int = 0, rate: Rate | None = None,
+                 insists: bool = False, left_us: LeftUs | None = None, waiting: int = 1) -> None:  # fmt: skip
         self.space = space
+        self.rate = rate
+        self.left_us = left_us
+        self.waiting = waiting
+        self.insists = insists
         self.job = job
         self.demand = demand
         groups = _groups(job, counts)
@@ -59,9 +65,9 @@ class Trial:
             parts = [_merged([p for p in parts if p.request_index == g.index]) for g in self.groups]
         return Placement(tuple(sorted(parts, key=lambda p: p.request_index)) if len(parts) > 1 else tuple(parts), note)
 
-    def refuse(self, group: Group, code: Code = Code.NO_BLOCK) -> Refusal:
+    def refuse(self, group: Group, code: Code = Code.NO_BLOCK, note: str = "") -> Refusal:
         self.undo()
-        return Refusal(code, float(self.space.total_room(group.request)))
+        return Refusal(code, float(self.space.total_room(group.request)), note)
 
     def undo(self) -> None:
         """Leave the space as it was."""

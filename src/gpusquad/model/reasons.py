@@ -23,6 +23,7 @@ class Code(StrEnum):
     CARD_TAKEN = "card_taken"
     GANG = "gang"
     PLACE = "place"
+    INTERFERENCE = "interference"
     RESERVED = "reserved"
     WINDOW = "window"
     DOWN = "down"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.reasons import Code
@@ -22,12 +23,18 @@ WIDTH_POWER = 0.5
 """What width costs a gang in merit: 1 would be all its card time, 0 its run time alone."""
 
 
+LeftUs = Callable[[Job], int | None]
+"""Predicted run time still ahead; None: not known, or without end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A placement that could not be made: one code and a number."""
 
     code: Code
     number: float = 0.0
+    note: str = ""
+    """What a number cannot say, where a place decides by more than room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +184,10 @@ class SpaceView(Protocol):
     node_memory_free: Ints
     sharers: dict[int, tuple[Job, ...]]
     """Who shares a card."""
+    card_company: Ints
+    """Equal for cards whose sharers are equal in all that matters to neighbours: one look serves them all."""
+    expected: dict[int, tuple[tuple[Job, ...], ...]]
+    """Who will share a card at later instants of the stay, where a promise brings somebody new."""
 
     def room(self, request: Request) -> Ints: ...
     def total_room(self, request: Request) -> int: ...
@@ -194,6 +205,14 @@ class Trial(Protocol):
     """Who needs a certain card or model first, then the largest GPU-memory demand."""
     demand: Sequence[tuple[Request, float]]
     """What tasks usually ask for here, with weights: fragmentation is measured against it."""
+    rate: Rate | None
+    """How fast jobs are believed to run beside each other. None: nobody knows."""
+    left_us: LeftUs | None
+    """How long a job is believed to run from now on, beside whom it is. None: nobody knows."""
+    waiting: int
+    """How many jobs wait, this one among them: so many may be served before a card is idle for the last of them."""
+    insists: bool
+    """Nothing better is known to come for this gang: refuse only what cannot be."""
 
     def put(self, group: Group, nodes: Ints, cards: Ints) -> None:
         """Place tasks: ``cards`` has one row a task."""
@@ -204,7 +223,7 @@ class Trial(Protocol):
         ...
 
     def done(self, note: str = "") -> Placement: ...
-    def refuse(self, group: Group, code: Code = Code.NO_BLOCK) -> Refusal: ...
+    def refuse(self, group: Group, code: Code = Code.NO_BLOCK, note: str = "") -> Refusal: ...
 
 
 class Board(Protocol):
@@ -216,6 +235,10 @@ class Board(Protocol):
 
     def start(self, job: Job) -> bool:
         """Start the gang now if it fits without moving any promise later."""
+        ...
+
+    def insist(self, job: Job) -> bool:
+        """Start the gang now even where its place sees no gain in it, if nobody knows when it could start otherwise."""
         ...
 
     def reserve(self, job: Job) -> bool:

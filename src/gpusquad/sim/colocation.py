@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import Measured
+from gpusquad.model.interference_data import from_data
 from gpusquad.sim.traces._base import open_text
 
-MOST_RHO = 0.99
-"""However bad a neighbour, a little is done: a rate of zero would never end."""
 MEAN_RATIO = 0.66
 """For pairs that were not measured: the mean of Gavel's V100 pairs that fit together."""
 _KEY = re.compile(r"\('(.+)', (\d+)\)")
@@ -29,6 +29,8 @@ class PairTable:
     ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(own workload, other workload) -> own speed beside it over own speed alone; 0: does not fit in memory."""
     default_ratio: float = MEAN_RATIO
+    gpu: str = ""
+    """The model of the card they were measured on."""
 
     def __post_init__(self) -> None:
         if not 0 < self.default_ratio <= 1:
@@ -39,11 +41,10 @@ class PairTable:
         return self.ratios.get((own_workload, other_workload))
 
     def rate(self, own: str, others: Sequence[str]) -> float:
-        """Own speed among all of them, from 0 (excluded) to 1."""
+        """Own speed among all of them: 1 as if alone, 0 where one of them does not fit beside it."""
         result = 1.0
         for other in others:
-            ratio = self.ratios.get((own, other), self.default_ratio)
-            result *= 1.0 - min(max(1.0 - ratio, 0.0), MOST_RHO)
+            result *= min(max(self.ratios.get((own, other), self.default_ratio), 0.0), 1.0)
         return result
 
 
@@ -58,19 +59,37 @@ class Throughputs:
 
 
 def load_pairs(path: str | Path, gpu: str = "v100", default_ratio: float = MEAN_RATIO) -> PairTable:
-    """The pair table of a file of Gavel's throughputs (JSON, compressed or not)."""
-    measured = load_throughputs(path, gpu)
+    """The pair table of a file of measurements: our own, or Gavel's throughputs (JSON, compressed or not)."""
+    data = _read(Path(path))
+    if "setting" in data:
+        return pairs_of(from_data(data, Path(path).name))
+    measured = _throughputs(data, path, gpu)
     ratios = {}
     for (own, other), speed in measured.packed.items():
         alone = measured.alone.get((own, 1), 0.0)
         if alone > 0:
             ratios[own, other] = speed / alone
-    return PairTable(ratios, default_ratio)
+    return PairTable(ratios, default_ratio, gpu)
+
+
+def pairs_of(measured: Measured) -> PairTable:
+    """What was measured of pairs that had all SMs between them; for others the mean of those that fit together."""
+    ratios = {
+        (own, other): run.ratios[place].mean if run.fits else 0.0
+        for own, other, run, place in measured.pairs()
+        if run.is_unrestricted
+    }
+    those_that_fit = [min(ratio, 1.0) for ratio in ratios.values() if ratio > 0]
+    mean = sum(those_that_fit) / len(those_that_fit) if those_that_fit else MEAN_RATIO
+    return PairTable(ratios, mean, measured.setting.gpu)
 
 
 def load_throughputs(path: str | Path, gpu: str = "v100") -> Throughputs:
     """Gavel's file: ``{gpu: {"('model', GPUs)": {"null": alone, "('other', GPUs)": [own, other]}}}``."""
-    data = _read(Path(path))
+    return _throughputs(_read(Path(path)), path, gpu)
+
+
+def _throughputs(data: dict, path: str | Path, gpu: str) -> Throughputs:
     if gpu not in data:
         raise Invalid("gpu", f"nothing was measured on {gpu!r}", f"there are {', '.join(map(str, data))}")
     alone: dict[tuple[str, int], float] = {}

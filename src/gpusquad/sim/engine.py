@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpusquad.core.ports import Ended, Event, Resized, Slowed
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.sim.outcome import Outcome, Span
 from gpusquad.sim.traces import TraceJob
 
-Rate = Callable[[TraceJob, Sequence[TraceJob]], float]
-"""How fast a task runs beside these neighbours on its card: 1 is alone."""
+LEAST_RATE = 0.01
+"""However bad a neighbour, a little is done: a rate of zero would never end."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,10 +41,13 @@ class Work:
 class SimEngine:
     """Carries decisions out in virtual time."""
 
-    def __init__(self, jobs: dict[str, TraceJob], outcomes: dict[str, Outcome], rate: Rate | None) -> None:
+    def __init__(self, jobs: dict[str, TraceJob], outcomes: dict[str, Outcome], rate: Rate | None,
+                 gpu_models: Sequence[str] = ()) -> None:  # fmt: skip
         self._jobs = jobs
         self._outcomes = outcomes
         self._rate = rate
+        self._gpu_models = gpu_models
+        """Of each card; none given: not known."""
         self._working: dict[str, Work] = {}
         self._kept_us: dict[str, int] = {}
         self._ends: list[tuple[int, int, int, str]] = []
@@ -204,7 +208,10 @@ class SimEngine:
         assert self._rate is not None
         others = list(self._on_card[card])
         others.remove(work.trace.job.id)
-        return self._rate(work.trace, [self._jobs[j] for j in others]) if others else 1.0
+        if not others:
+            return 1.0
+        gpu = self._gpu_models[card] if self._gpu_models else ""
+        return max(self._rate(work.trace.job, [self._jobs[j].job for j in others], gpu), LEAST_RATE)
 
 
 def _elastic_speed(job: Job, placement: Placement) -> float:

@@ -11,14 +11,14 @@ from typing import Literal
 from gpusquad.core.driver import Driver
 from gpusquad.core.policies import Policies
 from gpusquad.core.ports import CardChanged, Event, Foretold, Submitted
-from gpusquad.core.slowdown import Rate as JobRate
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.model.cluster import Cluster, Window
 from gpusquad.model.decision import Decision, Start
+from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun
 from gpusquad.model.views import Forecast
-from gpusquad.sim.engine import Rate, SimEngine
+from gpusquad.sim.engine import SimEngine
 from gpusquad.sim.outcome import Outcome, Result, Samples
 from gpusquad.sim.traces import TraceJob
 
@@ -38,6 +38,9 @@ class Scenario:
     label: str = ""
     windows: tuple[Window, ...] = ()
     rate: Rate | None = None
+    """The truth of how jobs on one card slow each other. None: they do not."""
+    belief: Rate | None = None
+    """What the scheduler takes for it. None: it knows the truth."""
     incidents: Sequence[tuple[int, Event]] = ()
     """What happens to cards and nodes, and when."""
     event_order: EventOrder = "batch"
@@ -88,20 +91,16 @@ class _Simulation:
         self.next_incident = 0
         self.outcomes = {t.job.id: Outcome(t.job, t.run_us) for t in scenario.jobs}
         self.traces = {t.job.id: t for t in scenario.jobs}
-        self.engine = SimEngine(self.traces, self.outcomes, scenario.rate)
+        believed = scenario.rate if scenario.belief is None else scenario.belief
+        self.state = State(scenario.cluster, scenario.policies, scenario.windows, believed)
+        fixed = self.state.space.fixed
+        gpu_models = [fixed.models[model] for model in fixed.card_model.tolist()]
+        self.engine = SimEngine(self.traces, self.outcomes, scenario.rate, gpu_models)
         if scenario.incidents:
             self.engine.track_cards()
-        self.state = State(scenario.cluster, scenario.policies, scenario.windows, self._job_rate())
         self.driver = Driver(self.state, self.engine.carry_out)
         self.samples = Samples()
         self.done = 0
-
-    def _job_rate(self) -> JobRate | None:
-        """What the engine will do to jobs that share, told to the core in advance."""
-        rate, traces = self.scenario.rate, self.traces
-        if rate is None:
-            return None
-        return lambda job, others: rate(traces[job.id], [traces[other.id] for other in others])
 
     def run(self) -> Result:
         began = time.perf_counter()

@@ -25,7 +25,7 @@ class Standalone:
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         notes: dict[str, None] = {}  # in order, each once
         for group in trial.groups:
-            placed = self._shares(group, trial, notes) if group.request.share else _whole(group, trial)
+            placed = self._shares(group, trial, notes) if group.request.share else whole_cards(group, trial)
             if not placed:
                 return trial.refuse(group)
         return trial.done("; ".join(notes))
@@ -70,7 +70,7 @@ class Standalone:
         return card
 
 
-def _whole(group: Group, trial: Trial) -> bool:
+def whole_cards(group: Group, trial: Trial) -> bool:
     """A task that has its cards to itself has no neighbours, so it only has to leave large holes whole."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))

@@ -15,6 +15,6 @@ class Strict:
 
     def walk(self, board: Board) -> None:
         for job in board.in_order():
-            if not board.start(job):
+            if not (board.start(job) or board.insist(job)):
                 board.reserve(job)
                 break
