@@ -280,6 +280,7 @@ def test_two_programs_of_one_name():
         (["--pattern", "("], "is no regular expression"),
         (["--card", "cat"], "there is no GPU 'cat' here (nvidia-smi -L lists them)"),
         (["--engine", "kubernetes"], "add --image"),
+        (["--engine", "kubernetes", "--image", "x", "--card", "1"], "a pod sees only the card that gpusquad gives it"),
         (["--html", "."], "is a directory"),
         (["--sharing", "mig"], "--sharing"),
         (["--repeats", "0"], "--repeats"),

@@ -8,6 +8,7 @@ import json
 import platform
 import subprocess
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 IMAGE = "localhost/gpusquad/busybox:test"
@@ -18,23 +19,28 @@ BUSYBOX = Path("/bin/busybox")  # the static one: Debian's busybox-static
 def write_image(path: Path) -> None:
     """Writes an archive that ``ctr image import`` understands. Without a command of its own it sleeps, which is all
     that the sandbox container of a pod has to do."""
-    layer = _layer()
+    write_layers(path, IMAGE, [busybox_layer()], {"PATH": "/bin"})
+
+
+def write_layers(path: Path, tag: str, layers: Sequence[bytes], env: Mapping[str, str]) -> None:
+    """An image of these layers, each a tar."""
     config = _json(
         {
             "architecture": ARCHITECTURES[platform.machine()],
             "os": "linux",
-            "config": {"Cmd": ["/bin/sleep", "2147483647"], "Env": ["PATH=/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+            "config": {"Cmd": ["/bin/sleep", "2147483647"], "Env": [f"{name}={value}" for name, value in env.items()]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]},
         }
     )
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = _json([{"Config": config_name, "RepoTags": [IMAGE], "Layers": ["layer.tar"]}])
+    files = {f"layer-{number}.tar": layer for number, layer in enumerate(layers)}
+    manifest = _json([{"Config": config_name, "RepoTags": [tag], "Layers": list(files)}])
     with tarfile.open(path, "w") as archive:
-        for name, content in ((config_name, config), ("layer.tar", layer), ("manifest.json", manifest)):
-            _add(archive, name, content)
+        for name, content in ({config_name: config, **files, "manifest.json": manifest}).items():
+            add_file(archive, name, content)
 
 
-def _layer() -> bytes:
+def busybox_layer() -> bytes:
     applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
@@ -42,7 +48,7 @@ def _layer() -> bytes:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o777
             archive.addfile(entry)
-        _add(archive, "bin/busybox", BUSYBOX.read_bytes(), mode=0o755)
+        add_file(archive, "bin/busybox", BUSYBOX.read_bytes(), mode=0o755)
         for applet in sorted({*applets} - {"busybox"}):
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
@@ -50,7 +56,7 @@ def _layer() -> bytes:
     return made.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+def add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     archive.addfile(entry, io.BytesIO(content))

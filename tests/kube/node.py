@@ -87,6 +87,10 @@ class RealNode:
         daemon.wait_for("listening", lambda: answers(self._socket), START_S)
         image = self._folder / "image.tar"
         write_image(image)
+        self.import_image(image)
+
+    def import_image(self, image: Path) -> None:
+        """For pods to use as if it had been pulled."""
         subprocess.run(
             ["ctr", "--address", self._socket, "--namespace", "k8s.io", "images", "import", image],
             check=True, capture_output=True, timeout=START_S,

@@ -6,7 +6,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Measured, Sharing
 
 SPLITS_MILLI = (250, 500, 750)
+FIRST_CARD = "0"
 UNFINISHED = "unfinished"
 """Folder of series that were stopped before their end; ``--resume`` takes the newest up again."""
 
@@ -47,7 +50,7 @@ class Asked:
     repeats: int = 5
     window_s: float = 1.0
     budget_s: float | None = None
-    card: str = "0"
+    card: str = FIRST_CARD
     pod: PodOptions | None = None
     """None: on this machine."""
     resume: bool = False
@@ -83,7 +86,7 @@ def run(asked: Asked) -> Ended:
     check(asked)
     folder = _work_folder(asked)
     series = asked.series()
-    with _launcher(asked, folder / "logs") as launcher, progress() as tell:
+    with _tidy_when_ended(), _launcher(asked, folder / "logs") as launcher, progress() as tell:
         measured = session.measure(series, launcher, folder, tell)
     left, failed = _not_done(series, measured, folder)
     if not measured.solos:
@@ -109,8 +112,8 @@ def check(asked: Asked) -> None:
         raise Invalid("splits", "only MPS divides the SMs of a card", "add --sharing mps")
     if asked.pod is None:
         _check_machine(asked)
-    elif shutil.which(asked.pod.kubectl) is None:
-        raise Invalid("engine", f"{asked.pod.kubectl} is not installed", "measuring in a pod goes through it")
+    else:
+        _check_pod(asked, asked.pod)
 
 
 def read_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -133,6 +136,13 @@ def read_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
 _EXAMPLE = 'write for example --workload mine="python train.py"'
 
 
+def _check_pod(asked: Asked, pod: PodOptions) -> None:
+    if shutil.which(pod.kubectl) is None:
+        raise Invalid("engine", f"{pod.kubectl} is not installed", "measuring in a pod goes through it")
+    if asked.card != FIRST_CARD:
+        raise Invalid("card", "a pod sees only the card that gpusquad gives it", "leave it out; --node says where")
+
+
 def _check_machine(asked: Asked) -> None:
     try:
         CardReader(asked.card).model()
@@ -151,6 +161,27 @@ def _check_machine(asked: Asked) -> None:
         raise Invalid(
             "sharing", f"{PROGRAM} is not installed", "it comes with NVIDIA's driver; or --sharing time-slicing"
         )
+
+
+@contextmanager
+def _tidy_when_ended() -> Iterator[None]:
+    """Who is told to end, or loses its terminal, stops as by Ctrl-C: else the pod and its card would stay behind."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only there are signals heard
+        yield
+        return
+    usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [number for number, handler in usual.items() if handler is signal.SIG_DFL]  # nohup ignores the second
+    for number in heard:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _launcher(asked: Asked, logs: Path) -> AbstractContextManager[Launcher]:

@@ -14,6 +14,8 @@ from typing import Any
 
 _CHUNK_BYTES = 65536
 _ENDS_WITHIN_S = 10.0
+_OF_KUBECTL = "command terminated with exit code"
+"""kubectl exec adds it after the last words of what it ran."""
 
 
 class Gone(RuntimeError):
@@ -85,7 +87,8 @@ class Channel:
     def _last_words(self) -> str:
         if self._log is None or not self._log.exists():
             return ""
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        said = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = [line for line in said if not line.startswith(_OF_KUBECTL)] or said
         return f": {lines[-1][-300:]}" if lines else ""
 
 

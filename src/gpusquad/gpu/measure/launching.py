@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from gpusquad.gpu.measure import pod_state
 from gpusquad.gpu.measure.channel import Channel
+from gpusquad.gpu.measure.kubectl import Kubectl
 from gpusquad.gpu.mps import run_here
 from gpusquad.model.errors import Invalid
+
+_log = logging.getLogger(__name__)
+
+CONTAINER = "main"
+_EVERY_S = 1.0
+_DELETED: pod_state.Pod = {"metadata": {"deletionTimestamp": "unknown"}}
 
 
 class Launcher(Protocol):
@@ -54,37 +65,40 @@ class LocalLauncher:
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """The pod to measure in. Its image must have gpusquad and PyTorch."""
+    """The pod to measure in. Its image must have gpusquad, and PyTorch for workloads of the catalogue."""
 
     image: str
     namespace: str = "default"
-    name: str = "gpusquad-measure"
+    name: str = ""
+    """Empty: a new one, so that two who measure in one namespace do not meet. It must be nobody else's."""
     node: str = ""
     """Only on this node. Empty: wherever a card is free."""
     scheduler: str = "gpusquad"
     python: str = "python3"
-    ready_within_s: int = 600
+    ready_within_s: float = 600.0
     kubectl: str = "kubectl"
 
 
 class PodLauncher:
     """One pod that holds a whole card, given by gpusquad; all workers are processes in it, so they share that card.
 
-    A process here is ``kubectl exec``: when it ends, the worker's input ends, and the worker with it.
+    A process here is ``kubectl exec``: when it ends, the worker's input ends, and the worker with it. The pod is
+    deleted in the end whatever happens; where even that cannot be said any more, it ends by itself (``holding``).
     """
 
     start_delay_s = 0.5
 
     def __init__(self, options: PodOptions, logs: Path | None = None) -> None:
-        self._options = options
+        self._options = options if options.name else replace(options, name=f"gpusquad-measure-{secrets.token_hex(4)}")
+        self._kubectl = Kubectl(options.namespace, options.kubectl)
         self._logs = logs if logs is not None else Path(tempfile.mkdtemp(prefix="gpusquad-measure-"))
         self._logs.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> PodLauncher:
-        options = self._options
-        run_here(self._kubectl("create", "-f", "-"), {}, json.dumps(manifest(options)))
+        self._kubectl.check_rights()
         try:
-            self._wait(options)
+            self._kubectl("create", "-f", "-", words=json.dumps(manifest(self._options)))
+            self._wait()
         except BaseException:
             self.close()
             raise
@@ -96,41 +110,55 @@ class PodLauncher:
         self.close()
 
     def start(self, label: str, module: str, arguments: Sequence[str], env: Mapping[str, str]) -> Channel:
-        inside = [*_with_env(env), self._options.python, "-m", module, *arguments]
-        return _spawn(label, self._kubectl("exec", "-i", self._options.name, "--", *inside), {}, self._logs)
+        return _spawn(label, self._inside(env, self._options.python, "-m", module, *arguments), {}, self._logs)
 
     def run(self, argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
-        return run_here(self._kubectl("exec", "-i", self._options.name, "--", *_with_env(env), *argv), {}, words)
+        return run_here(self._inside(env, *argv), {}, words)
 
     def close(self) -> None:
-        run_here(self._kubectl("delete", "pod", self._options.name, "--ignore-not-found", "--wait=false"), {})
-
-    def _kubectl(self, *arguments: str) -> list[str]:
-        return [self._options.kubectl, "-n", self._options.namespace, *arguments]
-
-    def _wait(self, options: PodOptions) -> None:
-        asked = self._kubectl("wait", "--for=condition=Ready", f"pod/{options.name}")
+        """A pod that cannot be deleted is told of, but takes away neither what was measured nor the first error."""
         try:
-            subprocess.run(
-                [*asked, f"--timeout={options.ready_within_s}s"],
-                check=True, capture_output=True, timeout=options.ready_within_s + 30,
-            )  # fmt: skip
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-            problem = f"{options.namespace}/{options.name} was not ready within {options.ready_within_s} s"
-            raise Invalid("pod", problem, f"gpusquad why {options.name}") from None
+            self._kubectl("delete", "pod", self._options.name, "--ignore-not-found", "--wait=false")
+        except Invalid as error:
+            _log.warning("%s/%s is still there: %s", self._options.namespace, self._options.name, error.problem)
+
+    def _inside(self, env: Mapping[str, str], *argv: str) -> list[str]:
+        return self._kubectl.argv("exec", "-i", self._options.name, "-c", CONTAINER, "--", *_with_env(env), *argv)
+
+    def _wait(self) -> None:
+        """Until it is ready. Invalid: it never will be, or is not in time."""
+        options, until_s = self._options, time.monotonic() + self._options.ready_within_s
+        where = f"{options.namespace}/{options.name}"
+        while True:
+            pod = self._seen()
+            if pod_state.is_ready(pod):
+                return
+            if why := pod_state.trouble(pod):
+                raise Invalid("pod", f"{where} cannot run: {why}", f"its image is {options.image}")
+            if time.monotonic() > until_s:
+                problem = f"{where} was not ready within {options.ready_within_s:g} s: {pod_state.waits_for(pod)}"
+                raise Invalid("pod", problem, "gpusquad nodes shows whether a card is free")
+            time.sleep(_EVERY_S)
+
+    def _seen(self) -> pod_state.Pod:
+        text = self._kubectl("get", "pod", self._options.name, "--ignore-not-found", "-o", "json")
+        return json.loads(text) if text.strip() else _DELETED
 
 
 def manifest(options: PodOptions) -> dict[str, object]:
-    """A pod that holds one card and waits to be told what to run. It ends by itself if nobody deletes it."""
+    """A pod that holds one card and waits to be told what to run. Nobody has to delete it for the card to be free."""
     spec: dict[str, object] = {
         "schedulerName": options.scheduler,
         "restartPolicy": "Never",
         "activeDeadlineSeconds": 24 * 3600,
+        "terminationGracePeriodSeconds": 5,
+        "automountServiceAccountToken": False,
         "containers": [
             {
-                "name": "main",
+                "name": CONTAINER,
                 "image": options.image,
-                "command": ["sleep", "infinity"],
+                "command": [options.python, "-m", "gpusquad.gpu.measure.holding"],
+                "terminationMessagePolicy": "FallbackToLogsOnError",
                 "resources": {"limits": {"nvidia.com/gpu": 1}},
             }
         ],

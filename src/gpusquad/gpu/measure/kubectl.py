@@ -1,0 +1,66 @@
+"""Words to a cluster, through the program that everybody who uses one has."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from dataclasses import dataclass
+
+from gpusquad.model.errors import Invalid
+
+WITHIN_S = 60.0
+RIGHTS = (("create", "pods"), ("get", "pods"), ("delete", "pods"), ("create", "pods/exec"))
+"""What measuring in a pod needs. See "In a pod" of the guide on interference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """In one namespace."""
+
+    namespace: str
+    program: str = "kubectl"
+
+    def argv(self, *arguments: str) -> list[str]:
+        return [self.program, "-n", self.namespace, *arguments]
+
+    def __call__(self, *arguments: str, words: str = "") -> str:
+        """What it printed. Invalid: it failed, or did not end in time."""
+        code, said, complaint = self._run(arguments, words)
+        if code != 0:
+            raise Invalid("pod", f"{self.program} {arguments[0]}: {(complaint or said).strip()[-500:]}")
+        return said
+
+    def check_rights(self) -> None:
+        """Before a pod is made: a right that is missing would else be noticed only when its image was pulled."""
+        missing = [f"{verb} {resource}" for verb, resource in RIGHTS if not self._may(verb, resource)]
+        if missing:
+            needed = "; ".join(f"{verb} {resource}" for verb, resource in RIGHTS)
+            problem = f"you may not {' or '.join(missing)} in {self.namespace!r}"
+            raise Invalid("namespace", problem, f"measuring in a pod needs: {needed}")
+
+    def _may(self, verb: str, resource: str) -> bool:
+        kind, _, part = resource.partition("/")
+        _, said, complaint = self._run(("auth", "can-i", verb, kind, *([f"--subresource={part}"] if part else [])), "")
+        answer = said.split(maxsplit=1)[0] if said.strip() else ""
+        if answer not in ("yes", "no"):
+            raise Invalid("engine", f"the cluster does not answer: {complaint.strip()[-500:]}", "does kubectl work?")
+        return answer == "yes"
+
+    def _run(self, arguments: tuple[str, ...], words: str) -> tuple[int, str, str]:
+        """Said to its end, also when interrupted: of a pod half asked for nobody would know whether it is there."""
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            self.argv(*arguments), stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
+            start_new_session=True,  # an interrupt at the terminal is for us
+        )  # fmt: skip
+        try:
+            said, complaint = process.communicate(words, timeout=WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise Invalid("pod", f"{self.program} {arguments[0]} did not end within {WITHIN_S:g} s") from None
+        except BaseException:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(WITHIN_S)
+            raise
+        return process.returncode, said, complaint

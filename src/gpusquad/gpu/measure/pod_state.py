@@ -1,0 +1,57 @@
+"""What a pod's status says to somebody who waits for it: that it is up, that it never will be, or what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+HOPELESS = frozenset({
+    "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "CreateContainerConfigError",
+    "CreateContainerError", "RunContainerError", "CrashLoopBackOff",
+})  # fmt: skip
+"""Why a container waits, where waiting longer hardly helps. The kubelet says ImagePullBackOff after its first try."""
+ENDED = ("Failed", "Succeeded")
+
+Pod = Mapping[str, Any]
+
+
+def is_ready(pod: Pod) -> bool:
+    return _condition(pod, "Ready").get("status") == "True"
+
+
+def trouble(pod: Pod) -> str:
+    """Why it will not come up. Empty: it may."""
+    status = pod.get("status", {})
+    if "deletionTimestamp" in pod.get("metadata", {}):
+        return "it was deleted before it was up"
+    if status.get("phase") in ENDED:
+        told = _text(status) or next(filter(None, map(_text, _states(pod, "terminated"))), "")
+        return f"it has ended: {told}" if told else "it has ended"
+    return next((_text(state) for state in _states(pod, "waiting") if state.get("reason") in HOPELESS), "")
+
+
+def waits_for(pod: Pod) -> str:
+    """What it waits for, in the words of whoever holds it up."""
+    waiting = next(filter(None, map(_text, _states(pod, "waiting"))), "")
+    if waiting:
+        return waiting
+    placed = _condition(pod, "PodScheduled")
+    if placed.get("status") != "True":
+        return placed.get("message") or "no scheduler has looked at it yet"
+    return "its node has not started it yet"
+
+
+def _condition(pod: Pod, kind: str) -> Mapping[str, Any]:
+    found = pod.get("status", {}).get("conditions") or ()
+    return next((one for one in found if one.get("type") == kind), {})
+
+
+def _states(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
+    for container in pod.get("status", {}).get("containerStatuses") or ():
+        if kind in container.get("state", {}):
+            yield container["state"][kind]
+
+
+def _text(state: Mapping[str, Any]) -> str:
+    """Reason and message, as far as there are any."""
+    return ": ".join(filter(None, (state.get("reason", ""), str(state.get("message", "")).strip()[-600:])))
