@@ -19,6 +19,8 @@ NODE, HOME = "gpu1", "~/.gpusquad"
 PATIENCE_S = 120
 CONFIG = "[server]\nport = 0\n[cluster]\nsimulate = 8\n"
 _END = re.compile(r"\0(\d+)\0\n")
+_DAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d\d:\d\d)")
+"""Near midnight what is told of lies in another day."""
 _WHOLE_ID = re.compile(r"\b01[0-9a-hjkmnp-tv-z]{24}\b")
 _ID_ON_A_PAGE = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[0-9a-hjkmnp-tv-z]{8}\b")
 
@@ -74,6 +76,7 @@ def _anonymous(output: str, home: Path) -> str:
 def _alike(line: str) -> str:
     """Without what differs each time: numbers, times, widths, and whether a start was just being made."""
     line = _WHOLE_ID.sub("ID", line)
+    line = _DAY.sub("", line)
     line = re.sub(r"\d+(?:[.,:]\d+)*", "#", line)
     line = re.sub(r"\bnow\b|# \w+ ago\b|\bin # \w+\b", "SOON", line)
     line = re.sub(r"\bstarting\b", "running", line)
