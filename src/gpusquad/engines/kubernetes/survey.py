@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from gpusquad.core.ports import OthersHold
 from gpusquad.core.sightings import Landscape
@@ -11,6 +13,7 @@ from gpusquad.engines.kubernetes.objects import Object, name_of, uid_of
 from gpusquad.engines.kubernetes.where import Masks, PodIndex, Rule, Storage
 from gpusquad.model.cluster import Cluster, Foreign, Node
 
+_log = logging.getLogger(__name__)
 MOST_RULES = 2048
 """Kept before those are dropped that nobody uses any more."""
 OursOn = Callable[[str], frozenset[str]]
@@ -128,7 +131,7 @@ class Survey:
         if self._reshaped:
             self._reshape_masks()
             self._reshaped = False
-            cluster = Cluster(tuple(self._nodes[name] for name in self._position))
+            cluster = Cluster(_each_card_once(self._nodes[name] for name in self._position))
         allowed = None
         if self._remask or cluster is not None:
             allowed = {name: self._masks.mask(rule) for name, rule in self.rules.items()}
@@ -152,3 +155,18 @@ class Survey:
             if self._foreign.get(name, Foreign()) != foreign:
                 self._foreign[name] = foreign
                 yield OthersHold(name, foreign)
+
+
+def _each_card_once(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """A card that two nodes claim (a copied disk, agents that simulate) belongs to the first: no node's word may keep
+    the whole cluster from being seen."""
+    seen: set[str] = set()
+    found = []
+    for node in nodes:
+        cards = tuple(card for card in node.cards if card.id not in seen)
+        seen.update(card.id for card in cards)
+        if len(cards) < len(node.cards):
+            _log.warning("%s: %d cards are claimed by another node too", node.id, len(node.cards) - len(cards))
+            node = replace(node, cards=cards)
+        found.append(node)
+    return tuple(found)
