@@ -55,7 +55,7 @@ CONTENDERS = {
     "interference": "interference",
     "interference, as they come": "interference",
     "interference, for work": "interference:goal=work",
-    "interference, never waiting": "interference:goal=work,most_loss=inf",
+    "interference, never waiting": "interference:most_loss=inf",
 }
 
 Draw = tuple[str, ...]
