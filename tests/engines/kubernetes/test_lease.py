@@ -368,6 +368,23 @@ def test_times_that_could_make_two_leaders_are_refused():
         Leadership(cast(Api, None), "n", "l", "x", duration_s=10, renew_s=10)
 
 
+def test_a_clock_on_the_wall_that_stands_still_repeats_no_time():
+    """A renewal that got lost must not make the next one equal to what is stored: others would see no sign of life."""
+
+    async def run() -> None:
+        store = Store()
+        lost = (40.0, 0.0, "")
+        one = contender(Line(store, [WELL, WELL, lost]), "one")
+        await one.acquire()
+        before = store.get()["metadata"]["resourceVersion"]
+        await asyncio.sleep(9.5)  # the first renewal is given up, the second one arrives
+        assert one.leads
+        assert store.get()["metadata"]["resourceVersion"] != before
+        await one.close()
+
+    run_virtually(run())
+
+
 delays_s = st.floats(0.0, 12.0)
 fates = st.one_of(
     st.just(WELL),

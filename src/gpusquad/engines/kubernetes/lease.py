@@ -251,9 +251,10 @@ class Leadership:
         return max(0.0, self._until_s - self._clock())
 
     def _now(self) -> str:
-        """Never the same as last time: a write that changes nothing does not show that we are alive."""
+        """Never one that was told before, whatever the clock on the wall does: a write that changes nothing does not
+        show that we are alive."""
         now = self._wall()
-        self._last = now if now != self._last else now + timedelta(microseconds=1)
+        self._last = now if self._last is None or now > self._last else self._last + timedelta(microseconds=1)
         return self._last.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _tell_trouble(self, error: Exception) -> None:
