@@ -1,0 +1,355 @@
+/* Capture of streams, and graphs made by it.
+ *
+ * A graph is the list of captured work in the order it was captured: one of the orders its dependencies allow. Branches
+ * therefore run one after the other. Work keeps the SMs of the stream it was captured in, as on a real card. */
+#include "standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct si_graph { struct si_op *head, *tail; size_t count; };
+struct si_graph_exec { struct si_op *head; };
+struct si_capture {
+    unsigned long long id;
+    int mode;
+    bool invalid, over;
+    pthread_t by;
+    struct si_stream *origin;
+    struct si_graph *graph;
+};
+
+static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+static struct si_op *copy_of(const struct si_op *op)
+{
+    struct si_op *copy = si_op_new(op->kind);
+    *copy = *op;
+    copy->next = NULL;
+    if (copy->mark) copy->mark->holders++;
+    if (op->copy.staged) {
+        copy->copy.staged = malloc(op->copy.width);
+        if (!copy->copy.staged) abort();
+        memcpy(copy->copy.staged, op->copy.staged, op->copy.width);
+    }
+    return copy;
+}
+
+static void drop_list(struct si_op *op)
+{
+    while (op) {
+        struct si_op *next = op->next;
+        si_op_drop(op);
+        op = next;
+    }
+}
+
+CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op)
+{
+    struct si_capture *capture = stream->capture;
+    if (capture->invalid || op->kind == SI_POOL_FREE) {
+        CUresult result = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_NOT_SUPPORTED;
+        si_op_drop(op);
+        return result;
+    }
+    op->stream = stream;
+    if (!op->from_graph) op->allowed = stream->allowed;
+    op->from_graph = true;
+    if (capture->graph->tail) capture->graph->tail->next = op;
+    else capture->graph->head = op;
+    capture->graph->tail = op;
+    capture->graph->count++;
+    stream->unjoined = stream != capture->origin;
+    return CUDA_SUCCESS;
+}
+
+CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *event)
+{
+    if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    event->capture = stream->capture;
+    event->capture_id = stream->capture->id;
+    event->captured_in = stream;
+    return CUDA_SUCCESS;
+}
+
+bool si_captured_locked(const struct si_event *event) { return event->capture && !event->capture->over; }
+
+/* Waiting for a captured event draws a stream into the capture, or joins a branch to it. */
+CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled)
+{
+    *handled = true;
+    if (!si_captured_locked(event)) {
+        *handled = stream->capture != NULL;
+        if (!stream->capture) return CUDA_SUCCESS;
+        stream->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    if (event->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (stream->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    if (!stream->capture) {
+        stream->capture = event->capture;
+        stream->unjoined = true;
+    }
+    if (event->captured_in != stream) event->captured_in->unjoined = false;
+    return CUDA_SUCCESS;
+}
+
+/* What may not be done to a stream that is being captured spoils the capture. */
+CUresult si_capture_refuses_locked(struct si_stream *stream)
+{
+    if (stream->capture) {
+        stream->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return si_capture_legacy_locked(stream);
+}
+
+/* The legacy stream would have to wait for a captured one. */
+CUresult si_capture_legacy_locked(const struct si_stream *stream)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!stream->is_legacy || !si_me.captures) return CUDA_SUCCESS;
+    for (struct si_stream *other = si_me.streams; other; other = other->next) {
+        if (!other->capture || other->context != stream->context || other->flags & CU_STREAM_NON_BLOCKING) continue;
+        other->capture->invalid = true;
+        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    return result;
+}
+
+/* Calls that could wait for captured work (allocating, synchronising a context) are refused unless relaxed. */
+CUresult si_capture_unsafe_locked(void)
+{
+    if (!si_me.captures || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+    for (struct si_stream *one = si_me.streams; one; one = one->next) {
+        struct si_capture *capture = one->capture;
+        if (!capture || capture->origin != one || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+        bool concerns_us = pthread_equal(capture->by, pthread_self());
+        if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+            concerns_us = true;
+        }
+        if (!concerns_us) continue;
+        capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int old = thread_mode;
+    if (!mode || *mode < 0 || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    thread_mode = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}
+
+static CUresult cuStreamBeginCapture_v2_in(CUstream handle, int mode)
+{
+    struct si_stream *stream;
+    SI_TRY(si_stream_of(handle, &stream));
+    if (mode < 0 || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    if (stream->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    pthread_mutex_lock(&si_me.lock);
+    CUresult result = stream->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) {
+        struct si_capture *capture = calloc(1, sizeof *capture);
+        struct si_graph *graph = calloc(1, sizeof *graph);
+        if (!capture || !graph) abort();
+        *capture = (struct si_capture){++si_me.ids, mode, false, false, pthread_self(), stream, graph};
+        stream->capture = capture;
+        si_me.captures++;
+    }
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
+}
+SI_EXPORT_BOTH(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, int mode), (stream, mode))
+
+/* Lets go of every stream that was drawn in. True if one of them was never joined. */
+static bool release_streams(const struct si_capture *capture)
+{
+    bool unjoined = false;
+    for (struct si_stream *one = si_me.streams; one; one = one->next) {
+        if (one->capture != capture) continue;
+        unjoined |= one != capture->origin && one->unjoined;
+        one->capture = NULL;
+        one->unjoined = false;
+    }
+    return unjoined;
+}
+
+static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
+{
+    bool unjoined = release_streams(capture);
+    capture->over = true; /* events still point at it */
+    si_me.captures--;
+    *graph = NULL;
+    if (capture->invalid || unjoined) {
+        drop_list(capture->graph->head);
+        free(capture->graph);
+        return capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    }
+    *graph = capture->graph;
+    return CUDA_SUCCESS;
+}
+
+static CUresult cuStreamEndCapture_in(CUstream handle, CUgraph *graph)
+{
+    struct si_stream *stream;
+    SI_TRY(si_stream_of(handle, &stream));
+    if (!graph) return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&si_me.lock);
+    struct si_capture *capture = stream->capture;
+    CUresult result;
+    if (!capture) result = CUDA_ERROR_ILLEGAL_STATE;
+    else if (capture->origin != stream) result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    else result = end_capture(capture, graph);
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
+}
+SI_EXPORT_BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), (stream, graph))
+
+static CUresult tell_capture(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph)
+{
+    struct si_stream *stream;
+    SI_TRY(si_stream_of(handle, &stream));
+    if (!status) return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&si_me.lock);
+    CUresult result = si_capture_legacy_locked(stream);
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (stream->capture) {
+        *status = stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        if (id) *id = stream->capture->id;
+        if (graph) *graph = stream->capture->graph;
+    }
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
+}
+
+static CUresult cuStreamIsCapturing_in(CUstream stream, int *status)
+{
+    return tell_capture(stream, status, NULL, NULL);
+}
+SI_EXPORT_BOTH(cuStreamIsCapturing, _ptsz, (CUstream stream, int *status), (stream, status))
+
+static CUresult cuStreamGetCaptureInfo_in(CUstream stream, int *status, cuuint64_t *id)
+{
+    return tell_capture(stream, status, id, NULL);
+}
+SI_EXPORT_BOTH(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, int *status, cuuint64_t *id), (stream, status, id))
+
+static CUresult cuStreamGetCaptureInfo_v3_in(CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **dependencies, const void **edges, size_t *count)
+{
+    if (dependencies) *dependencies = NULL;
+    if (edges) *edges = NULL;
+    if (count) *count = 0;
+    return tell_capture(stream, status, id, graph);
+}
+SI_EXPORT_BOTH(cuStreamGetCaptureInfo_v3, _ptsz,
+               (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
+                const void **edges, size_t *count),
+               (stream, status, id, graph, dependencies, edges, count))
+
+static CUresult cuStreamGetCaptureInfo_v2_in(CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **dependencies, size_t *count)
+{
+    return cuStreamGetCaptureInfo_v3_in(stream, status, id, graph, dependencies, NULL, count);
+}
+SI_EXPORT_BOTH(cuStreamGetCaptureInfo_v2, _ptsz,
+               (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
+                size_t *count),
+               (stream, status, id, graph, dependencies, count))
+
+CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
+{
+    SI_TRY(si_ready());
+    if (!graph || flags) return CUDA_ERROR_INVALID_VALUE;
+    *graph = calloc(1, sizeof **graph);
+    if (!*graph) abort();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    (void)flags;
+    SI_TRY(si_ready());
+    if (!exec || !graph) return CUDA_ERROR_INVALID_VALUE;
+    struct si_graph_exec *made = calloc(1, sizeof *made);
+    if (!made) abort();
+    struct si_op **link = &made->head;
+    pthread_mutex_lock(&si_me.lock);
+    for (const struct si_op *op = graph->head; op; op = op->next) {
+        *link = copy_of(op);
+        link = &(*link)->next;
+    }
+    pthread_mutex_unlock(&si_me.lock);
+    *exec = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+{
+    (void)error_node, (void)log, (void)log_bytes;
+    return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+{
+    return cuGraphInstantiate_v2(exec, graph, error_node, log, log_bytes);
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
+{
+    SI_TRY(si_ready());
+    if (!graph || !count) return CUDA_ERROR_INVALID_VALUE;
+    if (nodes) memset(nodes, 0, *count * sizeof *nodes);
+    *count = graph->count;
+    return CUDA_SUCCESS;
+}
+
+static CUresult cuGraphUpload_in(CUgraphExec exec, CUstream handle)
+{
+    struct si_stream *stream;
+    if (!exec) return CUDA_ERROR_INVALID_VALUE;
+    return si_stream_of(handle, &stream);
+}
+SI_EXPORT_BOTH(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+
+static CUresult cuGraphLaunch_in(CUgraphExec exec, CUstream handle)
+{
+    struct si_stream *stream;
+    CUresult result = CUDA_SUCCESS;
+    if (!exec) return CUDA_ERROR_INVALID_VALUE;
+    SI_TRY(si_stream_of(handle, &stream));
+    pthread_mutex_lock(&si_me.lock);
+    si_wait_for_room_locked();
+    for (const struct si_op *op = exec->head; op && result == CUDA_SUCCESS; op = op->next) {
+        result = si_submit_locked(stream, copy_of(op));
+    }
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
+}
+SI_EXPORT_BOTH(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    SI_TRY(si_ready());
+    if (!exec) return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&si_me.lock);
+    drop_list(exec->head);
+    pthread_mutex_unlock(&si_me.lock);
+    free(exec);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph)
+{
+    SI_TRY(si_ready());
+    if (!graph) return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&si_me.lock);
+    drop_list(graph->head);
+    pthread_mutex_unlock(&si_me.lock);
+    free(graph);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,126 @@
+"""Real processes on a stand-in card: their environment, their start, what they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.gpu.standin.build import build
+from tests.gpu.standin.client import Line, read_log
+
+LONGEST_S = 60.0
+ROOT = Path(__file__).parents[3]
+PRELUDE = """
+import json, os, sys
+from ctypes import *
+from tests.gpu.standin.client import *
+
+def tell(value):
+    print(json.dumps(value), flush=True)
+
+def hear():
+    return json.loads(sys.stdin.readline() or "null")
+"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card in a file of `folder`; settings are the stand-in's variables without their prefix, in lower case."""
+
+    folder: Path
+    library: Path
+    settings: dict[str, str | int | float] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        ours = {f"STANDIN_{name.upper()}": str(value) for name, value in self.settings.items()}
+        ours |= {"STANDIN_CARD": str(self.folder / "card"), "STANDIN_LOG": str(self.log)}
+        paths = {"LD_LIBRARY_PATH": str(self.library), "PYTHONPATH": str(ROOT)}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("STANDIN_", "CUDA_"))}
+        return kept | ours | paths | more
+
+    def start(self, code: str, **environment: str) -> Program:
+        """A Python program that has the client's names, `tell(value)` and `hear()`."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + code],
+            env=self.environment(**environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        watchdog = threading.Timer(LONGEST_S, process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        return Program(process, watchdog)
+
+    def run(self, code: str, **environment: str) -> Any:
+        """What the program told last."""
+        with self.start(code, **environment) as program:
+            return program.finish()
+
+    def lines(self, kind: str = "kernel", pid: int | None = None) -> list[Line]:
+        return [line for line in read_log(self.log) if line.kind == kind and pid in (None, line.pid)]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A running program; leaving its `with` block ends it, and so does a minute too long."""
+
+    process: subprocess.Popen[str]
+    watchdog: threading.Timer
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.watchdog.cancel()
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def hear(self) -> Any:
+        """The next thing it tells."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the program ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def say(self, value: Any) -> None:
+        """One line for its `hear()`."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(value) + "\n")
+        self.process.stdin.flush()
+
+    def go_on(self) -> None:
+        self.say(None)
+
+    def finish(self) -> Any:
+        """Its last words. Read from where `hear` left off: what came early is in that buffer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        words = self.process.stdout.read().splitlines()
+        if self.process.wait():
+            raise RuntimeError(f"the program ended with {self.process.returncode}")
+        return json.loads(words[-1]) if words else None
+
+
+def new_card(folder: Path, builds: Path, **settings: str | int | float) -> Card:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Card(folder, build(builds), settings)

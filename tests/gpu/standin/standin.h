@@ -1,0 +1,209 @@
+/* What the files of the stand-in driver share inside one process. */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "card.h"
+#include "standin_cuda.h"
+
+enum si_kind { SI_KERNEL, SI_COPY, SI_SET, SI_HOST, SI_RECORD, SI_WAIT, SI_POOL_FREE, SI_AWAIT_VALUE };
+enum si_effect { SI_NOTHING, SI_ADD, SI_COPY2 };
+
+struct si_mark {     /* one record of an event: several may wait for it */
+    int holders;
+    bool done;
+    int64_t time_ns;
+};
+
+struct si_op {       /* one piece of work in a stream */
+    struct si_op *next;
+    struct si_stream *stream;
+    enum si_kind kind;
+    uint64_t seq;    /* order of submission in the process */
+    bool started, ended, from_graph;
+    int64_t submit_ns, start_ns, end_ns, lasts_ns;
+    si_mask allowed; /* SMs its stream had when it was submitted (or captured) */
+    struct {
+        struct si_function *function;
+        uint32_t wanted, grid[3], block[3];
+        enum si_effect effect;
+        CUdeviceptr target;
+        int entry;   /* of the card, while it runs */
+        si_mask used;
+        double sm_ns;
+    } kernel;
+    struct { char *to; const char *from; char *staged; size_t width, height, to_pitch, from_pitch; } copy;
+    struct { CUdeviceptr to; uint64_t value; uint32_t width; size_t count; unsigned how; } set; /* or awaited */
+    struct { CUhostFn function; CUstreamCallback callback; CUstream handle; void *data; } host;
+    struct si_mark *mark;
+    struct si_alloc *freed;
+};
+
+struct si_capture;
+
+struct si_stream {
+    uint32_t magic;
+    struct si_stream *next;
+    struct si_context *context;
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    bool is_legacy, is_thread, is_destroyed;
+    si_mask allowed;
+    struct si_op *head, *tail;
+    int64_t done_ns;           /* when the last thing in it ended */
+    struct si_capture *capture;
+    bool unjoined;             /* captured work that the origin does not wait for yet */
+};
+
+struct si_context {
+    uint32_t magic;
+    bool is_green, is_primary, is_destroyed;
+    unsigned long long id;
+    si_mask allowed;
+    uint64_t charged_bytes;
+    struct si_stream *legacy;
+};
+
+struct si_event {
+    uint32_t magic;
+    unsigned flags;
+    struct si_mark *mark;
+    struct si_capture *capture;    /* recorded in a captured stream */
+    unsigned long long capture_id;
+    struct si_stream *captured_in;
+};
+
+struct si_function {
+    uint32_t magic;
+    struct si_function *next;
+    struct si_module *module;
+    char name[128];
+    uint32_t wanted;       /* 0: as many SMs as blocks */
+    int64_t lasts_us;      /* on the whole card; -1: told by an argument */
+    enum si_effect effect;
+    uint32_t meets;        /* a collective: spins until so many of the same name run; 0: not one */
+};
+
+struct si_module { uint32_t magic; struct si_function *functions; };
+
+enum si_memory { SI_DEVICE, SI_MANAGED, SI_PINNED, SI_REGISTERED, SI_POOLED, SI_MAPPED, SI_IMPORTED };
+
+struct si_alloc {
+    char *base;
+    size_t bytes;
+    enum si_memory memory;
+    uint64_t charged_bytes;
+    int fd;                    /* memory others have been shown; -1: none */
+    bool dead;                 /* freed in stream order, not yet executed */
+    struct si_context *owner;  /* memory of a context goes with it */
+    struct si_pool *pool;
+    struct si_alloc *next_free;
+    struct si_backing *backing;
+};
+
+#define SI_STREAM_MAGIC 0x5354524du
+#define SI_CONTEXT_MAGIC 0x43545831u
+#define SI_EVENT_MAGIC 0x45564e54u
+#define SI_FUNCTION_MAGIC 0x46554e43u
+#define SI_MODULE_MAGIC 0x4d4f4455u
+
+struct si_process {
+    bool ready, forked;
+    struct si_card *card;
+    int card_fd, log_fd, slot;
+    uint32_t sms;              /* that it may use at most (MPS percentage) */
+    pthread_mutex_t lock;      /* guards all below and whatever hangs on it */
+    pthread_cond_t changed;    /* some work ended */
+    struct si_stream *streams;
+    struct si_context *primary;
+    unsigned primary_flags;
+    int primary_holders, pending, most_pending, captures;
+    uint64_t seq;
+    unsigned long long ids;
+    CUresult error;            /* sticky, as a fault is on a real card */
+    struct si_op *entry_ops[SI_ENTRIES];
+    struct si_op *callbacks, *callbacks_tail;
+    pthread_cond_t callback_added;
+};
+
+extern struct si_process si_me;
+extern __thread CUstream si_default_stream; /* what stream 0 means in the call under way */
+
+/* Two exported calls from one function: `name_in` with stream 0 as the legacy stream, and as the thread's own. */
+#define SI_EXPORT_BOTH(name, suffix, params, args)                                                       \
+    CUresult name params { si_default_stream = CU_STREAM_LEGACY; return name##_in args; }                \
+    CUresult name##suffix params { si_default_stream = CU_STREAM_PER_THREAD; return name##_in args; }
+
+#define SI_TRY(call)                               \
+    do {                                           \
+        CUresult si_result = (call);               \
+        if (si_result != CUDA_SUCCESS) return si_result; \
+    } while (0)
+
+/* device.c */
+CUresult si_ready(void);
+CUresult si_need_context(struct si_context **context);
+struct si_context *si_current(void);
+struct si_context *si_primary_hold(void);
+void si_primary_let_go(void);
+struct si_context *si_context_new(bool green, si_mask allowed, uint64_t charge_bytes);
+void si_context_end(struct si_context *context);
+
+/* work.c: with si_me.lock held where the name ends in _locked */
+CUresult si_work_start(void);
+struct si_op *si_op_new(enum si_kind kind);
+void si_op_drop(struct si_op *op);
+CUresult si_submit_locked(struct si_stream *stream, struct si_op *op);
+CUresult si_submit(CUstream handle, struct si_op *op, struct si_stream **where);
+bool si_wait_locked(struct si_stream *stream, struct si_context *context, uint64_t seq);
+void si_wait_for_all_locked(void);
+bool si_is_idle_locked(const struct si_stream *stream);
+void si_wait_for_room_locked(void);
+int64_t si_clock_ns(void);
+void si_wake_worker(void);
+struct si_mark *si_mark_new(void);
+void si_mark_drop(struct si_mark *mark);
+
+/* order.c: may the head of a stream start? */
+bool si_may_start(const struct si_op *op, int64_t *ready_ns);
+
+/* effect.c: what work does to memory, and the log line it leaves */
+void si_apply(struct si_op *op);
+bool si_has_value(const struct si_op *op);
+void si_log(const struct si_op *op);
+
+/* streams.c */
+CUresult si_stream_of(CUstream handle, struct si_stream **stream);
+struct si_stream *si_stream_new(struct si_context *context, unsigned flags, int priority);
+CUresult si_record_locked(struct si_event *event, struct si_stream *stream, unsigned flags);
+CUresult si_await_locked(struct si_stream *stream, struct si_event *event);
+
+/* graph.c: capture */
+CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op);
+CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *event);
+CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled);
+CUresult si_capture_refuses_locked(struct si_stream *stream);
+CUresult si_capture_legacy_locked(const struct si_stream *stream);
+bool si_captured_locked(const struct si_event *event);
+CUresult si_capture_unsafe_locked(void);
+
+/* launch.c */
+CUresult si_module_from_text(struct si_module **module, const char *text);
+
+/* memory.c */
+struct si_alloc *si_find_locked(const void *address, size_t bytes);
+struct si_alloc *si_alloc_new_locked(size_t bytes, enum si_memory memory, bool charge, CUresult *result);
+void si_alloc_add_locked(struct si_alloc *alloc);
+void si_alloc_end_locked(struct si_alloc *alloc);
+void si_alloc_forget_locked(struct si_alloc *alloc);
+void si_forget_context_locked(const struct si_context *context);
+
+/* pools.c */
+void si_pool_take_back_locked(struct si_alloc *alloc);
+void si_pools_trim_locked(void);
+#endif

@@ -1,0 +1,356 @@
+/* The queues of this process and the thread that works them off.
+ *
+ * One worker for all streams: it finishes what is due, starts what may start, and sleeps until the next change. Host
+ * functions have a thread of their own, so that one that blocks does not stop the streams beside it. */
+#define _GNU_SOURCE
+#include "standin.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SI_POLL_NS 200000 /* how often a value the host may write is looked at */
+
+int64_t si_clock_ns(void) { return si_card_clock_ns(si_me.card); }
+
+void si_wake_worker(void) { si_card_wake(si_me.card, si_me.slot); }
+
+struct si_op *si_op_new(enum si_kind kind)
+{
+    struct si_op *op = calloc(1, sizeof *op);
+    if (!op) abort();
+    op->kind = kind;
+    op->kernel.entry = -1;
+    return op;
+}
+
+struct si_mark *si_mark_new(void)
+{
+    struct si_mark *mark = calloc(1, sizeof *mark);
+    if (!mark) abort();
+    mark->holders = 1;
+    return mark;
+}
+
+void si_mark_drop(struct si_mark *mark)
+{
+    if (mark && --mark->holders == 0) free(mark);
+}
+
+void si_op_drop(struct si_op *op)
+{
+    si_mark_drop(op->mark);
+    free(op->copy.staged);
+    free(op);
+}
+
+bool si_is_idle_locked(const struct si_stream *stream) { return stream->head == NULL; }
+
+/* A caller that is far ahead of the card waits, as in front of a real card's queue. */
+void si_wait_for_room_locked(void)
+{
+    while (si_me.pending >= si_me.most_pending) pthread_cond_wait(&si_me.changed, &si_me.lock);
+}
+
+/* Queues the work, or notes it down where the stream is being captured. Takes the op over in every case. */
+CUresult si_submit_locked(struct si_stream *stream, struct si_op *op)
+{
+    CUresult result = si_me.error;
+    if (stream->capture) return si_capture_add_locked(stream, op);
+    if (result == CUDA_SUCCESS && stream->is_destroyed) result = CUDA_ERROR_INVALID_HANDLE;
+    if (result == CUDA_SUCCESS && stream->context->is_destroyed) result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (result == CUDA_SUCCESS) result = si_capture_legacy_locked(stream);
+    if (result != CUDA_SUCCESS) {
+        si_op_drop(op);
+        return result;
+    }
+    if (!op->from_graph) si_wait_for_room_locked(); /* nothing may come between the parts of a graph */
+    op->stream = stream;
+    if (!op->from_graph) op->allowed = stream->allowed;
+    op->seq = ++si_me.seq;
+    op->submit_ns = si_clock_ns();
+    if (stream->tail) stream->tail->next = op;
+    else stream->head = op;
+    stream->tail = op;
+    si_me.pending++;
+    si_wake_worker();
+    return CUDA_SUCCESS;
+}
+
+/* Finds the stream a handle means, queues the work there, and says where that was. */
+CUresult si_submit(CUstream handle, struct si_op *op, struct si_stream **where)
+{
+    struct si_stream *stream;
+    CUresult result = si_stream_of(handle, &stream);
+    if (result != CUDA_SUCCESS) {
+        si_op_drop(op);
+        return result;
+    }
+    if (where) *where = stream;
+    pthread_mutex_lock(&si_me.lock);
+    result = si_submit_locked(stream, op);
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
+}
+
+static bool is_waited_for(const struct si_stream *one, const struct si_stream *stream, const struct si_context *context)
+{
+    if (stream) return one == stream;
+    return !context || one->context == context;
+}
+
+static bool is_behind(const struct si_stream *stream, const struct si_context *context, uint64_t seq)
+{
+    for (const struct si_stream *one = si_me.streams; one; one = one->next) {
+        if (is_waited_for(one, stream, context) && one->head && one->head->seq <= seq) return true;
+    }
+    return false;
+}
+
+/* Waits until everything up to `seq` is done: of a stream, of a context, or of all. False if the card faulted. */
+bool si_wait_locked(struct si_stream *stream, struct si_context *context, uint64_t seq)
+{
+    while (is_behind(stream, context, seq) && si_me.error == CUDA_SUCCESS) {
+        pthread_cond_wait(&si_me.changed, &si_me.lock);
+    }
+    si_pools_trim_locked();
+    return si_me.error == CUDA_SUCCESS;
+}
+
+void si_wait_for_all_locked(void) { si_wait_locked(NULL, NULL, si_me.seq); }
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static uint64_t company_of(const char *name)
+{
+    uint64_t hash = 14695981039346656037ull;
+    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 1099511628211ull;
+    return hash;
+}
+
+static bool start_kernel(struct si_op *op, int64_t ready_ns)
+{
+    struct si_entry what = {
+        .allowed = op->allowed,
+        .wanted = op->kernel.wanted,
+        .most = op->kernel.wanted < si_me.sms ? op->kernel.wanted : si_me.sms,
+        .rank = op->stream->priority,
+        .arrive_ns = ready_ns,
+        .left_ns = (double)op->lasts_ns,
+        .meets = op->kernel.function->meets,
+        .company = company_of(op->kernel.function->name),
+    };
+    int entry = si_share_enter(si_me.card, (uint32_t)si_me.slot, &what);
+    if (entry < 0) return false;
+    op->kernel.entry = entry;
+    si_me.entry_ops[entry] = op;
+    return true;
+}
+
+static void start_host(struct si_op *op)
+{
+    /* `next` belongs to the stream, so the callbacks' queue is a copy. */
+    struct si_op *note = si_op_new(SI_HOST);
+    note->host = op->host;
+    note->freed = (struct si_alloc *)op; /* whom to tell */
+    if (si_me.callbacks_tail) si_me.callbacks_tail->next = note;
+    else si_me.callbacks = note;
+    si_me.callbacks_tail = note;
+    pthread_cond_signal(&si_me.callback_added);
+}
+
+static bool start(struct si_op *op, int64_t ready_ns)
+{
+    if (op->kind == SI_KERNEL && !start_kernel(op, ready_ns)) return false;
+    op->started = true;
+    op->start_ns = ready_ns;
+    op->end_ns = ready_ns + op->lasts_ns;
+    if (op->kind == SI_HOST) start_host(op);
+    return true;
+}
+
+static bool is_over(struct si_op *op, int64_t now_ns)
+{
+    if (op->kind == SI_KERNEL || op->kind == SI_HOST) return op->ended;
+    if (op->kind == SI_AWAIT_VALUE) {
+        op->end_ns = later(op->start_ns, now_ns);
+        return si_has_value(op);
+    }
+    return op->end_ns <= now_ns;
+}
+
+static void finish_head(struct si_stream *stream)
+{
+    struct si_op *op = stream->head;
+    stream->head = op->next;
+    if (!stream->head) stream->tail = NULL;
+    stream->done_ns = later(stream->done_ns, op->end_ns);
+    si_apply(op);
+    si_log(op);
+    if (op->kind == SI_RECORD) {
+        op->mark->done = true;
+        op->mark->time_ns = op->end_ns;
+    }
+    si_me.pending--;
+    si_op_drop(op);
+}
+
+static bool pump(struct si_stream *stream, int64_t now_ns)
+{
+    bool moved = false;
+    for (;;) {
+        struct si_op *op = stream->head;
+        int64_t ready_ns;
+        if (!op) return moved;
+        if (!op->started) {
+            if (!si_may_start(op, &ready_ns) || !start(op, ready_ns)) return moved;
+            moved = true;
+        }
+        if (!is_over(op, now_ns)) return moved;
+        finish_head(stream);
+        moved = true;
+    }
+}
+
+static bool pump_all(int64_t now_ns)
+{
+    bool moved = false;
+    for (struct si_stream *stream = si_me.streams; stream; stream = stream->next) moved |= pump(stream, now_ns);
+    return moved;
+}
+
+static void collect_finished(void)
+{
+    struct si_card *card = si_me.card;
+    for (int i = 0; i < (int)card->high; i++) {
+        struct si_entry *entry = &card->entries[i];
+        if (entry->state != SI_FINISHED || entry->slot != (uint32_t)si_me.slot) continue;
+        struct si_op *op = si_me.entry_ops[i];
+        op->start_ns = entry->start_ns;
+        op->end_ns = entry->end_ns;
+        op->kernel.used = entry->used;
+        op->kernel.sm_ns = entry->sm_ns;
+        op->ended = true;
+        si_share_leave(card, (uint32_t)si_me.slot, i);
+    }
+}
+
+/* Destroyed streams stay until their work is done. */
+static void drop_destroyed(void)
+{
+    struct si_stream **link = &si_me.streams;
+    while (*link) {
+        if ((*link)->is_destroyed && !(*link)->head) *link = (*link)->next;
+        else link = &(*link)->next;
+    }
+}
+
+static int64_t next_due(int64_t next_ns)
+{
+    for (const struct si_stream *stream = si_me.streams; stream; stream = stream->next) {
+        const struct si_op *op = stream->head;
+        if (!op || !op->started || op->kind == SI_KERNEL || op->kind == SI_HOST) continue;
+        int64_t due_ns = op->end_ns;
+        if (op->kind == SI_AWAIT_VALUE) due_ns += (int64_t)(SI_POLL_NS * si_me.card->speed);
+        if (due_ns < next_ns) next_ns = due_ns;
+    }
+    return next_ns;
+}
+
+/* Brings everything up to now; returns when there will be more to do. */
+static int64_t work(void)
+{
+    int64_t next_ns;
+    bool moved = false, again = true;
+    si_card_lock(si_me.card);
+    int64_t now_ns = si_clock_ns();
+    if (now_ns - si_me.card->looked_ns > (int64_t)(50e6 * si_me.card->speed)) {
+        si_card_reap(si_me.card, si_me.card_fd, si_me.slot);
+    }
+    while (again) {
+        enum si_step step = si_share_advance(si_me.card, (uint32_t)si_me.slot, now_ns, &next_ns);
+        if (step == SI_MINE_FINISHED) collect_finished();
+        again = pump_all(now_ns) || step == SI_MINE_FINISHED;
+        moved |= again;
+    }
+    si_card_unlock(si_me.card);
+    drop_destroyed();
+    if (moved) pthread_cond_broadcast(&si_me.changed);
+    return si_me.pending ? next_due(next_ns) : SI_NEVER;
+}
+
+static void sleep_until(int64_t card_ns, uint32_t word)
+{
+    struct si_slot *slot = &si_me.card->slots[si_me.slot];
+    struct timespec until, *limit = NULL;
+    if (card_ns != SI_NEVER) {
+        int64_t at = si_card_to_monotonic_ns(si_me.card, card_ns) + 1;
+        until.tv_sec = at / 1000000000;
+        until.tv_nsec = at % 1000000000;
+        limit = &until;
+    }
+    __atomic_store_n(&slot->asleep, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &slot->wake, FUTEX_WAIT_BITSET, word, limit, NULL, FUTEX_BITSET_MATCH_ANY);
+    __atomic_store_n(&slot->asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+static void *run_worker(void *nothing)
+{
+    prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
+    for (;;) {
+        uint32_t word = __atomic_load_n(&si_me.card->slots[si_me.slot].wake, __ATOMIC_SEQ_CST);
+        pthread_mutex_lock(&si_me.lock);
+        int64_t next_ns = work();
+        pthread_mutex_unlock(&si_me.lock);
+        sleep_until(next_ns, word);
+    }
+    return nothing;
+}
+
+static struct si_op *next_callback(void)
+{
+    while (!si_me.callbacks) pthread_cond_wait(&si_me.callback_added, &si_me.lock);
+    struct si_op *note = si_me.callbacks;
+    si_me.callbacks = note->next;
+    if (!si_me.callbacks) si_me.callbacks_tail = NULL;
+    return note;
+}
+
+static void *run_callbacks(void *nothing)
+{
+    pthread_mutex_lock(&si_me.lock);
+    for (;;) {
+        struct si_op *note = next_callback(), *op = (struct si_op *)note->freed;
+        pthread_mutex_unlock(&si_me.lock);
+        if (note->host.callback) note->host.callback(note->host.handle, si_me.error, note->host.data);
+        else note->host.function(note->host.data);
+        pthread_mutex_lock(&si_me.lock);
+        op->end_ns = later(op->start_ns, si_clock_ns());
+        op->ended = true;
+        free(note);
+        si_wake_worker();
+    }
+    return nothing;
+}
+
+CUresult si_work_start(void)
+{
+    pthread_t worker, callbacks;
+    const char *most = getenv("STANDIN_QUEUE");
+    si_me.most_pending = most && atoi(most) > 0 ? atoi(most) : 1024;
+    pthread_mutex_init(&si_me.lock, NULL);
+    pthread_cond_init(&si_me.changed, NULL);
+    pthread_cond_init(&si_me.callback_added, NULL);
+    if (pthread_create(&worker, NULL, run_worker, NULL) || pthread_create(&callbacks, NULL, run_callbacks, NULL)) {
+        return CUDA_ERROR_UNKNOWN;
+    }
+    pthread_detach(worker);
+    pthread_detach(callbacks);
+    return CUDA_SUCCESS;
+}
