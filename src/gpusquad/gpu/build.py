@@ -1,0 +1,77 @@
+"""The library that tenant processes load: found where the wheel brought it, else built from its sources at first use.
+
+It needs a C compiler and nothing of CUDA. The result is kept in a folder named by the sources, so that a new version
+never meets an old library and two processes that build at once do no harm.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from gpusquad.model.errors import Invalid
+
+SOURCES = Path(__file__).with_name("shim")
+FLAGS = (
+    *("-O2", "-fPIC", "-shared", "-std=gnu11", "-D_GNU_SOURCE", "-fvisibility=hidden"),
+    *("-Wall", "-Wextra", "-Werror"),
+    *("-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-z,defs"),
+)
+LIBRARIES = ("-ldl", "-lpthread", "-lm")
+"""Parts of the C library itself since glibc 2.34."""
+
+_NAME = "libgpusquad.so"
+
+
+def library(cache: Path | None = None) -> Path:
+    """The library's path; built into ``cache`` (default: the user's) if it is nowhere yet."""
+    shipped = SOURCES / f"libgpusquad-{platform.machine()}.so"
+    if shipped.exists():
+        return shipped
+    built = (cache or _user_cache()) / _fingerprint(SOURCES) / _NAME
+    if not built.exists():
+        compile_library(SOURCES, built)
+    return built
+
+
+def compile_library(sources: Path, target: Path) -> None:
+    """Complete under its name or not there at all."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise Invalid("gcc", "is not installed, and it builds the library for tenants", "apt-get install gcc libc6-dev")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / _NAME
+        parts = sorted(str(path) for path in sources.glob("*.c"))
+        command = [compiler, *FLAGS, "-o", str(made), *parts, *LIBRARIES]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Invalid("gcc", f"could not build the library for tenants:\n{done.stderr.strip()}")
+        made.chmod(0o755)
+        os.replace(made, target)
+
+
+def reclaimer(path: Path | None = None) -> Callable[[Path], int]:
+    """Gives back the bytes of a tenant's dead processes, under the same lock as its living ones."""
+    found = ctypes.CDLL(str(path or library())).gpusquad_reclaim
+    found.argtypes, found.restype = [ctypes.c_char_p], ctypes.c_int64
+    return lambda tenant: found(os.fsencode(tenant))
+
+
+def _fingerprint(sources: Path) -> str:
+    digest = hashlib.sha256(" ".join([*FLAGS, *LIBRARIES, platform.machine()]).encode())
+    for path in sorted(path for path in sources.iterdir() if path.suffix in {".c", ".h", ".def"}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _user_cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "gpusquad" / "shim"

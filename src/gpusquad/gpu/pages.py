@@ -1,0 +1,81 @@
+"""What the daemon of a card reads and writes, apart from how it lies in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpusquad.model.squad import UNGATED_US
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the processes of a tenant tell, added up."""
+
+    asked_us: int = 0
+    """Predicted GPU time of all that was launched."""
+    done_us: int = 0
+    """The part of that which the card has done, counted in the same way: what is missing is queued."""
+    launches: int = 0
+    """Kernels, graphs and copies."""
+    iterations: int = 0
+    in_flight: int = 0
+    """Batches queued and not yet known to be done."""
+    waiting: int = 0
+    """Processes that stand at the gate."""
+    used_bytes: int = 0
+    peak_bytes: int = 0
+    mask_now: int = 0
+    """Groups its work goes to now; 0: unrestricted."""
+    moves: int = 0
+    waited_ns: int = 0
+    pids: tuple[int, ...] = ()
+    """Of live processes, each in its own namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a tenant may do. All of GPU time here is cumulative, as the tenant counts what it asked for."""
+
+    squad: int = 0
+    quota_bytes: int = 0
+    credit_us: int = UNGATED_US
+    mask: int = 0
+    mates: int = 0
+    restricted_us: int = 0
+    """The mask holds until so much was asked for; 0: for the whole squad."""
+    borrows: bool = False
+    """While all mates are idle nothing holds it back."""
+
+
+class Region(Protocol):
+    """The shared memory of one card, from the daemon's side."""
+
+    slots: int
+
+    @property
+    def attached(self) -> tuple[int, ...]:
+        """Slots in use: those of an earlier daemon too, whose tenants run on."""
+        ...
+
+    def attach(self, slot: int, *, uid: int | None = None, gid: int | None = None, quota_bytes: int = 0) -> None:
+        """Make room for a tenant: an empty page that this user may write, and a grant that holds back nothing but
+        memory."""
+        ...
+
+    def detach(self, slot: int) -> None: ...
+
+    def page(self, slot: int) -> Page: ...
+
+    def reclaim(self, slot: int) -> int:
+        """Give back what processes held that died. The bytes."""
+        ...
+
+    def write(self, grants: Mapping[int, Grant]) -> None:
+        """All of them, then let tenants know."""
+        ...
+
+    def beat(self, now_ns: int) -> None:
+        """The daemon is alive."""
+        ...

@@ -1,0 +1,110 @@
+"""How the region of a card lies in memory: the mirror of ``shim/region.h``, which is the truth.
+
+A test compiles a program that prints every offset and size and compares it with these.
+"""
+
+from __future__ import annotations
+
+from ctypes import Structure, c_char, c_float, c_uint32, c_uint64
+
+MAGIC = 0x47535144
+VERSION = 1
+SLOTS = 32
+"""Tenants on a card."""
+PROCESSES = 16
+"""Processes of a tenant."""
+KERNELS = 256
+"""Kernels a tenant tells durations of."""
+
+FREE, LIVE = 0, 1
+LEND = 1
+
+
+class GrantLayout(Structure):
+    _fields_ = [
+        ("state", c_uint32),
+        ("squad", c_uint32),
+        ("quota_bytes", c_uint64),
+        ("credit_us", c_uint64),
+        ("mask", c_uint64),
+        ("mates", c_uint64),
+        ("restricted_us", c_uint64),
+        ("flags", c_uint32),
+        ("tenancy", c_uint32),
+        ("context_bytes", c_uint64),
+        ("reserved", c_uint64 * 8),
+    ]
+
+
+class DecisionsLayout(Structure):
+    _fields_ = [
+        ("magic", c_uint32),
+        ("version", c_uint32),
+        ("size", c_uint32),
+        ("slots", c_uint32),
+        ("heartbeat_ns", c_uint64),
+        ("epoch", c_uint32),
+        ("fail_open_ms", c_uint32),
+        ("groups", c_uint32),
+        ("sms_per_group", c_uint32),
+        ("card", c_char * 48),
+        ("reserved", c_uint32 * 10),
+        ("grants", GrantLayout * SLOTS),
+    ]
+
+
+class ProcessLayout(Structure):
+    _fields_ = [
+        ("pid", c_uint32),
+        ("state", c_uint32),
+        ("used_bytes", c_uint64),
+        ("peak_bytes", c_uint64),
+        ("context_bytes", c_uint64),
+        ("asked_us", c_uint64),
+        ("done_us", c_uint64),
+        ("launches", c_uint64),
+        ("copies", c_uint64),
+        ("graphs", c_uint64),
+        ("waits", c_uint64),
+        ("waited_ns", c_uint64),
+        ("last_launch_ns", c_uint64),
+        ("in_flight", c_uint32),
+        ("waiting", c_uint32),
+        ("mask_now", c_uint64),
+        ("moves", c_uint64),
+        ("period_us", c_uint64),
+        ("iterations", c_uint64),
+        ("refusals", c_uint64),
+        ("reserved", c_uint64 * 14),
+    ]
+
+
+class KernelLayout(Structure):
+    _fields_ = [
+        ("identity", c_uint64),
+        ("grid", c_uint32 * 3),
+        ("block", c_uint32 * 3),
+        ("shared", c_uint32),
+        ("count", c_uint32),
+        ("mean_us", c_float),
+        ("var", c_float),
+        ("name", c_char * 64),
+        ("sequence", c_uint32),
+        ("reserved", c_uint32 * 3),
+    ]
+
+
+class TenantLayout(Structure):
+    _fields_ = [
+        ("magic", c_uint32),
+        ("version", c_uint32),
+        ("size", c_uint32),
+        ("slot", c_uint32),
+        ("used_bytes", c_uint64),
+        ("kernels", c_uint32),
+        ("lock", c_uint32),
+        ("peak_bytes", c_uint64),
+        ("reserved", c_uint32 * 22),
+        ("procs", ProcessLayout * PROCESSES),
+        ("kernel", KernelLayout * KERNELS),
+    ]

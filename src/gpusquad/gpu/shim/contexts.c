@@ -1,0 +1,119 @@
+/* Contexts: the first one of a process costs memory that no allocation shows, charged as a constant until the process
+ * ends; and a context that goes takes its allocations with it. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "memory.h"
+
+#define DEVICES 64
+
+static uint32_t charged; /* 1: the constant is in the account */
+static CUcontext primary[DEVICES];
+
+const void *gs_current_context(void) {
+  CUcontext context = NULL;
+  return GS_CALL(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
+/* The daemon's figure; a variable for cards it has none of. */
+static uint64_t constant_bytes(void) {
+  uint64_t bytes = gs_attached() ? GS_LOAD(gs_region.grant->context_bytes) : 0;
+  const char *text = bytes ? NULL : getenv("GPUSQUAD_CONTEXT_BYTES");
+  return text ? strtoull(text, NULL, 10) : bytes;
+}
+
+/* What this call charged, for `charge_kept` to undo if the driver refuses; false: over the quota. */
+struct charge {
+  bool first;
+  uint64_t bytes;
+};
+
+static bool charge_context(struct charge *charge) {
+  uint32_t not_yet = 0;
+  *charge = (struct charge){0};
+  if (!gs_counting() || !GS_SWAP_IF(charged, not_yet, 1)) return true;
+  charge->first = true;
+  charge->bytes = constant_bytes();
+  if (gs_reserve(charge->bytes)) return true;
+  GS_STORE(charged, 0);
+  return false;
+}
+
+static CUresult charge_kept(const struct charge *charge, CUresult result, CUcontext *context) {
+  if (result == CUDA_SUCCESS) {
+    if (charge->first && gs_attached()) GS_STORE(gs_region.process->context_bytes, charge->bytes);
+    if (gs_context_made && context && gs_attached()) gs_context_made(*context);
+  } else if (charge->first) {
+    gs_give_back(charge->bytes);
+    GS_STORE(charged, 0);
+  }
+  return result;
+}
+
+#define CHARGED(context, call)                                  \
+  do {                                                          \
+    struct charge charge;                                       \
+    if (!charge_context(&charge)) return CUDA_ERROR_OUT_OF_MEMORY; \
+    return charge_kept(&charge, call, context);                 \
+  } while (0)
+
+GS_HOOK(cuCtxCreate_v2)(CUcontext *context, unsigned int flags, CUdevice device) {
+  CHARGED(context, GS_CALL(cuCtxCreate_v2)(context, flags, device));
+}
+
+GS_HOOK(cuCtxCreate_v3)(CUcontext *context, void *affinities, int count, unsigned int flags, CUdevice device) {
+  CHARGED(context, GS_CALL(cuCtxCreate_v3)(context, affinities, count, flags, device));
+}
+
+GS_HOOK(cuCtxCreate_v4)(CUcontext *context, void *parameters, unsigned int flags, CUdevice device) {
+  CHARGED(context, GS_CALL(cuCtxCreate_v4)(context, parameters, flags, device));
+}
+
+static CUresult retain(CUcontext *context, CUdevice device) {
+  CUresult result = GS_CALL(cuDevicePrimaryCtxRetain)(context, device);
+  bool known = result == CUDA_SUCCESS && context && device >= 0 && device < DEVICES;
+  if (known) GS_STORE(primary[device], *context);
+  return result;
+}
+
+GS_HOOK(cuDevicePrimaryCtxRetain)(CUcontext *context, CUdevice device) { CHARGED(context, retain(context, device)); }
+
+/* Contexts that go. */
+
+static CUcontext primary_of(CUdevice device) {
+  return device >= 0 && device < DEVICES ? GS_LOAD(primary[device]) : NULL;
+}
+
+static CUresult gone(CUcontext context, CUresult result) {
+  if (result == CUDA_SUCCESS && context && gs_counting()) gs_give_back(gs_ledger_drop_context(context));
+  return result;
+}
+
+static void going(CUcontext context) {
+  if (gs_context_going && context && gs_attached()) gs_context_going(context);
+}
+
+GS_HOOK(cuCtxDestroy_v2)(CUcontext context) {
+  going(context);
+  return gone(context, GS_CALL(cuCtxDestroy_v2)(context));
+}
+
+GS_HOOK(cuDevicePrimaryCtxReset_v2)(CUdevice device) {
+  CUcontext context = primary_of(device);
+  going(context);
+  return gone(context, GS_CALL(cuDevicePrimaryCtxReset_v2)(device));
+}
+
+/* Only the last release destroys it, and only the driver knows which is the last. */
+GS_HOOK(cuDevicePrimaryCtxRelease_v2)(CUdevice device) {
+  CUresult result = GS_CALL(cuDevicePrimaryCtxRelease_v2)(device);
+  unsigned int flags = 0;
+  int active = 1;
+  bool told = GS_CALL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS;
+  return told && !active ? gone(primary_of(device), result) : result;
+}
+
+void gs_contexts_forget(void) {
+  GS_STORE(charged, 0);
+  for (int i = 0; i < DEVICES; i++) GS_STORE(primary[i], NULL);
+}

@@ -1,0 +1,169 @@
+/* What is queued and when it is done. Launches of a stream are gathered in batches, each ended by an event; `in_flight`
+ * of the process counts batches, so that mates see when this tenant has nothing to do and use the card at once, without
+ * the daemon. A helper thread ends the last batch and looks at events; it runs only while there are mates, and sleeps
+ * while nothing is queued. */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "gate.h"
+
+#define CU_STREAM_CAPTURE_MODE_RELAXED 2
+#define BATCH_LAUNCHES 32u
+#define BATCH_NS 500000u
+#define LOOK_EVERY_NS 50000
+#define SLEEP_NS 20000000u /* with nothing queued: only to see whether there still are mates */
+
+static uint64_t queued_ns;
+static uint32_t watching; /* the helper thread lives */
+static uint32_t stop;
+static uint32_t asleep;
+static uint32_t bell; /* futex: there is something to look at */
+static pthread_t watcher;
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint64_t gs_flight_ns(void) { return GS_PEEK(queued_ns); }
+
+static void ring_bell(void) {
+  GS_ADD(bell, 1);
+  if (GS_LOAD(asleep)) gs_futex_wake(&bell, 1);
+}
+
+void gs_flight_launching(struct gs_stream *stream, uint64_t cost_ns) {
+  GS_ADD(queued_ns, cost_ns);
+  stream->open_ns += cost_ns;
+  if (stream->open++ == 0 && GS_ADD(gs_region.process->in_flight, 1) == 1) ring_bell();
+}
+
+static bool batch_event_made(struct gs_batch *batch) {
+  return batch->event || GS_CALL(cuEventCreate)(&batch->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+}
+
+static void end_batch(struct gs_stream *stream) {
+  if (stream->batch_count == GS_BATCHES) return; /* then this one grows */
+  struct gs_batch *batch = &stream->batches[(stream->first_batch + stream->batch_count) % GS_BATCHES];
+  if (!batch_event_made(batch) || GS_CALL(cuEventRecord)(batch->event, stream->current)) return;
+  batch->cost_ns = stream->open_ns;
+  stream->batch_count++;
+  stream->open = 0;
+  stream->open_ns = 0;
+}
+
+/* An event on the legacy stream is a barrier among blocking streams. Right behind a launch it adds none; later it
+ * might, so then only the caller may set it. */
+static bool only_caller_ends(const struct gs_stream *stream) {
+  return stream->current == stream->own &&
+         (stream->kind == GS_PER_THREAD || (stream->kind == GS_LEGACY && GS_PEEK(gs_blocking)));
+}
+
+void gs_flight_launched(struct gs_stream *stream) {
+  if (GS_PEEK(gs_captures)) return;
+  if (stream->open >= BATCH_LAUNCHES || stream->open_ns >= BATCH_NS || only_caller_ends(stream)) end_batch(stream);
+}
+
+static void batch_done(uint64_t cost_ns) {
+  GS_SUB(queued_ns, cost_ns);
+  gs_gate_tell_done();
+  GS_SUB(gs_region.process->in_flight, 1);
+}
+
+void gs_flight_settle(struct gs_stream *stream) {
+  while (stream->batch_count) {
+    struct gs_batch *batch = &stream->batches[stream->first_batch];
+    if (GS_CALL(cuEventQuery)(batch->event) == CUDA_ERROR_NOT_READY) return;
+    batch_done(batch->cost_ns);
+    stream->first_batch = (stream->first_batch + 1) % GS_BATCHES;
+    stream->batch_count--;
+  }
+}
+
+/* The stream goes away: what it still runs is no longer counted. */
+void gs_flight_drop(struct gs_stream *stream) {
+  for (; stream->batch_count; stream->batch_count--) {
+    batch_done(stream->batches[stream->first_batch].cost_ns);
+    stream->first_batch = (stream->first_batch + 1) % GS_BATCHES;
+  }
+  if (stream->open) batch_done(stream->open_ns);
+  stream->open = 0;
+  for (uint32_t i = 0; i < GS_BATCHES; i++)
+    if (stream->batches[i].event) GS_CALL(cuEventDestroy_v2)(stream->batches[i].event);
+}
+
+static void look(struct gs_stream *stream) {
+  if (!stream->open && !stream->batch_count && stream->sampling != GS_SAMPLE_ENDED) return;
+  GS_CALL(cuCtxSetCurrent)(stream->context->handle);
+  gs_flight_settle(stream);
+  gs_measure_settle(stream);
+  if (stream->open && !stream->batch_count && !only_caller_ends(stream)) end_batch(stream);
+}
+
+static void rest(void) {
+  uint32_t seen = GS_LOAD(bell);
+  if (GS_LOAD(gs_region.process->in_flight)) {
+    struct timespec nap = {0, LOOK_EVERY_NS};
+    nanosleep(&nap, NULL);
+    return;
+  }
+  GS_STORE(asleep, 1);
+  if (!GS_LOAD(gs_region.process->in_flight) && !GS_LOAD(stop)) gs_futex_wait(&bell, seen, SLEEP_NS);
+  GS_STORE(asleep, 0);
+}
+
+/* Under the lock, so that a launch that wants it either finds it alive or starts another. */
+static bool nothing_to_watch(void) {
+  pthread_mutex_lock(&watch_lock);
+  bool nothing = GS_LOAD(stop) || (!gs_gate_has_mates() && !GS_LOAD(gs_region.process->in_flight));
+  if (nothing) GS_STORE(watching, 0);
+  pthread_mutex_unlock(&watch_lock);
+  return nothing;
+}
+
+/* Asking for events would break captures that other threads begin meanwhile, were this thread not exempt. */
+static void leave_captures_alone(void) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  GS_CALL(cuThreadExchangeStreamCaptureMode)(&mode);
+}
+
+static void *watch(void *unused) {
+  (void)unused;
+  leave_captures_alone();
+  prctl(PR_SET_TIMERSLACK, 1000ul);
+  while (!nothing_to_watch()) {
+    if (!GS_LOAD(gs_captures)) gs_streams_visit(look);
+    rest();
+  }
+  return NULL;
+}
+
+static bool start_thread(void) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
+  bool started = pthread_create(&watcher, NULL, watch, NULL) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (started) pthread_detach(watcher);
+  return started;
+}
+
+void gs_flight_watch(void) {
+  if (GS_LOAD(watching)) return;
+  pthread_mutex_lock(&watch_lock);
+  if (!watching && !stop && start_thread()) GS_STORE(watching, 1);
+  pthread_mutex_unlock(&watch_lock);
+}
+
+/* The driver is about to go: the helper must not be inside it. */
+void gs_gate_leave(void) {
+  GS_STORE(stop, 1);
+  ring_bell();
+  for (int i = 0; i < 1000 && GS_LOAD(watching); i++) {
+    struct timespec nap = {0, 100000};
+    nanosleep(&nap, NULL);
+  }
+}
+
+void gs_flight_forget(void) {
+  watching = stop = asleep = bell = 0;
+  queued_ns = 0;
+  pthread_mutex_init(&watch_lock, NULL);
+}

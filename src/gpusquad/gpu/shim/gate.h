@@ -1,0 +1,147 @@
+/* What gates, streams, partitions and measurement know of each other.
+ *
+ * A hook that brings work says what it is (struct gs_work) and calls gs_begin, then the real driver with the stream
+ * that gs_begin answered, then gs_end. A tenant that is alone on its card is "quiet": gs_begin is then a count, a
+ * lookup and one comparison with the daemon's epoch, and the stream stays the caller's own. */
+#ifndef GPUSQUAD_GATE_H
+#define GPUSQUAD_GATE_H
+
+#include <pthread.h>
+
+#include "shim.h"
+
+enum { GS_KERNEL = 1, GS_COPY = 2, GS_GRAPH = 3 };
+
+struct gs_work {
+  uint32_t kind;
+  uint32_t shared;
+  const void *handle; /* function, graph, or the name of a copy */
+  uint32_t grid[3], block[3];
+  uint64_t bytes;
+};
+
+/* What this process knows of one kernel, graph or size of copy. Rows are never taken away. */
+struct gs_learned {
+  uint64_t key;       /* of handle and shape: valid in this process; 0: free */
+  uint64_t identity;  /* of name and shape: valid in all processes */
+  uint32_t ready;     /* the fields below may be read */
+  uint32_t collective; /* spins until its peers run too: never held */
+  uint32_t seen, samples;
+  float mean_us, var;
+  int32_t row; /* in the tenant's table, or -1 */
+};
+
+#define GS_PARTITIONS 8 /* kept at once; each green context costs about a quarter of a GiB of the card */
+#define GS_BATCHES 8    /* known to be in flight on one stream */
+
+struct gs_batch {
+  CUevent event;
+  uint64_t cost_ns;
+};
+
+enum { GS_LEGACY = 1, GS_PER_THREAD = 2, GS_BLOCKING = 3, GS_INDEPENDENT = 4 };
+
+struct gs_context;
+
+/* A stream of the caller. Its work goes to `current`: the stream itself, or its twin on a partition. */
+struct gs_stream {
+  CUstream own, current;
+  struct gs_context *context;
+  uint32_t kind;
+  uint32_t thread; /* whose it is, for GS_PER_THREAD */
+  int priority;
+  int32_t place; /* index of the partition that `current` is on; -1: none */
+  CUstream home; /* GS_PER_THREAD while not quiet: other threads must be able to name it */
+  CUstream twins[GS_PARTITIONS];
+  CUevent hop;
+  pthread_mutex_t lock; /* held while work is being handed to the driver, so that a move never overtakes it */
+  uint64_t serial;      /* of its last work */
+  uint64_t joined;      /* of a blocking stream: up to here the legacy stream waits for it */
+  uint64_t legacy_seen; /* of a blocking stream: up to here it waits for the legacy stream */
+
+  uint32_t open; /* launches since the last batch was closed */
+  uint64_t open_ns;
+  struct gs_batch batches[GS_BATCHES];
+  uint32_t first_batch, batch_count;
+
+  uint32_t sampling; /* GS_NO_SAMPLE.. */
+  CUevent sample_first, sample_last;
+  struct gs_learned *sampled;
+
+  struct gs_stream *next;    /* in the table */
+  struct gs_stream *ordered; /* in the context */
+};
+
+struct gs_context {
+  CUcontext handle;
+  bool placeable; /* the primary context of the card: green contexts take its kernels */
+  struct gs_stream *ordered; /* its streams that the legacy stream waits for */
+  struct gs_stream *legacy;
+  struct gs_context *next;
+};
+
+struct gs_ticket {
+  struct gs_stream *stream; /* locked until gs_end; NULL: nothing to do there */
+  struct gs_learned *learned;
+};
+
+/* gate.c */
+CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
+CUresult gs_finish(struct gs_ticket *ticket, CUresult result);
+static inline CUresult gs_end(struct gs_ticket *ticket, CUresult result) {
+  return GS_LIKELY(!ticket->stream) ? result : gs_finish(ticket, result);
+}
+extern uint64_t gs_quiet_epoch; /* the daemon's epoch while alone; above every epoch otherwise */
+static inline bool gs_quiet(void) { return GS_PEEK(gs_region.decisions->epoch) == GS_PEEK(gs_quiet_epoch); }
+uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrestricted */
+bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
+bool gs_gate_has_mates(void);
+void gs_gate_tell_done(void);
+void gs_gate_look(void);       /* at the daemon's decisions: whether this process can be quiet */
+
+/* streams.c: which stream work goes to, and in which order */
+struct gs_stream *gs_stream_of(CUstream stream, bool per_thread); /* NULL: leave it alone */
+CUstream gs_stream_take(struct gs_stream *stream);                /* moves, orders and locks it */
+void gs_stream_release(struct gs_stream *stream);
+CUstream gs_stream_take_own(struct gs_stream *stream);            /* the same, but on the caller's own stream */
+CUstream gs_stream_now(CUstream stream, bool per_thread);         /* what to wait for instead of it */
+void gs_stream_destroyed(CUstream stream);
+bool gs_streams_context_gone(CUcontext context); /* true: the partitions went with it */
+void gs_streams_forget(void); /* without a word to the driver */
+void gs_streams_wait(void);                      /* until what runs on partitions is done */
+void gs_streams_before_capture(void);
+bool gs_capturing(CUstream stream, bool per_thread);
+void gs_streams_evict(uint32_t partition);                        /* nobody may use that partition from now on */
+bool gs_streams_return(void);                                     /* to the caller's own; true: all are */
+void gs_streams_visit(void (*visit)(struct gs_stream *stream));   /* those nobody is using now, locked */
+extern uint32_t gs_captures;      /* streams now being captured, in this process */
+extern uint32_t gs_streams_moved; /* streams that are not the caller's own now */
+extern uint32_t gs_blocking;      /* blocking streams the caller made */
+extern pthread_rwlock_t gs_places; /* written while partitions come and go */
+
+/* partition.c */
+int32_t gs_partition_of(uint64_t mask); /* found or made; -1: none, run unrestricted. gs_places is held for reading */
+CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream);
+void gs_partitions_forget(void);
+
+/* flight.c: what is queued, and when it is done */
+void gs_flight_launching(struct gs_stream *stream, uint64_t cost_ns); /* the stream is locked */
+void gs_flight_launched(struct gs_stream *stream);
+void gs_flight_settle(struct gs_stream *stream);
+void gs_flight_drop(struct gs_stream *stream);
+uint64_t gs_flight_ns(void); /* predicted time of what is queued */
+void gs_flight_watch(void);  /* a helper thread looks while there is something to see */
+void gs_flight_forget(void);
+
+/* measure.c */
+enum { GS_NO_SAMPLE = 0, GS_SAMPLE_BEGUN = 1, GS_SAMPLE_ENDED = 2 };
+enum { GS_DUE_SAMPLE = 1, GS_DUE_LOOK = 2 }; /* this launch is to be timed; one that was is to be looked at */
+struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due);
+uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work);
+void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned);
+void gs_measure_end(struct gs_stream *stream, CUresult result);
+void gs_measure_settle(struct gs_stream *stream);
+void gs_measure_drop(struct gs_stream *stream);
+void gs_measure_forget(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* What the files of the quota share. */
+#ifndef GPUSQUAD_MEMORY_H
+#define GPUSQUAD_MEMORY_H
+
+#include "ledger.h"
+#include "shim.h"
+
+/* Bytes for this process within the tenant's quota; false: over it. Without a tenant everything fits. */
+bool gs_reserve(uint64_t bytes);
+void gs_give_back(uint64_t bytes);
+/* Bytes that are held already, beyond what was reserved. False: they are counted, but the quota is now exceeded. */
+bool gs_exceed(uint64_t bytes);
+
+/* The quota as it is now; 0: none. */
+uint64_t gs_quota_bytes(void);
+
+/* Whether calls have to be counted at all. */
+static inline bool gs_counting(void) { return gs_attached() || GS_LOAD(gs_state) == GS_OUTSIDE; }
+
+/* Reserves and makes the entry; NULL: refuse. `gs_unbook` undoes it, `gs_book` says the driver gave it. */
+struct gs_entry *gs_prepare(enum gs_kind kind, uint64_t bytes);
+CUresult gs_book(struct gs_entry *entry, uint64_t key, CUresult result);
+/* Before and after a free. */
+CUresult gs_unbook(struct gs_entry *entry, CUresult result);
+
+/* contexts.c: the context that allocations belong to now. */
+const void *gs_current_context(void);
+void gs_contexts_forget(void);
+
+/* pools.c: lets pools give unused memory back to the card. */
+void gs_trim_pools(void);
+void gs_pools_forget(void);
+/* True if it was memory of a pool; then `entry` is dealt with once the driver has freed it. */
+bool gs_is_pooled(const struct gs_entry *entry);
+void gs_pooled_freed(struct gs_entry *entry);
+
+/* physical.c */
+void gs_physical_forget(void);
+
+#endif

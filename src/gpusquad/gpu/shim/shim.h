@@ -1,0 +1,111 @@
+/* What the parts of the shim know of each other.
+ *
+ * The driver's functions are listed once, in calls.def (entry and memory) and gate_calls.def (launches, streams,
+ * copies, partitions). A line gives the name programs ask for, the CUDA version from which this symbol answers that
+ * name, the exported symbols and the arguments; from it come the prototypes, the members of `struct gs_real`, and the
+ * rows of the table by which dlsym and cuGetProcAddress are answered:
+ *
+ *   HOOK(base, since, symbol, (arguments))              a hook of the same name is written with GS_HOOK(symbol)
+ *   HOOK2(base, since, symbol, thread, (arguments))     and `thread`, its variant for per-thread default streams
+ *   NEED(base, since, symbol, (arguments))              not hooked, only called
+ *
+ *   GS_HOOK(cuMemFree_v2)(CUdeviceptr pointer) { ... return GS_CALL(cuMemFree_v2)(pointer); }
+ */
+#ifndef GPUSQUAD_SHIM_H
+#define GPUSQUAD_SHIM_H
+
+#include "cuda_api.h"
+#include "region.h"
+
+#if __has_include("gate_api.h")
+#include "gate_api.h" /* further types that gate_calls.def uses */
+#endif
+
+#define GS_EXPORT __attribute__((visibility("default")))
+#define GS_WEAK __attribute__((weak))
+#define GS_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define GS_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* Prototypes. Exported, because programs that link the driver directly bind to them. */
+#define HOOK(base, since, symbol, arguments) GS_EXPORT CUresult symbol arguments;
+#define HOOK2(base, since, symbol, thread, arguments) \
+  GS_EXPORT CUresult symbol arguments;                \
+  GS_EXPORT CUresult thread arguments;
+#define NEED(base, since, symbol, arguments) CUresult symbol arguments;
+#include "all_calls.def"
+#undef HOOK
+#undef HOOK2
+#undef NEED
+
+/* The real driver. Functions it does not have answer CUDA_ERROR_NOT_FOUND. */
+struct gs_real {
+#define HOOK(base, since, symbol, arguments) CUresult(*symbol) arguments;
+#define HOOK2(base, since, symbol, thread, arguments) \
+  CUresult(*symbol) arguments;                        \
+  CUresult(*thread) arguments;
+#define NEED(base, since, symbol, arguments) CUresult(*symbol) arguments;
+#include "all_calls.def"
+#undef HOOK
+#undef HOOK2
+#undef NEED
+};
+extern struct gs_real gs_real;
+extern uint32_t gs_driver_found;
+void gs_find_driver(void);
+
+static inline const struct gs_real *gs_driver(void) {
+  if (GS_UNLIKELY(!GS_LOAD(gs_driver_found))) gs_find_driver();
+  return &gs_real;
+}
+
+#define GS_HOOK(symbol) GS_EXPORT CUresult symbol
+#define GS_CALL(symbol) (gs_driver()->symbol)
+
+CUresult gs_missing(void);
+#define GS_HAS(symbol) ((void *)GS_CALL(symbol) != (void *)gs_missing)
+
+/* A function of NVML, found when it is first called; `kept` is its member of gs_real. */
+void *gs_of_nvml(void **kept, const char *symbol);
+
+/* Whether this process belongs to a tenant. Decided at the first call and, in a forked child, anew. */
+enum {
+  GS_UNKNOWN = 0,
+  GS_ALONE = 1,
+  GS_TENANT = 2,
+  GS_OUTSIDE = 3, /* of a tenant that has no room for another process: gets no memory of the card */
+};
+extern uint32_t gs_state;
+bool gs_attach(void);
+
+static inline bool gs_attached(void) {
+  uint32_t state = GS_LOAD(gs_state);
+  if (GS_UNLIKELY(state == GS_UNKNOWN)) return gs_attach();
+  return state == GS_TENANT;
+}
+
+/* One line on stderr. */
+void gs_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Offered by pools.c: work is known to be done, so pools may have let go of memory. Cheap when no pool keeps any. */
+void gs_memory_after_sync(void);
+
+/* memory.c, told by entry.c: a child has forked and owns nothing of what its parent allocated. */
+void gs_memory_forget(void);
+
+/* Offered by the gate; weak, so that the quota can be built and tested without it. */
+
+/* This process has become one of a tenant (gs_region is valid). */
+GS_WEAK void gs_gate_attached(void);
+/* A child has forked: forget streams, contexts, threads. Async-signal-safe. */
+GS_WEAK void gs_gate_forget(void);
+/* The process exits cleanly. */
+GS_WEAK void gs_gate_leave(void);
+/* A context was made or retained; one is about to be destroyed or reset. */
+GS_WEAK void gs_context_made(CUcontext context);
+GS_WEAK void gs_context_going(CUcontext context);
+/* The stream that work meant for `stream` goes to now; `per_thread`: whether 0 means the calling thread's own. */
+GS_WEAK CUstream gs_stream_real(CUstream stream, bool per_thread);
+/* Whether work on `stream` is being recorded in a graph instead of run. */
+GS_WEAK bool gs_stream_capturing(CUstream stream);
+
+#endif

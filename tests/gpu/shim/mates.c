@@ -1,0 +1,22 @@
+/* A tenant's process that looks at a mate: for each slot on stdin, the pid of its first process. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "region.h"
+
+void gs_say(const char *format, ...) { (void)format; }
+
+int main(void) {
+  unsigned int slot;
+  if (gs_region_attach(&gs_region) != GS_ATTACHED) return 1;
+  while (scanf("%u", &slot) == 1) {
+    const struct gs_tenant *mate = gs_mate(slot);
+    if (mate) {
+      printf("%u\n", mate->procs[0].pid);
+    } else {
+      puts("none");
+    }
+    fflush(stdout);
+  }
+  return 0;
+}

@@ -1,0 +1,262 @@
+"""A tenant's process that plays programs of launches, copies, events and graphs, and tells what came out.
+
+Run as a program. It reads expressions line by line and answers in JSON, as ``peer.py`` does. A program is a list of
+steps; each is the name of a function of `Stage` and its arguments. ``grant`` steps write the card's decisions from
+within, between two calls, so that what moves when is the same in every run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import threading
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+KERNELS = b"add:0:*\ncopy2:0:*\nadd_ncclDevKernel_AllReduce_f32:0:*\nadd_long:0:5000\nadd_short:0:20"
+"""In the stand-in's words: name, SMs (0: all), microseconds (*: an argument). ``add`` adds 1, ``copy2`` does 3x + 1."""
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def must(result: int) -> None:
+    if result != 0:
+        raise RuntimeError(f"the driver said {result}")
+
+
+def call(name: str, *arguments: Any) -> None:
+    must(getattr(cuda, name)(*arguments))
+
+
+class LaunchConfig(ctypes.Structure):
+    _fields_ = [
+        *((f"{what}_{axis}", c_uint) for what in ("grid", "block") for axis in "xyz"),
+        ("shared_bytes", c_uint),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("attribute_count", c_uint),
+    ]
+
+
+HostFunction = ctypes.CFUNCTYPE(None, c_void_p)
+Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
+
+
+class Stage:
+    """Cells of device memory, streams by name, and what was seen on the way."""
+
+    def __init__(self, cells: int = 8) -> None:
+        must(cuda.cuInit(0))
+        self.context = c_void_p()
+        call("cuDevicePrimaryCtxRetain", byref(self.context), 0)
+        self.enter()
+        module = c_void_p()
+        call("cuModuleLoadData", byref(module), KERNELS)
+        self.functions: dict[str, c_void_p] = {}
+        for line in KERNELS.decode().split("\n"):
+            name, function = line.split(":")[0], c_void_p()
+            call("cuModuleGetFunction", byref(function), module, name.encode())
+            self.functions[name] = function
+        self.base, self.count = c_uint64(), cells
+        call("cuMemAlloc_v2", byref(self.base), c_size_t(4 * cells))
+        call("cuMemsetD32_v2", self.base, c_uint(0), c_size_t(cells))
+        self.streams: dict[str, c_void_p] = {"legacy": c_void_p(), "explicit": c_void_p(1)}
+        self.events: dict[str, c_void_p] = {}
+        self.graphs: dict[str, c_void_p] = {}
+        self.seen: list[Any] = []
+        self.kept: list[Any] = []
+        self.region: Any = None
+        self.sync()
+
+    def enter(self) -> None:
+        call("cuCtxSetCurrent", self.context)
+
+    def _on(self, stream: str) -> tuple[str, c_void_p]:
+        """The suffix of the call, and the handle. ``thread`` is the per-thread default stream, by the call's name."""
+        return ("_ptsz", c_void_p()) if stream == "thread" else ("", self.streams[stream])
+
+    def _at(self, cell: int) -> c_uint64:
+        return c_uint64(self.base.value + 4 * cell)
+
+    def stream(self, name: str, blocking: bool, priority: int = 0) -> None:
+        self.streams[name] = made = c_void_p()
+        call("cuStreamCreateWithPriority", byref(made), c_uint(0 if blocking else 1), c_int(priority))
+
+    def destroy(self, name: str) -> None:
+        call("cuStreamDestroy_v2", self.streams.pop(name))
+
+    def kernel(
+        self, stream: str, cell: int, name: str = "add", lasts_us: int = 0, how: str = "plain", grid: int = 1
+    ) -> None:
+        suffix, handle = self._on(stream)
+        target, lasts = self._at(cell), c_uint64(lasts_us)
+        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(lasts))
+        function, shape = self.functions[name], [c_uint(one) for one in (grid, 1, 1, 32, 1, 1)]
+        if how == "ex":
+            config = LaunchConfig(*(one.value for one in shape), 0, handle)
+            call("cuLaunchKernelEx" + suffix, byref(config), function, parameters, None)
+        elif how == "cooperative":
+            call("cuLaunchCooperativeKernel" + suffix, function, *shape, c_uint(0), handle, parameters)
+        else:
+            call("cuLaunchKernel" + suffix, function, *shape, c_uint(0), handle, parameters, None)
+
+    def kernels(self, count: int, *arguments: Any) -> None:
+        for _ in range(count):
+            self.kernel(*arguments)
+
+    def set(self, stream: str, cell: int, value: int) -> None:
+        suffix, handle = self._on(stream)
+        call("cuMemsetD32Async" + suffix, self._at(cell), c_uint(value), c_size_t(1), handle)
+
+    def copy(self, stream: str, to: int, start: int) -> None:
+        suffix, handle = self._on(stream)
+        call("cuMemcpyDtoDAsync_v2" + suffix, self._at(to), self._at(start), c_size_t(4), handle)
+
+    def put(self, stream: str, cell: int, value: int) -> None:
+        """From memory that is not pinned."""
+        suffix, handle = self._on(stream)
+        call("cuMemcpyHtoDAsync_v2" + suffix, self._at(cell), byref(c_uint(value)), c_size_t(4), handle)
+
+    def set_now(self, stream: str, cell: int, value: int) -> None:
+        call("cuMemsetD32_v2" + self._default(stream), self._at(cell), c_uint(value), c_size_t(1))
+
+    def copy_now(self, stream: str, to: int, start: int) -> None:
+        call("cuMemcpyDtoD_v2" + self._default(stream), self._at(to), self._at(start), c_size_t(4))
+
+    def read(self, stream: str, cell: int) -> None:
+        value = c_uint()
+        call("cuMemcpyDtoH_v2" + self._default(stream), byref(value), self._at(cell), c_size_t(4))
+        self.seen.append(value.value)
+
+    @staticmethod
+    def _default(stream: str) -> str:
+        return "_ptds" if stream == "thread" else ""
+
+    def record(self, event: str, stream: str) -> None:
+        if event not in self.events:
+            self.events[event] = made = c_void_p()
+            call("cuEventCreate", byref(made), c_uint(2))
+        suffix, handle = self._on(stream)
+        call("cuEventRecord" + suffix, self.events[event], handle)
+
+    def wait(self, stream: str, event: str) -> None:
+        suffix, handle = self._on(stream)
+        call("cuStreamWaitEvent" + suffix, handle, self.events[event], c_uint(0))
+
+    def wait_stream(self, stream: str) -> None:
+        suffix, handle = self._on(stream)
+        call("cuStreamSynchronize" + suffix, handle)
+
+    def is_done(self, stream: str) -> bool:
+        suffix, handle = self._on(stream)
+        return getattr(cuda, "cuStreamQuery" + suffix)(handle) == 0
+
+    def sync(self) -> None:
+        call("cuCtxSynchronize")
+
+    def host(self, stream: str, word: str) -> None:
+        """Says the word when its turn comes."""
+        function = HostFunction(lambda _: self.seen.append([stream, word]))
+        self.kept.append(function)
+        suffix, handle = self._on(stream)
+        call("cuLaunchHostFunc" + suffix, handle, function, None)
+
+    def callback(self, stream: str, word: str) -> None:
+        """The same, and whether it was told the stream it was put on."""
+        suffix, handle = self._on(stream)
+        wanted = handle.value
+        function = Callback(lambda told, status, _: self.seen.append([stream, word, told == wanted, status]))
+        self.kept.append(function)
+        call("cuStreamAddCallback" + suffix, handle, function, None, c_uint(0))
+
+    def capture(self, graph: str, stream: str, steps: list[list[Any]], mode: int = 0) -> None:
+        suffix, handle = self._on(stream)
+        captured, made = c_void_p(), c_void_p()
+        call("cuStreamBeginCapture_v2" + suffix, handle, c_int(mode))
+        self.play(steps)
+        call("cuStreamEndCapture" + suffix, handle, byref(captured))
+        call("cuGraphInstantiateWithFlags", byref(made), captured, c_uint64(0))
+        self.graphs[graph] = made
+
+    def graph(self, stream: str, graph: str) -> None:
+        suffix, handle = self._on(stream)
+        call("cuGraphLaunch" + suffix, self.graphs[graph], handle)
+
+    def in_thread(self, steps: list[list[Any]]) -> None:
+        """In a thread of its own, which has ended afterwards; its work need not have."""
+        failed: list[BaseException] = []
+
+        def play() -> None:
+            try:
+                self.enter()
+                self.play(steps)
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=play)
+        thread.start()
+        thread.join()
+        if failed:
+            raise failed[0]
+
+    def together(self, parts: list[list[list[Any]]]) -> None:
+        """Each part in a thread, all at once."""
+        threads = [threading.Thread(target=self.in_thread, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def grant(self, **fields: Any) -> None:
+        """What the daemon would write; nothing where there is no tenant, so that programs can be played without."""
+        tenant = os.environ.get("GPUSQUAD_TENANT")
+        if not tenant:
+            return
+        if self.region is None:
+            from gpusquad.gpu.region import CardRegion
+
+            self.region = CardRegion(Path(tenant).parents[1], groups=8, sms_per_group=8)
+        from gpusquad.gpu.pages import Grant
+
+        self.region.write({int(Path(tenant).name): Grant(**fields)})
+
+    def play(self, steps: list[list[Any]]) -> None:
+        for name, *arguments in steps:
+            if name == "grant":
+                self.grant(**arguments[0])
+            else:
+                getattr(self, name)(*arguments)
+
+    def cells(self) -> list[int]:
+        self.sync()
+        values = (c_uint * self.count)()
+        call("cuMemcpyDtoH_v2", values, self.base, c_size_t(4 * self.count))
+        return list(values)
+
+
+def played(steps: list[list[Any]], cells: int = 8) -> dict[str, Any]:
+    """A program from beginning to end on a fresh stage."""
+    stage = Stage(cells)
+    stage.play(steps)
+    return {"cells": stage.cells(), "seen": stage.seen}
+
+
+def main() -> None:
+    names: dict[str, Any] = dict(globals())
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+            value = eval(request["do"], names | {"given": request.get("given")})
+            if request.get("keep"):
+                names[request["keep"]], value = value, None
+            answer = {"value": value}
+        except BaseException as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Starts players (``player.py``), and reads the stand-in's log."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpusquad.gpu.region_layout import ProcessLayout, TenantLayout
+from tests.gpu.shim.tenants import Card
+
+_PLAYER = Path(__file__).with_name("player.py")
+_ROOT = Path(__file__).parents[3]
+SMS, GROUPS, SMS_PER_GROUP = 64, 8, 8
+
+_PATIENCE_S = 30
+"""Only a test that fails waits for that."""
+
+Step = list[Any]
+
+
+class Player:
+    """A real process with a stage."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        python = {"PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}", "STANDIN_SMS": str(SMS)}
+        self.process = subprocess.Popen(
+            [sys.executable, str(_PLAYER)],
+            env=environment | python,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def tell(self, do: str, given: Any = None, keep: str = "") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, "given": given, "keep": keep}) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], _PATIENCE_S)
+        assert ready, "the process does not answer: it is held, or hangs"
+        line = self.process.stdout.readline()
+        assert line, f"the process ended: {self.process.stderr.read() if self.process.stderr else ''}"
+        told = json.loads(line)
+        assert "value" in told, told
+        return told["value"]
+
+    def __call__(self, do: str, given: Any = None, keep: str = "") -> Any:
+        self.tell(do, given, keep)
+        return self.answer()
+
+    def play(self, steps: list[Step], cells: int = 8) -> dict[str, Any]:
+        return self(f"played(given, {cells})", steps)
+
+    def stage(self) -> None:
+        """Keeps a stage to play on piece by piece."""
+        self("Stage()", keep="stage")
+
+    def on_stage(self, steps: list[Step]) -> None:
+        self("stage.play(given)", steps)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self) -> str:
+        _, words = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, words
+        return words
+
+
+def player(card: Card, slot: int = 0, **more: str) -> Player:
+    """A process of that tenant."""
+    made = Player(card.of(slot, **more))
+    card.peers.append(made)  # pyright: ignore[reportArgumentType]  # ended with the others
+    return made
+
+
+def bare_player(card: Card, **more: str) -> Player:
+    """A process without the library."""
+    bare = {key: value for key, value in card.environment.items() if key != "LD_PRELOAD"}
+    return Player(bare | {"STANDIN_CARD": card.environment["STANDIN_CARD"] + "-bare"} | more)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One line of the stand-in's log."""
+
+    process: int
+    stream: str
+    kind: str
+    name: str
+    allowed: int
+    used: int
+    started_us: float
+    ended_us: float
+
+
+def log(path: Path) -> list[Ran]:
+    found = []
+    for line in path.read_text().splitlines():
+        part = line.split("\t")
+        found.append(
+            Ran(
+                int(part[1]),
+                part[2],
+                part[3],
+                part[4],
+                int(part[5], 16),
+                int(part[6], 16),
+                float(part[9]),
+                float(part[10]),
+            )
+        )
+    return found
+
+
+def sms_of(mask: int) -> int:
+    """The SMs of the groups, as a mask of SMs."""
+    return sum(0xFF << (SMS_PER_GROUP * group) for group in range(GROUPS) if mask >> group & 1)
+
+
+def tenant_page(card: Card, slot: int = 0) -> TenantLayout:
+    """The tenant's file as it is at every moment."""
+    fd = os.open(card.region.path(slot), os.O_RDWR)
+    try:
+        return TenantLayout.from_buffer(mmap.mmap(fd, ctypes.sizeof(TenantLayout)))
+    finally:
+        os.close(fd)
+
+
+def process_page(card: Card, slot: int = 0, index: int = 0) -> ProcessLayout:
+    return tenant_page(card, slot).procs[index]
+
+
+def until(condition: Callable[[], bool], what: str = "what was awaited") -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up, f"{what} did not come"
+        os.sched_yield()

@@ -1,0 +1,90 @@
+"""Tenants of a card in tests, and their processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpusquad.gpu.pages import Grant
+from gpusquad.gpu.region import CardRegion
+
+_PEER = Path(__file__).with_name("peer.py")
+
+
+class Peer:
+    """A real process that does what it is told."""
+
+    def __init__(self, environment: dict[str, str], start: bool = True) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(_PEER)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started = self("start()") if start else None
+
+    def tell(self, expression: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the process ended: {self._last_words()}"
+        told = json.loads(line)
+        assert "value" in told, told
+        return told["value"]
+
+    def __call__(self, expression: str) -> Any:
+        self.tell(expression)
+        return self.answer()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self) -> str:
+        """Lets it end; what it wrote to stderr."""
+        _, words = self.process.communicate()
+        assert self.process.returncode == 0, words
+        return words
+
+    def _last_words(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+
+@dataclass
+class Card:
+    region: CardRegion
+    environment: dict[str, str]
+    peers: list[Peer] = field(default_factory=list)
+
+    def attach(self, slot: int = 0, quota_bytes: int = 0) -> None:
+        self.region.attach(slot, quota_bytes=quota_bytes)
+
+    def set_quota(self, slot: int, quota_bytes: int) -> None:
+        self.region.write({slot: Grant(quota_bytes=quota_bytes)})
+
+    def of(self, slot: int = 0, **more: str) -> dict[str, str]:
+        """The environment of a process of that tenant."""
+        return self.environment | {"GPUSQUAD_TENANT": str(self.region.path(slot))} | more
+
+    def peer(self, slot: int = 0, start: bool = True, **more: str) -> Peer:
+        self.peers.append(Peer(self.of(slot, **more), start))
+        return self.peers[-1]
+
+    def used(self, slot: int = 0) -> int:
+        return self.region.page(slot).used_bytes
+
+    def close(self) -> None:
+        for peer in self.peers:
+            if peer.process.poll() is None:
+                peer.kill()

@@ -1,0 +1,244 @@
+"""How the library comes between programs and the driver, and that it stays out of everybody else's way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu import build
+from gpusquad.gpu import region_layout as layout
+from gpusquad.gpu.pages import Grant
+from gpusquad.model.errors import Invalid
+from tests.gpu.shim.tenants import Card
+
+HERE = Path(__file__).parent
+MIB = 1 << 20
+GRANTED, REFUSED = "0", "2"
+
+
+@pytest.fixture(scope="session")
+def asker(built: Path, driver: Path) -> Path:
+    made = built / "asker"
+    subprocess.run(["gcc", "-o", str(made), str(HERE / "asker.c"), "-ldl"], check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def linked(built: Path, driver: Path) -> Path:
+    made = built / "linked"
+    command = ["gcc", "-DLINKED", "-o", str(made), str(HERE / "asker.c"), str(driver / "libcuda.so.1"), "-ldl"]
+    subprocess.run(command, check=True)
+    return made
+
+
+def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("way", ["dlsym", "dlvsym", "default", "v1", "v2"])
+@pytest.mark.parametrize("stream", ["legacy", "thread"])
+def test_every_way_of_asking_leads_to_the_quota(card: Card, asker: Path, way: str, stream: str) -> None:
+    card.attach(quota_bytes=MIB)
+    told = _run([str(asker), way, stream], card.of()).stdout.split()
+    assert told[:3] == [GRANTED, REFUSED, REFUSED]
+    assert told[3] == ("cuMemAllocAsync_ptsz" if stream == "thread" else "cuMemAllocAsync")
+
+
+def test_a_program_that_links_the_driver_is_held_to_the_quota(card: Card, linked: Path) -> None:
+    card.attach(quota_bytes=MIB)
+    assert _run([str(linked)], card.of()).stdout.split()[:3] == [GRANTED, REFUSED, REFUSED]
+
+
+def _address(name: str, version: int, flags: int = 0) -> str:
+    return (
+        f"[(call('cuGetProcAddress_v2', b'{name}', byref(found), {version}, c_uint64({flags}), None), found.value)"
+        f" for found in [c_void_p()]][0]"
+    )
+
+
+def test_versions_choose_the_symbol(card: Card) -> None:
+    card.attach()
+    peer = card.peer()
+    symbol = "ctypes.cast(cuda.{}, c_void_p).value".format
+    assert peer(_address("cuGetProcAddress", 12000)) == [0, peer(symbol("cuGetProcAddress_v2"))]
+    assert peer(_address("cuGetProcAddress", 11030)) == [0, peer(symbol("cuGetProcAddress"))]
+    assert peer(_address("cuCtxCreate", 11000)) == [0, peer(symbol("cuCtxCreate_v2"))]
+    assert peer(_address("cuCtxCreate", 12050)) == [0, peer(symbol("cuCtxCreate_v4"))]
+    assert peer(_address("cuMemFreeAsync", 12000, 2)) == [0, peer(symbol("cuMemFreeAsync_ptsz"))]
+    assert peer(_address("cuMemFree", 12000, 2)) == [0, peer(symbol("cuMemFree_v2"))], "it has no variant for threads"
+
+
+def test_what_is_not_hooked_is_the_drivers_own(card: Card) -> None:
+    card.attach()
+    peer = card.peer()
+    own = "ctypes.cast(cuda.cuDriverGetVersion, c_void_p).value"
+    assert peer(_address("cuDriverGetVersion", 12000)) == [0, peer(own)]
+    result, address = peer(_address("cuNoSuchThing", 12000))
+    assert result != 0 or address is None
+
+
+@pytest.mark.parametrize(
+    "program", [["bash", "-c", "echo $((1+1)) | cat"], ["ls", "/"], [sys.executable, "-c", "import ssl"]]
+)
+def test_programs_without_cuda_run_as_before(card: Card, program: list[str]) -> None:
+    card.attach()
+    bare = {name: value for name, value in card.of().items() if name != "LD_PRELOAD"}
+    with_it, without = _run(program, card.of()), _run(program, bare)
+    assert (with_it.stdout, with_it.stderr) == (without.stdout, without.stderr)
+    assert card.region.page(0).pids == ()
+    content = layout.TenantLayout.from_buffer_copy(card.region.path(0).read_bytes())
+    assert content.procs[0].pid == 0, "it never came near the region"
+
+
+def test_a_program_that_looks_for_cuda_where_there_is_none_finds_none(card: Card) -> None:
+    card.attach()
+    look = (
+        "import ctypes\n"
+        "everything = ctypes.CDLL(None)\n"
+        "print(hasattr(everything, 'cuMemAlloc_v2'), hasattr(everything, 'nvmlDeviceGetMemoryInfo'))"
+    )
+    assert _run([sys.executable, "-c", look], card.of()).stdout.split() == ["False", "False"]
+
+
+def test_rtld_next_of_others_stays_theirs(card: Card, built: Path) -> None:
+    wrapper = built / "next.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(wrapper), str(HERE / "next.c"), "-ldl"], check=True)
+    environment = card.environment
+    for order in ([wrapper, environment["LD_PRELOAD"]], [environment["LD_PRELOAD"], wrapper]):
+        preload = " ".join(map(str, order))
+        program = [sys.executable, "-c", "import os; print(os.getppid() > 0)"]
+        told = _run(program, environment | {"LD_PRELOAD": preload})
+        assert (told.stdout.strip(), told.stderr.strip()) == ("True", "wrapped")
+
+
+def test_only_what_is_needed_is_exported(library: Path) -> None:
+    names = _run(["nm", "-D", "--defined-only", str(library)], dict(os.environ)).stdout.split()[2::3]
+    others = {name for name in names if not name.startswith(("cu", "nvml"))}
+    assert others == {"dlsym", "dlvsym", "gpusquad_reclaim"}
+
+
+def test_a_forked_child_is_a_process_of_its_own(card: Card) -> None:
+    card.attach(quota_bytes=64 * MIB)
+    peer = card.peer()
+    peer(f"alloc({MIB})")
+    parent, child = peer("(os.getpid(), in_child('os.getpid()'))")
+    assert parent != child
+    assert card.region.page(0).pids == (parent,), "a child that does not touch CUDA takes no place"
+    assert card.used() == MIB
+    assert peer(f"alloc({MIB})")[0] == 0
+    assert card.used() == 2 * MIB
+
+
+def test_a_child_that_uses_cuda_attaches_anew_and_leaves_the_parent_its_place(card: Card) -> None:
+    card.attach(quota_bytes=64 * MIB)
+    peer = card.peer(start=False)
+    peer("call('cuDeviceTotalMem_v2', byref(c_size_t()), 0)")  # attaches; the driver itself cannot be used over a fork
+    own = card.region.page(0).pids
+    assert len(own) == 1
+    seen = peer("in_child('(os.getpid(), start(), total())')")
+    assert seen[1:] == [0, 64 * MIB]
+    assert set(card.region.page(0).pids) == {*own, seen[0]}
+    card.region.reclaim(0)
+    assert card.region.page(0).pids == own
+
+
+def test_the_parents_death_is_seen_though_its_child_lives(card: Card) -> None:
+    """A lock goes with the last descriptor of its file, so the child must have let go of the one it inherited."""
+    card.attach(quota_bytes=64 * MIB)
+    peer = card.peer()
+    peer(f"alloc({MIB})")
+    child = peer("lingering_child()")
+    try:
+        peer.process.kill()
+        peer.process.wait()
+        assert card.region.reclaim(0) == MIB
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def _spoil(card: Card, field: str, value: int) -> None:
+    content = layout.TenantLayout.from_buffer_copy(card.region.path(0).read_bytes())
+    setattr(content, field, value)
+    card.region.path(0).write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(("field", "value"), [("version", 2), ("magic", 1), ("size", 64), ("slot", 99)])
+def test_a_region_of_another_version_is_passed_by_with_one_line(card: Card, field: str, value: int) -> None:
+    card.attach(quota_bytes=MIB)
+    _spoil(card, field, value)
+    peer = card.peer()
+    assert peer(f"alloc({8 * MIB})")[0] == 0
+    assert peer(f"alloc({8 * MIB})")[0] == 0
+    words = peer.end().splitlines()
+    assert len(words) == 1
+    assert "without quota" in words[0]
+
+
+def test_a_region_that_is_not_there_is_passed_by_with_one_line(card: Card) -> None:
+    card.attach(quota_bytes=MIB)
+    peer = card.peer(GPUSQUAD_TENANT="/nowhere/at/all")
+    assert peer(f"alloc({8 * MIB})")[0] == 0
+    assert len(peer.end().splitlines()) == 1
+
+
+def test_a_tenant_says_nothing(card: Card) -> None:
+    card.attach(quota_bytes=MIB)
+    peer = card.peer()
+    peer("alloc(1)")
+    assert peer.end() == ""
+
+
+def test_the_daemons_files_are_beside_the_tenants_in_a_container(card: Card, tmp_path: Path) -> None:
+    card.attach(quota_bytes=MIB)
+    inside = tmp_path / "run"
+    inside.mkdir()
+    os.link(card.region.path(0), inside / "tenant")
+    os.link(card.region.folder / "decisions", inside / "decisions")
+    peer = card.peer(GPUSQUAD_TENANT=str(inside / "tenant"))
+    assert peer("total()") == MIB
+
+
+def test_the_region_is_left_alone_until_a_call_needs_it(card: Card) -> None:
+    card.attach()
+    peer = card.peer(start=False)
+    peer("call('cuInit', 0)")
+    peer(_address("cuMemAlloc", 12000))
+    assert card.region.page(0).pids == ()
+
+
+def test_a_library_is_built_once_and_named_by_its_sources(tmp_path: Path, library: Path) -> None:
+    first = build.library(tmp_path)
+    made_ns = first.stat().st_mtime_ns
+    assert build.library(tmp_path) == first
+    assert first.stat().st_mtime_ns == made_ns
+    assert first.parent.name == library.parent.name
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["libgpusquad.so"]
+
+
+def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(Invalid, match="gcc: is not installed"):
+        build.library(tmp_path)
+
+
+def test_a_library_that_came_with_the_wheel_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "SOURCES", tmp_path)
+    monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
+    shipped = tmp_path / "libgpusquad-x86_64.so"
+    shipped.touch()
+    assert build.library(tmp_path / "cache") == shipped
+
+
+def test_a_grant_written_while_running_is_read_at_the_next_call(card: Card) -> None:
+    card.attach(quota_bytes=MIB)
+    peer = card.peer()
+    card.region.write({0: Grant(quota_bytes=3 * MIB)})
+    assert peer("total()") == 3 * MIB
+    card.region.detach(0)
+    assert peer("total()") > 3 * MIB

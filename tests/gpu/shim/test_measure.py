@@ -1,0 +1,112 @@
+"""Kernels are known by name and shape, timed now and then; iterations are found in what is launched."""
+
+from __future__ import annotations
+
+import random
+
+from gpusquad.gpu.pages import Grant
+from tests.gpu.shim.playing import Step, player, process_page, tenant_page
+from tests.gpu.shim.tenants import Card
+
+LONG_US = 5000
+
+
+def names(card: Card) -> set[str]:
+    """Of what was launched, timed or not."""
+    return {row.name.decode() for row in tenant_page(card).kernel if row.identity}
+
+
+def test_kernels_are_told_by_name_and_shape(card: Card) -> None:
+    card.attach(0)
+    shapes = [("add", 1), ("add", 4), ("copy2", 1)]
+    steps: list[Step] = [["kernel", "legacy", 0, name, 10, "plain", grid] for name, grid in shapes for _ in range(2)]
+    player(card).play(steps)
+    known = [row for row in tenant_page(card).kernel if row.identity]
+    assert [(row.name.decode(), tuple(row.grid), tuple(row.block)) for row in known] == [
+        (name, (grid, 1, 1), (32, 1, 1)) for name, grid in shapes
+    ]
+    assert len({row.identity for row in known}) == 3
+
+
+def test_durations_are_learned_from_samples(card: Card) -> None:
+    card.attach(0)
+    steps: list[Step] = [["kernel", "legacy", 0, "add_long"], ["sync"]] * 5
+    player(card).play(steps)
+    (known,) = card.region.kernels(0)
+    assert known.count >= 3
+    assert known.mean_us >= LONG_US - 1
+
+
+def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card) -> None:
+    card.attach(0)
+    steps: list[Step] = [["kernel", "legacy", 0, "add_long"], ["sync"]] * 4
+    first, second = player(card), player(card)
+    first.play(steps)
+    second.play([["kernel", "legacy", 0, "add_long"]])
+    assert len(card.region.kernels(0)) == 1
+    assert process_page(card, index=1).asked_us >= LONG_US - 1
+
+
+def test_copies_are_told_by_the_power_of_two_of_their_size(card: Card) -> None:
+    card.attach(0)
+    player(card).play(
+        [["set", "legacy", 0, 1], ["set", "legacy", 1, 2], ["copy", "legacy", 0, 1], ["put", "legacy", 0, 1]]
+    )
+    assert names(card) == {"memset", "copy on card", "copy from host"}
+    assert (process_page(card).copies, process_page(card).launches) == (4, 0)
+
+
+def test_what_is_known_to_be_done_never_exceeds_what_was_asked_for(card: Card) -> None:
+    card.attach(0)
+    card.attach(1)
+    tenant = player(card)
+    tenant.stage()
+    card.region.write({0: Grant(mates=0b11)})
+    page = process_page(card)
+    for _ in range(20):
+        tenant.on_stage([["kernels", 20, "legacy", 0, "add", 50]])
+        done_us = page.done_us
+        assert done_us <= page.asked_us
+    tenant.on_stage([["sync"]])
+
+
+def test_an_iteration_is_found_from_the_launches(card: Card) -> None:
+    """Two layers of five kernels and one that ends the iteration: the inner repetition is not taken for it."""
+    layer: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", grid] for grid in (1, 2, 3, 4, 5)]
+    iteration = [*layer, *layer, ["kernel", "legacy", 0, "copy2", 0]]
+    card.attach(0)
+    player(card).play(iteration * 200)
+    page = process_page(card)
+    assert page.period_us > 0
+    assert 2048 // 11 - 32 <= page.iterations <= 200
+
+
+def test_a_graph_launched_again_and_again_is_an_iteration_too(card: Card) -> None:
+    card.attach(0)
+    capture: Step = ["capture", "g", "s", [["kernel", "s", 0, "add", 0]]]
+    loop: list[Step] = [["graph", "s", "g"], ["set", "s", 1, 0]] * 300
+    player(card).play([["stream", "s", False], capture, *loop])
+    assert 200 <= process_page(card).iterations <= 300
+
+
+def test_launches_without_a_pattern_are_no_iterations(card: Card) -> None:
+    dice = random.Random(1)
+    steps: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", dice.randrange(1, 9)] for _ in range(1500)]
+    card.attach(0)
+    player(card).play(steps)
+    assert (process_page(card).iterations, process_page(card).period_us) == (0, 0)
+
+
+def test_more_kernels_than_there_are_rows_still_run(card: Card) -> None:
+    card.attach(0)
+    steps: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", grid] for grid in range(1, 400)]
+    assert player(card).play(steps)["cells"][0] == 399
+    assert tenant_page(card).kernels == 256
+
+
+def test_nothing_is_timed_in_a_capture(card: Card) -> None:
+    card.attach(0)
+    inside: list[Step] = [["kernel", "s", 0, "add", 0, "plain", grid] for grid in range(1, 9)]
+    player(card).play([["stream", "s", False], ["capture", "g", "s", inside]])
+    assert names(card) == set()
+    assert process_page(card).asked_us == 0

@@ -1,0 +1,149 @@
+"""Work runs on the SMs of the mask and on no others, until nothing holds it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu.pages import Grant
+from gpusquad.gpu.region_layout import LIVE
+from tests.gpu.shim.playing import Ran, Step, log, player, process_page, sms_of, until
+from tests.gpu.shim.tenants import Card
+
+WHOLE = 2**64 - 1
+MIB = 1 << 20
+
+
+@pytest.fixture
+def lines(card: Card) -> Path:
+    path = card.region.folder / "log"
+    card.environment["STANDIN_LOG"] = str(path)
+    return path
+
+
+def kernels(path: Path) -> list[Ran]:
+    return [line for line in log(path) if line.kind == "kernel"]
+
+
+def wide(stream: str, how: str = "plain") -> Step:
+    """A kernel that takes every SM it may."""
+    return ["kernel", stream, 0, "add", 20, how, 64]
+
+
+@pytest.mark.parametrize("stream", ["legacy", "explicit", "thread", "blocking", "independent"])
+@pytest.mark.parametrize("how", ["plain", "ex", "cooperative"])
+def test_kernels_run_on_the_groups_of_the_mask_only(card: Card, lines: Path, stream: str, how: str) -> None:
+    masks = [0x01, 0x80, 0x06, 0xF0, 0x01]
+    steps: list[Step] = [["stream", "blocking", True], ["stream", "independent", False]]
+    for mask in masks:
+        steps += [["grant", {"mask": mask}], wide(stream, how), wide(stream, how)]
+    card.attach(0)
+    player(card).play(steps)
+    assert [line.used for line in kernels(lines)] == [sms_of(mask) for mask in masks for _ in range(2)]
+    assert process_page(card).moves == len(masks)
+    assert process_page(card).mask_now == masks[-1]
+
+
+def test_without_a_mask_the_whole_card_and_the_callers_own_stream(card: Card, lines: Path) -> None:
+    card.attach(0)
+    player(card).play([["grant", {"mask": 0x03}], wide("legacy"), ["grant", {}], wide("legacy")])
+    restricted, free = kernels(lines)
+    assert (restricted.used, free.used) == (sms_of(0x03), WHOLE)
+    assert free.stream.startswith("legacy")
+
+
+def test_the_mask_holds_until_so_much_was_asked_for(card: Card, lines: Path) -> None:
+    card.attach(0)
+    first_us = 10  # what an unknown kernel is taken to last
+    steps: list[Step] = [["grant", {"mask": 0x03, "restricted_us": first_us + 1}]]
+    steps += [
+        ["kernel", "legacy", 0, name, 20, "plain", 64] for name in ("add", "copy2", "add_ncclDevKernel_AllReduce_f32")
+    ]
+    player(card).play(steps)
+    assert [line.used for line in kernels(lines)] == [sms_of(0x03), WHOLE, WHOLE]
+
+
+def test_borrows_the_whole_card_while_mates_are_idle(card: Card, lines: Path) -> None:
+    card.attach(0)
+    card.attach(1)
+    mate = process_page(card, 1)
+    mate.state, mate.in_flight = LIVE, 1
+    tenant = player(card)
+    tenant.stage()
+    card.region.write({0: Grant(mask=0x03, mates=0b11, borrows=True)})
+    tenant.on_stage([wide("legacy")])
+    mate.in_flight = 0
+    until(lambda: bool(tenant("stage.play(given) or stage.sync() or True", [wide("legacy")])) and _last_is_free(lines))
+    mate.in_flight = 1
+    until(
+        lambda: bool(tenant("stage.play(given) or stage.sync() or True", [wide("legacy")])) and not _last_is_free(lines)
+    )
+    assert {line.used for line in kernels(lines)} == {sms_of(0x03), WHOLE}
+
+
+def _last_is_free(lines: Path) -> bool:
+    return kernels(lines)[-1].used == WHOLE
+
+
+def test_only_so_many_partitions_are_kept(card: Card, lines: Path) -> None:
+    """Each costs memory of the card."""
+    card.attach(0)
+    masks = [1 << group for group in range(8)] + [0x03, 0x0C, 0x30, 0xC0]
+    more = {
+        "STANDIN_GREEN_BYTES": str(64 * MIB),
+        "STANDIN_CONTEXT_BYTES": "0",
+        "STANDIN_MEMORY": str((8 * 64 + 16) * MIB),
+    }
+    tenant = player(card, 0, **more)
+    steps: list[Step] = [["stream", "s", True]]
+    for mask in masks * 2:
+        steps += [["grant", {"mask": mask}], wide("legacy"), ["kernel", "s", 1, "copy2", 10]]
+    ran = tenant.play(steps)
+    assert ran["cells"][0] == 2 * len(masks)
+    used = [line.used for line in kernels(lines) if line.name == "add"]
+    assert used == [sms_of(mask) for mask in masks * 2]
+    assert tenant.end() == ""
+
+
+def test_runs_unrestricted_where_no_partition_can_be_made_and_says_so_once(card: Card, lines: Path) -> None:
+    card.attach(0)
+    tenant = player(card, STANDIN_GREEN_BYTES=str(1 << 40))
+    ran = tenant.play([["grant", {"mask": 0x01}], wide("legacy"), ["grant", {"mask": 0x02}], wide("legacy")])
+    assert ran["cells"][0] == 2
+    assert [line.used for line in kernels(lines)] == [WHOLE, WHOLE]
+    words = tenant.end()
+    assert words.count("running unrestricted") == 1
+    assert process_page(card).mask_now == 0
+
+
+def test_a_mask_of_groups_the_card_does_not_have_is_no_mask(card: Card, lines: Path) -> None:
+    card.attach(0)
+    player(card).play([["grant", {"mask": 1 << 40}], wide("legacy")])
+    assert [line.used for line in kernels(lines)] == [WHOLE]
+
+
+def test_a_graph_keeps_the_sms_it_was_captured_with_and_its_place_in_the_stream(card: Card, lines: Path) -> None:
+    steps: list[Step] = [
+        ["stream", "s", False],
+        ["capture", "g", "s", [["kernel", "s", 0, "copy2", 20, "plain", 64]]],
+        ["grant", {"mask": 0x01}],
+        ["kernel", "s", 0, "add", 300],
+        ["graph", "s", "g"],
+        ["kernel", "s", 0, "add", 10],
+    ]
+    card.attach(0)
+    assert player(card).play(steps)["cells"][0] == 5
+    (graph,) = [line for line in log(lines) if line.kind == "graph"]
+    assert graph.used == WHOLE
+
+
+def test_partitions_are_made_anew_after_the_context_was_reset(card: Card, lines: Path) -> None:
+    card.attach(0)
+    tenant = player(card)
+    steps: list[Step] = [["stream", "s", True], ["grant", {"mask": 0x03}], wide("s"), wide("legacy"), wide("thread")]
+    for _ in range(3):
+        assert tenant.play(steps)["cells"][0] == 3
+        tenant("call('cuDevicePrimaryCtxReset_v2', 0)")
+    assert {line.used for line in kernels(lines)} == {sms_of(0x03)}
+    assert tenant.end() == ""

@@ -1,0 +1,185 @@
+"""Whatever moves between partitions, results and order stay those of the same program without the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gpu.shim.playing import Step, bare_player, player, process_page
+from tests.gpu.shim.programs import CELLS, written
+from tests.gpu.shim.tenants import Card
+
+FEW = tuple({"mask": mask} for mask in (0, 0x01, 0x06, 0xF0))
+MANY = tuple({"mask": mask} for mask in (0, 0x01, 0x02, 0x06, 0x0F, 0xF0, 0xFF, 0x80, 0x55, 0xAA, 0x3C, 0x10))
+"""More than are kept."""
+MATED = tuple({"mask": mask, "mates": mates} for mask in (0, 0x01, 0xF0) for mates in (0, 0b11))
+"""With mates a helper thread looks at events."""
+
+
+@pytest.mark.parametrize("grants", [FEW, MANY, MATED], ids=["few", "many", "mated"])
+@pytest.mark.parametrize("first", [0, 100])
+def test_random_programs_give_the_same_while_they_move(
+    card: Card, grants: tuple[dict[str, Any], ...], first: int
+) -> None:
+    card.attach(0)
+    tenant = player(card)
+    for seed in range(first, first + 12):
+        program = written(seed, 150, grants)
+        assert tenant.play(program.steps, CELLS) == {"cells": program.cells, "seen": program.seen}, f"seed {seed}"
+    assert card.region.page(0).moves > 50
+    assert tenant.end() == ""
+
+
+def test_what_programs_expect_is_what_the_driver_does(card: Card) -> None:
+    bare = bare_player(card)
+    for seed in range(12):
+        program = written(seed, 150, FEW)
+        assert bare.play(program.steps, CELLS) == {"cells": program.cells, "seen": program.seen}, f"seed {seed}"
+    bare.end()
+
+
+LEGACY_ORDER: list[Step] = [
+    ["stream", "b", True],
+    ["stream", "f", False],
+    ["grant", {"mask": 0x01}],
+    ["kernel", "b", 0, "add", 3000],
+    ["kernel", "legacy", 0, "copy2", 2000],  # after b, for b is blocking
+    ["kernel", "b", 0, "copy2", 100],  # after the legacy stream
+    ["grant", {"mask": 0x02}],
+    ["kernel", "legacy", 0, "add", 2000],
+    ["kernel", "thread", 0, "copy2", 100],
+    ["grant", {}],
+    ["kernel", "legacy", 0, "copy2", 100],
+    ["set_now", "legacy", 1, 5],
+    ["kernel", "b", 1, "copy2", 100],
+]
+
+
+def test_the_legacy_stream_goes_before_and_after_blocking_streams(card: Card) -> None:
+    card.attach(0)
+    ran = player(card).play(LEGACY_ORDER)
+    assert ran["cells"][:2] == [130, 16]  # 0, 1, 4, 13, 14, 43, 130; 5, 16
+    assert bare_player(card).play(LEGACY_ORDER)["cells"] == ran["cells"]
+
+
+def test_an_independent_stream_is_not_held_by_the_legacy_one(card: Card) -> None:
+    """Order that nobody promised would be paid for with time."""
+    card.attach(0)
+    tenant = player(card, STANDIN_SPEED="0.01")  # the kernel of 5 ms takes half a second
+    tenant.stage()
+    tenant.on_stage([["stream", "f", False], ["grant", {"mask": 0x01}], ["kernel", "legacy", 0, "add_long"]])
+    tenant.on_stage([["grant", {"mask": 0x02}], ["set", "f", 1, 7], ["wait_stream", "f"]])
+    assert tenant("stage.is_done('f')")
+    assert not tenant("stage.is_done('legacy')")
+
+
+def test_host_functions_and_callbacks_keep_their_turn_and_know_their_stream(card: Card) -> None:
+    steps: list[Step] = [["stream", "b", True]]
+    for turn in range(12):
+        steps.append(["grant", {"mask": 1 << turn % 3}])
+        steps.append(["kernel", "b", 0, "add", 100])
+        steps.append(["host" if turn % 2 else "callback", "b", str(turn)])
+    steps.append(["wait_stream", "b"])
+    card.attach(0)
+    seen = player(card).play(steps)["seen"]
+    assert seen == [["b", str(turn), True, 0] if turn % 2 == 0 else ["b", str(turn)] for turn in range(12)]
+
+
+def test_waiting_for_a_stream_waits_for_its_twin(card: Card) -> None:
+    card.attach(0)
+    for how in (["wait_stream", "s"], ["sync"], ["wait_stream", "legacy"], ["record", "e", "legacy"]):
+        tenant = player(card)
+        tenant.stage()
+        tenant.on_stage([["stream", "s", True], ["grant", {"mask": 0x04}], ["kernel", "s", 0, "add_long"], how])
+        if how[0] == "record":
+            tenant.on_stage([["wait_stream", "legacy"]])
+        assert tenant("stage.is_done('s')"), how
+        tenant.end()
+
+
+def test_threads_that_launch_and_move_at_once_lose_nothing(card: Card) -> None:
+    masks = [0, 1, 2, 4, 8, 16, 32, 64, 128, 3, 6]
+    parts: list[list[Step]] = []
+    for number in range(4):
+        stream = "thread" if number % 2 else "shared"
+        part: list[Step] = []
+        for turn in range(60):
+            part.append(["grant", {"mask": masks[(turn + number) % len(masks)]}])
+            part.append(["kernel", stream, number, "copy2", 20])
+            if turn % 10 == 0:
+                part.append(["kernel", "legacy", 4 + number, "add", 10])
+        parts.append(part)
+    expected = 0
+    for _ in range(60):
+        expected = (expected * 3 + 1) & 0xFFFFFFFF
+    card.attach(0)
+    ran = player(card).play([["stream", "shared", True], ["grant", {"mask": 1}], ["together", parts]])
+    assert ran["cells"] == [expected] * 4 + [6] * 4
+
+
+CAPTURES: dict[str, list[Step]] = {
+    "plain": [["kernel", "s", 0, "copy2", 50], ["kernel", "s", 0, "add", 50]],
+    "fork and join": [
+        ["kernel", "s", 0, "copy2", 50],
+        ["record", "forked", "s"],
+        ["wait", "side", "forked"],
+        ["kernel", "side", 0, "add", 50],
+        ["record", "joined", "side"],
+        ["wait", "s", "joined"],
+    ],
+    "memory": [["set", "s", 1, 4], ["kernel", "s", 1, "add", 50], ["copy", "s", 0, 1]],
+}
+
+
+@pytest.mark.parametrize("inside", CAPTURES.values(), ids=list(CAPTURES))
+@pytest.mark.parametrize("blocking", [True, False])
+def test_capture_is_as_without_the_library(card: Card, inside: list[Step], blocking: bool) -> None:
+    steps: list[Step] = [
+        ["stream", "s", blocking],
+        ["stream", "side", blocking],
+        ["grant", {"mask": 0x01, "mates": 0b11}],
+        ["kernel", "s", 0, "add", 300],
+        ["kernel", "legacy", 2, "add", 300],
+        ["kernel", "side", 3, "add", 300],
+        ["grant", {"mask": 0x02, "mates": 0b11}],
+        ["capture", "g", "s", inside],
+        ["graph", "s", "g"],
+        ["kernel", "s", 0, "copy2", 10],
+        ["grant", {"mask": 0x04}],
+        ["graph", "s", "g"],
+        ["kernel", "s", 0, "copy2", 10],
+        ["record", "done", "s"],
+        ["wait", "side", "done"],
+        ["kernel", "side", 0, "copy2", 10],
+    ]
+    card.attach(0)
+    assert player(card).play(steps)["cells"] == bare_player(card).play(steps)["cells"]
+    assert process_page(card).launches == sum(step[0] == "kernel" for step in steps)  # none of those captured
+
+
+def test_others_go_on_while_a_stream_is_captured(card: Card) -> None:
+    inside: list[Step] = [
+        ["kernel", "s", 0, "add", 10],
+        ["grant", {"mask": 0x02, "mates": 0b11}],
+        [
+            "in_thread",
+            [["kernel", "other", 1, "copy2", 100], ["grant", {"mask": 0x01}], ["kernel", "other", 1, "add", 10]],
+        ],
+        ["kernel", "s", 0, "copy2", 10],
+    ]
+    steps: list[Step] = [
+        ["stream", "s", True],
+        ["stream", "other", True],
+        ["grant", {"mask": 0x01}],
+        ["kernel", "other", 1, "add", 300],
+        ["set_now", "legacy", 2, 3],
+        ["capture", "g", "s", inside, 2],
+        ["graph", "s", "g"],
+        ["kernel", "other", 1, "copy2", 10],
+        ["kernel", "legacy", 0, "copy2", 10],
+    ]
+    card.attach(0)
+    ran = player(card).play(steps)
+    assert ran["cells"][:3] == [13, 16, 3]  # 0, 1, 4, 13; 0, 1, 4, 5, 16
+    assert bare_player(card).play(steps)["cells"] == ran["cells"]
