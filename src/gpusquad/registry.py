@@ -32,6 +32,7 @@ _ROOMS = {
     "order": "gpusquad.policies.order",
     "plan": "gpusquad.policies.plan",
     "place": "gpusquad.policies.place",
+    "divide": "gpusquad.policies.divide",
     "predictor": "gpusquad.predict",
     "reader": "gpusquad.sim.traces",
 }

@@ -34,7 +34,7 @@ def test_json_has_the_same():
     assert [mode["name"] for mode in data["modes"]] == mode_names()
 
 
-@pytest.mark.parametrize("kind", ["order", "plan", "place", "predictor", "reader", "mode"])
+@pytest.mark.parametrize("kind", ["order", "plan", "place", "divide", "predictor", "reader", "mode"])
 def test_one_kind_alone(kind):
     data = json.loads(run("policies", kind, "--json").stdout)
     assert {p["kind"] for p in data["policies"]} == ({kind} if kind != "mode" else set())

@@ -17,6 +17,7 @@ QUESTIONS = {
     "order": "who is next?",
     "plan": "who may go first?",
     "place": "on which cards?",
+    "divide": "how is a shared card divided?",
     "predictor": "how long will it run?",
     "reader": "which traces can be read?",
 }
@@ -25,7 +26,7 @@ MODES = "mode"
 
 def policies(
     kind: Annotated[
-        str, typer.Argument(metavar="[KIND]", help="Only order, plan, place, predictor, reader or mode.")
+        str, typer.Argument(metavar="[KIND]", help="Only order, plan, place, divide, predictor, reader or mode.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

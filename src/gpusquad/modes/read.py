@@ -46,7 +46,7 @@ def mode_from_dict(data: dict, name: str) -> Mode:
         order=_spec(fields, "order", plain.order),
         plan=_spec(fields, "plan", plain.plan),
         place=_spec(fields, "place", plain.place),
-        divide=fields.text("divide", plain.divide),
+        divide=_spec(fields, "divide", plain.divide),
         predictor=_predictor(predict),
         uses=_uses(predict),
         preemption=_preemption(preempt),

@@ -1,0 +1,98 @@
+"""A tenant as the daemon of a card knows it: what it was told of it, and what it sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusquad.gpu.forecast import Forecast
+from gpusquad.gpu.goal_window import GoalWindow
+from gpusquad.gpu.pages import Grant, Page
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import CardFacts, Requests, Tenant
+from gpusquad.model.units import WHOLE_MILLI
+
+
+@dataclass(frozen=True, slots=True)
+class TenantFacts:
+    """What whoever attaches a tenant says of it. All of it may be changed while it runs."""
+
+    id: str
+    weight: float = 1.0
+    priority: int = 0
+    slo: Slo | None = None
+    curve: tuple[tuple[int, float], ...] = ((WHOLE_MILLI, 1.0),)
+    remaining_us: int | None = None
+    """At the moment it is said; from then on the daemon counts down what it was served."""
+    deadline_in_us: int | None = None
+    quota_bytes: int = 0
+    work_us: float = 0.0
+    """GPU time of one request or iteration alone; 0: not known."""
+    solo_per_s: float = 0.0
+
+
+class CardTenant:
+    """The running account of one tenant."""
+
+    def __init__(self, slot: int, facts: TenantFacts, now_us: int) -> None:
+        self.slot = slot
+        self.facts = facts
+        self.forecast = Forecast()
+        self.window = GoalWindow()
+        self.grant = Grant(quota_bytes=facts.quota_bytes)
+        self.page = Page()
+        self.attained_us = 0.0
+        self.was_idle = True
+        self._told_us, self._told_at_us = 0.0, now_us
+
+    def tell(self, facts: TenantFacts, now_us: int) -> None:
+        """Its goal, priority, estimate or quota changed."""
+        self.facts = facts
+        self._told_us, self._told_at_us = self.attained_us, now_us
+
+    def see(self, page: Page, now_us: int, card: CardFacts) -> float:
+        """Card time since the last look: GPU time by the part of the card that it ran on."""
+        done_us = self.forecast.see(page, now_us)
+        self.page = page
+        self.window.iterations(now_us, page.iterations)
+        return done_us * card.share_milli(page.mask_now.bit_count()) / WHOLE_MILLI
+
+    def snapshot(self, now_us: int, dry: bool = False) -> Tenant:
+        """``dry``: the card has run dry, so whoever has nothing to do now does not count as awake."""
+        facts, forecast = self.facts, self.forecast
+        is_idle = forecast.is_idle(now_us) or (dry and forecast.has_nothing)
+        passed_us, served_us = now_us - self._told_at_us, int(self.attained_us - self._told_us)
+        return Tenant(
+            slot=self.slot,
+            id=facts.id,
+            weight=facts.weight,
+            priority=facts.priority,
+            slo=facts.slo,
+            curve=facts.curve,
+            remaining_us=None if facts.remaining_us is None else max(facts.remaining_us - served_us, 0),
+            deadline_in_us=None if facts.deadline_in_us is None else facts.deadline_in_us - passed_us,
+            attained_us=int(self.attained_us),
+            attainment=self.window.attainment(facts.slo, now_us, not is_idle),
+            wants_us=forecast.wants_us(),
+            kernel_us=forecast.kernel_us,
+            backlog_us=int(forecast.deepest_us),
+            is_idle=is_idle,
+            quota_bytes=facts.quota_bytes,
+            used_bytes=self.page.used_bytes,
+            requests=self._requests(now_us),
+        )
+
+    def _requests(self, now_us: int) -> Requests | None:
+        per_s = self.window.per_s(now_us)
+        if not self.facts.work_us and not self.facts.solo_per_s and not per_s:
+            return None
+        return Requests(per_s, self.facts.solo_per_s, self.facts.work_us, self.window.p99_us())
+
+
+def plain_facts(facts: TenantFacts) -> dict[str, object]:
+    """For a status in JSON."""
+    slo = facts.slo
+    named = {name: getattr(slo, name) for name in Slo.__slots__} if slo is not None else {}
+    return {
+        "id": facts.id, "weight": facts.weight, "priority": facts.priority, "quota_bytes": facts.quota_bytes,
+        "slo": {name: value for name, value in named.items() if value is not None},
+    }  # fmt: skip

@@ -1,0 +1,153 @@
+"""What can be asked of a card's daemon: one JSON object a line, one line back.
+
+``{"do": "policy", "policy": "slo"}`` · ``{"do": "attach", "tenant": {"id": "a", "quota_bytes": 8000000000}}`` ·
+``{"do": "change", "tenant": {"id": "a", "weight": 2}}`` · ``{"do": "detach", "id": "a"}`` ·
+``{"do": "latencies", "id": "a", "us": [4100, 3900]}`` · ``{"do": "processes", "listed": […], "ours": […]}`` ·
+``{"do": "status"}``
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from gpusquad.gpu.card_tenant import TenantFacts
+from gpusquad.gpu.squads import Squads
+from gpusquad.gpu.strangers import Stranger
+from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import Fields
+from gpusquad.model.job import Slo
+from gpusquad.model.units import number, whole
+
+Answer = dict[str, object]
+_FACTS = tuple(one.name for one in fields(TenantFacts))
+_SLO = tuple(one.name for one in fields(Slo))
+_LINE = ("do", "policy", "tenant", "id", "us", "listed", "ours", "uid", "gid")
+_MOST_ROWS = 100_000
+
+
+class Control:
+    """Answers lines; ``place`` tells where the files of a slot are, ``keep`` is called when tenants changed."""
+
+    def __init__(
+        self,
+        squads: Squads,
+        place: Callable[[int], Mapping[str, str]] = lambda slot: {},
+        keep: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._squads, self._place, self._keep = squads, place, keep
+        self._verbs: dict[str, Callable[[Fields, int], Answer]] = {
+            "policy": self._policy, "attach": self._attach, "change": self._change, "detach": self._detach,
+            "latencies": self._latencies, "processes": self._processes, "status": self._status,
+        }  # fmt: skip
+
+    def answer(self, line: str, now_us: int) -> str:
+        """Whatever comes in, a line goes out."""
+        try:
+            said = json.loads(line)
+            if not isinstance(said, dict):
+                raise Invalid("line", "is no JSON object")
+            asked = Fields(said, "", _LINE)
+            verb = self._verbs.get(asked.text("do", required=True))
+            if verb is None:
+                raise Invalid("do", f"{said['do']!r} is not known", f"choose from {', '.join(self._verbs)}")
+            return json.dumps({"ok": True, **verb(asked, now_us)})
+        except Invalid as error:
+            return json.dumps({"ok": False, "field": error.field, "error": error.problem, "cure": error.cure})
+        except ValueError as error:
+            return json.dumps({"ok": False, "field": "line", "error": f"cannot be read: {error}", "cure": ""})
+
+    def _policy(self, asked: Fields, now_us: int) -> Answer:
+        before = self._squads.policy
+        self._squads.set_policy(asked.text("policy", required=True))
+        return {"policy": self._squads.policy, "before": before}
+
+    def _attach(self, asked: Fields, now_us: int) -> Answer:
+        facts = facts_from(asked.raw("tenant"), None)
+        ids = {name: whole(asked.raw(name), name) for name in ("uid", "gid") if name in asked}
+        slot = self._squads.attach(facts, now_us, **ids)
+        self._keep()
+        return {"slot": slot, **self._place(slot)}
+
+    def _change(self, asked: Fields, now_us: int) -> Answer:
+        said = asked.raw("tenant")
+        name = said.get("id") if isinstance(said, dict) else None
+        self._squads.change(facts_from(said, self._squads.facts(str(name))), now_us)
+        self._keep()
+        return {}
+
+    def _detach(self, asked: Fields, now_us: int) -> Answer:
+        self._squads.detach(asked.text("id", required=True))
+        self._keep()
+        return {}
+
+    def _latencies(self, asked: Fields, now_us: int) -> Answer:
+        values = asked.raw("us")
+        if not isinstance(values, list) or len(values) > _MOST_ROWS:
+            raise Invalid("us", "is no list of latencies", "write for example [4100, 3900]")
+        self._squads.report(asked.text("id", required=True), [number(value, "us") for value in values], now_us)
+        return {}
+
+    def _processes(self, asked: Fields, now_us: int) -> Answer:
+        listed = [
+            Stranger(whole(row.get("pid"), "listed.pid"), str(row.get("name", "")), int(row.get("memory_bytes") or 0))
+            for row in asked.rows("listed", _MOST_ROWS)
+            if isinstance(row, dict)
+        ]
+        said = asked.raw("ours")
+        ours = {whole(pid, "ours") for pid in said} if isinstance(said, list) else set()
+        return {"strangers": [one.pid for one in self._squads.processes(listed, ours)]}
+
+    def _status(self, asked: Fields, now_us: int) -> Answer:
+        return self._squads.status(now_us)
+
+
+def facts_from(said: object, before: TenantFacts | None) -> TenantFacts:
+    """Checked facts: all of a new tenant, or what changes of one that is known."""
+    if not isinstance(said, dict):
+        raise Invalid("tenant", "is missing", 'write for example {"id": "a"}')
+    given = Fields(said, "tenant", _FACTS)
+    values: dict[str, Any] = {"id": given.text("id", required=True)}
+    for name in ("priority", "remaining_us", "deadline_in_us", "quota_bytes"):
+        if name in said:
+            low = -1000 if name == "priority" else 0
+            values[name] = None if given.raw(name) is None else whole(given.raw(name), f"tenant.{name}", low=low)
+    for name in ("weight", "work_us", "solo_per_s"):
+        if name in given:
+            values[name] = number(given.raw(name), f"tenant.{name}")
+    if "slo" in said:
+        values["slo"] = _slo(given.raw("slo"))
+    if "curve" in given:
+        values["curve"] = _curve(given.raw("curve"))
+    return TenantFacts(**values) if before is None else replace(before, **values)
+
+
+def plain(facts: TenantFacts) -> dict[str, object]:
+    """As ``facts_from`` reads it again."""
+    return asdict(facts)
+
+
+def _slo(said: object) -> Slo | None:
+    if said is None:
+        return None
+    if not isinstance(said, dict):
+        raise Invalid("tenant.slo", "is no object", 'write for example {"latency_us": 20000}')
+    given = Fields(said, "tenant.slo", _SLO)
+    values = {name: number(given.raw(name), f"tenant.slo.{name}") for name in _SLO if given.raw(name) is not None}
+    for name in ("deadline_us", "latency_us"):
+        if name in values:
+            values[name] = int(values[name])
+    return Slo(**values)  # type: ignore[arg-type]
+
+
+def _curve(said: object) -> tuple[tuple[int, float], ...]:
+    if not isinstance(said, (list, tuple)) or not said:
+        raise Invalid("tenant.curve", "is no list of points", "write for example [[500, 0.7], [1000, 1.0]]")
+    points = []
+    for row in said:
+        if not isinstance(row, (list, tuple)) or len(row) != 2:
+            raise Invalid("tenant.curve", f"{row!r} is no point", "a point is thousandths of the SMs and a speed")
+        points.append((whole(row[0], "tenant.curve", low=1, high=1000), number(row[1], "tenant.curve", high=10.0)))
+    return tuple(sorted(points))

@@ -1,0 +1,48 @@
+"""How fast tenants run beside each other, where only a table of coefficients is at hand.
+
+The form is that of ``T_eff`` in the interference predictor, with its usual parameters. A service that has fitted its
+own passes that in; a daemon started by hand reads coefficients from a file, or assumes that tenants compete for SMs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpusquad.model.squad import Tenant, sm_need, solo_speed
+from gpusquad.model.units import WHOLE_MILLI
+
+Rho = Mapping[tuple[str, str], float]
+_BASE, _BY_NEED = 0.3, 0.5
+_MOST = 0.99
+_RIVALS = 0.5
+"""Two that each want all SMs have half each: 332 of 660 TFLOP/s were measured for two equal products of matrices."""
+
+
+@dataclass(frozen=True)
+class TableEffects:
+    """``rho[own, other]``: the speed that a neighbour takes when neither is restricted; unknown pairs by need."""
+
+    rho: Rho = field(default_factory=dict)
+
+    def __call__(self, tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]], /) -> float:
+        need = sm_need(tenant)
+        own = share_milli / WHOLE_MILLI
+        alone = solo_speed(tenant, share_milli)
+        odds = 0.0
+        for other, milli in others:
+            lost = self._rho(tenant, other, need) * _phi(need, own, milli / WHOLE_MILLI)
+            lost = min(max(lost, 0.0), _MOST)
+            odds += lost / (1.0 - lost)  # so that n rivals have an nth each
+        return alone / (1.0 + odds)
+
+    def _rho(self, tenant: Tenant, other: Tenant, need: float) -> float:
+        found = self.rho.get((tenant.id, other.id))
+        return found if found is not None else _RIVALS * max(need, 0.2) * max(sm_need(other), 0.2)
+
+
+def _phi(need: float, own: float, other: float) -> float:
+    """How much of the interference is left with parts of the SMs: that for SMs by overlap, that for memory by size."""
+    by_sm = min(_BASE + _BY_NEED * need, 1.0)
+    overlap = max(0.0, own + other - 1.0) / own if own > 0 else 0.0
+    return by_sm * overlap + (1.0 - by_sm) * other

@@ -1,0 +1,92 @@
+"""What a tenant will want of the card, foretold from what its page has told so far.
+
+Its program stands at the gate, so there is no queue of kernels to look at: what it wants next is what it has asked for
+at a time when nobody held it, and all it can get when it stands at the gate now.
+"""
+
+from __future__ import annotations
+
+from gpusquad.gpu.pages import Page
+from gpusquad.model.squad import LONGEST_SQUAD_US
+
+QUIET_US = 300
+"""Nothing launched, queued or waiting for so long: idle. Programs pause between kernels all the time."""
+_SLOWLY = 0.2
+"""How much of a new figure is believed."""
+_FADES_US = 1_000_000
+"""A deep queue that was seen once is remembered for about so long."""
+
+
+class Forecast:
+    """One tenant. ``see`` is called at every look; times are of one clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._last: Page | None = None
+        self._seen_us = 0
+        self._busy_us: int | None = None
+        self._drift_us = 0
+        self._wanted_per_us = 0.0
+        self.kernel_us = 0.0
+        self.backlog_us = 0
+        """GPU time queued on the card now."""
+        self.deepest_us = 0.0
+        """How far its program runs ahead of the card where nobody holds it, as seen of late."""
+
+    def see(self, page: Page, now_us: int) -> int:
+        """GPU time done since the last look."""
+        last = page if self._last is None else self._last
+        passed_us = max(now_us - self._seen_us, 1)
+        launched = max(page.launches - last.launches, 0)
+        done_us = max(page.done_us - last.done_us, 0)
+        if launched or page.in_flight or page.waiting:
+            self._busy_us = now_us
+        if launched and done_us:
+            self.kernel_us = _eased(self.kernel_us, done_us / launched)
+        self._queue(page, passed_us)
+        self._demand(page, max(page.asked_us - last.asked_us, 0) / passed_us)
+        self._last, self._seen_us = page, now_us
+        return done_us
+
+    @property
+    def has_nothing(self) -> bool:
+        """Neither on the card nor at the gate at this moment: idle as others on the card see it."""
+        return self._last is None or not (self._last.in_flight or self._last.waiting)
+
+    def is_idle(self, now_us: int) -> bool:
+        return self._busy_us is None or now_us - self._busy_us >= QUIET_US
+
+    @property
+    def is_starved(self) -> bool:
+        """It stands at the gate, and the card has nothing of it left to do."""
+        return self._last is not None and self._last.waiting > 0 and self._last.in_flight == 0
+
+    @property
+    def settled_us(self) -> int:
+        """What it asked for and the card has done, as it counts what it asks for."""
+        return 0 if self._last is None else self._last.asked_us - self.backlog_us
+
+    def wants_us(self, horizon_us: int = LONGEST_SQUAD_US) -> int:
+        """GPU time it would ask for within the horizon, what is queued included."""
+        if self._last is not None and self._last.waiting:
+            return horizon_us + self.backlog_us
+        return int(min(self._wanted_per_us, 1.0) * horizon_us) + self.backlog_us
+
+    def _queue(self, page: Page, passed_us: int) -> None:
+        """What was asked for and is not done. Processes that died leave a difference behind for good: it is set right
+        whenever it shows, by an empty queue or by more done than asked."""
+        ahead_us = page.asked_us - page.done_us
+        self.backlog_us = 0 if page.in_flight == 0 else max(0, ahead_us - self._drift_us)
+        self._drift_us = ahead_us - self.backlog_us
+        if page.waiting:  # it would have gone on
+            self.deepest_us = max(self.deepest_us, float(LONGEST_SQUAD_US))
+        else:
+            faded_us = self.deepest_us * max(0.0, 1.0 - passed_us / _FADES_US)
+            self.deepest_us = max(faded_us, float(self.backlog_us))
+
+    def _demand(self, page: Page, asked_per_us: float) -> None:
+        if not page.waiting:  # held at the gate it asks for less than it wants
+            self._wanted_per_us = _eased(self._wanted_per_us, asked_per_us)
+
+
+def _eased(before: float, now: float) -> float:
+    return now if before == 0.0 else before + _SLOWLY * (now - before)

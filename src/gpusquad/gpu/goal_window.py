@@ -1,0 +1,84 @@
+"""How far a tenant's goals were met of late: from latencies it reports, or from iterations seen in its launches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from gpusquad.model.job import Slo
+from gpusquad.model.units import US_PER_S
+
+_SLICES = 10
+"""Availability counts the parts of a window in which there was service."""
+
+
+class GoalWindow:
+    """A sliding window. Nothing in it: nothing was missed."""
+
+    def __init__(self, window_us: int = 5 * US_PER_S) -> None:
+        self._window_us = window_us
+        self._latencies: deque[tuple[int, float]] = deque()
+        self._iterations: deque[tuple[int, int]] = deque()
+        self._since_us: int | None = None
+
+    def latencies(self, now_us: int, values_us: Iterable[float]) -> None:
+        self._latencies.extend((now_us, value) for value in values_us)
+        self._forget(now_us)
+
+    def iterations(self, now_us: int, count: int) -> None:
+        """The count so far."""
+        self._since_us = now_us if self._since_us is None else self._since_us
+        if not self._iterations or now_us - self._iterations[-1][0] >= self._window_us // (10 * _SLICES):
+            self._iterations.append((now_us, count))
+        self._forget(now_us)
+
+    def per_s(self, now_us: int) -> float:
+        """Requests where they are reported, else iterations."""
+        span_us = self._span_us(now_us)
+        if self._latencies:
+            return len(self._latencies) * US_PER_S / span_us
+        if len(self._iterations) < 2:
+            return 0.0
+        (from_us, first), (to_us, last) = self._iterations[0], self._iterations[-1]
+        return (last - first) * US_PER_S / max(to_us - from_us, 1)
+
+    def p99_us(self) -> float:
+        if not self._latencies:
+            return 0.0
+        values = sorted(value for _, value in self._latencies)
+        return values[min(len(values) - 1, int(0.99 * len(values)))]
+
+    def attainment(self, slo: Slo | None, now_us: int, wants: bool) -> float:
+        """The least of what was met: requests in time, throughput over its target, service while it was wanted."""
+        if slo is None:
+            return 1.0
+        met = [1.0]
+        if slo.latency_us is not None and self._latencies:
+            met.append(sum(value <= slo.latency_us for _, value in self._latencies) / len(self._latencies))
+        if slo.throughput_per_s and wants and self._span_us(now_us) >= self._window_us // _SLICES:
+            met.append(min(1.0, self.per_s(now_us) / slo.throughput_per_s))
+        if slo.availability_ratio is not None and wants:
+            met.append(self._served_slices(now_us))
+        return min(met)
+
+    def _served_slices(self, now_us: int) -> float:
+        """Of the slices of the window that are over, those in which something was finished."""
+        slice_us = self._window_us // _SLICES
+        whole = min(self._span_us(now_us) // slice_us, _SLICES)
+        if whole == 0:
+            return 1.0
+        served = {(now_us - at_us) // slice_us for at_us, _ in self._latencies}
+        for (_, before), (at_us, count) in zip(self._iterations, list(self._iterations)[1:], strict=False):
+            if count > before:
+                served.add((now_us - at_us) // slice_us)
+        return sum(1 for index in range(whole) if index in served) / whole
+
+    def _span_us(self, now_us: int) -> int:
+        starts = [row[0][0] for row in (self._latencies, self._iterations) if row]
+        since_us = self._since_us if self._since_us is not None else min(starts, default=now_us)
+        return max(1, min(self._window_us, now_us - since_us))
+
+    def _forget(self, now_us: int) -> None:
+        for rows in (self._latencies, self._iterations):
+            while rows and rows[0][0] < now_us - self._window_us:
+                rows.popleft()

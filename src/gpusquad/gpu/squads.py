@@ -1,0 +1,326 @@
+"""The loop of a card's daemon: look at the tenants' pages, ask the policy for the next squad, write the grants.
+
+It has no clock and does not sleep: ``step`` is told the time and answers how long nothing needs to be done, so that the
+same loop runs a real card and a simulated one. Whatever has to be faster than a look (a tenant that idles, and whose
+part others may use) is decided by the tenants themselves, from the grants.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gpusquad import registry
+from gpusquad.gpu.card_tenant import CardTenant, TenantFacts, plain_facts
+from gpusquad.gpu.pages import Grant, Region
+from gpusquad.gpu.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
+from gpusquad.model.errors import Invalid
+from gpusquad.model.squad import (
+    LONGEST_SQUAD_US,
+    UNGATED_US,
+    CardFacts,
+    Divide,
+    Effective,
+    Member,
+    Squad,
+    State,
+    Tenant,
+)
+from gpusquad.model.units import US_PER_S
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often the loop looks."""
+
+    shortest_look_us: int = 200
+    looks_a_squad: int = 3
+    """So that who runs dry, wakes or falls asleep is seen before the squad is over."""
+    asleep_us: int = 2_000
+    """All tenants idle: the first to wake is held by nothing, but two who wake at once have a squad's credit each."""
+    fast_asleep_us: int = 10_000
+    """The same, after a second of it."""
+    beat_us: int = 250_000
+    """With one tenant or none there is nothing to decide but to be alive."""
+    reclaim_us: int = 100_000
+    hand_over_us: int = 200
+    """By turns the next one begins when so much is left to do of the last one."""
+    overtime: int = 4
+    """A turn may last for so many lengths more, until what was queued is done."""
+
+
+class Squads:
+    """One card."""
+
+    def __init__(
+        self,
+        region: Region,
+        card: CardFacts,
+        policy: str,
+        effective: Effective,
+        rule: Rule = "report",
+        pace: Pace | None = None,
+    ) -> None:
+        self._region, self._card, self._effective, self._rule = region, card, effective, rule
+        self._pace = pace or Pace()
+        self._tenants: dict[int, CardTenant] = {}
+        self._state = State()
+        self._strangers: tuple[Stranger, ...] = ()
+        self._changed = True
+        self._seen_us: int | None = None
+        self._ends_us = 0
+        self._reclaimed_us = 0
+        self._awake_us = 0
+        self.number = 0
+        self.squad: Squad | None = None
+        self.failure = ""
+        """What the policy's last error was, as long as it does not answer again."""
+        self.policy = policy
+        self._policy: Divide = registry.create("divide", policy)
+
+    def set_policy(self, policy: str) -> None:
+        """From the next squad on. What was learned of tenants is kept: weights and lags mean the same to all."""
+        self._policy = registry.create("divide", policy)
+        self.policy = policy
+        self._state = replace(self._state, chosen="", wanted="", wanted_for=0)
+        self._changed = True
+
+    def adopt(self, slot: int, facts: TenantFacts, now_us: int) -> None:
+        """A tenant that another daemon attached and that runs on."""
+        self._tenants[slot] = CardTenant(slot, facts, now_us)
+        self._changed = True
+
+    def attach(self, facts: TenantFacts, now_us: int, uid: int | None = None, gid: int | None = None) -> int:
+        """The slot of a new tenant, whose processes run under that user id."""
+        if any(one.facts.id == facts.id for one in self._tenants.values()):
+            raise Invalid("tenant.id", f"{facts.id!r} is on this card already", "detach it first, or change it")
+        if self._rule == "refuse" and self._strangers:
+            pids = ", ".join(str(one.pid) for one in self._strangers)
+            raise Invalid("card", f"processes that nobody holds are on it: {pids}", "end them, or share by rule")
+        self._check_quota(facts, None)
+        slot = next((slot for slot in range(self._region.slots) if slot not in self._tenants), None)
+        if slot is None:
+            raise Invalid("card", f"has {self._region.slots} tenants, and no slot for more")
+        self._region.attach(slot, uid=uid, gid=gid, quota_bytes=facts.quota_bytes)
+        self.adopt(slot, facts, now_us)
+        return slot
+
+    def change(self, facts: TenantFacts, now_us: int) -> None:
+        """Another goal, priority, weight, estimate or quota for one that runs."""
+        tenant = self._named(facts.id)
+        self._check_quota(facts, tenant)
+        tenant.tell(facts, now_us)
+        self._changed = True
+
+    def detach(self, name: str) -> None:
+        tenant = self._named(name)
+        del self._tenants[tenant.slot]
+        self._region.detach(tenant.slot)
+        self._changed = True
+
+    def facts(self, name: str) -> TenantFacts:
+        return self._named(name).facts
+
+    def tenants(self) -> dict[int, TenantFacts]:
+        """Those on the card, by slot."""
+        return {slot: tenant.facts for slot, tenant in self._tenants.items()}
+
+    def report(self, name: str, latencies_us: Iterable[float], now_us: int) -> None:
+        """Latencies of requests that are done."""
+        self._named(name).window.latencies(now_us, latencies_us)
+
+    def processes(self, listed: Iterable[Stranger], ours: Collection[int]) -> tuple[Stranger, ...]:
+        """All processes the card has, and the pids that belong here. Those that do not."""
+        found = strangers(listed, ours)
+        if found != self._strangers:
+            names = ", ".join(f"{one.pid} {one.name}".strip() for one in found) or "none any more"
+            _log.warning("processes on the card that nobody holds: %s; rule: %s", names, self._rule)
+            self._changed = self._changed or self._rule == "share"
+        self._strangers = found
+        return found
+
+    def step(self, now_us: int) -> int:
+        """Do what is due, and say for how many microseconds nothing will be."""
+        self._region.beat(now_us * 1000)
+        woken = self._look(now_us)
+        if self._changed or woken or self._is_due(now_us):
+            self._next_squad(now_us)
+        return self._rest_us(now_us)
+
+    def status(self, now_us: int) -> dict[str, object]:
+        """In plain words and numbers, for people."""
+        squad = self.squad
+        return {
+            "policy": self.policy,
+            "failure": self.failure,
+            "squads": self.number,
+            "configuration": squad.configuration if squad else "",
+            "length_us": squad.length_us if squad else 0,
+            "why": squad.why if squad else "",
+            "tenants": [self._tenant_status(one, now_us) for one in self._tenants.values()],
+            "strangers": [{"pid": s.pid, "name": s.name, "memory_bytes": s.memory_bytes} for s in self._strangers],
+            "rule": self._rule,
+        }
+
+    def _look(self, now_us: int) -> bool:
+        """Read every page. True: somebody woke or fell asleep."""
+        if now_us - self._reclaimed_us >= self._pace.reclaim_us:
+            self._reclaimed_us = now_us
+            self._reclaim()
+        served, turned = {}, False
+        for slot, tenant in self._tenants.items():
+            served[slot] = tenant.see(self._region.page(slot), now_us, self._card)
+            is_idle = tenant.forecast.is_idle(now_us)
+            turned, tenant.was_idle = turned or is_idle != tenant.was_idle, is_idle
+        passed_us = now_us - self._seen_us if self._seen_us is not None else 0
+        total_us = sum(served.values())
+        # Side by side without restriction each one's kernels seem to have had the whole card.
+        scale = min(1.0, passed_us / total_us) if total_us > 0 else 1.0
+        for slot, us in served.items():
+            self._tenants[slot].attained_us += us * scale
+        self._seen_us = now_us
+        return turned and len(self._tenants) > 1
+
+    def _reclaim(self) -> None:
+        for slot, tenant in self._tenants.items():
+            lost = self._region.reclaim(slot)
+            if lost:
+                _log.info("%s: %d bytes given back of processes that died", tenant.facts.id, lost)
+
+    def _is_due(self, now_us: int) -> bool:
+        if self.squad is None:
+            return True
+        if len(self._tenants) < 2:
+            return False
+        if self._runs_dry():
+            return True
+        if all(tenant.was_idle for tenant in self._tenants.values()):
+            return False
+        if self.squad.configuration == "temporal":
+            return self._turn_is_over(self.squad, now_us)
+        return now_us >= self._ends_us
+
+    def _turn_is_over(self, squad: Squad, now_us: int) -> bool:
+        """A turn ends when what it was given is nearly done, not by the clock: what is left over would run beside the
+        next one, make both slow, and leave more over each time."""
+        queued_us = sum(tenant.forecast.backlog_us for tenant in self._tenants.values())
+        if queued_us > self._pace.hand_over_us:
+            return now_us >= self._ends_us + self._pace.overtime * squad.length_us
+        served = [self._tenants[member.slot] for member in squad.members if member.credit_us and self._knows(member)]
+        return now_us >= self._ends_us or any(tenant.page.waiting for tenant in served)
+
+    def _knows(self, member: Member) -> bool:
+        return member.slot in self._tenants
+
+    def _runs_dry(self) -> bool:
+        """Nobody has anything on the card and somebody stands at the gate: the squad was too short for its length."""
+        busy = any(tenant.page.in_flight for tenant in self._tenants.values())
+        return not busy and any(tenant.forecast.is_starved for tenant in self._tenants.values())
+
+    def _next_squad(self, now_us: int) -> None:
+        dry = self._runs_dry()
+        snapshot = [tenant.snapshot(now_us, dry) for tenant in self._tenants.values()]
+        if self._rule == "share" and self._strangers:
+            snapshot.append(stand_in())
+        self.squad = self._decide(snapshot)
+        self._state = self.squad.state
+        self.number += 1
+        self._ends_us = now_us + self.squad.length_us
+        self._changed = False
+        self._write(self.squad)
+
+    def _decide(self, snapshot: Sequence[Tenant]) -> Squad:
+        """A policy that fails must not stop anybody: then all run as if nobody divided the card."""
+        try:
+            squad = self._policy.next_squad(snapshot, self._card, self._effective, self._state)
+            _check(squad, snapshot, self._card)
+            self.failure = ""
+            return squad
+        except Exception as error:
+            if not self.failure:
+                _log.exception("divide %s failed; nobody is held until it answers again", self.policy)
+            self.failure = f"{type(error).__name__}: {error}"
+            members = tuple(Member(tenant.slot) for tenant in snapshot)
+            return Squad(members, "unrestricted", LONGEST_SQUAD_US, f"{self.policy} failed: {error}", State())
+
+    def _write(self, squad: Squad) -> None:
+        shared = squad.of(STAND_IN_SLOT) is not None
+        grants = {}
+        for member in squad.members:
+            if member.slot != STAND_IN_SLOT:
+                tenant = self._tenants[member.slot]
+                tenant.grant = grants[member.slot] = self._grant(member, tenant, shared)
+        self._region.write(grants)
+
+    def _grant(self, member: Member, tenant: CardTenant, shared: bool) -> Grant:
+        from_us = tenant.forecast.settled_us
+        ungated = member.credit_us == UNGATED_US
+        return Grant(
+            squad=self.number,
+            quota_bytes=tenant.facts.quota_bytes,
+            credit_us=UNGATED_US if ungated else from_us + member.credit_us,
+            mask=member.groups,
+            mates=member.mates & ((1 << self._region.slots) - 1),
+            restricted_us=from_us + member.restricted_us if member.restricted_us else 0,
+            borrows=member.borrows and not shared,
+        )
+
+    def _rest_us(self, now_us: int) -> int:
+        pace = self._pace
+        if len(self._tenants) < 2:
+            return pace.beat_us
+        if all(tenant.was_idle for tenant in self._tenants.values()):
+            return pace.asleep_us if now_us - self._awake_us < US_PER_S else pace.fast_asleep_us
+        self._awake_us = now_us
+        assert self.squad is not None
+        look_us = max(pace.shortest_look_us, self.squad.length_us // pace.looks_a_squad)
+        ends_us = max(self._ends_us - now_us, pace.shortest_look_us)
+        if self.squad.configuration == "temporal":
+            queued_us = sum(tenant.forecast.backlog_us for tenant in self._tenants.values())
+            # Looking twice on the way, for kernels may be shorter than foretold.
+            ends_us = max((queued_us - pace.hand_over_us) // 2, pace.shortest_look_us // 2)
+        return max(1, min(look_us, ends_us))
+
+    def _check_quota(self, facts: TenantFacts, before: CardTenant | None) -> None:
+        """Memory that is promised is there: it cannot be taken back from others later."""
+        if not self._card.memory_bytes or not facts.quota_bytes:
+            return
+        held = sum(one.facts.quota_bytes for one in self._tenants.values() if one is not before)
+        free = self._card.memory_bytes - held
+        if facts.quota_bytes > free:
+            raise Invalid(
+                "tenant.quota_bytes", f"{facts.quota_bytes} of {free} bytes that nobody holds", "ask for less"
+            )
+
+    def _named(self, name: str) -> CardTenant:
+        for tenant in self._tenants.values():
+            if tenant.facts.id == name:
+                return tenant
+        known = ", ".join(one.facts.id for one in self._tenants.values()) or "nobody"
+        raise Invalid("tenant.id", f"{name!r} is not on this card", f"here: {known}")
+
+    def _tenant_status(self, tenant: CardTenant, now_us: int) -> dict[str, object]:
+        now, page, grant = tenant.snapshot(now_us), tenant.page, tenant.grant
+        return {
+            **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
+            "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
+            "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "processes": len(page.pids),
+            "groups": grant.mask.bit_count(), "gated": grant.credit_us != UNGATED_US, "waiting": page.waiting,
+            "moves": page.moves, "waited_us": page.waited_ns // 1000,
+        }  # fmt: skip
+
+
+def _check(squad: Squad, snapshot: Sequence[Tenant], card: CardFacts) -> None:
+    """A policy may be anybody's: what it says is written to shared memory only if it makes sense."""
+    if sorted(member.slot for member in squad.members) != sorted(tenant.slot for tenant in snapshot):
+        raise Invalid("squad.members", "are not the tenants of the card, each once")
+    for member in squad.members:
+        if member.groups >> card.groups or member.groups < 0:
+            raise Invalid("squad.groups", f"{member.groups:#x} names groups the card does not have")
+        if not 0 <= member.credit_us <= UNGATED_US:
+            raise Invalid("squad.credit_us", f"{member.credit_us} is no credit")
+    if not 0 < squad.length_us <= LONGEST_SQUAD_US:
+        raise Invalid("squad.length_us", f"{squad.length_us} is not within {LONGEST_SQUAD_US}")

@@ -1,0 +1,35 @@
+"""Processes on the card that belong to no tenant: nothing holds them, so they are told of and treated by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from gpusquad.model.squad import Tenant
+
+Rule = Literal["report", "refuse", "share"]
+RULES: tuple[Rule, ...] = ("report", "refuse", "share")
+"""report: told in the status. refuse: no further tenant is attached while one is there. share: a part of the card is
+left to them as to a tenant of weight 1, and nobody is lent that part."""
+
+STAND_IN_SLOT = 63
+"""No tenant has it: it stands for all strangers together where the card is shared with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """As the driver's management library lists it; the pid is the machine's."""
+
+    pid: int
+    name: str = ""
+    memory_bytes: int = 0
+
+
+def strangers(listed: Iterable[Stranger], ours: Collection[int]) -> tuple[Stranger, ...]:
+    """Those that are no tenant's. ``ours``: the machine's pids of tenants' processes, and of the card's own daemons."""
+    return tuple(sorted((one for one in listed if one.pid not in ours), key=lambda one: one.pid))
+
+
+def stand_in() -> Tenant:
+    return Tenant(STAND_IN_SLOT, "strangers")

@@ -1,0 +1,190 @@
+"""Squads: who runs together on one card, on which SM groups, with how much GPU time, and for how long.
+
+A squad lasts half a millisecond to ten. Whoever divides a card is given a snapshot of its tenants and answers with the
+next squad; the card's daemon writes it down where the tenants' processes see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Slo
+from gpusquad.model.units import WHOLE_MILLI
+
+Configuration = Literal["unrestricted", "strict", "semi-spatial", "temporal"]
+
+UNGATED_US = 2**64 - 1
+"""A credit that never runs out."""
+SHORTEST_SQUAD_US = 500
+LONGEST_SQUAD_US = 10_000
+MOST_GROUPS = 64
+"""A mask is one 64-bit word."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What can be divided. SMs that no group holds are used by unrestricted work alone."""
+
+    groups: int = 15
+    sms_per_group: int = 8
+    sms: int = 0
+    """All of them; 0: those in groups."""
+    memory_bytes: int = 0
+    has_priorities: bool = False
+    """The driver lets work of important tenants pass queued work of others (client priorities of MPS are set), so
+    that they wait for a kernel that runs, and not for all that is queued."""
+    loan_us: int = 2000
+    """Whoever borrows has no more than this queued at a time (``LOAN_NS`` of the shim's gate)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.groups <= MOST_GROUPS:
+            raise Invalid("groups", f"{self.groups} is not a number of SM groups", f"use 1 to {MOST_GROUPS}")
+
+    def share_milli(self, groups: int) -> int:
+        """So many groups as a part of the card's SMs. No group at all: no restriction."""
+        if groups <= 0:
+            return WHOLE_MILLI
+        return round(WHOLE_MILLI * groups * self.sms_per_group / (self.sms or self.groups * self.sms_per_group))
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """A tenant that does the same thing again and again: answers requests, or iterates."""
+
+    per_s: float = 0.0
+    """Of late."""
+    solo_per_s: float = 0.0
+    """What it would do alone on the whole card; 0: not known."""
+    work_us: float = 0.0
+    """GPU time of one, alone on the whole card."""
+    latency_us: float = 0.0
+    """The 99th percentile of late; 0: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One tenant of a card at this moment."""
+
+    slot: int
+    id: str
+    weight: float = 1.0
+    priority: int = 0
+    """The level of its class: 0 is normal, higher goes first."""
+    slo: Slo | None = None
+    curve: tuple[tuple[int, float], ...] = ((WHOLE_MILLI, 1.0),)
+    """Thousandths of the SMs, and the speed alone with them over that with all; the fewest first."""
+    remaining_us: int | None = None
+    """Work still to do, as time alone on the whole card. None: not known, or without end."""
+    deadline_in_us: int | None = None
+    attained_us: int = 0
+    """Service so far, as time of the whole card: a millisecond on half of it counts half."""
+    attainment: float = 1.0
+    """How far its goals were met over the last window: 1 is fully."""
+    wants_us: int = 0
+    """GPU time that its next kernels will ask for soon, were it not held."""
+    kernel_us: float = 0.0
+    """How long a kernel of it takes; 0: not known."""
+    backlog_us: int = 0
+    """GPU time that it has queued on the card when nobody holds it: how far its program runs ahead."""
+    is_idle: bool = False
+    quota_bytes: int = 0
+    used_bytes: int = 0
+    requests: Requests | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight < 0:
+            raise Invalid("weight", f"{self.weight} is negative")
+
+    @property
+    def has_latency_goal(self) -> bool:
+        return self.slo is not None and self.slo.latency_us is not None
+
+    @property
+    def has_goal(self) -> bool:
+        return self.slo is not None and self.slo != Slo()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What one tenant may do in a squad. Every tenant is a member: one that may do nothing has no credit."""
+
+    slot: int
+    groups: int = 0
+    """A mask of SM groups; 0: unrestricted."""
+    credit_us: int = UNGATED_US
+    """GPU time that it may have on the card in this squad, what is queued already included."""
+    restricted_us: int = 0
+    """Semi-spatial: the mask holds for so much of the credit; 0: for all of the squad."""
+    mates: int = 0
+    """A mask of slots: while all of these are idle it is held back by nothing, if it borrows. Whoever has no credit to
+    watch, no mask and no mates is taken to be alone: what it does is not followed."""
+    borrows: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """What a policy remembers from squad to squad. Each policy uses what it needs and passes the rest on."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Learned weights of tenants with goals."""
+    lags_us: Mapping[str, float] = field(default_factory=dict)
+    """Service that a tenant is behind its due (below 0: ahead)."""
+    seen_us: Mapping[str, int] = field(default_factory=dict)
+    """Service of each when the last squad was made."""
+    dues: Mapping[str, float] = field(default_factory=dict)
+    """The part of all service that was due to each in the last squad."""
+    waited: Mapping[str, int] = field(default_factory=dict)
+    """Squads in a row in which a tenant wanted the card and had no credit."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Masks of the last squad that had any."""
+    configuration: str = ""
+    chosen: str = ""
+    """What a policy that chooses among others has chosen."""
+    wanted: str = ""
+    """What it would choose now, and for how many squads in a row."""
+    wanted_for: int = 0
+
+
+@dataclass(frozen=True)
+class Squad:
+    """Who runs together, and for how long."""
+
+    members: tuple[Member, ...]
+    configuration: Configuration
+    length_us: int
+    why: str
+    state: State = field(default_factory=State)
+    """To be handed in for the next one."""
+
+    def of(self, slot: int) -> Member | None:
+        return next((member for member in self.members if member.slot == slot), None)
+
+
+class Effective(Protocol):
+    """How fast a tenant runs with this share of the SMs among others with theirs; 1: alone on the whole card."""
+
+    def __call__(self, tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]], /) -> float: ...
+
+
+class Divide(Protocol):
+    """A policy: a pure function of what it is given."""
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad: ...
+
+
+def solo_speed(tenant: Tenant, share_milli: float) -> float:
+    """On the tenant's curve: straight between points, and through nothing at no SMs."""
+    below_at, below = 0.0, 0.0
+    for at, speed in tenant.curve:
+        if share_milli <= at:
+            return below + (speed - below) * (share_milli - below_at) / (at - below_at) if at > below_at else speed
+        below_at, below = at, max(below, speed)
+    return below
+
+
+def sm_need(tenant: Tenant) -> float:
+    """What half the SMs cost it: 0 nothing, 1 half its speed."""
+    return min(max(2.0 * (1.0 - solo_speed(tenant, WHOLE_MILLI / 2)), 0.0), 1.0)

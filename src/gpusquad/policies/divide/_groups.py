@@ -1,0 +1,54 @@
+"""SM groups: how many each gets, and which. Which ones move as little as possible, for each move costs a little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpusquad.model.squad import CardFacts, Tenant
+
+
+def apportioned(parts: Sequence[float], groups: int) -> list[int]:
+    """Whole groups by parts: at least one each while there are enough, the rest by the largest remainder."""
+    count = len(parts)
+    if count == 0:
+        return []
+    if count >= groups:
+        return [1 if index < groups else 0 for index in range(count)]
+    total = sum(parts) or 1.0
+    exact = [max(part, 0.0) / total * groups for part in parts]
+    given = [max(1, int(part)) for part in exact]
+    while sum(given) > groups:  # those raised to one were paid by nobody yet
+        index = max((i for i in range(count) if given[i] > 1), key=lambda i: (given[i] - exact[i], given[i], -i))
+        given[index] -= 1
+    while sum(given) < groups:
+        index = max(range(count), key=lambda i: (exact[i] - given[i], -i))
+        given[index] += 1
+    return given
+
+
+def masks(
+    tenants: Sequence[Tenant], counts: Sequence[int], card: CardFacts, before: Mapping[str, int]
+) -> dict[str, int]:
+    """Disjoint masks of so many groups each. Each keeps what it has, as far as it may have as many."""
+    free = (1 << card.groups) - 1
+    kept: dict[str, int] = {}
+    for tenant, count in zip(tenants, counts, strict=True):
+        mine = _lowest(before.get(tenant.id, 0) & free, count)
+        kept[tenant.id] = mine
+        free &= ~mine
+    for tenant, count in zip(tenants, counts, strict=True):
+        more = _lowest(free, count - kept[tenant.id].bit_count())
+        kept[tenant.id] |= more
+        free &= ~more
+    return kept
+
+
+def _lowest(mask: int, count: int) -> int:
+    """The first so many groups of a mask."""
+    taken = 0
+    while mask and count > 0:
+        bit = mask & -mask
+        taken |= bit
+        mask &= ~bit
+        count -= 1
+    return taken

@@ -1,0 +1,146 @@
+"""A squad in which each gets its part: by SM groups, by credits side by side, or by turns, whichever does most work.
+
+The three are compared by what each tenant's speed would be, by the sum of ``part * log(speed)``: twice the speed of one
+makes good half the speed of another with the same part, so neither is given up for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies.divide import _build
+from gpusquad.policies.divide._compatibility import blocks_goal
+from gpusquad.policies.divide._groups import apportioned, masks
+from gpusquad.policies.divide._lags import lags_us, leaning
+
+_STAY = 0.03
+"""Another configuration must be better by so much: a change moves everybody."""
+PATIENCE = 50
+"""By turns nobody waits for more squads than this, however small its part."""
+_SLOWEST = 1e-4
+_EARLY = 0.5
+"""Who has work for less than this part of a squad lets the others out of their groups when it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One configuration, and how good it would be."""
+
+    configuration: Configuration
+    score: float
+    counts: tuple[int, ...] = ()
+
+
+def by_parts(
+    tenants: Sequence[Tenant],
+    parts: Mapping[str, float],
+    card: CardFacts,
+    effective: Effective,
+    state: State,
+    default_us: int,
+    why: str,
+) -> Squad:
+    """``parts``: what is due to each; only those who are awake count."""
+    awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
+    length_us = _build.length_us(tenants, card, default_us)
+    dues = _normal({tenant.id: parts[tenant.id] for tenant in awake})
+    lags = lags_us(tenants, state, length_us)
+    leant = _normal(leaning(dues, lags, length_us))
+    way = best_way(awake, leant, card, effective, state)
+    given = given_parts(awake, leant, way, card, state, length_us)
+    semi = any(part.restricted_us for part in given)
+    after = _build.fresh(tenants, state, lags_us=lags, dues=dues)
+    names = "semi-spatial" if semi else way.configuration
+    return _build.squad(given, tenants, card, names, length_us, f"{why}; {_words(way, awake)}", after)
+
+
+def best_way(
+    awake: Sequence[Tenant], parts: Mapping[str, float], card: CardFacts, effective: Effective, state: State
+) -> Way:
+    """Whoever runs by turns keeps others waiting, so turns must be better, not as good."""
+    if len(awake) == 1:
+        return Way("unrestricted", 0.0)
+    ways = [_side_by_side(awake, parts, effective), _in_groups(awake, parts, card, effective), _by_turns(awake, parts)]
+    ways = [way for way in ways if way is not None]
+    last = "strict" if state.configuration == "semi-spatial" else state.configuration
+    return max(ways, key=lambda way: way.score + (_STAY if way.configuration == last else 0.0))
+
+
+def given_parts(
+    awake: Sequence[Tenant], parts: Mapping[str, float], way: Way, card: CardFacts, state: State, length_us: int
+) -> list[_build.Part]:
+    """The way as credits and masks."""
+    ahead_us = int(_build.AHEAD * length_us)
+    if way.configuration == "strict":
+        chosen = masks(awake, way.counts, card, state.groups)
+        until_us = _let_out_us(awake, length_us)
+        return [
+            _build.Part(tenant, ahead_us, chosen[tenant.id], until_us if tenant.wants_us > until_us else 0)
+            for tenant in awake
+        ]
+    most = max(parts[tenant.id] for tenant in awake)
+    if way.configuration == "unrestricted":
+        return [_build.Part(tenant, max(1, int(ahead_us * parts[tenant.id] / most))) for tenant in awake]
+    now = max(awake, key=lambda tenant: (_turn(tenant, parts, state), -tenant.slot))
+    return [_build.Part(now, length_us + _build.TURN_AHEAD_US)]
+
+
+def _turn(tenant: Tenant, parts: Mapping[str, float], state: State) -> tuple[bool, float]:
+    """Whose turn it is: who has waited too long, then who has waited for most of its part, this squad counted."""
+    waited = state.waited.get(tenant.id, 0)
+    return waited >= PATIENCE, (waited + 1) * parts[tenant.id]
+
+
+def _let_out_us(awake: Sequence[Tenant], length_us: int) -> int:
+    """When somebody will be done early, others are held to their groups until then. 0: nobody will."""
+    early = [tenant.wants_us for tenant in awake if 0 < tenant.wants_us < _EARLY * length_us]
+    return max(early) if early and len(early) < len(awake) else 0
+
+
+def _side_by_side(awake: Sequence[Tenant], parts: Mapping[str, float], effective: Effective) -> Way | None:
+    """All with all SMs. Not where a kernel of one would keep another with a latency target waiting."""
+    if any(blocks_goal(blocks, waits) for waits in awake for blocks in awake if blocks is not waits):
+        return None
+    most = max(parts.values())
+    score = 0.0
+    for tenant in awake:
+        others = tuple((other, WHOLE_MILLI) for other in awake if other is not tenant)
+        speed = effective(tenant, WHOLE_MILLI, others) * parts[tenant.id] / most
+        score += parts[tenant.id] * log(max(speed, _SLOWEST))
+    return Way("unrestricted", score)
+
+
+def _in_groups(
+    awake: Sequence[Tenant], parts: Mapping[str, float], card: CardFacts, effective: Effective
+) -> Way | None:
+    if len(awake) > card.groups:
+        return None
+    counts = tuple(apportioned([parts[tenant.id] for tenant in awake], card.groups))
+    shares = [(tenant, card.share_milli(count)) for tenant, count in zip(awake, counts, strict=True)]
+    score = 0.0
+    for tenant, share_milli in shares:
+        others = tuple(pair for pair in shares if pair[0] is not tenant)
+        score += parts[tenant.id] * log(max(effective(tenant, share_milli, others), _SLOWEST))
+    return Way("strict", score, counts)
+
+
+def _by_turns(awake: Sequence[Tenant], parts: Mapping[str, float]) -> Way:
+    return Way("temporal", sum(parts[tenant.id] * log(max(parts[tenant.id], _SLOWEST)) for tenant in awake) - 1e-9)
+
+
+def _normal(parts: Mapping[str, float]) -> dict[str, float]:
+    total = sum(parts.values())
+    return {name: part / total if total > 0 else 1.0 / len(parts) for name, part in parts.items()}
+
+
+def _words(way: Way, awake: Sequence[Tenant]) -> str:
+    if way.configuration == "strict":
+        split = ", ".join(f"{tenant.id} {count}" for tenant, count in zip(awake, way.counts, strict=True))
+        return f"split into groups: {split}"
+    if way.configuration == "temporal":
+        return "by turns: side by side they would do no more"
+    return "side by side" if len(awake) > 1 else f"only {awake[0].id} is awake"

@@ -1,0 +1,70 @@
+"""Auto: the policy that fits what the tenants want, changed when that has changed for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpusquad.model.squad import CardFacts, Divide, Effective, Squad, State, Tenant
+from gpusquad.policies.divide.equal import Equal
+from gpusquad.policies.divide.hybrid import Hybrid
+from gpusquad.policies.divide.jct import Jct
+from gpusquad.policies.divide.priority import Priority
+from gpusquad.policies.divide.slo import SloFirst
+from gpusquad.registry import register
+
+_POLICIES: dict[str, Divide] = {
+    "equal": Equal(), "priority": Priority(), "jct": Jct(), "slo": SloFirst(), "hybrid": Hybrid(),
+}  # fmt: skip
+
+
+@register("divide", "auto")
+@dataclass(frozen=True)
+class Auto:
+    """Chooses among the others by the tenants' goals, says why, and changes its mind slowly."""
+
+    hold: int = 100
+    """Another choice must have been the better one for so many squads in a row."""
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+        wanted, why = fitting(tenants)
+        state = self._chosen(wanted, state)
+        squad = _POLICIES[state.chosen].next_squad(tenants, card, effective, state)
+        return replace(squad, why=f"{self._words(state, wanted, why)}; {squad.why}")
+
+    def _chosen(self, wanted: str, state: State) -> State:
+        if wanted == state.chosen:
+            return replace(state, wanted="", wanted_for=0)
+        for_squads = state.wanted_for + 1 if wanted == state.wanted else 1
+        if not state.chosen or for_squads >= self.hold:
+            return replace(state, chosen=wanted, wanted="", wanted_for=0)
+        return replace(state, wanted=wanted, wanted_for=for_squads)
+
+    def _words(self, state: State, wanted: str, why: str) -> str:
+        if state.chosen == wanted:
+            return f"{wanted}, because {why}"
+        return f"{state.chosen} still; {wanted} for {state.wanted_for} of {self.hold} squads, because {why}"
+
+
+def fitting(tenants: Sequence[Tenant]) -> tuple[str, str]:
+    """The policy for these tenants, and why. Whether they are idle now does not matter: that changes all the time."""
+    kinds = {kind for tenant in tenants for kind in _kinds(tenant)}
+    if len(tenants) < 2:
+        return "equal", "nobody has to share"
+    if len(kinds) > 1:
+        return "hybrid", f"goals of several kinds have to be weighed: {', '.join(sorted(kinds))}"
+    if kinds:
+        return "slo", f"there are goals of {next(iter(kinds))}"
+    if len({tenant.priority for tenant in tenants}) > 1:
+        return "priority", "no goals, but priorities differ"
+    if sum(tenant.remaining_us is not None for tenant in tenants) > len(tenants) / 2:
+        return "jct", "no goals, and it is known how much most have left"
+    return "equal", "neither goals, nor priorities, nor what is left tell them apart"
+
+
+def _kinds(tenant: Tenant) -> list[str]:
+    if tenant.slo is None:
+        return []
+    named = (("latency", tenant.slo.latency_us), ("throughput", tenant.slo.throughput_per_s),
+             ("deadline", tenant.slo.deadline_us), ("availability", tenant.slo.availability_ratio))  # fmt: skip
+    return [kind for kind, value in named if value is not None]

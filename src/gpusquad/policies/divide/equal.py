@@ -1,0 +1,26 @@
+"""Equal: every tenant that wants the card has the same part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.policies.divide._build import nobody_to_share_with
+from gpusquad.policies.divide._split import by_parts
+from gpusquad.registry import register
+
+
+@register("divide", "equal")
+@dataclass(frozen=True)
+class Equal:
+    """Every tenant that wants the card has the same part of it."""
+
+    squad_us: int = 2000
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+        alone = nobody_to_share_with(tenants, state)
+        if alone is not None:
+            return alone
+        parts = {tenant.id: 1.0 for tenant in tenants}
+        return by_parts(tenants, parts, card, effective, state, self.squad_us, "equal parts")

@@ -1,0 +1,125 @@
+"""Hybrid: the split of the card that makes the most of ``sum of w * T_eff(s) * Q(goals at s)``.
+
+``T_eff`` is the speed a tenant would have with these shares, over that alone. ``Q`` is how far its goals would be met
+at that speed, to a power that says how much a near miss counts: it looks at the shares being tried, not at how things
+are, or a tenant that fails would be given up while its weight grows. Weights follow
+``w * exp(alpha * (target - actual))``.
+
+Every way to hand out the groups, at least one each and none left over, is considered; for up to ``exact`` tenants the
+best is found without fail. Whatever cannot be better than the best so far is passed over: nobody runs faster than with
+all others at one group. So is the card without restriction, and by turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies.divide import _build
+from gpusquad.policies.divide._compatibility import blocks_goal
+from gpusquad.policies.divide._goals import foretold
+from gpusquad.policies.divide._search import Worth, best_counts, climbed_counts
+from gpusquad.policies.divide._split import Way, given_parts
+from gpusquad.policies.divide._weights import updated
+from gpusquad.registry import register
+
+
+@register("divide", "hybrid")
+@dataclass(frozen=True)
+class Hybrid:
+    """The most weighted work, as far as it meets goals: the best split found each squad, weights raised by misses."""
+
+    alpha: float = 0.05
+    ease: float = 0.0002
+    sharp: float = 2.0
+    """The power by which a missed goal counts."""
+    exact: int = 5
+    """Up to so many tenants the split is the best there is; for more it is climbed to."""
+    stay: float = 0.02
+    """A new split must be better by so much: moving costs a little."""
+    squad_us: int = 2000
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1 or not 0 <= self.ease <= 1:
+            raise Invalid("divide.hybrid", "alpha and ease are parts of a squad", "use 0 to 1")
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+        alone = _build.nobody_to_share_with(tenants, state)
+        if alone is not None:
+            return alone
+        weights = updated(tenants, state.weights, self.alpha, self.ease)
+        state = _build.fresh(tenants, state, weights=weights)
+        awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
+        length_us = _build.length_us(tenants, card, self.squad_us)
+        if len(awake) == 1:
+            parts = [_build.Part(awake[0], int(_build.AHEAD * length_us))]
+            why = f"only {awake[0].id} is awake"
+            return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
+        way = self.best(awake, weights, card, effective, state)
+        parts = given_parts(awake, weights, way, card, state, length_us)
+        why = f"{_words(way, awake)}: {way.score:.3f} of weighted work"
+        return _build.squad(parts, tenants, card, way.configuration, length_us, why, state)
+
+    def best(
+        self, awake: Sequence[Tenant], weights: Mapping[str, float], card: CardFacts, effective: Effective,
+        state: State,
+    ) -> Way:  # fmt: skip
+        """The best configuration; the one that stands, where that is nearly as good."""
+
+        def worth(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
+            return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
+
+        ways = [self._turns(awake, weights)]
+        if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
+            everything = [(tenant, WHOLE_MILLI) for tenant in awake]
+            ways.append(Way("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything)))
+        if len(awake) <= card.groups:
+            shares = [card.share_milli(count) for count in range(card.groups + 1)]
+            standing = self._standing(awake, card, shares, worth, state)
+            if len(awake) <= self.exact:
+                ways.append(Way("strict", *best_counts(awake, card.groups, shares, worth)))
+            else:
+                start = standing[0].counts if standing else ()
+                ways.append(Way("strict", *climbed_counts(awake, card.groups, shares, worth, start)))
+            ways += standing
+        return max(ways, key=lambda way: way.score * (1.0 + self.stay * _stands(way, awake, state)))
+
+    def worth(self, tenant: Tenant, speed: float, weight: float) -> float:
+        """``w * T_eff * Q``."""
+        return weight * speed * min(foretold(tenant, speed), 1.0) ** self.sharp
+
+    def _turns(self, awake: Sequence[Tenant], weights: Mapping[str, float]) -> Way:
+        total = sum(weights[tenant.id] for tenant in awake)
+        return Way("temporal", sum(self.worth(t, weights[t.id] / total, weights[t.id]) for t in awake))
+
+    def _standing(
+        self, awake: Sequence[Tenant], card: CardFacts, shares: Sequence[int], worth: Worth, state: State
+    ) -> list[Way]:
+        """The split of the last squad, if it is one of those awake now."""
+        counts = _counts(awake, state)
+        if 0 in counts or sum(counts) != card.groups:
+            return []
+        pairs = [(tenant, shares[count]) for tenant, count in zip(awake, counts, strict=True)]
+        return [Way("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
+
+
+def _stands(way: Way, awake: Sequence[Tenant], state: State) -> bool:
+    same = way.configuration == state.configuration
+    return same and (way.configuration != "strict" or way.counts == _counts(awake, state))
+
+
+def _counts(awake: Sequence[Tenant], state: State) -> tuple[int, ...]:
+    return tuple(state.groups.get(tenant.id, 0).bit_count() for tenant in awake)
+
+
+def _without(pairs: Sequence[tuple[Tenant, int]], tenant: Tenant) -> tuple[tuple[Tenant, int], ...]:
+    return tuple(pair for pair in pairs if pair[0] is not tenant)
+
+
+def _words(way: Way, awake: Sequence[Tenant]) -> str:
+    if way.counts:
+        return ", ".join(f"{count} groups for {tenant.id}" for tenant, count in zip(awake, way.counts, strict=True))
+    return "no restriction" if way.configuration == "unrestricted" else "by turns"

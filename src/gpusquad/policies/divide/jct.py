@@ -1,0 +1,159 @@
+"""Jct: the shortest mean completion time. Shortest remaining time first, changed by who can share.
+
+Whoever has ``r`` left and runs at speed ``v`` nears its end by ``v / r`` a squad. The company that makes the most of
+the sum runs next. If nobody could share, that is the one with the least left, alone; two of the same length run
+together as soon as the card does more work with both; a long one joins a short one where it costs that one little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies.divide import _build
+from gpusquad.policies.divide._compatibility import Compatibility, blocks_goal, compatibility
+from gpusquad.policies.divide._groups import apportioned, masks
+from gpusquad.registry import register
+
+_SHORTEST = 4
+"""Companies are made of so many with the least left: others weigh little beside them."""
+_SPLITS = (0.25, 0.5, 0.75)
+_LEAST_LEFT_US = 1000
+_STAY = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class _Company:
+    """Some who would run together."""
+
+    tenants: tuple[Tenant, ...]
+    configuration: Configuration
+    nearing: float
+    """How much they near their ends: the sum of weight times speed over what is left."""
+    counts: tuple[int, ...] = ()
+
+
+@register("divide", "jct")
+@dataclass(frozen=True)
+class Jct:
+    """Shortest remaining time first, together with whom it can share; nobody waits for ever."""
+
+    patience: int = 50
+    """A tenant that wants the card has a squad after so many without."""
+    most_together: int = 3
+    """Companies up to this size are made in every way; larger ones of those with the least left."""
+    squad_us: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.patience < 1 or self.most_together < 1:
+            raise Invalid("divide.jct", "patience and most_together count from 1", "use 1 or more")
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+        alone = _build.nobody_to_share_with(tenants, state)
+        if alone is not None:
+            return alone
+        awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
+        length_us = _build.length_us(tenants, card, self.squad_us)
+        late = max(awake, key=lambda tenant: (state.waited.get(tenant.id, 0), -tenant.slot))
+        if state.waited.get(late.id, 0) >= self.patience:
+            company = self._best(awake, card, effective, state, late)
+            why = f"{late.id} has waited for {self.patience} squads; {_words(company)}"
+        else:
+            company = self._best(awake, card, effective, state)
+            why = _words(company)
+        parts = _parts(company, card, state, length_us)
+        return _build.squad(parts, tenants, card, company.configuration, length_us, why, state)
+
+    def _best(
+        self, awake: Sequence[Tenant], card: CardFacts, effective: Effective, state: State, late: Tenant | None = None
+    ) -> _Company:
+        """Of all companies, or of those with the one that has waited for long."""
+        ranked = sorted(awake, key=lambda tenant: (_left_us(tenant) / max(tenant.weight, 1e-3), tenant.slot))
+        if late is not None:
+            ranked = [late, *(tenant for tenant in ranked if tenant is not late)]
+        matrix = compatibility(ranked[:_SHORTEST], effective)
+        ran = {tenant.id for tenant in awake if not state.waited.get(tenant.id, 0)}
+
+        def worth(company: _Company) -> float:
+            """Those who ran go on if as good: a change of company costs."""
+            same = {tenant.id for tenant in company.tenants} == ran and company.configuration == state.configuration
+            return company.nearing * (1.0 + _STAY if same else 1.0)
+
+        companies = self._companies(ranked, card, effective, matrix)
+        return max((one for one in companies if late is None or late in one.tenants), key=worth)
+
+    def _companies(
+        self, ranked: Sequence[Tenant], card: CardFacts, effective: Effective, matrix: Compatibility
+    ) -> Iterator[_Company]:
+        """Everybody up to some length of work left, and all small companies of those with the least."""
+        near = ranked[:_SHORTEST]
+        for size in range(self.most_together + 1, len(ranked) + 1):
+            first = tuple(ranked[:size])
+            if not any(blocks_goal(one, other) for one in first for other in first if one is not other):
+                yield _together(first, "unrestricted", (WHOLE_MILLI,) * size, effective)
+            for counts in _splits(size, card):
+                yield _together(first, "strict", tuple(card.share_milli(n) for n in counts), effective, counts)
+        for tenant in near:
+            yield _Company((tenant,), "temporal" if len(near) > 1 else "unrestricted", _worth(tenant, 1.0))
+        for size in range(2, min(self.most_together, len(near)) + 1):
+            for chosen in combinations(near, size):
+                if matrix.all_go(chosen):
+                    yield _together(chosen, "unrestricted", (WHOLE_MILLI,) * size, effective)
+                for counts in _splits(size, card):
+                    shares = tuple(card.share_milli(count) for count in counts)
+                    yield _together(chosen, "strict", shares, effective, counts)
+
+
+def _together(
+    chosen: tuple[Tenant, ...],
+    configuration: Configuration,
+    shares: tuple[int, ...],
+    effective: Effective,
+    counts: tuple[int, ...] = (),
+) -> _Company:
+    pairs = tuple(zip(chosen, shares, strict=True))
+    nearing = sum(
+        _worth(tenant, effective(tenant, share, tuple(pair for pair in pairs if pair[0] is not tenant)))
+        for tenant, share in pairs
+    )
+    return _Company(chosen, configuration, nearing, counts)
+
+
+def _splits(size: int, card: CardFacts) -> list[tuple[int, ...]]:
+    """Pairs at three splits, more at the even one: finer steps change little and cost time."""
+    if size > card.groups:
+        return []
+    if size > 2:
+        return [tuple(apportioned([1.0] * size, card.groups))]
+    return sorted({tuple(apportioned([part, 1.0 - part], card.groups)) for part in _SPLITS})
+
+
+def _worth(tenant: Tenant, speed: float) -> float:
+    return tenant.weight * speed / _left_us(tenant)
+
+
+def _left_us(tenant: Tenant) -> float:
+    """Of one that nobody foretold: as much as it has had. What has run long will run long."""
+    left_us = tenant.attained_us if tenant.remaining_us is None else tenant.remaining_us
+    return float(max(left_us, _LEAST_LEFT_US))
+
+
+def _parts(company: _Company, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
+    by_turns = company.configuration == "temporal"
+    credit_us = length_us + _build.TURN_AHEAD_US if by_turns else int(_build.AHEAD * length_us)
+    if company.configuration != "strict":
+        return [_build.Part(tenant, credit_us) for tenant in company.tenants]
+    chosen = masks(company.tenants, company.counts, card, state.groups)
+    return [_build.Part(tenant, credit_us, chosen[tenant.id]) for tenant in company.tenants]
+
+
+def _words(company: _Company) -> str:
+    names = " and ".join(tenant.id for tenant in company.tenants)
+    if len(company.tenants) == 1:
+        return f"{names} is nearest its end, and nobody could join without delaying that more than it gains"
+    counts = f" on {'+'.join(map(str, company.counts))} groups" if company.counts else ""
+    return f"{names} together{counts} near their ends faster than one of them alone"

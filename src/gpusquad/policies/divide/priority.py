@@ -1,0 +1,36 @@
+"""Priority: each class has several times the part of the one below, which is never nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.policies.divide._build import nobody_to_share_with
+from gpusquad.policies.divide._split import by_parts
+from gpusquad.registry import register
+
+_LEAST = 1e-3
+"""A weight of nought still gets a turn now and then."""
+
+
+@register("divide", "priority")
+@dataclass(frozen=True)
+class Priority:
+    """Each priority class has several times the part of the one below; within a class by weight."""
+
+    ratio: float = 4.0
+    """What a class has over the one below."""
+    squad_us: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.ratio < 1:
+            raise Invalid("divide.priority.ratio", f"{self.ratio} would favour the lower class", "use 1 or more")
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+        alone = nobody_to_share_with(tenants, state)
+        if alone is not None:
+            return alone
+        parts = {tenant.id: max(tenant.weight, _LEAST) * self.ratio**tenant.priority for tenant in tenants}
+        return by_parts(tenants, parts, card, effective, state, self.squad_us, "by priority and weight")

@@ -1,0 +1,159 @@
+"""What is said to a card's daemon, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.gpu.card_tenant import TenantFacts
+from gpusquad.gpu.control import Control, facts_from, plain
+from gpusquad.gpu.effects import TableEffects
+from gpusquad.gpu.memory_region import MemoryRegion
+from gpusquad.gpu.squadd import Daemon, ask, coefficients, keep_facts, kept_facts, options_of
+from gpusquad.gpu.squads import Squads
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import CardFacts, solo_speed
+from tests.gpu.squads.loads import curve
+
+FULL = TenantFacts(
+    "a", 2.0, 1, Slo(latency_us=20_000, availability_ratio=0.999), curve(0.5), 10**6, 10**7, 123, 3000.0, 90.0
+)
+
+
+def control() -> tuple[Control, Squads]:
+    squads = Squads(MemoryRegion(), CardFacts(), "equal", TableEffects())
+    return Control(squads, lambda slot: {"tenant": f"/folder/{slot}"}), squads
+
+
+def say(one: Control, **said) -> dict:
+    return json.loads(one.answer(json.dumps(said), 1000))
+
+
+def test_a_tenants_life():
+    one, squads = control()
+    assert say(one, do="attach", tenant={"id": "a", "weight": 2})["tenant"] == "/folder/0"
+    assert say(one, do="change", tenant={"id": "a", "slo": {"latency_us": 5000}})["ok"]
+    assert squads.facts("a") == TenantFacts("a", weight=2.0, slo=Slo(latency_us=5000))
+    assert say(one, do="latencies", id="a", us=[4000, 6000])["ok"]
+    (told,) = say(one, do="status")["tenants"]
+    assert (told["id"], told["attainment"], told["slo"]) == ("a", 0.5, {"latency_us": 5000})
+    assert say(one, do="change", tenant={"id": "a", "slo": None})["ok"]
+    assert squads.facts("a").slo is None
+    assert say(one, do="detach", id="a")["ok"]
+    assert say(one, do="status")["tenants"] == []
+
+
+def test_a_policy_is_set():
+    one, _ = control()
+    assert say(one, do="policy", policy="slo:margin=1.2") == {"ok": True, "policy": "slo:margin=1.2", "before": "equal"}
+    wrong = say(one, do="policy", policy="slow")
+    assert not wrong["ok"]
+    assert "slo" in wrong["cure"]
+
+
+def test_processes_are_listed():
+    one, _ = control()
+    listed = [{"pid": 5, "name": "x"}, {"pid": 6, "memory_bytes": 9}]
+    assert say(one, do="processes", listed=listed, ours=[5])["strangers"] == [6]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "[]", "{", '{"do": "dance"}', '{"do": 5}', '{"do": "attach"}', '{"do": "attach", "tenant": {"id": ""}}',
+     '{"do": "attach", "tenant": {"id": "a", "weight": -1}}', '{"do": "attach", "tenant": {"id": "a", "curve": [[1]]}}',
+     '{"do": "attach", "tenant": {"id": "a", "colour": 1}}', '{"do": "attach", "tenant": {"id": "a", "slo": 5}}',
+     '{"do": "detach", "id": "b"}', '{"do": "latencies", "id": "b", "us": 4}', '{"do": "status", "x": 1}',
+     '{"do": "change", "tenant": {"id": "b"}}', '{"do": "processes", "listed": [{"pid": "x"}]}'],
+)  # fmt: skip
+def test_nonsense_is_answered(line):
+    answer = json.loads(control()[0].answer(line, 0))
+    assert not answer["ok"]
+    assert answer["error"]
+
+
+@given(st.text(max_size=200))
+def test_anything_is_answered(line):
+    assert not json.loads(control()[0].answer(line, 0))["ok"]
+
+
+def test_facts_are_read_as_they_were_written(tmp_path):
+    assert facts_from(json.loads(json.dumps(plain(FULL))), None) == FULL
+    keep_facts(tmp_path / "facts.json", {3: FULL, 5: TenantFacts("b")})
+    assert kept_facts(tmp_path / "facts.json") == {3: FULL, 5: TenantFacts("b")}
+    assert kept_facts(tmp_path / "none.json") == {}
+    (tmp_path / "bad.json").write_text("[")
+    assert kept_facts(tmp_path / "bad.json") == {}
+
+
+def test_coefficients_are_read(tmp_path):
+    (tmp_path / "rho.json").write_text('{"a": {"b": 0.3}}')
+    assert coefficients(tmp_path / "rho.json").rho == {("a", "b"): 0.3}
+    (tmp_path / "rho.json").write_text('{"a": {"b": 3}}')
+    with pytest.raises(Invalid):
+        coefficients(tmp_path / "rho.json")
+    assert coefficients(None) == TableEffects()
+
+
+def test_options_have_defaults(tmp_path):
+    options = options_of(["--card", "0", "--folder", str(tmp_path), "--policy", "jct"])
+    assert (options.policy, options.groups, options.strangers, options.fail_open_ms) == ("jct", 15, "report", 1000)
+
+
+def test_rivals_have_equal_parts_of_the_speed():
+    squads = Squads(MemoryRegion(), CardFacts(), "equal", TableEffects())
+    for name in ("a", "b", "c"):
+        squads.attach(TenantFacts(name, curve=curve(1.0)), 0)
+    from gpusquad.gpu.card_tenant import CardTenant
+
+    one, *others = [CardTenant(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items()]
+    speed = TableEffects()(one, 1000, [(other, 1000) for other in others])
+    assert speed == pytest.approx(1 / 3)
+    assert TableEffects()(one, 500, []) == solo_speed(one, 500)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    one, squads = control()
+    running = Daemon(squads, one, tmp_path / "control.sock")
+    thread = threading.Thread(target=running.run, daemon=True)
+    listening = running._listen
+    ready = threading.Event()
+
+    def listen() -> socket.socket:
+        server = listening()
+        ready.set()
+        return server
+
+    running._listen = listen
+    thread.start()
+    assert ready.wait(10)
+    yield tmp_path / "control.sock"
+    running.stop()
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as last:  # wakes it, if it has not seen the end by itself
+        last.connect(str(tmp_path / "control.sock"))
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not (tmp_path / "control.sock").exists()
+
+
+def test_a_daemon_answers_on_its_socket(daemon):
+    assert ask(daemon, {"do": "attach", "tenant": {"id": "a"}})["slot"] == 0
+    assert ask(daemon, {"do": "policy", "policy": "jct"})["ok"]
+    told = ask(daemon, {"do": "status"})
+    assert (told["policy"], [tenant["id"] for tenant in told["tenants"]]) == ("jct", ["a"])
+
+
+def test_a_daemon_bears_bad_callers(daemon):
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(daemon))
+        caller.sendall(b"\xff\xfe\n{\n")
+        with caller.makefile("rb") as answers:
+            assert [json.loads(answers.readline())["ok"] for _ in range(2)] == [False, False]
+    assert ask(daemon, {"do": "status"})["ok"]

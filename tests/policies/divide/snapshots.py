@@ -1,0 +1,106 @@
+"""Tenants, cards and interference to try policies on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import CardFacts, Divide, Effective, Requests, Squad, State, Tenant, solo_speed
+from gpusquad.model.units import WHOLE_MILLI
+
+CARD = CardFacts(groups=15, sms_per_group=8, sms=132)
+LINEAR = ((250, 0.25), (500, 0.5), (750, 0.75), (1000, 1.0))
+FLAT = ((125, 0.7), (250, 0.9), (1000, 1.0))
+
+
+def rivals(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
+    """SMs are all they share: who has them alone has all of them, n without restriction have an nth."""
+    wanted = share_milli + sum(share for _, share in others)
+    return solo_speed(tenant, share_milli * min(1.0, WHOLE_MILLI / wanted))
+
+
+def strangers_to_each_other(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
+    """No interference at all."""
+    return solo_speed(tenant, share_milli)
+
+
+def with_rho(rho: float) -> Effective:
+    """Each neighbour takes a part that shrinks with what it is given."""
+
+    def effective(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]], /) -> float:
+        speed = solo_speed(tenant, share_milli)
+        for _, share in others:
+            speed *= 1.0 - rho * share / WHOLE_MILLI
+        return speed
+
+    return effective
+
+
+def tenant(slot: int, **changes) -> Tenant:
+    plain = Tenant(slot, f"t{slot}", curve=LINEAR, wants_us=20_000, kernel_us=50.0, backlog_us=5000)
+    return replace(plain, **changes)
+
+
+def service(slot: int, latency_us: int = 20_000, per_s: float = 40.0, work_us: float = 3000.0, **changes) -> Tenant:
+    requests = Requests(per_s=per_s, solo_per_s=1e6 / work_us, work_us=work_us)
+    return tenant(slot, slo=Slo(latency_us=latency_us), requests=requests, **changes)
+
+
+curves = st.floats(0.1, 1.0).map(
+    lambda part: tuple((milli, min(1.0, milli / 1000 / part)) for milli in (125, 250, 500, 750, 1000))
+)
+goals = st.one_of(
+    st.none(),
+    st.builds(Slo, latency_us=st.integers(2000, 200_000)),
+    st.builds(Slo, throughput_per_s=st.floats(1.0, 500.0)),
+    st.builds(Slo, latency_us=st.integers(2000, 200_000), availability_ratio=st.floats(0.5, 1.0)),
+)
+
+
+@st.composite
+def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[Tenant]:
+    """Any tenants, in slots with gaps."""
+    slots = draw(st.lists(st.integers(0, 31), min_size=least, max_size=most, unique=True))
+    return [
+        Tenant(
+            slot,
+            f"t{slot}",
+            weight=draw(st.floats(0.0, 8.0)),
+            priority=draw(st.integers(-1, 2)),
+            slo=draw(goals),
+            curve=draw(curves),
+            remaining_us=draw(st.none() | st.integers(0, 10**9)),
+            deadline_in_us=draw(st.none() | st.integers(-1000, 10**9)),
+            attained_us=draw(st.integers(0, 10**8)),
+            attainment=draw(st.floats(0.0, 1.0)),
+            wants_us=draw(st.integers(0, 20_000)),
+            kernel_us=draw(st.floats(0.0, 3000.0)),
+            backlog_us=draw(st.integers(0, 10_000)),
+            is_idle=draw(st.booleans()),
+            requests=draw(st.none() | st.builds(Requests, st.floats(0, 300), st.floats(0, 300), st.floats(0, 1e5))),
+        )
+        for slot in slots
+    ]
+
+
+def squads_in_a_row(
+    policy: Divide, tenants: Sequence[Tenant], count: int, effective: Effective = rivals, state: State | None = None
+) -> list[Squad]:
+    """Each as the one before left things; whoever has credit is served its part of the squad."""
+    found, now, state = [], list(tenants), state or State()
+    for _ in range(count):
+        squad = policy.next_squad(now, CARD, effective, state)
+        found.append(squad)
+        state = squad.state
+        given_us = {member.slot: min(member.credit_us, squad.length_us) for member in squad.members}
+        total = sum(given_us[one.slot] for one in now if not one.is_idle) or 1
+        now = [
+            replace(one, attained_us=one.attained_us + squad.length_us * given_us[one.slot] // total)
+            if not one.is_idle
+            else one
+            for one in now
+        ]
+    return found

@@ -1,0 +1,143 @@
+"""Every divide keeps one contract."""
+
+from __future__ import annotations
+
+import copy
+from functools import reduce
+from itertools import combinations, pairwise
+from operator import or_
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusquad import registry
+from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US, CardFacts, State
+from tests.policies.divide.snapshots import CARD, crowds, rivals, squads_in_a_row, tenant, with_rho
+
+DIVIDES = registry.names("divide")
+OURS = {"auto", "equal", "hybrid", "jct", "priority", "slo"}
+BOUND = 60
+"""Squads within which everybody who wants the card has credit: 50, and a few for others who are due as well."""
+each = pytest.mark.parametrize("name", DIVIDES)
+
+
+def test_ours_are_there():
+    assert set(DIVIDES) >= OURS
+
+
+@each
+@settings(max_examples=25)
+@given(tenants=crowds(), rho=st.floats(0.0, 0.6))
+def test_a_squad_makes_sense(name, tenants, rho):
+    before = copy.deepcopy(tenants)
+    policy = registry.create("divide", name)
+    squad = policy.next_squad(tenants, CARD, with_rho(rho), State())
+    assert tenants == before
+    assert squad == policy.next_squad(tenants, CARD, with_rho(rho), State()), "the same question, another answer"
+    assert sorted(member.slot for member in squad.members) == sorted(one.slot for one in tenants)
+    assert SHORTEST_SQUAD_US <= squad.length_us <= LONGEST_SQUAD_US
+    assert squad.why
+    assert squad.configuration in ("unrestricted", "strict", "semi-spatial", "temporal")
+    for member in squad.members:
+        assert 0 <= member.groups < 1 << CARD.groups
+        assert 0 <= member.credit_us <= UNGATED_US
+        assert not member.mates >> member.slot & 1, "nobody is its own mate"
+        assert member.restricted_us == 0 or (member.groups and member.restricted_us <= squad.length_us)
+
+
+@each
+@settings(max_examples=25)
+@given(tenants=crowds(least=1))
+def test_somebody_who_wants_the_card_may_run(name, tenants):
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    awake = {one.slot for one in tenants if not one.is_idle} or {one.slot for one in tenants}
+    assert any(member.credit_us > 0 for member in squad.members if member.slot in awake)
+
+
+@each
+@settings(max_examples=25)
+@given(tenants=crowds(least=2))
+def test_who_sleeps_can_begin_at_once(name, tenants):
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    if any(not one.is_idle for one in tenants):
+        for one in tenants:
+            if one.is_idle:
+                member = squad.of(one.slot)
+                assert member is not None
+                assert member.credit_us > 0
+                assert member.groups == 0
+
+
+@each
+@settings(max_examples=25)
+@given(tenants=crowds(least=2))
+def test_groups_are_one_tenants_own(name, tenants):
+    """Except where more have to be put up than there are groups for them; and no group is nobody's."""
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    masks = [member.groups for member in squad.members if member.groups]
+    assert all(a == b or not a & b for a, b in combinations(masks, 2))
+    awake = {one.slot for one in tenants if not one.is_idle} or {one.slot for one in tenants}
+    running = [member for member in squad.members if member.slot in awake and member.credit_us]
+    if all(member.groups for member in running):
+        used = reduce(or_, (member.groups for member in running))
+        assert used == (1 << CARD.groups) - 1, "a group that nobody may use is a bubble"
+
+
+@each
+def test_alone_it_is_held_by_nothing(name):
+    for idle in (False, True):
+        squad = registry.create("divide", name).next_squad([tenant(3, is_idle=idle)], CARD, rivals, State())
+        (member,) = squad.members
+        assert (member.groups, member.credit_us, member.mates) == (0, UNGATED_US, 0)
+
+
+@each
+def test_of_several_nobody_is_taken_to_be_alone(name):
+    """Without mates, mask and credit a tenant is not followed, and others would see it idle."""
+    tenants = [tenant(0), tenant(1, is_idle=True)]
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    assert all(member.mates or member.groups or member.credit_us != UNGATED_US for member in squad.members)
+
+
+@each
+def test_nobody_at_all(name):
+    assert registry.create("divide", name).next_squad([], CARD, rivals, State()).members == ()
+
+
+@each
+@settings(max_examples=8)
+@given(tenants=crowds(least=2, most=5))
+def test_nobody_starves(name, tenants):
+    squads = squads_in_a_row(registry.create("divide", name), tenants, 2 * BOUND)
+    for one in tenants:
+        given_us = [member.credit_us for squad in squads for member in squad.members if member.slot == one.slot]
+        served = [at for at, credit_us in enumerate(given_us) if credit_us > 0]
+        longest = max(b - a for a, b in zip([-1, *served], [*served, len(squads)], strict=True))
+        assert longest <= BOUND, f"{one} waited for {longest} squads"
+
+
+@each
+def test_the_same_question_again_moves_nobody(name):
+    tenants = [tenant(0, curve=((250, 0.8), (1000, 1.0))), tenant(1, curve=((250, 0.9), (1000, 1.0))), tenant(2)]
+    squads = squads_in_a_row(registry.create("divide", name), tenants, 30, with_rho(0.1))
+    masks = [tuple(member.groups for member in squad.members) for squad in squads if squad.configuration == "strict"]
+    moves = sum(a != b for a, b in pairwise(masks))
+    assert moves <= len(masks) // 4
+
+
+@each
+def test_who_leaves_is_forgotten(name):
+    policy = registry.create("divide", name)
+    first = policy.next_squad([tenant(0), tenant(1), tenant(2)], CARD, rivals, State())
+    state = policy.next_squad([tenant(0), tenant(1)], CARD, rivals, first.state).state
+    for kept in (state.weights, state.lags_us, state.waited, state.groups, state.seen_us):
+        assert "t2" not in kept
+
+
+@each
+def test_more_tenants_than_groups(name):
+    small = CardFacts(groups=2, sms_per_group=8)
+    squad = registry.create("divide", name).next_squad([tenant(slot) for slot in range(5)], small, rivals, State())
+    assert all(member.groups < 4 for member in squad.members)
+    assert any(member.credit_us for member in squad.members)

@@ -1,0 +1,121 @@
+"""Hybrid finds the best split, and its weights follow the goals within bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import CardFacts, Requests, State
+from gpusquad.policies.divide._search import best_counts, climbed_counts, total
+from gpusquad.policies.divide._weights import LEAST, MOST, updated
+from gpusquad.policies.divide.hybrid import Hybrid
+from tests.policies.divide.snapshots import CARD, FLAT, LINEAR, crowds, service, squads_in_a_row, tenant, with_rho
+
+SMALL = CardFacts(groups=8, sms_per_group=8)
+
+
+def all_splits(count, groups):
+    return [split for split in product(range(1, groups + 1), repeat=count) if sum(split) == groups]
+
+
+@settings(max_examples=40)
+@given(tenants=crowds(least=2, most=4), rho=st.floats(0.0, 0.9))
+def test_the_exact_split_is_that_of_trying_all(tenants, rho):
+    policy, effective = Hybrid(), with_rho(rho)
+    weights = updated(tenants, {}, 0.05, 0.0)
+    shares = [SMALL.share_milli(count) for count in range(SMALL.groups + 1)]
+
+    def worth(one, share, others):
+        return policy.worth(one, effective(one, share, others), weights[one.id])
+
+    best = max(total(tenants, split, shares, worth) for split in all_splits(len(tenants), SMALL.groups))
+    found, counts = best_counts(tenants, SMALL.groups, shares, worth)
+    assert found == pytest.approx(best, abs=1e-9)
+    assert total(tenants, counts, shares, worth) == pytest.approx(best, abs=1e-9)
+    climbed, counts = climbed_counts(tenants, SMALL.groups, shares, worth)
+    assert climbed <= best + 1e-9
+    assert sum(counts) == SMALL.groups
+
+
+def test_the_squad_is_the_best_of_all_configurations():
+    tenants = [tenant(0, curve=LINEAR), tenant(1, curve=FLAT)]
+    squad = Hybrid().next_squad(tenants, CARD, with_rho(0.4), State())
+    assert squad.configuration == "strict"
+    own, other = (member.groups.bit_count() for member in squad.members)
+    assert own > other, "who gains by SMs gets them"
+    assert own + other == CARD.groups
+
+
+def test_where_sharing_ruins_both_they_take_turns():
+    squads = squads_in_a_row(Hybrid(), [tenant(0), tenant(1)], 4, lambda one, share, others: 0.1 if others else 1.0)
+    assert {squad.configuration for squad in squads} == {"temporal"}
+    served = [[member.slot for member in squad.members if member.credit_us] for squad in squads]
+    assert served[0] != served[1]
+
+
+def test_a_split_nearly_as_good_stays():
+    tenants = [tenant(0, curve=FLAT), tenant(1, curve=FLAT)]
+    first = Hybrid().next_squad(tenants, CARD, with_rho(0.3), State())
+    nudged = [replace(tenants[0], weight=1.01), tenants[1]]
+    second = Hybrid().next_squad(nudged, CARD, with_rho(0.3), first.state)
+    assert [m.groups for m in first.members] == [m.groups for m in second.members]
+
+
+def test_a_goal_about_to_be_missed_counts():
+    """Q is that of the shares tried: without enough SMs the service would be worth nothing, so it gets them."""
+    free = [tenant(0, curve=FLAT), tenant(1, curve=LINEAR)]
+    due = replace(free[0], slo=Slo(throughput_per_s=70.0), requests=Requests(solo_per_s=100.0))
+    plain = Hybrid().next_squad(free, CARD, with_rho(0.4), State())
+    goal = Hybrid().next_squad([due, free[1]], CARD, with_rho(0.4), State())
+    assert plain.configuration == goal.configuration == "strict"
+    assert goal.members[0].groups.bit_count() > plain.members[0].groups.bit_count()
+
+
+@given(
+    tenants=crowds(least=1, most=6),
+    before=st.dictionaries(st.sampled_from([f"t{n}" for n in range(32)]), st.floats(LEAST, MOST)),
+    alpha=st.floats(0.0, 1.0),
+    ease=st.floats(0.0, 1.0),
+)
+def test_weights_stay_bounded(tenants, before, alpha, ease):
+    for _ in range(20):
+        before = updated(tenants, before, alpha, ease)
+        assert set(before) == {one.id for one in tenants}
+        assert all(LEAST <= weight <= MOST for weight in before.values())
+
+
+def test_weights_rise_while_a_goal_is_missed_and_come_back_after():
+    late, met = service(0, attainment=0.5), tenant(1)
+    weights = {}
+    for _ in range(100):
+        weights = updated([late, met], weights, 0.05, 0.01)
+    raised = weights["t0"] / weights["t1"]
+    assert raised > 4
+    for _ in range(1000):
+        weights = updated([replace(late, attainment=0.99), met], weights, 0.05, 0.01)
+    assert weights["t0"] / weights["t1"] == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_miss_raises_by_the_rule():
+    two = [service(0, attainment=0.79), service(1, attainment=0.99)]
+    weights = updated(two, {"t0": 1.0, "t1": 1.0}, 0.5, 0.0)
+    assert weights["t0"] / weights["t1"] == pytest.approx(2.718281828 ** (0.5 * 0.2))
+    assert sum(weights.values()) == pytest.approx(2.0)
+
+
+def test_more_than_can_be_solved_exactly_are_climbed_to_step_by_step():
+    tenants = [tenant(slot, curve=LINEAR if slot < 2 else FLAT) for slot in range(7)]
+    squads = squads_in_a_row(Hybrid(stay=0.0), tenants, 12, with_rho(0.2))
+    values = [float(squad.why.split(":")[1].split()[0]) for squad in squads if squad.configuration == "strict"]
+    assert values == sorted(values)
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(Invalid):
+        Hybrid(alpha=2.0)

@@ -1,0 +1,119 @@
+"""What the divides are made of: groups, goals, compatibility."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import CardFacts, Requests, Tenant, sm_need, solo_speed
+from gpusquad.policies.divide._compatibility import compatibility, pairing
+from gpusquad.policies.divide._goals import foretold, foretold_latency_us, needed_speed
+from gpusquad.policies.divide._groups import apportioned, masks
+from tests.policies.divide.snapshots import CARD, FLAT, LINEAR, crowds, rivals, service, tenant, with_rho
+
+
+@given(parts=st.lists(st.floats(0.0, 100.0), max_size=12), groups=st.integers(0, 20))
+def test_groups_are_handed_out_whole_and_all(parts, groups):
+    given = apportioned(parts, groups)
+    assert len(given) == len(parts)
+    assert sum(given) == (groups if parts and len(parts) < groups else min(groups, len(parts)))
+    if len(parts) <= groups:
+        assert all(count >= 1 for count in given)
+
+
+@given(weights=st.lists(st.floats(1.0, 4.0), min_size=2, max_size=4))
+def test_groups_follow_the_parts(weights):
+    given = apportioned(weights, 60)
+    exact = [60 * weight / sum(weights) for weight in weights]
+    assert all(abs(count - due) <= 1.0 for count, due in zip(given, exact, strict=True))
+
+
+@given(
+    before=st.dictionaries(st.sampled_from(["t0", "t1", "t2"]), st.integers(0, 2**15 - 1)),
+    counts=st.lists(st.integers(1, 5), min_size=3, max_size=3),
+)
+def test_masks_are_disjoint_and_of_the_right_size(before, counts):
+    chosen = masks([tenant(slot) for slot in range(3)], counts, CARD, before)
+    assert [chosen[f"t{slot}"].bit_count() for slot in range(3)] == counts
+    assert sum(chosen.values()) == chosen["t0"] | chosen["t1"] | chosen["t2"] < 1 << CARD.groups
+
+
+def test_masks_keep_what_they_can():
+    tenants = [tenant(0), tenant(1)]
+    first = masks(tenants, [5, 10], CARD, {})
+    second = masks(tenants, [6, 9], CARD, first)
+    assert (first["t0"] & second["t0"], first["t1"] & second["t1"]) == (first["t0"] & second["t0"], second["t1"])
+    moved = (first["t1"] ^ second["t1"]).bit_count()
+    assert moved == 1
+
+
+def test_a_card_knows_its_shares():
+    assert CARD.share_milli(15) == 909, "120 of 132 SMs"
+    assert CARD.share_milli(0) == 1000
+    assert CardFacts(4, 8).share_milli(1) == 250
+    with pytest.raises(Invalid):
+        CardFacts(groups=65)
+    with pytest.raises(Invalid):
+        Tenant(0, "a", weight=-1.0)
+
+
+@given(crowds(least=1, most=1), st.integers(0, 1000), st.integers(0, 1000))
+def test_more_sms_are_never_slower(tenants, one, other):
+    low, high = sorted((one, other))
+    assert solo_speed(tenants[0], low) <= solo_speed(tenants[0], high) + 1e-9
+
+
+def test_need_of_sms():
+    assert sm_need(tenant(0, curve=LINEAR)) == 1.0
+    assert sm_need(tenant(0, curve=FLAT)) < 0.2
+    assert solo_speed(tenant(0, curve=LINEAR), 375) == pytest.approx(0.375)
+
+
+@given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(0.0, 400.0))
+def test_faster_is_never_later(one, other, per_s):
+    tenant_ = service(0, per_s=per_s)
+    low, high = sorted((one, other))
+    assert foretold_latency_us(tenant_, high) <= foretold_latency_us(tenant_, low) * (1 + 1e-6)
+    assert foretold(tenant_, low) <= foretold(tenant_, high) * (1 + 1e-6)
+
+
+def test_the_tail_of_a_queue():
+    """Requests of 3 ms at random, 60 a second: one in a hundred takes 6.1 ms (227 simulated ones: 6.1)."""
+    assert foretold_latency_us(service(0, per_s=60.0), 1.0) == pytest.approx(6100, rel=0.05)
+    assert foretold_latency_us(service(0, per_s=1.0), 1.0) == 3000
+
+
+@given(st.integers(4000, 100_000), st.floats(1.0, 200.0))
+def test_the_needed_speed_is_enough_and_less_is_not(target_us, per_s):
+    tenant_ = service(0, latency_us=target_us, per_s=per_s)
+    speed = needed_speed(tenant_)
+    assert speed is not None
+    if speed < 1.0:
+        assert foretold(tenant_, speed) >= 1.0
+        assert foretold(tenant_, speed - 0.001) <= 1.0
+
+
+def test_goals_without_figures_are_not_foretold():
+    assert foretold(tenant(0, slo=Slo(latency_us=1000)), 0.1) == 1.0
+    assert needed_speed(tenant(0, slo=Slo(throughput_per_s=9.0))) is None
+    assert needed_speed(tenant(0)) is None
+    assert foretold(tenant(0, slo=Slo(throughput_per_s=50.0), requests=Requests(solo_per_s=100.0)), 0.25) == 0.5
+
+
+def test_who_goes_together():
+    matrix = compatibility([tenant(0), tenant(1, curve=FLAT), tenant(2)], rivals)
+    assert not matrix.goes(tenant(0), tenant(2)), "both want all SMs and turns are as good"
+    assert matrix.goes(tenant(0), tenant(1))
+    assert not matrix.all_go([tenant(0), tenant(1), tenant(2)])
+    assert matrix.pairs["t0", "t1"].own == matrix.pairs["t1", "t0"].other
+
+
+def test_a_long_kernel_does_not_go_with_a_short_target():
+    long, urgent = tenant(0, kernel_us=3000.0), service(1, latency_us=10_000)
+    found = pairing(urgent, long, with_rho(0.0))
+    assert not found.goes
+    assert "kernels of t0" in found.why
+    assert pairing(urgent, tenant(0, kernel_us=300.0), with_rho(0.0)).goes
