@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu import build
-from gpusquad.gpu.region import CardRegion
+from gpusquad.gpu.region.card_region import CardRegion
 from tests.gpu.shim.tenants import Card
 from tests.gpu.standin.build import build as build_standin
 

@@ -216,10 +216,10 @@ class Stage:
         if not tenant:
             return
         if self.region is None:
-            from gpusquad.gpu.region import CardRegion
+            from gpusquad.gpu.region.card_region import CardRegion
 
             self.region = CardRegion(Path(tenant).parents[1], groups=8, sms_per_group=8)
-        from gpusquad.gpu.pages import Grant
+        from gpusquad.gpu.region.pages import Grant
 
         self.region.write({int(Path(tenant).name): Grant(**fields)})
 

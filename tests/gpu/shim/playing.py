@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusquad.gpu.region_layout import ProcessLayout, TenantLayout
+from gpusquad.gpu.region.layout import ProcessLayout, TenantLayout
 from tests.gpu.shim.tenants import Card
 
 _PLAYER = Path(__file__).with_name("player.py")

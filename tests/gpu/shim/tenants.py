@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpusquad.gpu.pages import Grant
-from gpusquad.gpu.region import CardRegion
+from gpusquad.gpu.region.card_region import CardRegion
+from gpusquad.gpu.region.pages import Grant
 
 _PEER = Path(__file__).with_name("peer.py")
 

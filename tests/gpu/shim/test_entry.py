@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu import build
-from gpusquad.gpu import region_layout as layout
-from gpusquad.gpu.pages import Grant
+from gpusquad.gpu.region import layout
+from gpusquad.gpu.region.pages import Grant
 from gpusquad.model.errors import Invalid
 from tests.gpu.shim.tenants import Card
 

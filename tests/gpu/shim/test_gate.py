@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from gpusquad.gpu.pages import Grant
-from gpusquad.gpu.region import CardRegion
-from gpusquad.gpu.region_layout import LIVE
+from gpusquad.gpu.region.card_region import CardRegion
+from gpusquad.gpu.region.layout import LIVE
+from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Player, Step, log, player, process_page, until
 from tests.gpu.shim.tenants import Card
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from gpusquad.gpu.pages import Grant
+from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Step, player, process_page, tenant_page
 from tests.gpu.shim.tenants import Card
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.gpu import region_layout as layout
-from gpusquad.gpu.region import CardRegion
+from gpusquad.gpu.region import layout
+from gpusquad.gpu.region.card_region import CardRegion
 from tests.gpu.shim.tenants import Card, Peer
 
 OUT_OF_MEMORY = 2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.gpu.pages import Grant
-from gpusquad.gpu.region_layout import LIVE
+from gpusquad.gpu.region.layout import LIVE
+from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Ran, Step, log, player, process_page, sms_of, until
 from tests.gpu.shim.tenants import Card
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.gpu import build
-from gpusquad.gpu import region_layout as layout
-from gpusquad.gpu.pages import Grant, Region
-from gpusquad.gpu.region import CardRegion
+from gpusquad.gpu.region import layout
+from gpusquad.gpu.region.card_region import CardRegion
+from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import UNGATED_US
 from tests.gpu.shim.tenants import Card

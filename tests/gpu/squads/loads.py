@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from gpusquad.gpu.card_sim import Load, with_remaining
-from gpusquad.gpu.card_tenant import TenantFacts
-from gpusquad.gpu.effects import TableEffects
+from gpusquad.gpu.squads.card_sim import Load, with_remaining
+from gpusquad.gpu.squads.effects import TableEffects
+from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts
 

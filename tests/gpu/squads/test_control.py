@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.gpu.card_tenant import TenantFacts
-from gpusquad.gpu.control import Control, facts_from, plain
-from gpusquad.gpu.effects import TableEffects
-from gpusquad.gpu.memory_region import MemoryRegion
-from gpusquad.gpu.squadd import Daemon, ask, coefficients, keep_facts, kept_facts, options_of
-from gpusquad.gpu.squads import Squads
+from gpusquad.gpu.region.in_memory import MemoryRegion
+from gpusquad.gpu.squads.__main__ import Daemon, ask, coefficients, keep_facts, kept_facts, options_of
+from gpusquad.gpu.squads.control import Control, facts_from, plain
+from gpusquad.gpu.squads.effects import TableEffects
+from gpusquad.gpu.squads.loop import Squads
+from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts, solo_speed
@@ -110,7 +110,7 @@ def test_rivals_have_equal_parts_of_the_speed():
     squads = Squads(MemoryRegion(), CardFacts(), "equal", TableEffects())
     for name in ("a", "b", "c"):
         squads.attach(TenantFacts(name, curve=curve(1.0)), 0)
-    from gpusquad.gpu.card_tenant import CardTenant
+    from gpusquad.gpu.squads.tenant import CardTenant
 
     one, *others = [CardTenant(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items()]
     speed = TableEffects()(one, 1000, [(other, 1000) for other in others])

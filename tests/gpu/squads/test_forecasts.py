@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.gpu.forecast import QUIET_US, Forecast
-from gpusquad.gpu.goal_window import GoalWindow
-from gpusquad.gpu.pages import Page
+from gpusquad.gpu.region.pages import Page
+from gpusquad.gpu.squads.forecast import QUIET_US, Forecast
+from gpusquad.gpu.squads.goal_window import GoalWindow
 from gpusquad.model.job import Slo
 
 

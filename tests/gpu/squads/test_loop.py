@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gpusquad import registry
-from gpusquad.gpu.card_tenant import TenantFacts
-from gpusquad.gpu.effects import TableEffects
-from gpusquad.gpu.memory_region import MemoryRegion
-from gpusquad.gpu.pages import Page
-from gpusquad.gpu.squads import Squads
-from gpusquad.gpu.strangers import Stranger
+from gpusquad.gpu.region.in_memory import MemoryRegion
+from gpusquad.gpu.region.pages import Page
+from gpusquad.gpu.squads.effects import TableEffects
+from gpusquad.gpu.squads.loop import Squads
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import UNGATED_US, CardFacts, Member, Squad

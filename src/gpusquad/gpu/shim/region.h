@@ -1,5 +1,5 @@
 /* The shared memory of a card: what the daemon decides and what each tenant tells. The truth of the layout;
- * gpu/region_layout.py mirrors it and a test compares the two. Little-endian, naturally aligned; fields are added at
+ * gpu/region/layout.py mirrors it and a test compares the two. Little-endian, naturally aligned; fields are added at
  * the ends, never moved. */
 #ifndef GPUSQUAD_REGION_H
 #define GPUSQUAD_REGION_H

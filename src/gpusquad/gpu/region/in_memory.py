@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpusquad.gpu.pages import Grant, Page
+from gpusquad.gpu.region.pages import Grant, Page
 
 
 class MemoryRegion:

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpusquad import registry
-from gpusquad.gpu.card_tenant import CardTenant, TenantFacts, plain_facts
-from gpusquad.gpu.pages import Grant, Region
-from gpusquad.gpu.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
+from gpusquad.gpu.region.pages import Grant, Region
+from gpusquad.gpu.squads.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
+from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts, plain_facts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import (
     LONGEST_SQUAD_US,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.gpu.forecast import Forecast
-from gpusquad.gpu.goal_window import GoalWindow
-from gpusquad.gpu.pages import Grant, Page
+from gpusquad.gpu.region.pages import Grant, Page
+from gpusquad.gpu.squads.forecast import Forecast
+from gpusquad.gpu.squads.goal_window import GoalWindow
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts, Requests, Tenant
 from gpusquad.model.units import WHOLE_MILLI

@@ -6,7 +6,7 @@ at a time when nobody held it, and all it can get when it stands at the gate now
 
 from __future__ import annotations
 
-from gpusquad.gpu.pages import Page
+from gpusquad.gpu.region.pages import Page
 from gpusquad.model.squad import LONGEST_SQUAD_US
 
 QUIET_US = 300

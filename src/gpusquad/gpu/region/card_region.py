@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpusquad.gpu.pages import Grant, Page
-from gpusquad.gpu.region_layout import (
+from gpusquad.gpu.region.layout import (
     FREE,
     LEND,
     LIVE,
@@ -32,6 +31,7 @@ from gpusquad.gpu.region_layout import (
     ProcessLayout,
     TenantLayout,
 )
+from gpusquad.gpu.region.pages import Grant, Page
 from gpusquad.model.errors import Invalid
 
 _ALL_BYTES = ctypes.sizeof(TenantLayout)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from gpusquad.gpu.card_tenant import TenantFacts
-from gpusquad.gpu.memory_region import MemoryRegion
-from gpusquad.gpu.pages import Grant, Page
-from gpusquad.gpu.squads import Pace, Squads
+from gpusquad.gpu.region.in_memory import MemoryRegion
+from gpusquad.gpu.region.pages import Grant, Page
+from gpusquad.gpu.squads.loop import Pace, Squads
+from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.squad import CardFacts, Effective, Tenant
 
 _TINY = 1e-6

@@ -1,8 +1,8 @@
-"""The daemon of one card: ``python -m gpusquad.gpu.squadd --card 0 --folder /run/gpusquad/0 --policy jct``.
+"""The daemon of one card: ``python -m gpusquad.gpu.squads --card 0 --folder /run/gpusquad/0 --policy jct``.
 
-It runs the loop of ``gpu.squads`` by the machine's clock and answers on a Unix socket in the folder (``gpu.control``).
-Where there is nothing to divide it sleeps until somebody speaks to it. If it ends, tenants run on; a new one in the
-same folder picks them up.
+It runs ``squads.loop`` by the machine's clock and answers on a Unix socket in the folder (``squads.control``). Where
+there is nothing to divide it sleeps until somebody speaks to it. If it ends, tenants run on; a new one in the same
+folder picks them up.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpusquad.gpu.card_tenant import TenantFacts
-from gpusquad.gpu.control import Control, facts_from, plain
-from gpusquad.gpu.effects import TableEffects
-from gpusquad.gpu.squads import Squads
-from gpusquad.gpu.strangers import RULES
+from gpusquad.gpu.squads.control import Control, facts_from, plain
+from gpusquad.gpu.squads.effects import TableEffects
+from gpusquad.gpu.squads.loop import Squads
+from gpusquad.gpu.squads.strangers import RULES
+from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts
 from gpusquad.model.units import number
@@ -120,7 +120,7 @@ def ask(path: Path, question: Mapping[str, object], within_s: float = 5.0) -> di
 
 def make(options: argparse.Namespace) -> Daemon:
     from gpusquad.gpu.build import reclaimer
-    from gpusquad.gpu.region import CardRegion
+    from gpusquad.gpu.region.card_region import CardRegion
 
     card = CardFacts(options.groups, options.sms_per_group, options.sms, options.memory_bytes, options.priorities)
     region = CardRegion(
@@ -181,7 +181,7 @@ def _read(path: Path) -> dict:
 
 
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="gpusquad.gpu.squadd", description="Divides one card among its tenants.")
+    parser = argparse.ArgumentParser(prog="gpusquad.gpu.squads", description="Divides one card among its tenants.")
     parser.add_argument("--card", required=True, help="its index or UUID: for the log")
     parser.add_argument("--folder", required=True, type=Path, help="of the card, on a tmpfs")
     parser.add_argument("--policy", default="equal")
@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         daemon = make(options)
     except (Invalid, OSError) as error:
-        print(f"squadd: {error}", file=sys.stderr)
+        print(f"gpusquad.gpu.squads: {error}", file=sys.stderr)
         return 2
     for number_ in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number_, daemon.stop)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from gpusquad.gpu.card_tenant import TenantFacts
-from gpusquad.gpu.squads import Squads
-from gpusquad.gpu.strangers import Stranger
+from gpusquad.gpu.squads.loop import Squads
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields
 from gpusquad.model.job import Slo
