@@ -24,6 +24,7 @@ from gpusquad.model.units import WHOLE_MILLI
 PROGRAM = "nvidia-cuda-mps-control"
 _PIPES, _LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 _SHARE, _CARDS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
+_NOWHERE = "/proc/no-daemon-here"  # a folder that nobody can make, not even root
 _WITHIN_S = 20.0
 _ENDS_WITHIN_S = 5.0
 
@@ -51,7 +52,7 @@ def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> st
 
 def no_daemon_env(card: str) -> dict[str, str]:
     """For time slicing: the card, and a pipe folder where no daemon is, not even the machine's own."""
-    return {_CARDS: card, _PIPES: "/nonexistent"}
+    return {_CARDS: card, _PIPES: _NOWHERE}
 
 
 class Mps:
