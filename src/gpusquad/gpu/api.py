@@ -1,6 +1,7 @@
-"""How whoever starts a container makes it keep to its part of a card.
+"""How whoever starts a tenant makes it keep to its part of a card.
 
-The agent calls ``attach`` when a container is given its cards and adds the answer to it. The default only says what the
+The engine of a machine and the agent of a node call ``attach`` when a task or container is given its cards and add the
+answer to it. The default only says what the
 limits are, in a file that the container cannot change or leave behind, as it could an environment variable.
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpusquad.model.cluster import Card
-from gpusquad.model.job import Share
+from gpusquad.model.job import Share, Slo
 from gpusquad.model.units import WHOLE_MILLI
 
 QUOTA_PATH = "/run/gpusquad/quota.json"
@@ -23,14 +24,26 @@ QUOTA_PATH = "/run/gpusquad/quota.json"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the part: one container of one pod."""
+    """Who holds the part: one container of a pod, or one task of an attempt on this machine."""
 
-    pod: str
-    """The pod's uid: names come again."""
-    namespace: str
-    name: str
-    container: str
+    owner: str
+    """What lives and ends as a whole: the pod's uid (names come again), or job and attempt."""
+    part: str
+    """Of the owner: the container's name, or the task's index."""
     job: str = ""
+    run_as: tuple[int, int] | None = None
+    """User and group id of its processes. None: those of whoever starts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a tenant is worth and wants, as the cluster tier knows it. It may change while the tenant runs."""
+
+    weight: float = 1.0
+    priority: int = 0
+    slo: Slo | None = None
+    remaining_us: int | None = None
+    """Work still to do, alone on the whole card. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +74,18 @@ class Attachment:
 
 
 class Quota(Protocol):
-    """Keeps containers to their parts."""
+    """Keeps tenants to their parts of cards."""
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None) -> Attachment:
-        """Called before the container exists; again for the same holder it answers the same. None: whole cards."""
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+        """Called before the tenant exists; again for the same holder it answers the same. No share: whole cards."""
         ...
 
-    def forget_all_but(self, pods: set[str]) -> None:
-        """These pods (uids) still exist; what was kept for others is not needed any more."""
+    def change(self, holder: Holder, standing: Standing) -> None:
+        """Its goal, weight or priority is another now. Nothing happens if it is not known."""
+        ...
+
+    def forget_all_but(self, owners: set[str]) -> None:
+        """These still exist; what was kept for others is not needed any more."""
         ...
 
 
@@ -78,21 +95,28 @@ class QuotaFile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None) -> Attachment:
-        folder = self._folder / holder.pod
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+        folder = self._folder / holder.owner
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{holder.container}.json"
-        whole = {"job": holder.job, "pod": holder.pod, "container": holder.container}
-        content = {**whole, "cards": [limits(card, share) for card in cards]}
+        file = folder / f"{holder.part}.json"
+        content = {
+            "job": holder.job,
+            "owner": holder.owner,
+            "part": holder.part,
+            "cards": [limits(card, share) for card in cards],
+        }
         draft = file.with_suffix(".new")
         draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
         draft.chmod(0o444)
         os.replace(draft, file)  # never half of it
         return Attachment(mounts=(Mount(QUOTA_PATH, str(file)),))
 
-    def forget_all_but(self, pods: set[str]) -> None:
+    def change(self, holder: Holder, standing: Standing) -> None:
+        """Nothing of it is in the file."""
+
+    def forget_all_but(self, owners: set[str]) -> None:
         for folder in self._folder.glob("*/"):
-            if folder.name not in pods:
+            if folder.name not in owners:
                 for file in folder.iterdir():
                     file.unlink(missing_ok=True)
                 folder.rmdir()

@@ -10,6 +10,9 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.lazy import lazy
 from gpusquad.model.units import WHOLE_MILLI
 
+Isolation = Literal["shared", "isolated"]
+"""Of a tenant on a shared card. ``shared``: runs beside its neighbours (MPS), so that a fatal fault of one reaches all.
+``isolated``: a context of its own that takes turns with the others."""
 ProfileSource = Literal["declared", "measured", "predicted"]
 URGENT = "urgent"
 PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
@@ -21,12 +24,15 @@ class Share:
 
     memory_bytes: int = 0
     sm_milli: int = 0
+    isolation: Isolation = "shared"
 
     def __post_init__(self) -> None:
         if self.memory_bytes < 0:
             raise Invalid("share.memory", f"{self.memory_bytes} is negative")
         if not 0 <= self.sm_milli <= WHOLE_MILLI:
             raise Invalid("share.sm", f"{self.sm_milli} thousandths is not a share of one GPU", "use 0 to 1")
+        if self.isolation not in ("shared", "isolated"):
+            raise Invalid("share.isolation", f"{self.isolation!r} is not known", "use shared or isolated")
         if self.memory_bytes == 0 and self.sm_milli == 0:
             raise Invalid("share", "asks for nothing", "give memory, sm or both")
 

@@ -71,10 +71,12 @@ class FakePods:
 
 
 class NoQuota:
-    def attach(self, cards: object, holder: object, share: object) -> Attachment:
+    def attach(self, cards: object, holder: object, share: object, standing: object) -> Attachment:
         return Attachment()
 
-    def forget_all_but(self, pods: set[str]) -> None:
+    def change(self, holder: object, standing: object) -> None: ...
+
+    def forget_all_but(self, owners: set[str]) -> None:
         """Nothing is kept."""
 
 

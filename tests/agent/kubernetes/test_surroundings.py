@@ -20,7 +20,7 @@ from gpusquad.agent.kubernetes.pod_resources import Listed
 from gpusquad.agent.kubernetes.pods import Container
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import CardFacts
-from gpusquad.gpu.api import QUOTA_PATH, Attachment, Holder, Mount, QuotaFile
+from gpusquad.gpu.api import QUOTA_PATH, Attachment, Holder, Mount, QuotaFile, Standing
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
 from tests.agent.kubernetes.fake_kubelet import pod
@@ -58,15 +58,15 @@ def test_a_simulated_card_is_a_file_that_swallows_everything(tmp_path: Path):
 def test_limits_are_written_down_for_each_holder_until_it_is_gone(tmp_path: Path):
     quota = QuotaFile(tmp_path)
     cards = [Card("A", memory_bytes=80), Card("B", memory_bytes=40)]
-    whole = quota.attach(cards, Holder("u1", "n", "p", "main", "j"), None)
+    whole = quota.attach(cards, Holder("u1", "main", "j"), None, Standing())
     assert whole == Attachment(mounts=(Mount(QUOTA_PATH, str(tmp_path / "u1" / "main.json"), read_only=True),))
     assert json.loads((tmp_path / "u1" / "main.json").read_text()) == {
-        "job": "j", "pod": "u1", "container": "main",
+        "job": "j", "owner": "u1", "part": "main",
         "cards": [{"card": "A", "memory_bytes": 80, "sm_milli": 1000},
                   {"card": "B", "memory_bytes": 40, "sm_milli": 1000}],
     }  # fmt: skip
-    quota.attach(cards[:1], Holder("u2", "n", "q", "main"), Share(10, 0))
-    quota.attach(cards[:1], Holder("u2", "n", "q", "side"), Share(0, 250))
+    quota.attach(cards[:1], Holder("u2", "main"), Share(10, 0), Standing())
+    quota.attach(cards[:1], Holder("u2", "side"), Share(0, 250), Standing())
     limits = [json.loads((tmp_path / "u2" / f"{name}.json").read_text())["cards"] for name in ("main", "side")]
     assert limits == [
         [{"card": "A", "memory_bytes": 10, "sm_milli": 1000}], [{"card": "A", "memory_bytes": 80, "sm_milli": 250}],

@@ -23,7 +23,7 @@ from gpusquad.agent.kubernetes.pod_cache import Pods
 from gpusquad.agent.kubernetes.pod_resources import NotTold, PodResources
 from gpusquad.agent.kubernetes.shares import share_of
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order, slots_of
-from gpusquad.gpu.api import Holder, Quota
+from gpusquad.gpu.api import Holder, Quota, Standing
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 
@@ -167,9 +167,9 @@ class Plugin:
         pod, container = asking.pod, asking.container
         facts = [self._cards[card] for card in distinct_cards(slots)]
         cards = [Card(card.id, card.model, card.memory_bytes, card.sms, card.domain) for card in facts]
-        holder = Holder(pod.uid, pod.namespace, pod.name, container.name, pod.job)
+        holder = Holder(pod.uid, container.name, pod.job)
         share = share_of(container.limits, pod.annotations, min(card.memory_bytes for card in cards))
-        attachment = self._parts.quota.attach(cards, holder, share)
+        attachment = self._parts.quota.attach(cards, holder, share, Standing())
         ids = ",".join(card.id for card in cards)
         answer = messages.AllocateResponse().container_responses.add()
         answer.envs.update({**attachment.env, "NVIDIA_VISIBLE_DEVICES": ids, "GPUSQUAD_CARDS": ids})
