@@ -8,18 +8,20 @@ from gpusquad.agent.no_cards import NoCards
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import FAULTS_FILE, SimulatedInventory
 from gpusquad.agent.source import JobProcess
+from gpusquad.agent.virtual import VirtualInventory
 from tests.agent import contract
 from tests.agent.fake_nvml import FakeNvml
 
 GIB = 2**30
 
 
-@pytest.mark.parametrize("source", ["simulated", "none", "nvml"])
+@pytest.mark.parametrize("source", ["simulated", "none", "nvml", "virtual"])
 def test_the_contract(source, tmp_path):
     sources = {
         "simulated": lambda: SimulatedInventory(4, tmp_path),
         "none": NoCards,
         "nvml": lambda: NvmlInventory(FakeNvml(4)),
+        "virtual": lambda: VirtualInventory(NvmlInventory(FakeNvml(2)), 4),
     }
     contract.check(sources[source]())
 

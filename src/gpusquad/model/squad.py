@@ -93,6 +93,8 @@ class Tenant:
     quota_bytes: int = 0
     used_bytes: int = 0
     requests: Requests | None = None
+    within: int = 0
+    """A mask of the SM groups that it never leaves: those of its virtual card. 0: it is on the whole card."""
 
     def __post_init__(self) -> None:
         if self.weight < 0:
