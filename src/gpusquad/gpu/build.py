@@ -2,6 +2,18 @@
 
 It needs a C compiler and nothing of CUDA. The result is kept in a folder named by the sources, so that a new version
 never meets an old library and two processes that build at once do no harm.
+
+Wherever it was built, it loads with glibc 2.17 or later (``OLDEST_GLIBC``; a test looks at every symbol it asks for).
+Where it cannot load it enforces nothing:
+
+- older glibc: no program of that container starts, for the linker asks for symbols that are not there;
+- a file that is no library, or is missing: the linker says so on stderr and the program runs on;
+- musl (Alpine) in a container: it does not read ``/etc/ld.so.preload``, so nothing happens;
+- musl with ``LD_PRELOAD``: the program does not start. A process that may run such programs must not be given that
+  variable: use the file;
+- statically linked programs, and those that call the kernel driver themselves: nothing is preloaded.
+
+Such a process is a stranger on the card: it is seen by NVML and treated by the card's rule for strangers.
 """
 
 from __future__ import annotations
@@ -21,12 +33,15 @@ from gpusquad.model.errors import Invalid
 SOURCES = Path(__file__).with_name("shim")
 FLAGS = (
     *("-O2", "-fPIC", "-shared", "-std=gnu11", "-D_GNU_SOURCE", "-fvisibility=hidden"),
+    "-ftls-model=initial-exec",  # a thread's own variables without a call; there is room for these few everywhere
     *("-Wall", "-Wextra", "-Werror"),
     *("-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-z,defs"),
 )
-LIBRARIES = ("-ldl", "-lpthread", "-lm")
-"""Parts of the C library itself since glibc 2.34."""
+LIBRARIES = ("-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0", "-Wl,--as-needed", "-lm")
+"""Parts of the C library itself since glibc 2.34, but named all the same, for older ones."""
+OLDEST_GLIBC = (2, 17)
 
+_FIRST = "old_glibc.h"
 _NAME = "libgpusquad.so"
 
 
@@ -50,7 +65,8 @@ def compile_library(sources: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / _NAME
         parts = sorted(str(path) for path in sources.glob("*.c"))
-        command = [compiler, *FLAGS, "-o", str(made), *parts, *LIBRARIES]
+        first = ["-include", str(sources / _FIRST)] if (sources / _FIRST).exists() else []
+        command = [compiler, *FLAGS, *first, "-o", str(made), *parts, *LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Invalid("gcc", f"could not build the library for tenants:\n{done.stderr.strip()}")

@@ -37,7 +37,7 @@ class CardFacts:
     """The driver lets work of important tenants pass queued work of others (client priorities of MPS are set), so
     that they wait for a kernel that runs, and not for all that is queued."""
     loan_us: int = 2000
-    """Whoever borrows has no more than this queued at a time (``LOAN_NS`` of the shim's gate)."""
+    """Whoever borrows has no more than this queued at a time, unless its member says otherwise: the shim's default."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= MOST_GROUPS:
@@ -93,6 +93,8 @@ class Tenant:
     quota_bytes: int = 0
     used_bytes: int = 0
     requests: Requests | None = None
+    promised_milli: int = 0
+    """The part of the card's SMs that it was promised, over time and while it wants it; 0: none."""
     within: int = 0
     """A mask of the SM groups that it never leaves: those of its virtual card. 0: it is on the whole card."""
 
@@ -124,6 +126,10 @@ class Member:
     """A mask of slots: while all of these are idle it is held back by nothing, if it borrows. Whoever has no credit to
     watch, no mask and no mates is taken to be alone: what it does is not followed."""
     borrows: bool = False
+    loan_us: int = 0
+    """While it borrows it has no more than this queued at a time; 0: as the card's facts say."""
+    linger_us: int = 0
+    """Mates count as busy until so long after their last launch, so that a pause inside a request is not lent out."""
 
 
 @dataclass(frozen=True)

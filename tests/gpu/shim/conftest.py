@@ -11,7 +11,7 @@ import pytest
 
 from gpusquad.gpu import build
 from gpusquad.gpu.region.card_region import CardRegion
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.tenants import REAL_DRIVER, Card
 from tests.gpu.standin.build import build as build_standin
 
 
@@ -29,16 +29,28 @@ def library(built: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def driver(built: Path) -> Path:
-    """The folder of ``libcuda.so.1`` and NVML: the stand-in's, or what ``$GPUSQUAD_TEST_DRIVER`` names."""
-    real = os.environ.get("GPUSQUAD_TEST_DRIVER")
-    return Path(real) if real else build_standin(built / "driver")
+    """A folder with ``libcuda.so.1`` and NVML: the stand-in's, or links to those that ``$GPUSQUAD_TEST_DRIVER`` names,
+    for beside real ones lie many other libraries."""
+    if not REAL_DRIVER:
+        return build_standin(built / "driver")
+    links = built / "real-driver"
+    links.mkdir()
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        (links / name).symlink_to(Path(REAL_DRIVER).resolve() / name)
+    return links
+
+
+def _kept() -> dict[str, str]:
+    """A real driver keeps what it compiles in the user's home, and may be told which card to use."""
+    names = [name for name in os.environ if name == "HOME" or name.startswith("CUDA_")] if REAL_DRIVER else []
+    return {name: os.environ[name] for name in ["PATH", *names]}
 
 
 @pytest.fixture
 def card(tmp_path: Path, library: Path, driver: Path) -> Iterator[Card]:
     region = CardRegion(tmp_path / "region", reclaim=build.reclaimer(library))
     environment = {
-        "PATH": os.environ["PATH"],
+        **_kept(),
         "LD_PRELOAD": str(library),
         "LD_LIBRARY_PATH": str(driver),
         "STANDIN_CARD": str(tmp_path / "card"),

@@ -8,11 +8,11 @@ void gs_say(const char *format, ...) { (void)format; }
 
 int main(void) {
   unsigned int slot;
+  struct gs_process procs[GS_PROCS];
   if (gs_region_attach(&gs_region) != GS_ATTACHED) return 1;
   while (scanf("%u", &slot) == 1) {
-    const struct gs_tenant *mate = gs_mate(slot);
-    if (mate) {
-      printf("%u\n", mate->procs[0].pid);
+    if (gs_mate_read(slot, procs)) {
+      printf("%u\n", procs[0].pid);
     } else {
       puts("none");
     }

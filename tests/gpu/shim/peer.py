@@ -287,7 +287,7 @@ WAYS = (
     (lambda nbytes: pitched(nbytes // 4, 4)[:2], free),
     (alloc_async, free_async),
     (alloc_async, free),
-    (lambda nbytes: array(nbytes // 4, 1), array_free),
+    (lambda nbytes: array(nbytes // 256 + 1, 64), array_free),
     (lambda nbytes: create((nbytes // (2 * MIB) + 1) * 2 * MIB), release),
 )
 

@@ -16,8 +16,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
-KERNELS = b"add:0:*\ncopy2:0:*\nadd_ncclDevKernel_AllReduce_f32:0:*\nadd_long:0:5000\nadd_short:0:20"
-"""In the stand-in's words: name, SMs (0: all), microseconds (*: an argument). ``add`` adds 1, ``copy2`` does 3x + 1."""
+from tests.gpu.shim.kernels import NAMES, PTX
 
 cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -54,10 +53,10 @@ class Stage:
         call("cuDevicePrimaryCtxRetain", byref(self.context), 0)
         self.enter()
         module = c_void_p()
-        call("cuModuleLoadData", byref(module), KERNELS)
+        call("cuModuleLoadData", byref(module), PTX.encode())
         self.functions: dict[str, c_void_p] = {}
-        for line in KERNELS.decode().split("\n"):
-            name, function = line.split(":")[0], c_void_p()
+        for name in NAMES:
+            function = c_void_p()
             call("cuModuleGetFunction", byref(function), module, name.encode())
             self.functions[name] = function
         self.base, self.count = c_uint64(), cells
@@ -107,9 +106,28 @@ class Stage:
         for _ in range(count):
             self.kernel(*arguments)
 
+    def burn(self, stream: str, blocks: int, cycles: int = 200_000) -> list[int]:
+        """The SMs that a kernel of so many large blocks runs on. Waits for it."""
+        suffix, handle = self._on(stream)
+        cells, lasts = c_uint64(), c_uint64(cycles)
+        call("cuMemAlloc_v2", byref(cells), c_size_t(4 * blocks))
+        parameters = (c_void_p * 2)(ctypes.addressof(cells), ctypes.addressof(lasts))
+        shape = [c_uint(one) for one in (blocks, 1, 1, 1024, 1, 1)]
+        call("cuLaunchKernel" + suffix, self.functions["burn"], *shape, c_uint(0), handle, parameters, None)
+        self.wait_stream(stream)
+        found = (c_uint * blocks)()
+        call("cuMemcpyDtoH_v2", found, cells, c_size_t(4 * blocks))
+        call("cuMemFree_v2", cells)
+        return sorted(set(found))
+
     def set(self, stream: str, cell: int, value: int) -> None:
         suffix, handle = self._on(stream)
         call("cuMemsetD32Async" + suffix, self._at(cell), c_uint(value), c_size_t(1), handle)
+
+    def await_value(self, stream: str, cell: int, value: int) -> None:
+        """The stream goes on when the cell is at least that."""
+        suffix, handle = self._on(stream)
+        call("cuStreamWaitValue32_v2" + suffix, handle, self._at(cell), c_uint(value), c_uint(0))
 
     def copy(self, stream: str, to: int, start: int) -> None:
         suffix, handle = self._on(stream)
@@ -125,6 +143,20 @@ class Stage:
 
     def copy_now(self, stream: str, to: int, start: int) -> None:
         call("cuMemcpyDtoD_v2" + self._default(stream), self._at(to), self._at(start), c_size_t(4))
+
+    def free_in_use(self, stream: str, host: bool = False) -> None:
+        """Frees memory that a kernel still writes to, as programs may: freeing waits for what is under way."""
+        cell, lasts, pinned = c_uint64(), c_uint64(3000), c_void_p()
+        if host:
+            call("cuMemHostAlloc", byref(pinned), c_size_t(4), c_uint(0))
+            call("cuMemHostGetDevicePointer_v2", byref(cell), pinned, c_uint(0))
+        else:
+            call("cuMemAlloc_v2", byref(cell), c_size_t(4))
+        suffix, handle = self._on(stream)
+        parameters = (c_void_p * 2)(ctypes.addressof(cell), ctypes.addressof(lasts))
+        shape = [c_uint(one) for one in (1, 1, 1, 32, 1, 1)]
+        call("cuLaunchKernel" + suffix, self.functions["add"], *shape, c_uint(0), handle, parameters, None)
+        call("cuMemFreeHost", pinned) if host else call("cuMemFree_v2", cell)
 
     def read(self, stream: str, cell: int) -> None:
         value = c_uint()

@@ -33,6 +33,7 @@ class Player:
 
     def __init__(self, environment: dict[str, str]) -> None:
         python = {"PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}", "STANDIN_SMS": str(SMS)}
+        python["PYTHONWARNINGS"] = "ignore::DeprecationWarning"  # since 3.12 a fork beside threads is one
         self.process = subprocess.Popen(
             [sys.executable, str(_PLAYER)],
             env=environment | python,

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant
+
+REAL_DRIVER = os.environ.get("GPUSQUAD_TEST_DRIVER")
+"""The folder of a real ``libcuda.so.1`` to test with instead of the stand-in."""
+
+
+def standin_only(why: str) -> pytest.MarkDecorator:
+    """For tests that only make sense over the stand-in driver."""
+    return pytest.mark.skipif(bool(REAL_DRIVER), reason=why)
+
+
+READS_LOG = standin_only("reads the stand-in's log of what ran where")
 
 _PEER = Path(__file__).with_name("peer.py")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -121,6 +122,17 @@ def test_only_what_is_needed_is_exported(library: Path) -> None:
     names = _run(["nm", "-D", "--defined-only", str(library)], dict(os.environ)).stdout.split()[2::3]
     others = {name for name in names if not name.startswith(("cu", "nvml"))}
     assert others == {"dlsym", "dlvsym", "gpusquad_reclaim"}
+
+
+def test_it_asks_for_nothing_that_old_containers_do_not_have(library: Path) -> None:
+    wanted = _run(["nm", "-D", "--undefined-only", str(library)], dict(os.environ)).stdout
+    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"@GLIBC_([0-9.]+)", wanted)}
+    assert versions
+    assert max(versions) <= build.OLDEST_GLIBC
+    needed = _run(["readelf", "-d", str(library)], dict(os.environ)).stdout
+    libraries = set(re.findall(r"NEEDED.*\[(\S+)\]", needed))
+    assert libraries >= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}, "where these functions were before 2.34"
+    assert libraries <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "libm.so.6"}
 
 
 def test_a_forked_child_is_a_process_of_its_own(card: Card) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.layout import LIVE
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Player, Step, log, player, process_page, until
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.tenants import READS_LOG, Card
 
 UNKNOWN_US = 10
 """What a kernel never seen is taken to last."""
@@ -172,6 +174,20 @@ def test_a_mate_at_the_gate_is_not_idle(card: Card) -> None:
     tenant.answer()
 
 
+def test_a_mate_lingers_after_its_last_launch(card: Card) -> None:
+    """Between two kernels of a request there is nothing to lend."""
+    tenant = staged(card)
+    card.attach(1)
+    mate = process_page(card, 1)
+    mate.state, mate.last_launch_ns = LIVE, time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    long_us = 2**32 - 1
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True, linger_us=long_us)})
+    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    until_held(card)
+    mate.last_launch_ns -= 1000 * (long_us + 1)
+    tenant.answer()
+
+
 def test_does_not_borrow_unasked(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)
@@ -191,6 +207,79 @@ def test_of_what_is_borrowed_little_is_queued(card: Card) -> None:
     tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"]])
     assert process_page(card).waits >= 3
     assert process_page(card).asked_us - process_page(card).done_us < 2.5 * longest_us(card)
+
+
+def test_a_loan_is_as_large_as_the_grant_says(card: Card) -> None:
+    """Short loans are what a mate that wakes does not notice. Nothing but the loan lets it go on here."""
+    tenant = staged(card)
+    card.attach(1)
+    learn: list[Step] = [["kernel", "legacy", 0, "add", 100], ["sync"]]
+    tenant.on_stage(learn * 5)
+    (known,) = card.region.kernels(0)
+    assert known.mean_us < 1000, "the card is far too slow for this test"
+    loan_us = int(3 * known.mean_us) + 10
+    forever_us = 3600 * 10**6
+    card.region.write({0: Grant(0, 0, 0, 0, 0b11, 0, True, loan_us, forever_us)})
+    begin(tenant, [["kernels", 100, "legacy", 0, "add", 100]])
+    page, most_us = process_page(card), 0
+    until(lambda: page.launches >= 5 + 50, "half of it")
+    while page.launches < 5 + 100:
+        asked = page.asked_us  # first: what is done meanwhile was asked for before
+        most_us = max(most_us, asked - page.done_us)
+    tenant.answer()
+    assert page.waits >= 5
+    assert most_us <= max(loan_us, 2 * longest_us(card))
+
+
+def test_a_borrower_whose_queue_does_not_move_loses_patience(card: Card) -> None:
+    """What it brings may be what the queue waits for."""
+    tenant = staged(card)
+    card.attach(1)
+    tenant.on_stage([["stream", "s", False], ["stream", "t", False], ["kernel", "t", 1, "add", 0], ["sync"]])
+    card.region.write({0: Grant(0, 0, 0, 0, 0b11, 0, True, 1, 1000)})
+    begin(tenant, [["await_value", "s", 2, 7], ["kernel", "s", 0, "add", 0], ["set", "t", 2, 7], ["sync"]])
+    tenant.answer()
+    assert tenant("stage.cells()")[:3] == [1, 1, 7]
+    assert process_page(card).waited_ns >= 1_000_000
+
+
+def test_a_mate_that_spoils_its_file_harms_nobody(card: Card) -> None:
+    """Whoever looks at it neither dies nor runs out of files; who cannot be seen is taken to be busy."""
+    tenant = staged(card)
+    card.attach(1)
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    tenant.on_stage([["kernels", 5, "legacy", 0, "add", 20]])
+    files = Path(f"/proc/{tenant.process.pid}/fd")
+    opened = len(list(files.iterdir()))
+    content = card.region.path(1).read_bytes()
+    os.truncate(card.region.path(1), 100)
+    begin(tenant, [["kernels", 5, "legacy", 0, "add", 20]])
+    until_held(card)
+    for _ in range(500):  # it looks again and again meanwhile
+        assert len(list(files.iterdir())) <= opened + 1
+    assert tenant.process.poll() is None
+    with card.region.path(1).open("r+b") as file:
+        file.write(content)
+    tenant.answer()
+    assert tenant("stage.cells()")[0] == 10
+
+
+def test_a_place_used_again_goes_on_counting(card: Card) -> None:
+    """Credits are cumulative: a tenant whose process starts anew must not get those of the last one again."""
+    first = staged(card)
+    first.on_stage(unknown_kernels(1, 20))
+    before_us = asked_us(card)
+    assert before_us >= 20 * UNKNOWN_US
+    first.kill()
+    card.region.reclaim(0)
+    second = player(card)
+    second.stage()
+    card.region.write({0: Grant(credit_us=before_us + 2 * UNKNOWN_US)})
+    begin(second, unknown_kernels(100, 5))
+    until_held(card)
+    assert asked_us(card) == before_us + 2 * UNKNOWN_US
+    card.region.write({0: Grant()})
+    second.answer()
 
 
 def test_mates_see_that_it_is_idle_without_a_call_of_its_own(card: Card) -> None:
@@ -283,6 +372,7 @@ def test_threads_share_the_last_credit(card: Card) -> None:
     tenant.answer()
 
 
+@READS_LOG
 def test_alone_it_costs_no_calls_but_a_few_samples(card: Card) -> None:
     path = card.region.folder / "log"
     tenant = staged(card, STANDIN_LOG=str(path))
@@ -296,6 +386,7 @@ def test_alone_it_costs_no_calls_but_a_few_samples(card: Card) -> None:
     assert (page.launches, page.waits, page.moves, page.in_flight) == (1000, 0, 0, 0)
 
 
+@READS_LOG
 def test_alone_again_it_goes_back_to_its_own_streams_and_is_quiet(card: Card) -> None:
     path = card.region.folder / "log"
     tenant = staged(card, STANDIN_LOG=str(path))

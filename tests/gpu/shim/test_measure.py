@@ -6,7 +6,7 @@ import random
 
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Step, player, process_page, tenant_page
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.tenants import Card, standin_only
 
 LONG_US = 5000
 
@@ -45,6 +45,34 @@ def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card
     second.play([["kernel", "legacy", 0, "add_long"]])
     assert len(card.region.kernels(0)) == 1
     assert process_page(card, index=1).asked_us >= LONG_US - 1
+
+
+@standin_only("kernels that spin take no longer on fewer SMs of a real card")
+def test_a_move_does_not_spoil_what_is_known(card: Card) -> None:
+    """On an eighth of the SMs it takes eight times as long, and afterwards no longer than before."""
+    card.attach(0)
+    tenant, page = player(card), process_page(card)
+    tenant.stage()
+
+    def predicted_us(mask: int) -> int:
+        """After some runs there."""
+        tenant.on_stage([["grant", {"mask": mask}], *([["kernel", "legacy", 0, "add_long"], ["sync"]] * 4)])
+        before_us = page.asked_us
+        tenant.on_stage([["kernel", "legacy", 0, "add_long"], ["sync"]])
+        return page.asked_us - before_us
+
+    whole_us, eighth_us = predicted_us(0), predicted_us(0x01)
+    assert eighth_us >= 8 * LONG_US - 2
+    tenant.on_stage([["grant", {}], ["kernel", "legacy", 0, "copy2"]])
+    before_us = page.asked_us
+    tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
+    assert page.asked_us - before_us < max(2 * whole_us, eighth_us)
+    before_us = page.asked_us
+    tenant.on_stage([["grant", {"mask": 0x02}], ["kernel", "legacy", 0, "copy2"], ["sync"]])
+    tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
+    assert page.asked_us - before_us >= 8 * LONG_US - 2
+    (known,) = [kernel for kernel in card.region.kernels(0) if kernel.name == "add_long"]
+    assert known.mean_us < eighth_us, "others are told of the time on the whole card"
 
 
 def test_copies_are_told_by_the_power_of_two_of_their_size(card: Card) -> None:

@@ -22,10 +22,10 @@ WAYS = {
     "pool": ("alloc_from(pool_default(), {n})", "free_async({key})"),
     "pool, per thread": ("alloc_from(pool_default(), {n}, True)", "free_async({key}, True)"),
     "physical": ("create({n})", "release({key})"),
-    "array": ("array({n} // 4, 1)", "array_free({key})"),
+    "array": ("array({n} // 4096, 1024)", "array_free({key})"),
     "array of floats": ("array({n} // 4096, 256, 4)", "array_free({key})"),
-    "array in three dimensions": ("array3d({n} // 4096, 32, 32)", "array_free({key})"),
-    "mipmapped array": ("mipmaps({n} // 4, 1, 1)", "mipmaps_free({key})"),
+    "array in three dimensions": ("array3d({n} // 16384, 64, 64)", "array_free({key})"),
+    "mipmapped array": ("mipmaps({n} // 4096, 1024, 1)", "mipmaps_free({key})"),
 }
 
 
@@ -152,7 +152,7 @@ def test_a_context_takes_its_allocations_with_it(card: Card) -> None:
     peer(f"alloc({MIB})")
     context = peer("context_new()")
     peer(f"alloc({2 * MIB})")
-    peer(f"array({MIB}, 1)")
+    peer("array(1024, 1024)")
     assert card.used() == 7 * MIB
     assert peer(f"context_destroy({context})") == 0
     assert card.used() == MIB

@@ -8,11 +8,24 @@ import pytest
 
 from gpusquad.gpu.region.layout import LIVE
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import Ran, Step, log, player, process_page, sms_of, until
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.playing import (
+    GROUPS,
+    SMS_PER_GROUP,
+    Player,
+    Ran,
+    Step,
+    log,
+    player,
+    process_page,
+    sms_of,
+    until,
+)
+from tests.gpu.shim.tenants import READS_LOG, Card, standin_only
 
 WHOLE = 2**64 - 1
 MIB = 1 << 20
+BLOCKS = 1024
+"""More than fit on a card at once, so that each SM gets some."""
 
 
 @pytest.fixture
@@ -31,6 +44,57 @@ def wide(stream: str, how: str = "plain") -> Step:
     return ["kernel", stream, 0, "add", 20, how, 64]
 
 
+@pytest.fixture
+def tenant(card: Card) -> Player:
+    card.attach(0)
+    made = player(card)
+    made.stage()
+    return made
+
+
+def sms_seen(tenant: Player, grant: dict[str, int], stream: str = "legacy") -> set[int]:
+    """Where blocks run that are too many and too large for few SMs: their own word, on a real card too."""
+    tenant.on_stage([["grant", grant]])
+    return set(tenant(f"stage.burn({stream!r}, {BLOCKS})"))
+
+
+def test_blocks_run_on_the_sms_of_the_mask_and_these_are_the_same_each_time(tenant: Player) -> None:
+    first, second = sms_seen(tenant, {"mask": 0x01}), sms_seen(tenant, {"mask": 0x02})
+    assert (len(first), len(second)) == (SMS_PER_GROUP, SMS_PER_GROUP)
+    assert not first & second
+    assert sms_seen(tenant, {"mask": 0x03}) == first | second
+    assert sms_seen(tenant, {"mask": 0x01}) == first
+
+
+@pytest.mark.parametrize("stream", ["legacy", "thread", "blocking", "independent"])
+def test_blocks_of_all_streams_are_restricted_and_freed(tenant: Player, stream: str) -> None:
+    tenant.on_stage([["stream", "blocking", True], ["stream", "independent", False]])
+    whole = sms_seen(tenant, {}, stream)
+    assert len(whole) >= GROUPS * SMS_PER_GROUP
+    few = sms_seen(tenant, {"mask": 0x0C}, stream)
+    assert len(few) == 2 * SMS_PER_GROUP
+    assert few < whole
+    assert sms_seen(tenant, {}, stream) == whole
+
+
+def test_two_processes_mean_the_same_sms_by_the_same_group(card: Card, tenant: Player) -> None:
+    card.attach(1)
+    other = player(card, 1)
+    other.stage()
+    assert sms_seen(tenant, {"mask": 0x10}) == sms_seen(other, {"mask": 0x10})
+
+
+def test_a_grid_that_fits_the_card_but_not_the_partition_runs_on_the_card(tenant: Player) -> None:
+    """Programs size cooperative grids by what they believe to be the card; refusing them would change what they do."""
+    blocks = 33 * SMS_PER_GROUP  # of 32 threads an SM takes 32
+    tenant.on_stage([["grant", {"mask": 0x01}], ["kernel", "legacy", 0, "add", 20]])
+    tenant.on_stage([["kernel", "legacy", 0, "copy2", 20, "cooperative", blocks], ["kernel", "legacy", 0, "add", 20]])
+    assert tenant("stage.cells()")[0] == 5
+    assert tenant("stage.burn('legacy', 256)") == sorted(sms_seen(tenant, {"mask": 0x01}))
+    assert tenant.end() == ""
+
+
+@READS_LOG
 @pytest.mark.parametrize("stream", ["legacy", "explicit", "thread", "blocking", "independent"])
 @pytest.mark.parametrize("how", ["plain", "ex", "cooperative"])
 def test_kernels_run_on_the_groups_of_the_mask_only(card: Card, lines: Path, stream: str, how: str) -> None:
@@ -45,6 +109,7 @@ def test_kernels_run_on_the_groups_of_the_mask_only(card: Card, lines: Path, str
     assert process_page(card).mask_now == masks[-1]
 
 
+@READS_LOG
 def test_without_a_mask_the_whole_card_and_the_callers_own_stream(card: Card, lines: Path) -> None:
     card.attach(0)
     player(card).play([["grant", {"mask": 0x03}], wide("legacy"), ["grant", {}], wide("legacy")])
@@ -53,6 +118,23 @@ def test_without_a_mask_the_whole_card_and_the_callers_own_stream(card: Card, li
     assert free.stream.startswith("legacy")
 
 
+@READS_LOG
+def test_nothing_leads_out_of_a_virtual_card(card: Card, lines: Path) -> None:
+    """No mask, a mask that has done its time, mates that are idle: it is all of its own, not of the card."""
+    card.attach(0)
+    card.attach(1)
+    grants: list[dict[str, object]] = [
+        {"within": 0x0F},
+        {"within": 0x0F, "mask": 0x03},
+        {"within": 0x0F, "mask": 0x03, "restricted_us": 1},
+        {"within": 0x0F, "mask": 0x03, "mates": 0b11, "borrows": True},
+    ]
+    steps: list[Step] = [step for grant in grants for step in (["grant", grant], wide("legacy"))]
+    player(card).play(steps)
+    assert [line.used for line in kernels(lines)] == [sms_of(mask) for mask in (0x0F, 0x03, 0x0F, 0x0F)]
+
+
+@READS_LOG
 def test_the_mask_holds_until_so_much_was_asked_for(card: Card, lines: Path) -> None:
     card.attach(0)
     first_us = 10  # what an unknown kernel is taken to last
@@ -64,6 +146,7 @@ def test_the_mask_holds_until_so_much_was_asked_for(card: Card, lines: Path) -> 
     assert [line.used for line in kernels(lines)] == [sms_of(0x03), WHOLE, WHOLE]
 
 
+@READS_LOG
 def test_borrows_the_whole_card_while_mates_are_idle(card: Card, lines: Path) -> None:
     card.attach(0)
     card.attach(1)
@@ -86,6 +169,7 @@ def _last_is_free(lines: Path) -> bool:
     return kernels(lines)[-1].used == WHOLE
 
 
+@standin_only("sets the stand-in's memory so that one partition more would not fit")
 def test_only_so_many_partitions_are_kept(card: Card, lines: Path) -> None:
     """Each costs memory of the card."""
     card.attach(0)
@@ -106,6 +190,7 @@ def test_only_so_many_partitions_are_kept(card: Card, lines: Path) -> None:
     assert tenant.end() == ""
 
 
+@standin_only("makes partitions cost more than the stand-in's card has")
 def test_runs_unrestricted_where_no_partition_can_be_made_and_says_so_once(card: Card, lines: Path) -> None:
     card.attach(0)
     tenant = player(card, STANDIN_GREEN_BYTES=str(1 << 40))
@@ -117,12 +202,14 @@ def test_runs_unrestricted_where_no_partition_can_be_made_and_says_so_once(card:
     assert process_page(card).mask_now == 0
 
 
+@READS_LOG
 def test_a_mask_of_groups_the_card_does_not_have_is_no_mask(card: Card, lines: Path) -> None:
     card.attach(0)
     player(card).play([["grant", {"mask": 1 << 40}], wide("legacy")])
     assert [line.used for line in kernels(lines)] == [WHOLE]
 
 
+@READS_LOG
 def test_a_graph_keeps_the_sms_it_was_captured_with_and_its_place_in_the_stream(card: Card, lines: Path) -> None:
     steps: list[Step] = [
         ["stream", "s", False],
@@ -138,6 +225,7 @@ def test_a_graph_keeps_the_sms_it_was_captured_with_and_its_place_in_the_stream(
     assert graph.used == WHOLE
 
 
+@READS_LOG
 def test_partitions_are_made_anew_after_the_context_was_reset(card: Card, lines: Path) -> None:
     card.attach(0)
     tenant = player(card)

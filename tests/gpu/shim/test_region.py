@@ -21,6 +21,8 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import UNGATED_US
 from tests.gpu.shim.tenants import Card
 
+ON_REGION = ("region", "waiting", "mates")
+"""The parts of the library that know the region and nothing of a driver."""
 MIRRORS = {
     "gs_grant": layout.GrantLayout,
     "gs_decisions": layout.DecisionsLayout,
@@ -117,6 +119,8 @@ def test_a_slot_that_no_card_has_is_refused(tmp_path: Path) -> None:
     restricted_us=st.integers(0, 2**63),
     borrows=st.booleans(),
     squad=st.integers(0, 2**40),
+    loan_us=st.integers(0, 2**32 - 1),
+    loan_patience_us=st.integers(0, 2**32 - 1),
 )
 def test_grants_are_written_as_they_are(
     tmp_path_factory: pytest.TempPathFactory,
@@ -127,15 +131,21 @@ def test_grants_are_written_as_they_are(
     restricted_us: int,
     borrows: bool,
     squad: int,
+    loan_us: int,
+    loan_patience_us: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("grants")
     region = CardRegion(folder, context_bytes=5)
     region.attach(2)
-    region.write({2: Grant(squad, quota_bytes, credit_us, mask, mates, restricted_us, borrows)})
+    grant = Grant(squad, quota_bytes, credit_us, mask, mates, restricted_us, borrows, loan_us, loan_patience_us,
+                  within=mates, linger_us=squad & 0xFFFFFFFF)  # fmt: skip
+    region.write({2: grant})
     seen = layout.DecisionsLayout.from_buffer_copy((folder / "decisions").read_bytes()).grants[2]
     assert (seen.state, seen.squad, seen.quota_bytes) == (layout.LIVE, squad % 2**32, quota_bytes)
     assert (seen.credit_us, seen.mask, seen.mates) == (credit_us, mask, mates)
     assert (seen.restricted_us, seen.flags, seen.context_bytes) == (restricted_us, int(borrows), 5)
+    assert (seen.loan_us, seen.loan_patience_us) == (loan_us, loan_patience_us)
+    assert (seen.within, seen.linger_us) == (mates, squad & 0xFFFFFFFF)
 
 
 def _decisions(folder: Path) -> layout.DecisionsLayout:
@@ -209,9 +219,9 @@ def test_kernels_are_read_but_not_half_written_ones(tmp_path: Path) -> None:
 
 
 def _build_on_region(name: str, folder: Path) -> Path:
-    sources = [str(Path(__file__).with_name(f"{name}.c")), str(build.SOURCES / "region.c")]
+    parts = [Path(__file__).with_name(f"{name}.c"), *(build.SOURCES / f"{part}.c" for part in ON_REGION)]
     flags = ["-O2", "-std=gnu11", "-D_GNU_SOURCE", "-I", str(build.SOURCES)]
-    subprocess.run(["gcc", *flags, "-o", str(folder / name), *sources, "-lpthread"], check=True)
+    subprocess.run(["gcc", *flags, "-o", str(folder / name), *map(str, parts), "-lpthread"], check=True)
     return folder / name
 
 

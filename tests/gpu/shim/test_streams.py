@@ -98,6 +98,16 @@ def test_waiting_for_a_stream_waits_for_its_twin(card: Card) -> None:
         tenant.end()
 
 
+@pytest.mark.parametrize("host", [False, True], ids=["card", "host"])
+@pytest.mark.parametrize("stream", ["legacy", "s", "thread"])
+def test_memory_is_freed_when_what_moved_has_done_with_it(card: Card, stream: str, host: bool) -> None:
+    card.attach(0)
+    tenant = player(card)
+    tenant.stage()
+    tenant.on_stage([["stream", "s", False], ["grant", {"mask": 0x02}], ["free_in_use", stream, host], ["sync"]])
+    assert tenant("stage.cells()")[0] == 0, "no fault"
+
+
 def test_threads_that_launch_and_move_at_once_lose_nothing(card: Card) -> None:
     masks = [0, 1, 2, 4, 8, 16, 32, 64, 128, 3, 6]
     parts: list[list[Step]] = []

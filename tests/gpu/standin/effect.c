@@ -15,8 +15,23 @@ static bool is_readable(CUdeviceptr address, size_t bytes)
     return false;
 }
 
+/* Each block writes the number of an SM that the kernel ran on, in turn. */
+static void apply_burn(const struct si_op *op)
+{
+    uint32_t blocks = op->kernel.grid[0], sm = 0, *cells = (uint32_t *)(uintptr_t)op->kernel.target;
+    if (!si_mask_count(&op->kernel.used) || !is_readable(op->kernel.target, blocks * sizeof *cells)) return;
+    for (uint32_t block = 0; block < blocks; block++, sm++) {
+        while (!si_mask_has(&op->kernel.used, sm % (SI_WORDS * 64))) sm++;
+        cells[block] = sm % (SI_WORDS * 64);
+    }
+}
+
 static void apply_kernel(const struct si_op *op)
 {
+    if (op->kernel.effect == SI_BURN) {
+        apply_burn(op);
+        return;
+    }
     if (op->kernel.effect == SI_NOTHING || !is_readable(op->kernel.target, sizeof(int))) return;
     unsigned *x = (unsigned *)(uintptr_t)op->kernel.target;
     *x = op->kernel.effect == SI_ADD ? *x + 1 : *x * 3 + 1;

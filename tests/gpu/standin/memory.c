@@ -141,7 +141,7 @@ static CUresult release(void *address, enum si_memory one, enum si_memory other)
     pthread_mutex_lock(&si_me.lock);
     CUresult result = si_capture_unsafe_locked();
     if (result == CUDA_SUCCESS) {
-        si_wait_for_all_locked();
+        si_wait_locked(NULL, si_current(), si_me.seq); /* of green contexts not: nobody says that a driver does */
         struct si_alloc *alloc = find_exact(address);
         if (!alloc || (alloc->memory != one && alloc->memory != other)) result = CUDA_ERROR_INVALID_VALUE;
         else if (alloc->memory == SI_POOLED) si_pool_take_back_locked(alloc);

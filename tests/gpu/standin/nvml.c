@@ -87,6 +87,13 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length)
     return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
+{
+    if (!card) return NVML_UNINITIALIZED;
+    snprintf(version, length, "stand-in");
+    return NVML_SUCCESS;
+}
+
 static unsigned long long used_now(struct si_card *device)
 {
     si_card_lock(device);

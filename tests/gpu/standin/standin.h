@@ -11,7 +11,7 @@
 #include "standin_cuda.h"
 
 enum si_kind { SI_KERNEL, SI_COPY, SI_SET, SI_HOST, SI_RECORD, SI_WAIT, SI_POOL_FREE, SI_AWAIT_VALUE };
-enum si_effect { SI_NOTHING, SI_ADD, SI_COPY2 };
+enum si_effect { SI_NOTHING, SI_ADD, SI_COPY2, SI_BURN };
 
 struct si_mark {     /* one record of an event: several may wait for it */
     int holders;

@@ -32,7 +32,12 @@ class GrantLayout(Structure):
         ("flags", c_uint32),
         ("tenancy", c_uint32),
         ("context_bytes", c_uint64),
-        ("reserved", c_uint64 * 8),
+        ("loan_us", c_uint32),
+        ("loan_patience_us", c_uint32),
+        ("within", c_uint64),
+        ("linger_us", c_uint32),
+        ("reserved_word", c_uint32),
+        ("reserved", c_uint64 * 5),
     ]
 
 

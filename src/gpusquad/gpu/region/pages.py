@@ -16,7 +16,7 @@ class Page:
     asked_us: int = 0
     """Predicted GPU time of all that was launched."""
     done_us: int = 0
-    """The part of that which the card has done, counted in the same way: what is missing is queued."""
+    """The part of that which the card has done, predicted in the same way: what is missing is queued."""
     launches: int = 0
     """Kernels, graphs and copies."""
     iterations: int = 0
@@ -46,7 +46,15 @@ class Grant:
     restricted_us: int = 0
     """The mask holds until so much was asked for; 0: for the whole squad."""
     borrows: bool = False
-    """While all mates are idle nothing holds it back."""
+    """While all mates are idle nothing holds it back, but that no more than a loan is queued at a time."""
+    loan_us: int = 0
+    """How much GPU time that is: the wait of a mate that wakes. 0: the library's default, 2 ms."""
+    loan_patience_us: int = 0
+    """So long it waits when its queue does not move, for it may be waiting for this very launch. 0: 5 ms."""
+    within: int = 0
+    """Groups that it never leaves, lent or released: those of its virtual card. 0: the whole card."""
+    linger_us: int = 0
+    """A mate counts as busy until so long after its last launch."""
 
 
 class Region(Protocol):

@@ -62,6 +62,7 @@ GS_HOOK(cuArray3DCreate_v2)(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descr
 
 GS_HOOK(cuArrayDestroy)(CUarray array) {
   if (!gs_counting()) return GS_CALL(cuArrayDestroy)(array);
+  gs_wait_before_free();
   struct gs_entry *entry = gs_ledger_take(GS_ARRAY, (uint64_t)array);
   return gs_unbook(entry, GS_CALL(cuArrayDestroy)(array));
 }
@@ -78,6 +79,7 @@ GS_HOOK(cuMipmappedArrayCreate)(CUmipmappedArray *array, const CUDA_ARRAY3D_DESC
 
 GS_HOOK(cuMipmappedArrayDestroy)(CUmipmappedArray array) {
   if (!gs_counting()) return GS_CALL(cuMipmappedArrayDestroy)(array);
+  gs_wait_before_free();
   struct gs_entry *entry = gs_ledger_take(GS_MIPMAPS, (uint64_t)array);
   return gs_unbook(entry, GS_CALL(cuMipmappedArrayDestroy)(array));
 }

@@ -57,15 +57,20 @@ static CUresult charge_kept(const struct charge *charge, CUresult result, CUcont
     return charge_kept(&charge, call, context);                 \
   } while (0)
 
+GS_HOOK(cuCtxCreate)(CUcontext *context, unsigned int flags, CUdevice device) {
+  CHARGED(context, GS_CALL(cuCtxCreate)(context, flags, device));
+}
+
 GS_HOOK(cuCtxCreate_v2)(CUcontext *context, unsigned int flags, CUdevice device) {
   CHARGED(context, GS_CALL(cuCtxCreate_v2)(context, flags, device));
 }
 
-GS_HOOK(cuCtxCreate_v3)(CUcontext *context, void *affinities, int count, unsigned int flags, CUdevice device) {
+GS_HOOK(cuCtxCreate_v3)(CUcontext *context, CUexecAffinityParam *affinities, int count, unsigned int flags,
+                        CUdevice device) {
   CHARGED(context, GS_CALL(cuCtxCreate_v3)(context, affinities, count, flags, device));
 }
 
-GS_HOOK(cuCtxCreate_v4)(CUcontext *context, void *parameters, unsigned int flags, CUdevice device) {
+GS_HOOK(cuCtxCreate_v4)(CUcontext *context, CUctxCreateParams *parameters, unsigned int flags, CUdevice device) {
   CHARGED(context, GS_CALL(cuCtxCreate_v4)(context, parameters, flags, device));
 }
 
@@ -93,24 +98,36 @@ static void going(CUcontext context) {
   if (gs_context_going && context && gs_attached()) gs_context_going(context);
 }
 
-GS_HOOK(cuCtxDestroy_v2)(CUcontext context) {
-  going(context);
-  return gone(context, GS_CALL(cuCtxDestroy_v2)(context));
-}
+#define DESTROY(symbol)                              \
+  GS_HOOK(symbol)(CUcontext context) {               \
+    going(context);                                  \
+    return gone(context, GS_CALL(symbol)(context));  \
+  }
+DESTROY(cuCtxDestroy)
+DESTROY(cuCtxDestroy_v2)
 
-GS_HOOK(cuDevicePrimaryCtxReset_v2)(CUdevice device) {
-  CUcontext context = primary_of(device);
-  going(context);
-  return gone(context, GS_CALL(cuDevicePrimaryCtxReset_v2)(device));
-}
+#define RESET(symbol)                                \
+  GS_HOOK(symbol)(CUdevice device) {                 \
+    CUcontext context = primary_of(device);          \
+    going(context);                                  \
+    return gone(context, GS_CALL(symbol)(device));   \
+  }
+RESET(cuDevicePrimaryCtxReset)
+RESET(cuDevicePrimaryCtxReset_v2)
 
 /* Only the last release destroys it, and only the driver knows which is the last. */
-GS_HOOK(cuDevicePrimaryCtxRelease_v2)(CUdevice device) {
-  CUresult result = GS_CALL(cuDevicePrimaryCtxRelease_v2)(device);
+static CUresult released(CUdevice device, CUresult result) {
   unsigned int flags = 0;
   int active = 1;
   bool told = GS_CALL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS;
   return told && !active ? gone(primary_of(device), result) : result;
+}
+
+GS_HOOK(cuDevicePrimaryCtxRelease)(CUdevice device) {
+  return released(device, GS_CALL(cuDevicePrimaryCtxRelease)(device));
+}
+GS_HOOK(cuDevicePrimaryCtxRelease_v2)(CUdevice device) {
+  return released(device, GS_CALL(cuDevicePrimaryCtxRelease_v2)(device));
 }
 
 void gs_contexts_forget(void) {

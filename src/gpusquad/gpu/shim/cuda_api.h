@@ -53,6 +53,7 @@ enum {
 };
 typedef int CUstreamCaptureStatus;
 typedef int CUstreamCaptureMode;
+enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
 
@@ -81,12 +82,27 @@ typedef struct CUlaunchConfig_st {
   unsigned int numAttrs;
 } CUlaunchConfig;
 
-/* Copies that describe themselves; passed on. */
+/* Descriptions that are only passed on. */
 typedef struct CUDA_MEMCPY2D_st CUDA_MEMCPY2D;
 typedef struct CUDA_MEMCPY3D_st CUDA_MEMCPY3D;
 typedef struct CUDA_MEMCPY3D_PEER_st CUDA_MEMCPY3D_PEER;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUmemDecompressParams_st CUmemDecompressParams;
+typedef struct CUarrayMapInfo_st CUarrayMapInfo;
+typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef void *CUgraphRecaptureCallback;
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+typedef struct CUgraphicsResource_st *CUgraphicsResource;
+typedef struct CUextSemaphore_st *CUexternalSemaphore;
+typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
+typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
 
 /* SM partitions. The first word says what kind it is; the rest is the driver's, but for the number of SMs. */
+typedef int CUdevResourceType;
 enum { CU_DEV_RESOURCE_TYPE_SM = 1 };
 enum { CU_GREEN_CTX_DEFAULT_STREAM = 1 };
 typedef struct CUdevResource_st {
@@ -102,7 +118,13 @@ typedef struct CUdevResource_st {
 _Static_assert(sizeof(CUdevResource) == 144, "as the driver has it");
 
 /* Memory. */
-enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+enum {
+  CU_MEM_LOCATION_TYPE_DEVICE = 1,
+  CU_MEM_LOCATION_TYPE_HOST = 2,
+  CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
+  CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+};
+typedef int CUmemAllocationHandleType;
 typedef struct CUmemLocation_st {
   int type;
   int id;

@@ -8,10 +8,9 @@
 
 #include "gate.h"
 
-#define CU_STREAM_CAPTURE_MODE_RELAXED 2
 #define BATCH_LAUNCHES 32u
 #define BATCH_NS 500000u
-#define LOOK_EVERY_NS 50000
+#define LOOK_EVERY_NS 50000u
 #define SLEEP_NS 20000000u /* with nothing queued: only to see whether there still are mates */
 
 static uint64_t queued_ns;
@@ -56,9 +55,16 @@ static bool only_caller_ends(const struct gs_stream *stream) {
          (stream->kind == GS_PER_THREAD || (stream->kind == GS_LEGACY && GS_PEEK(gs_blocking)));
 }
 
+/* A borrower sees its queue shrink by batches, so a loan has several; a look is shorter than one. */
+static uint64_t part_of_loan_ns(uint64_t parts, uint64_t at_most_ns) {
+  uint64_t part_ns = gs_gate_loan_ns() / parts;
+  return part_ns && part_ns < at_most_ns ? part_ns : at_most_ns;
+}
+
 void gs_flight_launched(struct gs_stream *stream) {
   if (GS_PEEK(gs_captures)) return;
-  if (stream->open >= BATCH_LAUNCHES || stream->open_ns >= BATCH_NS || only_caller_ends(stream)) end_batch(stream);
+  bool full = stream->open >= BATCH_LAUNCHES || stream->open_ns >= part_of_loan_ns(4, BATCH_NS);
+  if (full || only_caller_ends(stream)) end_batch(stream);
 }
 
 static void batch_done(uint64_t cost_ns) {
@@ -100,7 +106,7 @@ static void look(struct gs_stream *stream) {
 static void rest(void) {
   uint32_t seen = GS_LOAD(bell);
   if (GS_LOAD(gs_region.process->in_flight)) {
-    struct timespec nap = {0, LOOK_EVERY_NS};
+    struct timespec nap = {0, (long)part_of_loan_ns(8, LOOK_EVERY_NS)};
     nanosleep(&nap, NULL);
     return;
   }

@@ -1,12 +1,14 @@
 /* The gate: a caller that brings work waits here until the daemon's credits cover it. No policy: credits, masks and
  * mates are decided elsewhere and read from shared memory. Nothing is deferred or reordered; the caller waits. */
+#include <sys/prctl.h>
+
 #include "gate.h"
 
 #define NOT_QUIET UINT64_MAX
-#define NAP_NS 100000u           /* at the gate: how soon an idle mate is noticed */
-#define LOAN_NS 2000000u         /* of what is borrowed at most so much is queued, so that it can be given back soon */
-#define LOAN_PATIENCE_NS 5000000u /* a borrower whose queue does not move may be waiting for this very launch */
+#define NAP_NS 100000u /* at the gate: how soon an idle mate is noticed */
 #define MATES_EVERY_NS 20000u
+#define DEFAULT_LOAN_US 2000u
+#define DEFAULT_PATIENCE_US 5000u
 
 uint64_t gs_quiet_epoch = NOT_QUIET;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,7 +23,8 @@ bool gs_gate_has_mates(void) { return GS_LOAD(grant()->state) == GS_LIVE && othe
 
 bool gs_gate_alone(void) {
   if (GS_LOAD(grant()->state) != GS_LIVE) return true;
-  return GS_PEEK(grant()->credit_us) == GS_UNGATED && !GS_PEEK(grant()->mask) && !other_mates();
+  if (GS_PEEK(grant()->credit_us) != GS_UNGATED || other_mates()) return false;
+  return !GS_PEEK(grant()->mask) && !GS_PEEK(grant()->within);
 }
 
 static void charge(uint64_t cost_ns) {
@@ -43,19 +46,24 @@ static uint64_t tenant_asked_us(void) {
 
 /* Mates. */
 
-static bool tenant_idle(const struct gs_tenant *tenant) {
-  for (uint32_t i = 0; i < GS_PROCS; i++) {
-    const struct gs_process *process = &tenant->procs[i];
-    if (GS_LOAD(process->state) == GS_LIVE && (GS_LOAD(process->in_flight) || GS_LOAD(process->waiting))) return false;
-  }
+static bool is_busy(const struct gs_process *process, uint64_t now_ns) {
+  if (process->state != GS_LIVE) return false;
+  return process->in_flight || process->waiting ||
+         now_ns - process->last_launch_ns < 1000ull * GS_PEEK(grant()->linger_us);
+}
+
+static bool all_idle(const struct gs_process procs[GS_PROCS]) {
+  uint64_t now_ns = gs_now_ns();
+  for (uint32_t i = 0; i < GS_PROCS; i++)
+    if (is_busy(&procs[i], now_ns)) return false;
   return true;
 }
 
 /* A mate that cannot be seen is taken to be busy. */
 static bool mate_idle(uint32_t slot) {
+  struct gs_process procs[GS_PROCS];
   if (GS_LOAD(gs_region.decisions->grants[slot].state) != GS_LIVE) return true;
-  const struct gs_tenant *tenant = gs_mate(slot);
-  return tenant && tenant_idle(tenant);
+  return gs_mate_read(slot, procs) && all_idle(procs);
 }
 
 static bool mates_idle_now(void) {
@@ -64,24 +72,28 @@ static bool mates_idle_now(void) {
   return true;
 }
 
+/* Looked at rarely, by one thread at a time; the others take its last word. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t mates_looked_ns;
+static uint32_t mates_were_idle;
+
 static bool mates_idle(void) {
-  static uint64_t looked_ns;
-  static uint32_t answer;
   uint64_t now_ns = gs_now_ns();
-  if (now_ns - GS_PEEK(looked_ns) > MATES_EVERY_NS) {
-    GS_STORE(answer, mates_idle_now());
-    GS_STORE(looked_ns, now_ns);
+  if (now_ns - GS_PEEK(mates_looked_ns) > MATES_EVERY_NS && pthread_mutex_trylock(&looking) == 0) {
+    GS_STORE(mates_were_idle, mates_idle_now());
+    GS_STORE(mates_looked_ns, now_ns);
+    pthread_mutex_unlock(&looking);
   }
-  return GS_LOAD(answer);
+  return GS_LOAD(mates_were_idle);
 }
 
 static bool lent(void) { return (GS_PEEK(grant()->flags) & GS_LEND) && other_mates() && mates_idle(); }
 
 uint64_t gs_gate_mask(void) {
   uint64_t mask = GS_PEEK(grant()->mask), until_us = GS_PEEK(grant()->restricted_us);
-  if (!mask || GS_LOAD(grant()->state) != GS_LIVE) return 0;
-  if (until_us && tenant_asked_us() >= until_us) return 0;
-  if (lent() || !gs_daemon_alive(gs_region.decisions)) return 0;
+  if (GS_LOAD(grant()->state) != GS_LIVE) return 0;
+  if (!mask || (until_us && tenant_asked_us() >= until_us)) return GS_PEEK(grant()->within);
+  if (lent() || !gs_daemon_alive(gs_region.decisions)) return GS_PEEK(grant()->within);
   return mask;
 }
 
@@ -98,9 +110,17 @@ static bool within_credit(uint64_t cost_us) {
   return asked_us + cost_us <= credit_us || (asked_us < credit_us && cost_us > squad_us);
 }
 
+static uint64_t in_ns(uint32_t us, uint32_t otherwise_us) { return 1000ull * (us ? us : otherwise_us); }
+
+uint64_t gs_gate_loan_ns(void) {
+  return GS_PEEK(grant()->flags) & GS_LEND ? in_ns(GS_PEEK(grant()->loan_us), DEFAULT_LOAN_US) : 0;
+}
+
+/* Whoever has had to wait goes on when half of the queue is done: one sleep for half a loan, not for each launch. */
 static bool loan_allows(uint64_t cost_ns, uint64_t waited_ns) {
-  uint64_t queued_ns = gs_flight_ns();
-  return !queued_ns || queued_ns + cost_ns <= LOAN_NS || waited_ns >= LOAN_PATIENCE_NS;
+  uint64_t queued_ns = gs_flight_ns(), loan_ns = gs_gate_loan_ns();
+  if (!queued_ns || (queued_ns + cost_ns <= loan_ns && (!waited_ns || queued_ns <= loan_ns / 2))) return true;
+  return waited_ns >= in_ns(GS_PEEK(grant()->loan_patience_us), DEFAULT_PATIENCE_US);
 }
 
 static bool may_pass(uint64_t cost_ns, uint64_t waited_ns) {
@@ -119,16 +139,30 @@ static bool try_pass(uint64_t cost_ns, uint64_t waited_ns) {
   return passes;
 }
 
+/* A borrower waits for its own queue: it must be back before that is empty. */
+static uint64_t nap_ns(void) {
+  uint64_t loan_ns = gs_gate_loan_ns();
+  return loan_ns && loan_ns / 8 < NAP_NS ? loan_ns / 8 : NAP_NS;
+}
+
+static void nap(uint32_t epoch) {
+  if (gs_flight_ns() && !GS_PEEK(gs_captures)) gs_streams_visit(gs_flight_settle);
+  gs_futex_wait(&gs_region.decisions->epoch, epoch, nap_ns());
+}
+
 static void wait_at_gate(uint64_t cost_ns) {
   struct gs_process *process = gs_region.process;
   uint64_t began_ns = gs_now_ns();
+  int slack_ns = prctl(PR_GET_TIMERSLACK); /* of this thread: how late the kernel may end its naps */
   GS_ADD(process->waits, 1);
   GS_ADD(process->waiting, 1);
+  prctl(PR_SET_TIMERSLACK, 1000ul);
   for (;;) {
     uint32_t epoch = GS_LOAD(gs_region.decisions->epoch);
     if (try_pass(cost_ns, gs_now_ns() - began_ns)) break;
-    gs_futex_wait(&gs_region.decisions->epoch, epoch, NAP_NS);
+    nap(epoch);
   }
+  if (slack_ns > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
   GS_ADD(process->waited_ns, gs_now_ns() - began_ns);
   GS_SUB(process->waiting, 1);
 }
@@ -151,9 +185,13 @@ void gs_gate_look(void) {
   if (!quiet) gs_flight_watch();
 }
 
+/* Nobody waits for credit, nothing is followed: what is asked for counts as done. Without the cost of an atomic sum:
+ * of two threads at the same instant one may be lost, in a figure that is a prediction. */
 static void pass_quietly(uint64_t cost_ns) {
-  charge(cost_ns);
-  gs_gate_tell_done();
+  uint64_t sum_ns = GS_PEEK(asked_ns) + cost_ns, sum_us = sum_ns / 1000;
+  __atomic_store_n(&asked_ns, sum_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&gs_region.process->asked_us, sum_us, __ATOMIC_RELAXED);
+  __atomic_store_n(&gs_region.process->done_us, sum_us, __ATOMIC_RELAXED);
 }
 
 static void measure_on(struct gs_stream *stream, struct gs_learned *learned, uint32_t due) {
@@ -201,13 +239,19 @@ CUresult gs_finish(struct gs_ticket *ticket, CUresult result) {
 
 /* Called by entry.c. */
 
-void gs_gate_attached(void) { GS_STORE(gs_quiet_epoch, NOT_QUIET); }
+/* Counts go on where the last process in this place left them. */
+void gs_gate_attached(void) {
+  GS_STORE(asked_ns, 1000 * GS_LOAD(gs_region.process->asked_us));
+  GS_STORE(gs_quiet_epoch, NOT_QUIET);
+}
 
 void gs_gate_forget(void) {
-  if (!asked_ns) return; /* the parent launched nothing: there is nothing to forget */
+  pthread_mutex_init(&gate_lock, NULL);
+  pthread_mutex_init(&looking, NULL);
+  if (!asked_ns) return; /* the parent launched nothing: there is nothing more to forget */
   gs_quiet_epoch = NOT_QUIET;
   asked_ns = seen_credit_us = squad_us = 0;
-  pthread_mutex_init(&gate_lock, NULL);
+  mates_looked_ns = 0;
   gs_streams_forget();
   gs_partitions_forget();
   gs_flight_forget();

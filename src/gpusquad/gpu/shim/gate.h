@@ -20,16 +20,21 @@ struct gs_work {
   uint64_t bytes;
 };
 
-/* What this process knows of one kernel, graph or size of copy. Rows are never taken away. */
+#define GS_WIDTHS 6 /* unrestricted; on 1, 2 to 3, 4 to 7, 8 to 15, more groups */
+
+/* What this process knows of one kernel, graph or size of copy. Rows are never taken away. What a launch reads is in
+ * one cache line. */
 struct gs_learned {
-  uint64_t key;       /* of handle and shape: valid in this process; 0: free */
-  uint64_t identity;  /* of name and shape: valid in all processes */
-  uint32_t ready;     /* the fields below may be read */
+  uint64_t key;        /* of handle and shape: valid in this process; 0: free */
+  uint64_t identity;   /* of name and shape: valid in all processes */
+  uint32_t ready;      /* the fields below may be read */
   uint32_t collective; /* spins until its peers run too: never held */
-  uint32_t seen, samples;
-  float mean_us, var;
+  uint32_t seen;
   int32_t row; /* in the tenant's table, or -1 */
-};
+  float mean_us[GS_WIDTHS];
+  uint8_t samples[GS_WIDTHS]; /* no more than fit */
+  float var[GS_WIDTHS];
+} __attribute__((aligned(64)));
 
 #define GS_PARTITIONS 8 /* kept at once; each green context costs about a quarter of a GiB of the card */
 #define GS_BATCHES 8    /* known to be in flight on one stream */
@@ -67,6 +72,7 @@ struct gs_stream {
   uint32_t sampling; /* GS_NO_SAMPLE.. */
   CUevent sample_first, sample_last;
   struct gs_learned *sampled;
+  uint32_t sampled_width;
 
   struct gs_stream *next;    /* in the table */
   struct gs_stream *ordered; /* in the context */
@@ -85,9 +91,18 @@ struct gs_ticket {
   struct gs_learned *learned;
 };
 
+uint64_t gs_stream_mask(const struct gs_stream *stream);  /* of the partition it is on; 0: of none */
+bool gs_stream_leave_partition(struct gs_stream *stream); /* the stream is locked; false: it is on none */
+
 /* gate.c */
 CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result);
+/* The driver refused: whether it shall be asked once more, on another stream. */
+static inline bool gs_again(struct gs_ticket *ticket, CUstream *stream) {
+  if (!ticket->stream || !gs_stream_leave_partition(ticket->stream)) return false;
+  *stream = ticket->stream->current;
+  return true;
+}
 static inline CUresult gs_end(struct gs_ticket *ticket, CUresult result) {
   return GS_LIKELY(!ticket->stream) ? result : gs_finish(ticket, result);
 }
@@ -96,10 +111,11 @@ static inline bool gs_quiet(void) { return GS_PEEK(gs_region.decisions->epoch) =
 uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrestricted */
 bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
 bool gs_gate_has_mates(void);
+uint64_t gs_gate_loan_ns(void); /* a borrower queues no more than this at a time; 0: it does not borrow */
 void gs_gate_tell_done(void);
 void gs_gate_look(void);       /* at the daemon's decisions: whether this process can be quiet */
 
-/* streams.c: which stream work goes to, and in which order */
+/* streams.c, moves.c, turns.c: which stream work goes to, and in which order */
 struct gs_stream *gs_stream_of(CUstream stream, bool per_thread); /* NULL: leave it alone */
 CUstream gs_stream_take(struct gs_stream *stream);                /* moves, orders and locks it */
 void gs_stream_release(struct gs_stream *stream);
@@ -114,6 +130,10 @@ bool gs_capturing(CUstream stream, bool per_thread);
 void gs_streams_evict(uint32_t partition);                        /* nobody may use that partition from now on */
 bool gs_streams_return(void);                                     /* to the caller's own; true: all are */
 void gs_streams_visit(void (*visit)(struct gs_stream *stream));   /* those nobody is using now, locked */
+/* capture.c: events that belong to a capture */
+bool gs_is_captured(CUevent event);
+void gs_note_record(CUevent event, CUstream stream, bool per_thread);
+
 extern uint32_t gs_captures;      /* streams now being captured, in this process */
 extern uint32_t gs_streams_moved; /* streams that are not the caller's own now */
 extern uint32_t gs_blocking;      /* blocking streams the caller made */
@@ -121,6 +141,7 @@ extern pthread_rwlock_t gs_places; /* written while partitions come and go */
 
 /* partition.c */
 int32_t gs_partition_of(uint64_t mask); /* found or made; -1: none, run unrestricted. gs_places is held for reading */
+uint64_t gs_partition_mask(uint32_t partition);
 CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream);
 void gs_partitions_forget(void);
 
@@ -142,6 +163,11 @@ void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned);
 void gs_measure_end(struct gs_stream *stream, CUresult result);
 void gs_measure_settle(struct gs_stream *stream);
 void gs_measure_drop(struct gs_stream *stream);
+void gs_measure_moved(uint64_t mask); /* work goes to this partition from now on; 0: unrestricted */
 void gs_measure_forget(void);
+
+/* iterations.c */
+void gs_remember_launch(uint64_t launch, uint64_t key);
+void gs_iterations_forget(void);
 
 #endif

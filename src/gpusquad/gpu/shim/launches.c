@@ -11,6 +11,15 @@ static struct gs_work kernel(CUfunction function, unsigned int grid_x, unsigned 
                           .block = {block_x, block_y, block_z}};
 }
 
+/* A grid that fits the whole card (cooperative, or of large clusters) may not fit a partition. The caller asked for the
+ * card, so then it gets it: what the driver refuses on a partition is given once more on the caller's own stream. */
+#define GIVE(call, stream)                                              \
+  do {                                                                  \
+    CUresult result = call;                                             \
+    if (GS_UNLIKELY(result) && gs_again(&ticket, &stream)) result = call; \
+    return gs_end(&ticket, result);                                     \
+  } while (0)
+
 #define LAUNCH_KERNEL(symbol, per_thread)                                                                        \
   GS_HOOK(symbol)                                                                                                \
   (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,     \
@@ -19,8 +28,9 @@ static struct gs_work kernel(CUfunction function, unsigned int grid_x, unsigned 
     struct gs_ticket ticket;                                                                                     \
     struct gs_work work = kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);     \
     stream = gs_begin(&ticket, &work, stream, per_thread);                                                       \
-    return gs_end(&ticket, GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,          \
-                                           shared_bytes, stream, parameters, extra));                            \
+    GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,      \
+                         parameters, extra),                                                                     \
+         stream);                                                                                                \
   }
 LAUNCH_KERNEL(cuLaunchKernel, false)
 LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
@@ -32,8 +42,9 @@ LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
     struct gs_ticket ticket;                                                                                     \
     struct gs_work work = kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);     \
     stream = gs_begin(&ticket, &work, stream, per_thread);                                                       \
-    return gs_end(&ticket, GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,          \
-                                           shared_bytes, stream, parameters));                                   \
+    GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,      \
+                         parameters),                                                                            \
+         stream);                                                                                                \
   }
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
@@ -46,7 +57,7 @@ LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
     struct gs_work work = kernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,                 \
                                  config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes); \
     placed.hStream = gs_begin(&ticket, &work, config->hStream, per_thread);                                      \
-    return gs_end(&ticket, GS_CALL(symbol)(&placed, function, parameters, extra));                               \
+    GIVE(GS_CALL(symbol)(&placed, function, parameters, extra), placed.hStream);                                 \
   }
 LAUNCH_EX(cuLaunchKernelEx, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, true)
@@ -56,7 +67,7 @@ LAUNCH_EX(cuLaunchKernelEx_ptsz, true)
     struct gs_ticket ticket;                                               \
     struct gs_work work = {.kind = GS_GRAPH, .handle = graph};             \
     stream = gs_begin(&ticket, &work, stream, per_thread);                 \
-    return gs_end(&ticket, GS_CALL(symbol)(graph, stream));                \
+    GIVE(GS_CALL(symbol)(graph, stream), stream);                          \
   }
 LAUNCH_GRAPH(cuGraphLaunch, false)
 LAUNCH_GRAPH(cuGraphLaunch_ptsz, true)
@@ -67,7 +78,7 @@ LAUNCH_GRAPH(cuGraphLaunch_ptsz, true)
     struct gs_ticket ticket;                                                          \
     struct gs_work work = {.kind = GS_COPY, .handle = name, .bytes = (uint64_t)(size)}; \
     stream = gs_begin(&ticket, &work, stream, per_thread);                            \
-    return gs_end(&ticket, GS_CALL(symbol) arguments);                                \
+    GIVE(GS_CALL(symbol) arguments, stream);                                          \
   }
 #define COPY(symbol, thread, name, size, parameters, arguments) \
   COPY_ONE(symbol, false, name, size, parameters, arguments)    \
@@ -102,13 +113,28 @@ COPY(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, ANY_WAY, 0, (const CUDA_MEMCPY
 COPY(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, ANY_WAY, 0, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
      (copy, stream))
 COPY(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz, ANY_WAY, 0,
-     (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes, size_t *indexes,
+     (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *attributes, size_t *indexes,
       size_t attribute_count, size_t *failed, CUstream stream),
      (to, from, bytes, count, attributes, indexes, attribute_count, failed, stream))
 COPY(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, ANY_WAY, 0,
-     (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes, size_t *indexes,
+     (CUdeviceptr * to, CUdeviceptr *from, size_t *bytes, size_t count, CUmemcpyAttributes *attributes, size_t *indexes,
       size_t attribute_count, CUstream stream),
      (to, from, bytes, count, attributes, indexes, attribute_count, stream))
+
+COPY(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz, ANY_WAY, 0,
+     (size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, size_t *failed, unsigned long long flags, CUstream stream),
+     (count, copies, failed, flags, stream))
+COPY(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, ANY_WAY, 0,
+     (size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, unsigned long long flags, CUstream stream),
+     (count, copies, flags, stream))
+COPY(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync_ptsz, ANY_WAY, bytes,
+     (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUmemcpyAttributes *attributes, CUstream stream),
+     (to, from, bytes, attributes, stream))
+COPY(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync_ptsz, ANY_WAY, 0,
+     (CUDA_MEMCPY3D_BATCH_OP * copy, unsigned long long flags, CUstream stream), (copy, flags, stream))
+COPY(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz, "decompress", 0,
+     (CUmemDecompressParams * pieces, size_t count, unsigned int flags, size_t *failed, CUstream stream),
+     (pieces, count, flags, failed, stream))
 
 COPY(cuMemsetD8Async, cuMemsetD8Async_ptsz, SET, count,
      (CUdeviceptr to, unsigned char value, size_t count, CUstream stream), (to, value, count, stream))
@@ -130,3 +156,14 @@ COPY(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, FETCH, bytes,
 COPY(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, FETCH, bytes,
      (CUdeviceptr from, size_t bytes, CUmemLocation where, unsigned int flags, CUstream stream),
      (from, bytes, where, flags, stream))
+COPY(cuMemPrefetchBatchAsync, cuMemPrefetchBatchAsync_ptsz, FETCH, 0,
+     (CUdeviceptr * from, size_t *bytes, size_t count, CUmemLocation *where, size_t *indexes, size_t where_count,
+      unsigned long long flags, CUstream stream),
+     (from, bytes, count, where, indexes, where_count, flags, stream))
+COPY(cuMemDiscardBatchAsync, cuMemDiscardBatchAsync_ptsz, FETCH, 0,
+     (CUdeviceptr * from, size_t *bytes, size_t count, unsigned long long flags, CUstream stream),
+     (from, bytes, count, flags, stream))
+COPY(cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardAndPrefetchBatchAsync_ptsz, FETCH, 0,
+     (CUdeviceptr * from, size_t *bytes, size_t count, CUmemLocation *where, size_t *indexes, size_t where_count,
+      unsigned long long flags, CUstream stream),
+     (from, bytes, count, where, indexes, where_count, flags, stream))

@@ -1,6 +1,5 @@
 /* What kernels are and how long they run: learned from a few launches timed by pairs of events, told to everybody in
- * the tenant's table. And how long an iteration takes: the launches of a program that loops repeat, so its progress
- * shows in the sequence of what it launches. */
+ * the tenant's table. */
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +28,17 @@ static const char *const collectives[] = {
 static struct gs_learned rows[ROWS];
 static struct gs_learned unknown = {.ready = 1, .row = -1};
 static uint32_t samples_on_their_way;
+static uint32_t width_now; /* that work goes to now */
+
+/* With few SMs a kernel may take longer, so its times are kept apart by the power of two of the groups it had. */
+static uint32_t width_of(uint64_t mask) {
+  uint32_t groups = (uint32_t)__builtin_popcountll(mask);
+  if (!groups) return 0; /* unrestricted */
+  uint32_t width = 32 - (uint32_t)__builtin_clz(groups);
+  return width < GS_WIDTHS ? width : GS_WIDTHS - 1;
+}
+
+void gs_measure_moved(uint64_t mask) { GS_STORE(width_now, width_of(mask)); }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value;
@@ -99,26 +109,31 @@ static int32_t claim_row(uint64_t identity, const char *name, const struct gs_wo
   return -1;
 }
 
-static void tell(const struct gs_learned *learned) {
-  if (learned->row < 0) return;
+/* Everybody is told of the time without restriction; of another only until that is known. */
+static void tell(const struct gs_learned *learned, uint32_t width) {
+  if (learned->row < 0 || (width && learned->samples[0])) return;
   struct gs_kernel *row = &gs_region.tenant->kernel[learned->row];
   uint32_t even = GS_LOAD(row->sequence) & ~1u;
   if (!GS_SWAP_IF(row->sequence, even, even + 1)) return; /* another process tells of it right now */
   row->count++;
-  row->mean_us = learned->mean_us;
-  row->var = learned->var;
+  row->mean_us = learned->mean_us[width];
+  row->var = learned->var[width];
   GS_STORE(row->sequence, even + 2);
 }
 
 /* What an earlier process of the tenant found out, or the default. */
 static void start_from(struct gs_learned *learned, const struct gs_work *work) {
-  learned->mean_us = DEFAULT_KERNEL_US;
-  if (work->kind == GS_COPY) learned->mean_us = DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US;
-  if (learned->row < 0) return;
-  const struct gs_kernel *row = &gs_region.tenant->kernel[learned->row];
-  if (!GS_PEEK(row->count)) return;
-  learned->mean_us = row->mean_us;
-  learned->var = row->var;
+  float mean_us = DEFAULT_KERNEL_US, var = 0.0f;
+  if (work->kind == GS_COPY) mean_us = DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US;
+  const struct gs_kernel *row = learned->row < 0 ? NULL : &gs_region.tenant->kernel[learned->row];
+  if (row && GS_PEEK(row->count)) {
+    mean_us = row->mean_us;
+    var = row->var;
+  }
+  for (uint32_t width = 0; width < GS_WIDTHS; width++) {
+    learned->mean_us[width] = mean_us;
+    learned->var[width] = var;
+  }
 }
 
 static void introduce(struct gs_learned *learned, const struct gs_work *work) {
@@ -144,100 +159,10 @@ static struct gs_learned *find(uint64_t key, const struct gs_work *work) {
   return &unknown;
 }
 
-/* Iterations. */
-
-#define HISTORY 16384u /* launches remembered; a power of two. Iterations of up to half of that are found */
-#define CHECK_EVERY 1024u
-#define FIRST_CHECK 64u
-#define LEAST_WINDOW 64u
-#define TAIL 8u        /* launches that must repeat before a length is tried */
-#define CANDIDATES 64u
-#define STRAYS 50u     /* one in so many launches may differ between iterations */
-
-static uint32_t history[HISTORY];
-static pthread_mutex_t progress_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-  uint32_t period; /* launches; 0: none found */
-  uint64_t launch, ns; /* of the last look */
-  uint64_t spare;  /* launches since the last whole iteration */
-} progress;
-
-static inline uint32_t at(uint64_t launch) { return GS_PEEK(history[launch & (HISTORY - 1)]); }
-
-/* Whether the `window` launches before `end` repeat those one period earlier, but for a few strays. */
-static bool repeats(uint64_t end, uint32_t period, uint64_t window) {
-  uint64_t strays = window / STRAYS;
-  for (uint64_t i = end - window; i < end; i++)
-    if (at(i) != at(i - period) && strays-- == 0) return false;
-  return true;
-}
-
-static uint64_t window_for(uint32_t period, uint64_t known) {
-  uint64_t window = 3ull * period;
-  if (window < LEAST_WINDOW) window = LEAST_WINDOW;
-  if (window < known / 2) window = known / 2;
-  return window + period <= known ? window : known - period;
-}
-
-static bool tail_repeats(uint64_t end, uint32_t period) {
-  for (uint32_t i = 1; i <= TAIL; i++)
-    if (at(end - i) != at(end - i - period)) return false;
-  return true;
-}
-
-/* The shortest length after which the launches repeat; 0: none. */
-static uint32_t find_period(uint64_t end) {
-  uint64_t known = end < HISTORY ? end : HISTORY;
-  uint32_t tried = 0;
-  for (uint32_t period = 1; period <= known / 2 - TAIL && tried < CANDIDATES; period++) {
-    if (!tail_repeats(end, period)) continue;
-    tried++;
-    uint64_t window = window_for(period, known);
-    if (window >= period && repeats(end, period, window)) return period;
-  }
-  return 0;
-}
-
-static void tell_progress(uint64_t launches, uint64_t ns) {
-  struct gs_process *process = gs_region.process;
-  uint64_t whole = (progress.spare + launches) / progress.period;
-  progress.spare = (progress.spare + launches) % progress.period;
-  GS_STORE(process->iterations, GS_PEEK(process->iterations) + whole);
-  GS_STORE(process->period_us, progress.period * ns / launches / 1000);
-}
-
-static void look_for_iterations(uint64_t end) {
-  if (pthread_mutex_trylock(&progress_lock)) return;
-  uint64_t now_ns = gs_now_ns(), launches = end - progress.launch;
-  if (end > progress.launch) {
-    bool same = progress.period && launches + progress.period <= HISTORY && repeats(end, progress.period, launches);
-    if (!same) {
-      progress.period = find_period(end);
-      progress.spare = 0;
-      if (!progress.period) GS_STORE(gs_region.process->period_us, 0);
-    }
-    if (progress.period) tell_progress(launches, now_ns - progress.ns);
-    progress.launch = end;
-    progress.ns = now_ns;
-  }
-  pthread_mutex_unlock(&progress_lock);
-}
-
-/* Rarely: at powers of two at first, so that short programs are seen too, then every so many launches. */
-static bool time_to_look(uint64_t launch) {
-  bool power_of_two = (launch & (launch - 1)) == 0;
-  return (launch & (CHECK_EVERY - 1)) == 0 || (launch < CHECK_EVERY && launch >= FIRST_CHECK && power_of_two);
-}
-
-static void remember(uint64_t launch, uint64_t key) {
-  __atomic_store_n(&history[launch & (HISTORY - 1)], (uint32_t)(key >> 16), __ATOMIC_RELAXED);
-  if (GS_UNLIKELY(time_to_look(launch + 1))) look_for_iterations(launch + 1);
-}
-
 /* Samples. */
 
 static bool sample_due(struct gs_learned *learned) {
-  uint32_t seen = GS_PEEK(learned->seen), samples = GS_PEEK(learned->samples);
+  uint32_t seen = GS_PEEK(learned->seen), samples = GS_PEEK(learned->samples[GS_PEEK(width_now)]);
   __atomic_store_n(&learned->seen, seen + 1, __ATOMIC_RELAXED);
   if (samples < FIRST_SAMPLES) return true;
   return (seen & ((samples < SETTLED_SAMPLES ? SAMPLE_EVERY : SAMPLE_RARELY) - 1)) == 0;
@@ -246,10 +171,11 @@ static bool sample_due(struct gs_learned *learned) {
 /* The number of this launch among all. With threads at once two may get the same: the history then lacks one. */
 static uint64_t count(const struct gs_work *work) {
   struct gs_process *process = gs_region.process;
-  uint64_t before = GS_PEEK(process->launches) + GS_PEEK(process->copies) + GS_PEEK(process->graphs);
-  uint64_t *of_kind = work->kind == GS_COPY    ? &process->copies
-                      : work->kind == GS_GRAPH ? &process->graphs
-                                               : &process->launches;
+  uint64_t *launches = &process->launches, *copies = &process->copies, *graphs = &process->graphs;
+  if (GS_LIKELY(work->kind == GS_KERNEL))
+    return __atomic_fetch_add(launches, 1, __ATOMIC_RELAXED) + GS_PEEK(*copies) + GS_PEEK(*graphs);
+  uint64_t *of_kind = work->kind == GS_COPY ? copies : graphs;
+  uint64_t before = GS_PEEK(*launches) + GS_PEEK(*copies) + GS_PEEK(*graphs);
   __atomic_fetch_add(of_kind, 1, __ATOMIC_RELAXED);
   return before;
 }
@@ -259,14 +185,14 @@ struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due) {
   uint64_t key = mix_shape(mix(0, (uintptr_t)work->handle), work);
   uint64_t launch = count(work);
   struct gs_learned *learned = find(key, work);
-  remember(launch, key);
+  gs_remember_launch(launch, key);
   *due = learned != &unknown && sample_due(learned) ? GS_DUE_SAMPLE : 0;
   if (GS_PEEK(samples_on_their_way) && (launch & (SETTLE_EVERY - 1)) == 0) *due |= GS_DUE_LOOK;
   return learned;
 }
 
 uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work) {
-  float us = learned->mean_us;
+  float us = learned->mean_us[GS_PEEK(width_now)];
   if (learned == &unknown)
     us = work->kind == GS_COPY ? DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US : DEFAULT_KERNEL_US;
   return (uint64_t)(us * 1000.0f);
@@ -285,32 +211,54 @@ void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned) {
   if (learned == &unknown || stream->sampling != GS_NO_SAMPLE || !sample_events_made(stream)) return;
   if (GS_CALL(cuEventRecord)(stream->sample_first, stream->current)) return;
   stream->sampled = learned;
+  stream->sampled_width = width_of(gs_stream_mask(stream));
   stream->sampling = GS_SAMPLE_BEGUN;
 }
 
 void gs_measure_end(struct gs_stream *stream, CUresult result) {
   if (stream->sampling != GS_SAMPLE_BEGUN) return;
   stream->sampling = GS_NO_SAMPLE;
+  if (stream->sampled_width != width_of(gs_stream_mask(stream))) return; /* refused there, and run elsewhere */
   if (result || GS_CALL(cuEventRecord)(stream->sample_last, stream->current)) return;
   stream->sampling = GS_SAMPLE_ENDED;
   GS_ADD(samples_on_their_way, 1);
 }
 
-/* A mean in which the old is forgotten, because shares and neighbours change. The first launches may have waited for
- * their code to be loaded, so of those the shortest counts; and one long delay is not believed at once. */
-static void learn(struct gs_learned *learned, float us) {
-  uint32_t samples = GS_PEEK(learned->samples) + 1;
+/* Unrestricted (0) lies beyond the widest. */
+static uint32_t distance(uint32_t one, uint32_t other) {
+  uint32_t a = one ? one : GS_WIDTHS, b = other ? other : GS_WIDTHS;
+  return a > b ? a - b : b - a;
+}
+
+/* Of widths never timed the nearest one that was tells; of two the wider. */
+static void spread(struct gs_learned *learned, uint32_t from) {
+  for (uint32_t width = 0; width < GS_WIDTHS; width++) {
+    if (learned->samples[width]) continue;
+    uint32_t nearest = from;
+    for (uint32_t other = 0; other < GS_WIDTHS; other++)
+      if (learned->samples[other] && distance(other, width) < distance(nearest, width)) nearest = other;
+    learned->mean_us[width] = learned->mean_us[nearest];
+    learned->var[width] = learned->var[nearest];
+  }
+}
+
+/* A mean in which the old is forgotten, because neighbours change. The first launches may have waited for their code to
+ * be loaded, so of those the shortest counts; and one long delay is not believed at once. */
+static void learn(struct gs_learned *learned, uint32_t width, float us) {
+  uint32_t samples = GS_PEEK(learned->samples[width]) + 1u;
+  float *mean_us = &learned->mean_us[width], *var = &learned->var[width];
   if (samples <= FIRST_SAMPLES) {
-    learned->mean_us = samples == 1 ? us : fminf(us, learned->mean_us);
-    learned->var = 0.0f;
+    *mean_us = samples == 1 ? us : fminf(us, *mean_us);
+    *var = 0.0f;
   } else {
     float step = 1.0f / fminf((float)(samples - FIRST_SAMPLES + 1), MEMORY);
-    float off = fminf(us, LONGEST * learned->mean_us + 1.0f) - learned->mean_us;
-    learned->mean_us += step * off;
-    learned->var = (1.0f - step) * (learned->var + step * off * off);
+    float off = fminf(us, LONGEST * *mean_us + 1.0f) - *mean_us;
+    *mean_us += step * off;
+    *var = (1.0f - step) * (*var + step * off * off);
   }
-  GS_STORE(learned->samples, samples);
-  tell(learned);
+  GS_STORE(learned->samples[width], (uint8_t)(samples < UINT8_MAX ? samples : UINT8_MAX));
+  if (samples <= FIRST_SAMPLES) spread(learned, width);
+  tell(learned, width);
 }
 
 void gs_measure_settle(struct gs_stream *stream) {
@@ -318,7 +266,7 @@ void gs_measure_settle(struct gs_stream *stream) {
   if (GS_CALL(cuEventQuery)(stream->sample_last) == CUDA_ERROR_NOT_READY) return;
   float ms;
   if (GS_CALL(cuEventElapsedTime)(&ms, stream->sample_first, stream->sample_last) == CUDA_SUCCESS)
-    learn(stream->sampled, ms * 1000.0f);
+    learn(stream->sampled, stream->sampled_width, ms * 1000.0f);
   stream->sampling = GS_NO_SAMPLE;
   GS_SUB(samples_on_their_way, 1);
 }
@@ -333,6 +281,6 @@ void gs_measure_drop(struct gs_stream *stream) {
 
 void gs_measure_forget(void) {
   memset(rows, 0, sizeof rows);
-  memset(&progress, 0, sizeof progress);
-  samples_on_their_way = 0;
+  gs_iterations_forget();
+  samples_on_their_way = width_now = 0;
 }

@@ -122,6 +122,7 @@ GS_HOOK(cuMemAllocPitch_v2)(CUdeviceptr *pointer, size_t *pitch, size_t width, s
 
 GS_HOOK(cuMemFree_v2)(CUdeviceptr pointer) {
   if (!gs_counting()) return GS_CALL(cuMemFree_v2)(pointer);
+  gs_wait_before_free();
   struct gs_entry *entry = pointer ? gs_ledger_take(GS_POINTER, pointer) : NULL;
   return gs_unbook(entry, GS_CALL(cuMemFree_v2)(pointer));
 }

@@ -17,10 +17,18 @@ uint64_t gs_quota_bytes(void);
 /* Whether calls have to be counted at all. */
 static inline bool gs_counting(void) { return gs_attached() || GS_LOAD(gs_state) == GS_OUTSIDE; }
 
+/* All other places, those of newer drivers too, are taken to be the card: what may be its memory is counted. */
+static inline bool gs_on_host(const CUmemLocation *location) {
+  return location->type >= CU_MEM_LOCATION_TYPE_HOST && location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
 /* Reserves and makes the entry; NULL: refuse. `gs_unbook` undoes it, `gs_book` says the driver gave it. */
 struct gs_entry *gs_prepare(enum gs_kind kind, uint64_t bytes);
 CUresult gs_book(struct gs_entry *entry, uint64_t key, CUresult result);
 /* Before and after a free. */
+static inline void gs_wait_before_free(void) {
+  if (gs_before_free) gs_before_free();
+}
 CUresult gs_unbook(struct gs_entry *entry, CUresult result);
 
 /* contexts.c: the context that allocations belong to now. */

@@ -100,6 +100,8 @@ int32_t gs_partition_of(uint64_t mask) {
   return find(mask); /* unless others made room in between: then unrestricted, until the next launch */
 }
 
+uint64_t gs_partition_mask(uint32_t partition) { return GS_PEEK(partitions[partition].mask); }
+
 CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream) {
   return GS_CALL(cuGreenCtxStreamCreate)(stream, partitions[partition].context, CU_STREAM_NON_BLOCKING, priority);
 }

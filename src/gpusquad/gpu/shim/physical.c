@@ -31,7 +31,7 @@ static struct piece *of_handle(CUmemGenericAllocationHandle handle) {
 }
 
 static bool on_the_card(const CUmemAllocationProp *properties) {
-  return properties && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  return properties && !gs_on_host(&properties->location);
 }
 
 GS_HOOK(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties,
@@ -95,7 +95,8 @@ GS_HOOK(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void 
 }
 
 /* Memory of others is charged to its owner; our own, come back, is known by its handle. */
-GS_HOOK(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *handle, void *shareable, int type) {
+GS_HOOK(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *handle, void *shareable,
+                                         CUmemAllocationHandleType type) {
   CUresult result = GS_CALL(cuMemImportFromShareableHandle)(handle, shareable, type);
   if (result == CUDA_SUCCESS && handle && gs_counting()) another_handle(*handle);
   return result;

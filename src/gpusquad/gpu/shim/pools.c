@@ -250,7 +250,7 @@ GS_HOOK(cuMemPoolCreate)(CUmemoryPool *handle, const CUmemPoolProps *properties)
   if (result != CUDA_SUCCESS || !handle || !properties || !gs_counting()) return result;
   pthread_mutex_lock(&lock);
   struct pool *pool = find_or_make(*handle);
-  if (pool) pool->elsewhere = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+  if (pool) pool->elsewhere = gs_on_host(&properties->location);
   pthread_mutex_unlock(&lock);
   return result;
 }

@@ -4,57 +4,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim.h"
 
 #define FIXED_TENANT "/run/gpusquad/tenant" /* where containers find theirs, whatever a shell did to the environment */
-#define FIXED_MATES "/run/gpusquad/tenants"
 #define HOLDER_CHECK_NS 5000000ull /* how long to sleep before asking whether the holder of the lock has died */
-#define NS_PER_S 1000000000ull
 #define SPINS 200
 #define SLOT_ROUNDS 3
 #define DAEMON_TRIES (SPINS + 10)
 
 struct gs_region gs_region = {.fd = -1};
-
-/* Time and waiting. */
-
-uint64_t gs_now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
-void gs_futex_wait(const uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
-  struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS_PER_S), .tv_nsec = (long)(timeout_ns % NS_PER_S)};
-  int saved = errno;
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
-  errno = saved;
-}
-
-void gs_futex_wake(uint32_t *word, int waiters) {
-  int saved = errno;
-  syscall(SYS_futex, word, FUTEX_WAKE, waiters, NULL, NULL, 0);
-  errno = saved;
-}
-
-bool gs_daemon_alive(const struct gs_decisions *decisions) {
-  uint64_t limit_ns = (uint64_t)GS_PEEK(decisions->fail_open_ms) * 1000000ull;
-  uint64_t beat_ns = GS_LOAD(decisions->heartbeat_ns);
-  uint64_t now_ns = gs_now_ns();
-  return limit_ns == 0 || now_ns <= beat_ns || now_ns - beat_ns <= limit_ns;
-}
 
 /* A process is alive while it holds the OFD lock on the byte of its index: the kernel lets go of it however it dies. */
 
@@ -65,7 +30,7 @@ static int byte_lock(int fd, int command, short type, uint32_t index, short *fou
   return answer;
 }
 
-static bool take_byte(int fd, uint32_t index) { return byte_lock(fd, F_OFD_SETLK, F_WRLCK, index, NULL) == 0; }
+bool gs_byte_take(int fd, uint32_t index) { return byte_lock(fd, F_OFD_SETLK, F_WRLCK, index, NULL) == 0; }
 
 static void let_go_of_byte(int fd, uint32_t index) { byte_lock(fd, F_OFD_SETLK, F_UNLCK, index, NULL); }
 
@@ -184,7 +149,7 @@ uint64_t gs_region_reclaim(struct gs_region *region) {
     if (i == region->index || GS_LOAD(process->state) != GS_LIVE) continue;
     /* The lock also keeps two threads of ours, who share the byte locks, from doing this at once. */
     if (!lock_counts(region)) return bytes;
-    if (GS_LOAD(process->state) == GS_LIVE && take_byte(region->fd, i)) {
+    if (GS_LOAD(process->state) == GS_LIVE && gs_byte_take(region->fd, i)) {
       bytes += GS_PEEK(process->used_bytes);
       bury(region->tenant, process);
       let_go_of_byte(region->fd, i);
@@ -222,7 +187,7 @@ static void become_live(struct gs_region *region) {
 static bool take_slot(struct gs_region *region) {
   for (uint32_t tries = 0; tries < SLOT_ROUNDS * GS_PROCS; tries++) {
     uint32_t index = tries % GS_PROCS;
-    if (!take_byte(region->fd, index)) continue;
+    if (!gs_byte_take(region->fd, index)) continue;
     region->index = index;
     region->process = &region->tenant->procs[index];
     become_live(region);
@@ -233,9 +198,9 @@ static bool take_slot(struct gs_region *region) {
 
 /* Finding the files. */
 
-static void *map_file(int fd, int protection, size_t size) {
+void *gs_map_file(int fd, int protection, size_t size) {
   struct stat status;
-  if (fstat(fd, &status) != 0 || (size_t)status.st_size < size) return NULL;
+  if (gs_fstat(fd, &status) != 0 || (size_t)status.st_size < size) return NULL;
   void *mapped = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
   return mapped == MAP_FAILED ? NULL : mapped;
 }
@@ -243,17 +208,18 @@ static void *map_file(int fd, int protection, size_t size) {
 static void *map_path(const char *path, size_t size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return NULL;
-  void *mapped = map_file(fd, PROT_READ, size);
+  void *mapped = gs_map_file(fd, PROT_READ, size);
   close(fd);
   return mapped;
 }
 
-static const char *tenant_path(void) {
+const char *gs_tenant_path(void) {
+  if (access(FIXED_TENANT, F_OK) == 0) return FIXED_TENANT; /* what is mounted in a container is not for it to choose */
   const char *path = getenv("GPUSQUAD_TENANT");
   return path && *path ? path : FIXED_TENANT;
 }
 
-static int folder_length(const char *path) {
+int gs_folder_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (int)(slash - path) : 0;
 }
@@ -263,14 +229,12 @@ static const struct gs_decisions *map_decisions(const char *tenant) {
   const char *forms[] = {"%.*s/decisions", "%.*s/../decisions"};
   for (size_t i = 0; i < 2; i++) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, forms[i], folder_length(tenant), tenant);
+    snprintf(path, sizeof path, forms[i], gs_folder_length(tenant), tenant);
     const struct gs_decisions *decisions = map_path(path, sizeof *decisions);
     if (decisions) return decisions;
   }
   return NULL;
 }
-
-#define IS_OURS(file) ((file)->magic == GS_MAGIC && (file)->version == GS_VERSION && (file)->size == sizeof *(file))
 
 static bool map_region(struct gs_region *region, const char *path) {
   region->fd = open(path, O_RDWR | O_CLOEXEC);
@@ -278,9 +242,9 @@ static bool map_region(struct gs_region *region, const char *path) {
     gs_say("no region at %s (%s): this process runs without quota and share", path, strerror(errno));
     return false;
   }
-  region->tenant = map_file(region->fd, PROT_READ | PROT_WRITE, sizeof *region->tenant);
+  region->tenant = gs_map_file(region->fd, PROT_READ | PROT_WRITE, sizeof *region->tenant);
   region->decisions = map_decisions(path);
-  if (!region->tenant || !region->decisions || !IS_OURS(region->tenant) || !IS_OURS(region->decisions) ||
+  if (!region->tenant || !region->decisions || !GS_IS_OURS(region->tenant) || !GS_IS_OURS(region->decisions) ||
       region->tenant->slot >= GS_SLOTS) {
     gs_say("the region at %s is not of version %u: this process runs without quota and share", path, GS_VERSION);
     return false;
@@ -298,7 +262,7 @@ static void drop(struct gs_region *region) {
 }
 
 enum gs_found gs_region_attach(struct gs_region *region) {
-  if (!map_region(region, tenant_path())) {
+  if (!map_region(region, gs_tenant_path())) {
     drop(region);
     return GS_NO_REGION;
   }
@@ -310,80 +274,8 @@ enum gs_found gs_region_attach(struct gs_region *region) {
   return GS_ATTACHED;
 }
 
-/* For the daemon, which is none of the tenant's processes: it has the byte, and the place as a holder of the lock,
- * after theirs. */
-static int64_t reclaim_for_daemon(const char *path) {
-  struct gs_region region = {.fd = open(path, O_RDWR | O_CLOEXEC), .index = GS_PROCS};
-  if (region.fd < 0) return -1;
-  region.tenant = map_file(region.fd, PROT_READ | PROT_WRITE, sizeof *region.tenant);
-  if (!region.tenant || !IS_OURS(region.tenant)) return -1;
-  return take_byte(region.fd, GS_PROCS) ? (int64_t)gs_region_reclaim(&region) : 0;
-}
-
-/* Bytes given back; -1: not a tenant's file of ours. In a child, because a tenant may shorten its file at any moment,
- * and whoever then touches the mapping dies. */
-GS_EXPORT int64_t gpusquad_reclaim(const char *path) {
-  int ends[2], status;
-  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
-  pid_t child = fork();
-  if (child == 0) {
-    int64_t bytes = reclaim_for_daemon(path);
-    _exit(write(ends[1], &bytes, sizeof bytes) == sizeof bytes ? 0 : 1);
-  }
-  close(ends[1]);
-  int64_t bytes = -1;
-  if (child < 0 || read(ends[0], &bytes, sizeof bytes) != sizeof bytes) bytes = -1;
-  close(ends[0]);
-  if (child > 0) waitpid(child, &status, 0);
-  return bytes;
-}
-
-/* Mates. */
-
-struct mate {
-  const struct gs_tenant *mapped, *before; /* `before` may still be read by another thread */
-  uint32_t tenancy;                        /* that `mapped` is of */
-};
-
-static struct mate mates[GS_SLOTS];
-static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
-
-static const struct gs_tenant *map_mate(uint32_t slot) {
-  char path[PATH_MAX];
-  const char *own = tenant_path();
-  snprintf(path, sizeof path, "%.*s/%u", folder_length(own), own, slot);
-  const struct gs_tenant *mate = map_path(path, sizeof *mate);
-  if (!mate) {
-    snprintf(path, sizeof path, FIXED_MATES "/%u", slot);
-    mate = map_path(path, sizeof *mate);
-  }
-  if (!mate || (IS_OURS(mate) && mate->slot == slot)) return mate;
-  munmap((void *)mate, sizeof *mate);
-  return NULL;
-}
-
-static void unmap_mate(const struct gs_tenant *mate) {
-  if (mate) munmap((void *)mate, sizeof *mate);
-}
-
-const struct gs_tenant *gs_mate(uint32_t slot) {
-  if (slot >= GS_SLOTS || !gs_region.decisions) return NULL;
-  struct mate *mate = &mates[slot];
-  uint32_t tenancy = GS_LOAD(gs_region.decisions->grants[slot].tenancy);
-  const struct gs_tenant *mapped = GS_LOAD(mate->mapped);
-  if (GS_LIKELY(mapped && GS_LOAD(mate->tenancy) == tenancy)) return mapped;
-  if (pthread_mutex_trylock(&mapping) != 0) return NULL; /* another thread is at it: not seen just now */
-  mapped = map_mate(slot);
-  unmap_mate(mate->before);
-  mate->before = mate->mapped;
-  GS_STORE(mate->mapped, mapped);
-  GS_STORE(mate->tenancy, tenancy);
-  pthread_mutex_unlock(&mapping);
-  return mapped;
-}
-
 /* The open file is the parent's too, so closing it here lets go of nothing that is the parent's. */
 void gs_region_forget(struct gs_region *region) {
-  pthread_mutex_init(&mapping, NULL);
+  gs_mates_forget();
   drop(region);
 }

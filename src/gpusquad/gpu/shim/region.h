@@ -33,7 +33,12 @@ struct gs_grant {
   uint32_t flags;
   uint32_t tenancy;       /* how many tenants the slot has had: each has a file of its own under the same name */
   uint64_t context_bytes; /* what a process's first context costs: measured, charged as a constant */
-  uint64_t reserved[8];
+  uint32_t loan_us;       /* a borrower has no more than this queued, so that it can give back soon; 0: 2000 */
+  uint32_t loan_patience_us; /* its longest wait: a queue that stands may be waiting for this very launch; 0: 5000 */
+  uint64_t within;     /* groups of its virtual card, which it never leaves, lent or released; 0: the whole card */
+  uint32_t linger_us; /* a mate is busy until so long after its last launch: a pause inside a request is not lent */
+  uint32_t reserved_word;
+  uint64_t reserved[5];
 };
 
 struct gs_decisions {
@@ -55,7 +60,8 @@ struct gs_process {
   uint32_t state;
   uint64_t used_bytes, peak_bytes, context_bytes; /* context_bytes is part of used_bytes */
   uint64_t asked_us;                              /* predicted GPU time of all it launched */
-  uint64_t done_us;                               /* measured GPU time, sampled and scaled */
+  uint64_t done_us; /* of asked_us the part that is known to be done: predicted time too, so that their difference is
+                       what is queued */
   uint64_t launches, copies, graphs, waits, waited_ns;
   uint64_t last_launch_ns;
   uint32_t in_flight; /* batches queued and not yet known to be done */
@@ -134,9 +140,22 @@ bool gs_daemon_alive(const struct gs_decisions *decisions);
 void gs_futex_wait(const uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 void gs_futex_wake(uint32_t *word, int waiters);
 
-/* Another tenant's file, mapped read-only; NULL where it cannot be seen. Ask each time: slots get new tenants. Good
- * until the slot has changed hands twice. */
-const struct gs_tenant *gs_mate(uint32_t slot);
+/* What the files of the region share. */
+#define GS_IS_OURS(file) ((file)->magic == GS_MAGIC && (file)->version == GS_VERSION && (file)->size == sizeof *(file))
+bool gs_byte_take(int fd, uint32_t index); /* the lock that says that a process is alive; false: another's */
+void *gs_map_file(int fd, int protection, size_t size); /* NULL: it cannot be, or is too short */
+struct stat;
+int gs_fstat(int fd, struct stat *status); /* glibc exports fstat since 2.33 only */
+
+/* Where this process's tenant file is, and the length of its folder's name. */
+const char *gs_tenant_path(void);
+int gs_folder_length(const char *path);
+
+/* mates.c: what the processes of another tenant tell, copied: a tenant may shorten its file at any moment, and whoever
+ * touches a mapping of it then dies. False where it cannot be seen. One thread at a time. */
+bool gs_mate_read(uint32_t slot, struct gs_process procs[GS_PROCS]);
+/* After fork. Async-signal-safe. */
+void gs_mates_forget(void);
 
 #define GS_LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 #define GS_PEEK(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)

@@ -105,6 +105,8 @@ GS_WEAK void gs_context_made(CUcontext context);
 GS_WEAK void gs_context_going(CUcontext context);
 /* The stream that work meant for `stream` goes to now; `per_thread`: whether 0 means the calling thread's own. */
 GS_WEAK CUstream gs_stream_real(CUstream stream, bool per_thread);
+/* Memory is about to be freed. That waits for what is under way, but perhaps not for what runs on partitions. */
+GS_WEAK void gs_before_free(void);
 /* Whether work on `stream` is being recorded in a graph instead of run. */
 GS_WEAK bool gs_stream_capturing(CUstream stream);
 

@@ -1,31 +1,19 @@
-/* Where the work of each of the caller's streams goes, and in which order.
- *
- * A stream has a twin on every partition it has been on. When the partition changes, the new twin waits for an event on
- * the old one, so the order within a stream is kept across the move. Twins are non-blocking; the legacy default stream
- * orders itself before and after all blocking streams, and that is done here with events, as soon as one of the two is
- * not the caller's own (own streams do it by themselves).
- *
- * Locks, in the order they are taken: gs_places, legacy stream, table, stream. */
+/* The caller's streams: a table by their names, and how they come and go. */
+#include "streams.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "gate.h"
-
-#define BUCKETS 256u
-#define NOWHERE (-1)
-
-static struct gs_stream *buckets[BUCKETS];
-static struct gs_context *contexts;
-static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
+struct gs_stream *gs_stream_buckets[GS_BUCKETS];
+struct gs_context *gs_contexts;
+pthread_mutex_t gs_table = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t table_version; /* grows when streams go: what threads remember is then void */
 static CUdevice card = -1;     /* the device of the first context seen; others are left alone */
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
-uint32_t gs_captures;
-uint32_t gs_streams_moved;
 uint32_t gs_blocking;
 
 static __thread uint32_t thread_number;
@@ -36,30 +24,29 @@ static __thread struct {
   uint32_t version;
 } last;
 
-static uint32_t this_thread(void) {
+uint32_t gs_this_thread(void) {
   if (!thread_number) thread_number = (uint32_t)syscall(SYS_gettid);
   return thread_number;
 }
 
-/* One name for each stream: 0 means one of the two default streams. */
-static CUstream named(CUstream stream, bool per_thread) {
+CUstream gs_named(CUstream stream, bool per_thread) {
   if (stream) return stream;
   return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
-static bool is_default(CUstream own) { return own == CU_STREAM_LEGACY || own == CU_STREAM_PER_THREAD; }
+bool gs_is_default(CUstream own) { return own == CU_STREAM_LEGACY || own == CU_STREAM_PER_THREAD; }
 
 /* The table. */
 
 static struct gs_stream **bucket_of(CUstream own) {
-  return &buckets[((uintptr_t)own * 0x9e3779b97f4a7c15u >> 32) % BUCKETS];
+  return &gs_stream_buckets[((uintptr_t)own * 0x9e3779b97f4a7c15u >> 32) % GS_BUCKETS];
 }
 
 static struct gs_stream *find(CUstream own, CUcontext context) {
   for (struct gs_stream *stream = *bucket_of(own); stream; stream = stream->next) {
     if (stream->own != own) continue;
-    if (is_default(own) && stream->context->handle != context) continue;
-    if (own == CU_STREAM_PER_THREAD && stream->thread != this_thread()) continue;
+    if (gs_is_default(own) && stream->context->handle != context) continue;
+    if (own == CU_STREAM_PER_THREAD && stream->thread != gs_this_thread()) continue;
     return stream;
   }
   return NULL;
@@ -76,7 +63,7 @@ static bool is_primary(CUcontext context, CUdevice device) {
 }
 
 static struct gs_context *context_of(CUcontext handle) {
-  for (struct gs_context *context = contexts; context; context = context->next)
+  for (struct gs_context *context = gs_contexts; context; context = context->next)
     if (context->handle == handle) return context;
   CUdevice device;
   struct gs_context *context = calloc(1, sizeof *context);
@@ -86,8 +73,8 @@ static struct gs_context *context_of(CUcontext handle) {
     if (card < 0) card = device;
     context->placeable = device == card && is_primary(handle, device);
   }
-  context->next = contexts;
-  GS_STORE(contexts, context);
+  context->next = gs_contexts;
+  GS_STORE(gs_contexts, context);
   return context;
 }
 
@@ -102,7 +89,7 @@ static uint32_t kind_of(CUstream own) {
 /* Streams of green contexts that the program itself made stay where it put them. */
 static bool placed_by_program(CUstream own) {
   CUgreenCtx green = NULL;
-  if (is_default(own) || !GS_HAS(cuStreamGetGreenCtx)) return false;
+  if (gs_is_default(own) || !GS_HAS(cuStreamGetGreenCtx)) return false;
   return GS_CALL(cuStreamGetGreenCtx)(own, &green) == CUDA_SUCCESS && green;
 }
 
@@ -124,11 +111,11 @@ static struct gs_stream *add(CUstream own, CUcontext handle) {
   }
   stream->own = stream->current = own;
   stream->kind = kind_of(own);
-  stream->place = NOWHERE;
+  stream->place = GS_NOWHERE;
   pthread_mutex_init(&stream->lock, NULL);
   GS_CALL(cuStreamGetPriority)(own, &stream->priority);
   if (stream->kind == GS_PER_THREAD) {
-    stream->thread = this_thread();
+    stream->thread = gs_this_thread();
     pthread_once(&thread_end_once, make_thread_key);
     pthread_setspecific(thread_end, stream);
   }
@@ -141,23 +128,23 @@ static struct gs_stream *add(CUstream own, CUcontext handle) {
 
 static CUcontext context_now(CUstream own) {
   CUcontext context = NULL;
-  if (is_default(own) || GS_CALL(cuStreamGetCtx)(own, &context)) GS_CALL(cuCtxGetCurrent)(&context);
+  if (gs_is_default(own) || GS_CALL(cuStreamGetCtx)(own, &context)) GS_CALL(cuCtxGetCurrent)(&context);
   return context;
 }
 
 static struct gs_stream *find_or_add(CUstream own, CUcontext context, bool may_add) {
-  pthread_mutex_lock(&table);
+  pthread_mutex_lock(&gs_table);
   struct gs_stream *stream = find(own, context);
   if (!stream && may_add) {
     if (!context) context = context_now(own);
     if (context) stream = add(own, context);
   }
-  pthread_mutex_unlock(&table);
+  pthread_mutex_unlock(&gs_table);
   return stream;
 }
 
-static struct gs_stream *stream_named(CUstream own, bool may_add) {
-  CUcontext context = is_default(own) ? context_now(own) : NULL;
+struct gs_stream *gs_stream_named(CUstream own, bool may_add) {
+  CUcontext context = gs_is_default(own) ? context_now(own) : NULL;
   uint32_t version = GS_LOAD(table_version);
   if (last.stream && last.own == own && last.context == context && last.version == version) return last.stream;
   struct gs_stream *stream = find_or_add(own, context, may_add);
@@ -171,245 +158,20 @@ static struct gs_stream *stream_named(CUstream own, bool may_add) {
 }
 
 struct gs_stream *gs_stream_of(CUstream stream, bool per_thread) {
-  return stream_named(named(stream, per_thread), true);
-}
-
-/* Moving. */
-
-/* `behind` shall not begin anything new before what `first` has been given is done. */
-static void follow(struct gs_stream *first, CUstream behind) {
-  if (!first->hop && GS_CALL(cuEventCreate)(&first->hop, CU_EVENT_DISABLE_TIMING)) first->hop = NULL;
-  if (first->hop && !GS_CALL(cuEventRecord)(first->hop, first->current) &&
-      !GS_CALL(cuStreamWaitEvent)(behind, first->hop, 0))
-    return;
-  GS_CALL(cuStreamSynchronize)(first->current);
-}
-
-static void move(struct gs_stream *stream, CUstream to, int32_t place) {
-  if (stream->current == to) return;
-  follow(stream, to);
-  if (stream->current == stream->own) GS_ADD(gs_streams_moved, 1);
-  if (to == stream->own) GS_SUB(gs_streams_moved, 1);
-  stream->current = to;
-  stream->place = place;
-}
-
-static CUstream twin(struct gs_stream *stream, int32_t place) {
-  CUstream *twin = &stream->twins[place];
-  if (*twin) return *twin;
-  if (gs_partition_stream((uint32_t)place, stream->priority, twin)) return *twin = NULL;
-  if (!is_default(stream->own)) GS_CALL(cuStreamCopyAttributes)(*twin, stream->own);
-  return *twin;
-}
-
-/* Unrestricted: the caller's own. But a per-thread stream has a name in its thread only; others must wait for it. */
-static CUstream unrestricted(struct gs_stream *stream) {
-  if (stream->kind != GS_PER_THREAD || gs_gate_alone()) return stream->own;
-  if (!stream->home &&
-      GS_CALL(cuStreamCreateWithPriority)(&stream->home, CU_STREAM_NON_BLOCKING, stream->priority))
-    stream->home = NULL;
-  return stream->home ? stream->home : stream->own;
-}
-
-static void go_to(struct gs_stream *stream, int32_t place) {
-  CUstream to = place == NOWHERE ? NULL : twin(stream, place);
-  if (to)
-    move(stream, to, place);
-  else
-    move(stream, unrestricted(stream), NOWHERE);
-}
-
-static void tell_mask(uint64_t mask) {
-  struct gs_process *process = gs_region.process;
-  if (GS_PEEK(process->mask_now) == mask) return;
-  GS_STORE(process->mask_now, mask);
-  GS_ADD(process->moves, 1);
-}
-
-/* The partition for work of this context now. gs_places is held for reading. */
-static int32_t place_now(const struct gs_context *context) {
-  if (!context->placeable) return NOWHERE;
-  uint64_t mask = gs_gate_mask();
-  int32_t place = gs_partition_of(mask);
-  tell_mask(place == NOWHERE ? 0 : mask);
-  return place;
-}
-
-/* The legacy stream's order. */
-
-static bool own_both(const struct gs_stream *one, const struct gs_stream *other) {
-  return one->current == one->own && other->current == other->own;
-}
-
-/* A blocking stream begins nothing before the legacy stream's earlier work is done. Both are locked. */
-static void follow_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
-  uint64_t serial = legacy->serial;
-  if (stream->legacy_seen == serial) return;
-  if (!own_both(stream, legacy)) follow(legacy, stream->current);
-  stream->legacy_seen = serial;
-}
-
-/* What a stream has done goes before all later work of the legacy stream. Both are locked. A per-thread stream that is
- * on its own was not used since the legacy stream left its own, which waited for it then. */
-static void join_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
-  if (stream->joined == stream->serial) return;
-  bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
-  if (!own_both(stream, legacy) && named_here) follow(stream, legacy->current);
-  stream->joined = stream->serial;
-}
-
-/* An event on a stream that is being captured would become part of the graph. */
-static bool in_capture(const struct gs_stream *stream) {
-  return GS_LOAD(gs_captures) && stream->current == stream->own && gs_capturing(stream->own, false);
-}
-
-static void join_all(struct gs_stream *legacy) {
-  pthread_mutex_lock(&table);
-  for (struct gs_stream *stream = legacy->context->ordered; stream; stream = stream->ordered) {
-    pthread_mutex_lock(&stream->lock);
-    if (!in_capture(stream)) join_legacy(stream, legacy);
-    pthread_mutex_unlock(&stream->lock);
-  }
-  pthread_mutex_unlock(&table);
-}
-
-/* While a blocking stream is captured nobody may touch the legacy one: who has yet to wait for it does so before. */
-static void all_follow_legacy(struct gs_context *context) {
-  struct gs_stream *legacy = context->legacy;
-  if (!legacy) return;
-  pthread_mutex_lock(&legacy->lock);
-  pthread_mutex_lock(&table);
-  for (struct gs_stream *stream = context->ordered; stream; stream = stream->ordered) {
-    pthread_mutex_lock(&stream->lock);
-    bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
-    if (named_here) follow_legacy(stream, legacy);
-    pthread_mutex_unlock(&stream->lock);
-  }
-  pthread_mutex_unlock(&table);
-  pthread_mutex_unlock(&legacy->lock);
-}
-
-void gs_streams_before_capture(void) {
-  CUcontext handle = NULL;
-  if (GS_LOAD(gs_captures) || GS_CALL(cuCtxGetCurrent)(&handle) || !handle) return;
-  pthread_rwlock_rdlock(&gs_places);
-  for (struct gs_context *context = GS_LOAD(contexts); context; context = context->next)
-    if (context->handle == handle) all_follow_legacy(context);
-  pthread_rwlock_unlock(&gs_places);
-}
-
-static struct gs_stream *legacy_for(const struct gs_stream *stream) {
-  bool ordered = stream->kind == GS_BLOCKING || stream->kind == GS_PER_THREAD;
-  return ordered ? GS_LOAD(stream->context->legacy) : NULL;
-}
-
-static CUstream take(struct gs_stream *stream, bool on_own) {
-  struct gs_stream *legacy = legacy_for(stream);
-  bool frozen = GS_LOAD(gs_captures); /* nothing is made or moved while a graph is being captured */
-  pthread_rwlock_rdlock(&gs_places);
-  int32_t place = frozen || on_own ? NOWHERE : place_now(stream->context);
-  if (legacy) pthread_mutex_lock(&legacy->lock);
-  pthread_mutex_lock(&stream->lock);
-  if (on_own)
-    move(stream, stream->own, NOWHERE);
-  else if (!frozen)
-    go_to(stream, place);
-  if (legacy) {
-    follow_legacy(stream, legacy);
-    pthread_mutex_unlock(&legacy->lock);
-  }
-  if (stream->kind == GS_LEGACY) join_all(stream);
-  pthread_rwlock_unlock(&gs_places);
-  stream->serial++;
-  return stream->current;
-}
-
-CUstream gs_stream_take(struct gs_stream *stream) { return take(stream, false); }
-
-CUstream gs_stream_take_own(struct gs_stream *stream) { return take(stream, true); }
-
-void gs_stream_release(struct gs_stream *stream) { pthread_mutex_unlock(&stream->lock); }
-
-/* Waiting for a stream moves nothing. But the legacy stream is done only when the blocking ones are. */
-CUstream gs_stream_now(CUstream stream, bool per_thread) {
-  struct gs_stream *known = stream_named(named(stream, per_thread), false);
-  if (!known) known = gs_stream_of(stream, per_thread);
-  if (!known) return stream;
-  pthread_rwlock_rdlock(&gs_places);
-  pthread_mutex_lock(&known->lock);
-  if (known->kind == GS_LEGACY) join_all(known);
-  CUstream now = known->current;
-  pthread_mutex_unlock(&known->lock);
-  pthread_rwlock_unlock(&gs_places);
-  return now;
+  return gs_stream_named(gs_named(stream, per_thread), true);
 }
 
 /* Looking at all of them. */
 
 void gs_streams_visit(void (*visit)(struct gs_stream *stream)) {
-  pthread_mutex_lock(&table);
-  for (uint32_t i = 0; i < BUCKETS; i++)
-    for (struct gs_stream *stream = buckets[i]; stream; stream = stream->next) {
+  pthread_mutex_lock(&gs_table);
+  for (uint32_t i = 0; i < GS_BUCKETS; i++)
+    for (struct gs_stream *stream = gs_stream_buckets[i]; stream; stream = stream->next) {
       if (pthread_mutex_trylock(&stream->lock)) continue;
       visit(stream);
       pthread_mutex_unlock(&stream->lock);
     }
-  pthread_mutex_unlock(&table);
-}
-
-/* Another thread's default stream cannot be told to wait from here; it can be left once it is done. */
-static void return_one(struct gs_stream *stream) {
-  if (stream->current == stream->own) return;
-  bool named_here = stream->kind != GS_PER_THREAD || stream->thread == this_thread();
-  if (named_here) {
-    move(stream, stream->own, NOWHERE);
-  } else if (GS_CALL(cuStreamQuery)(stream->current) == CUDA_SUCCESS) {
-    stream->current = stream->own;
-    stream->place = NOWHERE;
-    GS_SUB(gs_streams_moved, 1);
-  }
-}
-
-bool gs_streams_return(void) {
-  if (!GS_LOAD(gs_streams_moved)) return true;
-  if (GS_LOAD(gs_captures)) return false;
-  gs_streams_visit(return_one);
-  if (GS_LOAD(gs_streams_moved)) return false;
-  tell_mask(0);
-  return true;
-}
-
-static void leave(struct gs_stream *stream, uint32_t partition) {
-  CUstream old = stream->twins[partition];
-  if (!old) return;
-  if (stream->current == old) move(stream, unrestricted(stream), NOWHERE);
-  if (stream->current == old) return; /* a stream that nobody here can name */
-  GS_CALL(cuStreamSynchronize)(old);
-  GS_CALL(cuStreamDestroy_v2)(old);
-  stream->twins[partition] = NULL;
-}
-
-void gs_streams_evict(uint32_t partition) {
-  pthread_mutex_lock(&table);
-  for (uint32_t i = 0; i < BUCKETS; i++)
-    for (struct gs_stream *stream = buckets[i]; stream; stream = stream->next) {
-      pthread_mutex_lock(&stream->lock);
-      leave(stream, partition);
-      pthread_mutex_unlock(&stream->lock);
-    }
-  pthread_mutex_unlock(&table);
-}
-
-void gs_streams_wait(void) {
-  CUstream moved[64];
-  uint32_t count = 0;
-  if (!GS_LOAD(gs_streams_moved)) return;
-  pthread_mutex_lock(&table);
-  for (uint32_t i = 0; i < BUCKETS; i++)
-    for (struct gs_stream *stream = buckets[i]; stream && count < 64; stream = stream->next)
-      if (GS_PEEK(stream->current) != stream->own) moved[count++] = stream->current;
-  pthread_mutex_unlock(&table);
-  for (uint32_t i = 0; i < count; i++) GS_CALL(cuStreamSynchronize)(moved[i]);
+  pthread_mutex_unlock(&gs_table);
 }
 
 /* Ends. */
@@ -446,22 +208,28 @@ static void discard(struct gs_stream *stream) {
   free(stream);
 }
 
-/* Its last work still goes before all later work of the legacy stream. */
-static void end_of(struct gs_stream *stream) {
-  struct gs_stream *legacy = legacy_for(stream);
-  if (legacy && !GS_LOAD(gs_captures)) {
+/* Its last work still goes before all later work of the legacy stream, and whoever waits for all that the context does
+ * waits for it: it ends on the caller's own stream. */
+static void settle_last_work(struct gs_stream *stream) {
+  struct gs_stream *legacy = gs_legacy_for(stream);
+  if (legacy) {
     pthread_mutex_lock(&legacy->lock);
-    join_legacy(stream, legacy);
+    gs_join_legacy(stream, legacy);
     pthread_mutex_unlock(&legacy->lock);
   }
-  pthread_mutex_lock(&table);
+  if (stream->kind != GS_PER_THREAD) gs_move(stream, stream->own, GS_NOWHERE);
+}
+
+static void end_of(struct gs_stream *stream) {
+  if (!GS_LOAD(gs_captures)) settle_last_work(stream);
+  pthread_mutex_lock(&gs_table);
   unlink_stream(stream);
-  pthread_mutex_unlock(&table);
+  pthread_mutex_unlock(&gs_table);
   discard(stream);
 }
 
 void gs_stream_destroyed(CUstream own) {
-  if (is_default(named(own, false))) return;
+  if (gs_is_default(gs_named(own, false))) return;
   struct gs_stream *stream = find_or_add(own, NULL, false);
   if (stream) end_of(stream);
 }
@@ -475,9 +243,9 @@ static struct gs_stream *stream_of_thread(uint32_t thread) {
 static void at_thread_end(void *unused) {
   (void)unused;
   for (;;) {
-    pthread_mutex_lock(&table);
-    struct gs_stream *stream = stream_of_thread(this_thread());
-    pthread_mutex_unlock(&table);
+    pthread_mutex_lock(&gs_table);
+    struct gs_stream *stream = stream_of_thread(gs_this_thread());
+    pthread_mutex_unlock(&gs_table);
     if (!stream) return;
     end_of(stream);
   }
@@ -486,9 +254,9 @@ static void at_thread_end(void *unused) {
 /* The streams of a context go with it; their handles must not be touched any more. True: partitions stood on it. */
 bool gs_streams_context_gone(CUcontext handle) {
   bool had_partitions = false;
-  pthread_mutex_lock(&table);
-  for (uint32_t i = 0; i < BUCKETS; i++)
-    for (struct gs_stream **at = &buckets[i]; *at;) {
+  pthread_mutex_lock(&gs_table);
+  for (uint32_t i = 0; i < GS_BUCKETS; i++)
+    for (struct gs_stream **at = &gs_stream_buckets[i]; *at;) {
       struct gs_stream *stream = *at;
       if (stream->context->handle != handle) {
         at = &stream->next;
@@ -497,46 +265,24 @@ bool gs_streams_context_gone(CUcontext handle) {
       unlink_stream(stream);
       free(stream);
     }
-  for (struct gs_context **at = &contexts; *at; at = &(*at)->next)
+  for (struct gs_context **at = &gs_contexts; *at; at = &(*at)->next)
     if ((*at)->handle == handle) {
       had_partitions = (*at)->placeable;
       *at = (*at)->next; /* not freed: threads may still look at it */
       break;
     }
-  pthread_mutex_unlock(&table);
+  pthread_mutex_unlock(&gs_table);
   return had_partitions;
 }
 
 void gs_streams_forget(void) {
-  memset(buckets, 0, sizeof buckets);
-  contexts = NULL;
+  memset(gs_stream_buckets, 0, sizeof gs_stream_buckets);
+  gs_contexts = NULL;
   card = -1;
   gs_captures = gs_streams_moved = gs_blocking = 0;
   table_version++;
   thread_number = 0;
-  pthread_mutex_init(&table, NULL);
+  pthread_mutex_init(&gs_table, NULL);
   pthread_rwlock_init(&gs_places, NULL);
 }
 
-/* Capture. */
-
-/* The legacy stream never is; asking it is an error while a blocking one is. */
-bool gs_capturing(CUstream stream, bool per_thread) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (named(stream, per_thread) == CU_STREAM_LEGACY) return false;
-  CUresult result = GS_CALL(cuStreamIsCapturing)(named(stream, per_thread), &status);
-  return result || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* Called by memory.c. */
-
-bool gs_stream_capturing(CUstream stream) { return GS_LOAD(gs_captures) && gs_capturing(stream, false); }
-
-CUstream gs_stream_real(CUstream stream, bool per_thread) {
-  if (gs_quiet() || (GS_LOAD(gs_captures) && gs_capturing(stream, per_thread))) return stream;
-  struct gs_stream *taken = gs_stream_of(stream, per_thread);
-  if (!taken) return stream;
-  CUstream real = gs_stream_take(taken);
-  gs_stream_release(taken);
-  return real;
-}

@@ -1,0 +1,135 @@
+/* The hooks of capture, and of the lives of streams. Capture is of the caller's own stream: a graph must not depend on
+ * where its stream happened to be. */
+#include "gate.h"
+
+/* An event recorded in a capture pulls whoever waits for it into that capture, so the wait must be on the caller's own
+ * stream; such events are remembered until nothing is captured any more. */
+
+
+#define CAPTURED_EVENTS 1024u
+static CUevent captured[CAPTURED_EVENTS];
+static uint32_t captured_count;
+static pthread_mutex_t captured_lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool gs_is_captured(CUevent event) {
+  bool found = false;
+  pthread_mutex_lock(&captured_lock);
+  for (uint32_t i = 0; i < captured_count && !found; i++) found = captured[i] == event;
+  pthread_mutex_unlock(&captured_lock);
+  return found;
+}
+
+static void remember_captured(CUevent event) {
+  if (gs_is_captured(event)) return;
+  pthread_mutex_lock(&captured_lock);
+  if (captured_count < CAPTURED_EVENTS) captured[captured_count++] = event;
+  pthread_mutex_unlock(&captured_lock);
+}
+
+static void forget_captured(CUevent event) {
+  pthread_mutex_lock(&captured_lock);
+  for (uint32_t i = 0; i < captured_count; i++)
+    if (captured[i] == event) captured[i--] = captured[--captured_count];
+  pthread_mutex_unlock(&captured_lock);
+}
+
+void gs_note_record(CUevent event, CUstream stream, bool per_thread) {
+  if (GS_LIKELY(!GS_PEEK(gs_captures))) return;
+  if (gs_capturing(stream, per_thread))
+    remember_captured(event);
+  else
+    forget_captured(event);
+}
+
+static void beginning(void) {
+  if (gs_attached() && !gs_quiet()) gs_streams_before_capture();
+  GS_ADD(gs_captures, 1);
+}
+
+static CUresult begun(CUresult result) {
+  if (result != CUDA_SUCCESS) GS_SUB(gs_captures, 1);
+  return result;
+}
+
+static CUresult ended(bool was, CUstream stream, bool per_thread, CUresult result) {
+  if (!was || gs_capturing(stream, per_thread)) return result; /* refused: still captured */
+  if (GS_SUB(gs_captures, 1)) return result;
+  pthread_mutex_lock(&captured_lock);
+  captured_count = 0;
+  pthread_mutex_unlock(&captured_lock);
+  return result;
+}
+
+#define CAPTURE(symbol, parameters, arguments) \
+  GS_HOOK(symbol) parameters {                 \
+    beginning();                               \
+    return begun(GS_CALL(symbol) arguments);   \
+  }
+#define TO_GRAPH                                                                                     \
+  (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, \
+   CUstreamCaptureMode mode)
+CAPTURE(cuStreamBeginCapture, (CUstream stream), (stream))
+CAPTURE(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
+CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE(cuStreamBeginCaptureToGraph, TO_GRAPH, (stream, graph, nodes, edges, count, mode))
+CAPTURE(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, (stream, graph, nodes, edges, count, mode))
+#define AGAIN \
+  (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback, void *data)
+CAPTURE(cuStreamBeginRecaptureToGraph, AGAIN, (stream, mode, graph, callback, data))
+CAPTURE(cuStreamBeginRecaptureToGraph_ptsz, AGAIN, (stream, mode, graph, callback, data))
+CAPTURE(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
+CAPTURE(cuStreamBeginCaptureToCig_ptsz, (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
+
+#define END_CAPTURE(symbol, per_thread, parameters, arguments)                       \
+  GS_HOOK(symbol) parameters {                                                       \
+    bool was = GS_LOAD(gs_captures) && gs_capturing(stream, per_thread);             \
+    return ended(was, stream, per_thread, GS_CALL(symbol) arguments);                \
+  }
+END_CAPTURE(cuStreamEndCapture, false, (CUstream stream, CUgraph *graph), (stream, graph))
+END_CAPTURE(cuStreamEndCapture_ptsz, true, (CUstream stream, CUgraph *graph), (stream, graph))
+END_CAPTURE(cuStreamEndCaptureToCig, false, (CUstream stream), (stream))
+END_CAPTURE(cuStreamEndCaptureToCig_ptsz, true, (CUstream stream), (stream))
+
+/* Lives of streams. */
+
+static CUresult made(CUresult result, unsigned int flags) {
+  if (result == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING)) GS_ADD(gs_blocking, 1);
+  return result;
+}
+
+GS_HOOK(cuStreamCreate)(CUstream *stream, unsigned int flags) {
+  return made(GS_CALL(cuStreamCreate)(stream, flags), flags);
+}
+GS_HOOK(cuStreamCreateWithPriority)(CUstream *stream, unsigned int flags, int priority) {
+  return made(GS_CALL(cuStreamCreateWithPriority)(stream, flags, priority), flags);
+}
+
+static bool is_blocking(CUstream stream) {
+  unsigned int flags = CU_STREAM_NON_BLOCKING;
+  return GS_CALL(cuStreamGetFlags)(stream, &flags) == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING);
+}
+
+static void ending(CUstream stream) {
+  if (!stream || !gs_attached()) return;
+  if (GS_LOAD(gs_captures) && gs_capturing(stream, false)) GS_SUB(gs_captures, 1);
+  if (is_blocking(stream) && GS_LOAD(gs_blocking)) GS_SUB(gs_blocking, 1);
+  gs_stream_destroyed(stream);
+}
+
+GS_HOOK(cuStreamDestroy)(CUstream stream) {
+  ending(stream);
+  return GS_CALL(cuStreamDestroy)(stream);
+}
+GS_HOOK(cuStreamDestroy_v2)(CUstream stream) {
+  ending(stream);
+  return GS_CALL(cuStreamDestroy_v2)(stream);
+}
+
+/* Called by contexts.c. Green contexts stand on the primary one. */
+void gs_context_going(CUcontext context) {
+  gs_streams_wait();
+  pthread_rwlock_wrlock(&gs_places);
+  if (gs_streams_context_gone(context)) gs_partitions_forget();
+  pthread_rwlock_unlock(&gs_places);
+}

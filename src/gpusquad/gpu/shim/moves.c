@@ -1,0 +1,137 @@
+/* Moving a stream's work between partitions. A stream has a twin on every partition it has been on; when the partition
+ * changes, the new twin waits for an event on the old one, so the order within a stream is kept across the move. */
+#include "streams.h"
+
+#include <stdlib.h>
+
+uint32_t gs_streams_moved;
+
+void gs_follow(struct gs_stream *first, CUstream behind) {
+  if (!first->hop && GS_CALL(cuEventCreate)(&first->hop, CU_EVENT_DISABLE_TIMING)) first->hop = NULL;
+  if (first->hop && !GS_CALL(cuEventRecord)(first->hop, first->current) &&
+      !GS_CALL(cuStreamWaitEvent)(behind, first->hop, 0))
+    return;
+  GS_CALL(cuStreamSynchronize)(first->current);
+}
+
+void gs_move(struct gs_stream *stream, CUstream to, int32_t place) {
+  if (stream->current == to) return;
+  gs_follow(stream, to);
+  if (stream->current == stream->own) GS_ADD(gs_streams_moved, 1);
+  if (to == stream->own) GS_SUB(gs_streams_moved, 1);
+  stream->current = to;
+  stream->place = place;
+}
+
+static CUstream twin(struct gs_stream *stream, int32_t place) {
+  CUstream *twin = &stream->twins[place];
+  if (*twin) return *twin;
+  if (gs_partition_stream((uint32_t)place, stream->priority, twin)) return *twin = NULL;
+  if (!gs_is_default(stream->own)) GS_CALL(cuStreamCopyAttributes)(*twin, stream->own);
+  return *twin;
+}
+
+/* Unrestricted: the caller's own. But a per-thread stream has a name in its thread only; others must wait for it. */
+static CUstream unrestricted(struct gs_stream *stream) {
+  if (stream->kind != GS_PER_THREAD || gs_gate_alone()) return stream->own;
+  if (!stream->home &&
+      GS_CALL(cuStreamCreateWithPriority)(&stream->home, CU_STREAM_NON_BLOCKING, stream->priority))
+    stream->home = NULL;
+  return stream->home ? stream->home : stream->own;
+}
+
+void gs_go_to(struct gs_stream *stream, int32_t place) {
+  CUstream to = place == GS_NOWHERE ? NULL : twin(stream, place);
+  if (to)
+    gs_move(stream, to, place);
+  else
+    gs_move(stream, unrestricted(stream), GS_NOWHERE);
+}
+
+uint64_t gs_stream_mask(const struct gs_stream *stream) {
+  return stream->place == GS_NOWHERE ? 0 : gs_partition_mask((uint32_t)stream->place);
+}
+
+bool gs_stream_leave_partition(struct gs_stream *stream) {
+  if (stream->place == GS_NOWHERE) return false;
+  gs_move(stream, unrestricted(stream), GS_NOWHERE);
+  return true;
+}
+
+static void tell_mask(uint64_t mask) {
+  struct gs_process *process = gs_region.process;
+  if (GS_PEEK(process->mask_now) == mask) return;
+  GS_STORE(process->mask_now, mask);
+  gs_measure_moved(mask);
+  GS_ADD(process->moves, 1);
+}
+
+/* The partition for work of this context now. gs_places is held for reading. */
+int32_t gs_place_now(const struct gs_context *context) {
+  if (!context->placeable) return GS_NOWHERE;
+  uint64_t mask = gs_gate_mask();
+  int32_t place = gs_partition_of(mask);
+  tell_mask(place == GS_NOWHERE ? 0 : mask);
+  return place;
+}
+
+/* Another thread's default stream cannot be told to wait from here; it can be left once it is done. */
+static void return_one(struct gs_stream *stream) {
+  if (stream->current == stream->own) return;
+  bool named_here = stream->kind != GS_PER_THREAD || stream->thread == gs_this_thread();
+  if (named_here) {
+    gs_move(stream, stream->own, GS_NOWHERE);
+  } else if (GS_CALL(cuStreamQuery)(stream->current) == CUDA_SUCCESS) {
+    stream->current = stream->own;
+    stream->place = GS_NOWHERE;
+    GS_SUB(gs_streams_moved, 1);
+  }
+}
+
+bool gs_streams_return(void) {
+  if (!GS_LOAD(gs_streams_moved)) return true;
+  if (GS_LOAD(gs_captures)) return false;
+  gs_streams_visit(return_one);
+  if (GS_LOAD(gs_streams_moved)) return false;
+  tell_mask(0);
+  return true;
+}
+
+static void leave(struct gs_stream *stream, uint32_t partition) {
+  CUstream old = stream->twins[partition];
+  if (!old) return;
+  if (stream->current == old) gs_move(stream, unrestricted(stream), GS_NOWHERE);
+  if (stream->current == old) return; /* a stream that nobody here can name */
+  GS_CALL(cuStreamSynchronize)(old);
+  GS_CALL(cuStreamDestroy_v2)(old);
+  stream->twins[partition] = NULL;
+}
+
+void gs_streams_evict(uint32_t partition) {
+  pthread_mutex_lock(&gs_table);
+  for (uint32_t i = 0; i < GS_BUCKETS; i++)
+    for (struct gs_stream *stream = gs_stream_buckets[i]; stream; stream = stream->next) {
+      pthread_mutex_lock(&stream->lock);
+      leave(stream, partition);
+      pthread_mutex_unlock(&stream->lock);
+    }
+  pthread_mutex_unlock(&gs_table);
+}
+
+static uint32_t moved_streams(CUstream *into, uint32_t room) {
+  uint32_t count = 0;
+  pthread_mutex_lock(&gs_table);
+  for (uint32_t i = 0; i < GS_BUCKETS; i++)
+    for (struct gs_stream *stream = gs_stream_buckets[i]; stream && count < room; stream = stream->next)
+      if (GS_PEEK(stream->current) != stream->own) into[count++] = stream->current;
+  pthread_mutex_unlock(&gs_table);
+  return count;
+}
+
+void gs_streams_wait(void) {
+  uint32_t room = GS_LOAD(gs_streams_moved);
+  CUstream *moved = room ? malloc(room * sizeof *moved) : NULL;
+  uint32_t count = moved ? moved_streams(moved, room) : 0;
+  for (uint32_t i = 0; i < count; i++) GS_CALL(cuStreamSynchronize)(moved[i]);
+  free(moved);
+}

@@ -1,0 +1,136 @@
+/* Whose turn it is. Twins are non-blocking; the legacy default stream orders itself before and after all blocking
+ * streams, and that is done here with events, as soon as one of the two is not the caller's own (own streams do it by
+ * themselves). */
+#include "streams.h"
+
+uint32_t gs_captures;
+
+static bool own_both(const struct gs_stream *one, const struct gs_stream *other) {
+  return one->current == one->own && other->current == other->own;
+}
+
+/* A blocking stream begins nothing before the legacy stream's earlier work is done. Both are locked. */
+static void follow_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
+  uint64_t serial = legacy->serial;
+  if (stream->legacy_seen == serial) return;
+  if (!own_both(stream, legacy)) gs_follow(legacy, stream->current);
+  stream->legacy_seen = serial;
+}
+
+/* What a stream has done goes before all later work of the legacy stream. Both are locked. A per-thread stream that is
+ * on its own was not used since the legacy stream left its own, which waited for it then. */
+void gs_join_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
+  if (stream->joined == stream->serial) return;
+  bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
+  if (!own_both(stream, legacy) && named_here) gs_follow(stream, legacy->current);
+  stream->joined = stream->serial;
+}
+
+/* An event on a stream that is being captured would become part of the graph. */
+static bool in_capture(const struct gs_stream *stream) {
+  return GS_LOAD(gs_captures) && stream->current == stream->own && gs_capturing(stream->own, false);
+}
+
+static void join_all(struct gs_stream *legacy) {
+  pthread_mutex_lock(&gs_table);
+  for (struct gs_stream *stream = legacy->context->ordered; stream; stream = stream->ordered) {
+    pthread_mutex_lock(&stream->lock);
+    if (!in_capture(stream)) gs_join_legacy(stream, legacy);
+    pthread_mutex_unlock(&stream->lock);
+  }
+  pthread_mutex_unlock(&gs_table);
+}
+
+/* While a blocking stream is captured nobody may touch the legacy one: who has yet to wait for it does so before. */
+static void all_follow_legacy(struct gs_context *context) {
+  struct gs_stream *legacy = context->legacy;
+  if (!legacy) return;
+  pthread_mutex_lock(&legacy->lock);
+  pthread_mutex_lock(&gs_table);
+  for (struct gs_stream *stream = context->ordered; stream; stream = stream->ordered) {
+    pthread_mutex_lock(&stream->lock);
+    bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
+    if (named_here) follow_legacy(stream, legacy);
+    pthread_mutex_unlock(&stream->lock);
+  }
+  pthread_mutex_unlock(&gs_table);
+  pthread_mutex_unlock(&legacy->lock);
+}
+
+void gs_streams_before_capture(void) {
+  CUcontext handle = NULL;
+  if (GS_LOAD(gs_captures) || GS_CALL(cuCtxGetCurrent)(&handle) || !handle) return;
+  pthread_rwlock_rdlock(&gs_places);
+  for (struct gs_context *context = GS_LOAD(gs_contexts); context; context = context->next)
+    if (context->handle == handle) all_follow_legacy(context);
+  pthread_rwlock_unlock(&gs_places);
+}
+
+struct gs_stream *gs_legacy_for(const struct gs_stream *stream) {
+  bool ordered = stream->kind == GS_BLOCKING || stream->kind == GS_PER_THREAD;
+  return ordered ? GS_LOAD(stream->context->legacy) : NULL;
+}
+
+static CUstream take(struct gs_stream *stream, bool on_own) {
+  struct gs_stream *legacy = gs_legacy_for(stream);
+  bool frozen = GS_LOAD(gs_captures); /* nothing is made or moved while a graph is being captured */
+  pthread_rwlock_rdlock(&gs_places);
+  int32_t place = frozen || on_own ? GS_NOWHERE : gs_place_now(stream->context);
+  if (legacy) pthread_mutex_lock(&legacy->lock);
+  pthread_mutex_lock(&stream->lock);
+  if (on_own)
+    gs_move(stream, stream->own, GS_NOWHERE);
+  else if (!frozen)
+    gs_go_to(stream, place);
+  if (legacy) {
+    follow_legacy(stream, legacy);
+    pthread_mutex_unlock(&legacy->lock);
+  }
+  if (stream->kind == GS_LEGACY) join_all(stream);
+  pthread_rwlock_unlock(&gs_places);
+  stream->serial++;
+  return stream->current;
+}
+
+CUstream gs_stream_take(struct gs_stream *stream) { return take(stream, false); }
+
+CUstream gs_stream_take_own(struct gs_stream *stream) { return take(stream, true); }
+
+void gs_stream_release(struct gs_stream *stream) { pthread_mutex_unlock(&stream->lock); }
+
+/* Waiting for a stream moves nothing. But the legacy stream is done only when the blocking ones are. */
+CUstream gs_stream_now(CUstream stream, bool per_thread) {
+  struct gs_stream *known = gs_stream_named(gs_named(stream, per_thread), false);
+  if (!known) known = gs_stream_of(stream, per_thread);
+  if (!known) return stream;
+  pthread_rwlock_rdlock(&gs_places);
+  pthread_mutex_lock(&known->lock);
+  if (known->kind == GS_LEGACY) join_all(known);
+  CUstream now = known->current;
+  pthread_mutex_unlock(&known->lock);
+  pthread_rwlock_unlock(&gs_places);
+  return now;
+}
+
+/* Capture. */
+
+/* The legacy stream never is; asking it is an error while a blocking one is. */
+bool gs_capturing(CUstream stream, bool per_thread) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (gs_named(stream, per_thread) == CU_STREAM_LEGACY) return false;
+  CUresult result = GS_CALL(cuStreamIsCapturing)(gs_named(stream, per_thread), &status);
+  return result || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Called by memory.c. */
+
+bool gs_stream_capturing(CUstream stream) { return GS_LOAD(gs_captures) && gs_capturing(stream, false); }
+
+CUstream gs_stream_real(CUstream stream, bool per_thread) {
+  if (gs_quiet() || (GS_LOAD(gs_captures) && gs_capturing(stream, per_thread))) return stream;
+  struct gs_stream *taken = gs_stream_of(stream, per_thread);
+  if (!taken) return stream;
+  CUstream real = gs_stream_take(taken);
+  gs_stream_release(taken);
+  return real;
+}

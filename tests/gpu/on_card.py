@@ -1,0 +1,135 @@
+"""Run the shim's tests against a real driver, and write down what came of each.
+
+    python -m tests.gpu.on_card --out bench/results/shim-on-card
+
+Needs gcc and pytest, and nothing else of the tests' dependencies. Where pytest is not installed, bring it as a folder:
+it and its four (pluggy, iniconfig, packaging, pygments) are pure Python, so ``pip install --target FOLDER pytest`` on
+another machine and ``PYTHONPATH=FOLDER`` on this one will do. Writes OUT.json after each test, so that nothing is lost
+if it is cut short, and OUT.md at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import json
+import os
+import platform
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHIM = ROOT / "tests" / "gpu" / "shim"
+FILES = ("test_entry", "test_memory", "test_partition", "test_streams", "test_gate", "test_measure")
+"""Those that speak to a driver."""
+
+
+def find_driver() -> Path:
+    """The folder of the ``libcuda.so.1`` that this machine's programs load."""
+    ctypes.CDLL("libcuda.so.1")
+    mapped = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
+    found = next(Path(part[5]) for part in mapped if len(part) == 6 and Path(part[5]).name.startswith("libcuda.so"))
+    return found.parent
+
+
+def describe_card() -> dict[str, str]:
+    """What NVML says of the first card. In words, for a person who reads the table."""
+    nvml, handle = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
+    if nvml.nvmlInit_v2() != 0:
+        return {"card": "unknown", "driver": "unknown"}
+    name, driver, cuda = ctypes.create_string_buffer(96), ctypes.create_string_buffer(80), ctypes.c_int()
+    nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle))
+    nvml.nvmlDeviceGetName(handle, name, 96)
+    nvml.nvmlSystemGetDriverVersion(driver, 80)
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(cuda))
+    version = f"{cuda.value // 1000}.{cuda.value % 1000 // 10}"
+    return {"card": name.value.decode(), "driver": driver.value.decode(), "cuda": version}
+
+
+class Notes:
+    """A plugin of pytest that writes results down, ends tests that hang, and stops in time."""
+
+    def __init__(self, out: Path, about: dict[str, str], within_s: float, each_s: int) -> None:
+        self.out, self.about, self.each_s = out, about, each_s
+        self.ends_at = time.monotonic() + within_s
+        self.results: list[dict[str, Any]] = []
+
+    def pytest_runtest_setup(self) -> None:
+        if time.monotonic() > self.ends_at:
+            pytest.skip("no time was left for it")
+        signal.signal(signal.SIGALRM, _too_long)
+        signal.alarm(self.each_s)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            signal.alarm(0)
+        if report.when == "call" or report.outcome != "passed":
+            self._note(report)
+
+    def _note(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.rpartition("/")[2]
+        seconds = round(report.duration, 2)
+        self.results.append({"test": name, "outcome": report.outcome, "seconds": seconds, "reason": _reason(report)})
+        self._write(".json", json.dumps({**self.about, "tests": self.results}, indent=1) + "\n")
+
+    def _write(self, ending: str, text: str) -> None:
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.out.with_name(self.out.name + ".draft")
+        draft.write_text(text)
+        os.replace(draft, self.out.with_name(self.out.name + ending))
+
+    def write_table(self) -> None:
+        counts = Counter(result["outcome"] for result in self.results)
+        lines = ["# The shim's tests on a real card", "", "| | |", "|---|---|"]
+        lines += [f"| {key} | {value} |" for key, value in self.about.items()]
+        lines += [f"| {outcome} | {count} |" for outcome, count in sorted(counts.items())]
+        lines += ["", "| test | outcome | seconds | reason |", "|---|---|---|---|"]
+        for one in self.results:
+            reason = one["reason"].replace("|", "\\|").replace("\n", " ")
+            lines.append(f"| `{one['test']}` | {one['outcome']} | {one['seconds']} | {reason} |")
+        self._write(".md", "\n".join(lines) + "\n")
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError("the test took too long")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Why it was skipped, or the last thing that a failure said."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return "" if report.outcome == "passed" else str(crash.message if crash else report.longrepr)[:500]
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--driver", type=Path, help="folder of libcuda.so.1; default: where this machine has it")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "shim-on-card")
+    parser.add_argument("--within", type=float, default=540, metavar="SECONDS", help="begin no test after that")
+    parser.add_argument("--each", type=int, default=90, metavar="SECONDS", help="a test that takes longer has failed")
+    parser.add_argument("-k", default="", help="only tests whose names match, as pytest means it")
+    parser.add_argument("files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}")
+    chosen = parser.parse_args(words)
+    os.environ["GPUSQUAD_TEST_DRIVER"] = str(chosen.driver or find_driver())
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    about = {"date": today, **describe_card(), "python": platform.python_version()}
+    notes = Notes(chosen.out, about, chosen.within, chosen.each)
+    paths = [str(SHIM / f"{name}.py") for name in chosen.files]
+    settings = ["-c", os.devnull, "--rootdir", str(ROOT), "--confcutdir", str(SHIM), "--import-mode=importlib"]
+    plain = ["-q", "-p", "no:cacheprovider", "--tb=short", *(["-k", chosen.k] if chosen.k else [])]
+    code = pytest.main([*settings, *plain, *paths], plugins=[notes])
+    notes.write_table()
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The vendor's ``cuda.h``, where one is installed, and our tables of its functions: what tests compare."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gpusquad.gpu import build
+
+_INSTALLED = "nvidia/cu13/include"
+"""Within a folder of Python's path: what the package ``nvidia-cuda-runtime`` brings."""
+_ROW = re.compile(
+    r"^(HOOK2|HOOK|NEED)\((\w+),\s*(\d+),\s*(\w+),\s*(?:(cu\w+_pt[sd][sz]),\s*)?(\(.*?\))\)$", re.M | re.S
+)
+_PASSES = re.compile(r'^PASSES\((\w+), "([^"]+)"\)$', re.M)
+
+
+def find_header() -> Path | None:
+    """The folder of ``cuda.h``: an installed package's, else the toolkit's."""
+    toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
+    places = [*(Path(folder) / _INSTALLED for folder in sys.path), toolkit]
+    return next((place for place in places if (place / "cuda.h").exists()), None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of our tables."""
+
+    base: str
+    since: int
+    symbol: str
+    thread: str | None
+    """Its variant for per-thread default streams."""
+    arguments: str
+    hooked: bool
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return (self.symbol, self.thread) if self.thread else (self.symbol,)
+
+
+def our_rows() -> list[Row]:
+    """Of the driver's functions; NVML's are in no header of CUDA."""
+    text = "".join((build.SOURCES / name).read_text() for name in ("calls.def", "gate_calls.def"))
+    rows = [
+        Row(base, int(since), symbol, thread or None, " ".join(arguments.split()), kind != "NEED")
+        for kind, base, since, symbol, thread, arguments in _ROW.findall(text)
+    ]
+    assert len(rows) == len(re.findall(r"^(?:HOOK2?|NEED)\(", text, re.M)), "every line is read"
+    return [row for row in rows if row.symbol.startswith("cu")]
+
+
+def passed_through() -> dict[str, str]:
+    """Functions that are not hooked, and why."""
+    return dict(_PASSES.findall((build.SOURCES / "passes_through.def").read_text()))
+
+
+@dataclass(frozen=True)
+class Header:
+    folder: Path
+
+    @cached_property
+    def version(self) -> int:
+        found = re.search(r"^#define CUDA_VERSION (\d+)", (self.folder / "cuda.h").read_text(errors="replace"), re.M)
+        assert found is not None
+        return int(found[1])
+
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """All that the driver exports, with their parameters."""
+        command = ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", str(self.folder / "cuda.h")]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return dict(re.findall(r"CUresult\s+(cu\w+)\s*\(([^;{]*)\)\s*;", text))
+
+    @cached_property
+    def versions(self) -> set[tuple[str, int, str]]:
+        """Name, version and ending of every form that ``cuGetProcAddress`` may answer with."""
+        text = (self.folder / "cudaTypedefs.h").read_text(errors="replace")
+        found = re.findall(r"\*\s*PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)", text)
+        return {(name, int(version), ending) for name, version, ending in found}
+
+    def compile(self, lines: Iterable[str], *flags: str) -> str:
+        """What the compiler has to say against a program over the vendor's header; nothing if all is well."""
+        head = ["#define __CUDA_API_VERSION_INTERNAL", "#include <stdint.h>", "#include <cuda.h>"]
+        program = "\n".join([*head, "#include <cudaTypedefs.h>", *lines, ""])
+        command = ["gcc", "-fsyntax-only", "-I", str(self.folder), *flags, "-xc", "-"]
+        return subprocess.run(command, input=program, capture_output=True, text=True, check=False).stderr
