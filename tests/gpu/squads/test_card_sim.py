@@ -99,7 +99,7 @@ def test_slo_keeps_a_latency_target_that_equal_misses():
     alone = CardSim([batch(name, kernel_us=150.0) for name in TRAIN], "equal", CARD, BESIDE).run(100_000)
     both = sum(outcome.done_us for outcome in alone.outcomes.values()) / 100_000
     assert in_time["slo"] >= 0.98
-    assert in_time["equal"] < 0.5
+    assert in_time["equal"] < 0.9
     assert train["slo"] >= 0.95 * (1 - 0.18) * both
 
 

@@ -19,7 +19,7 @@ from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
-from gpusquad.model.squad import CardFacts, solo_speed
+from gpusquad.model.squad import CardFacts, Member, Squad, State, solo_speed
 from tests.gpu.squads.loads import curve
 
 FULL = TenantFacts(
@@ -50,6 +50,75 @@ def test_a_tenants_life():
     assert say(one, do="status")["tenants"] == []
 
 
+def test_attaching_again_changes_nothing_but_what_is_said():
+    one, squads = control()
+    first = say(one, do="attach", tenant={"id": "a", "weight": 2, "work_us": 5})
+    assert say(one, do="attach", tenant={"id": "b"})["slot"] == 1
+    assert say(one, do="attach", tenant={"id": "a", "weight": 3, "sm_milli": 250, "is_time_sliced": True}) == first
+    expected = TenantFacts("a", weight=3.0, work_us=5.0, sm_milli=250, is_time_sliced=True)
+    assert squads.tenants() == {0: expected, 1: TenantFacts("b")}
+
+
+def test_a_tenant_is_held_for_a_while_whoever_is_beside_it():
+    one, squads = control()
+    for name in ("a", "b"):
+        say(one, do="attach", tenant={"id": name, "quota_bytes": 7})
+    squads.step(1000)
+    assert say(one, do="hold", id="a", for_us=5000)["ok"]  # said at 1000
+    for now_us, is_held in ((2000, True), (5999, True), (6000, False)):
+        squads.step(now_us)
+        tenant = next(iter(json.loads(one.answer('{"do": "status"}', now_us))["tenants"]))
+        assert tenant["is_held"] is is_held
+        grant = squads._tenants[0].grant
+        assert (grant.credit_us == 0, grant.quota_bytes, grant.borrows and is_held) == (is_held, 7, False)
+
+
+def test_one_that_is_time_sliced_has_all_sms_in_its_slices():
+    one, squads = control()
+    for name in ("a", "b"):
+        say(one, do="attach", tenant={"id": name, "is_time_sliced": name == "b"})
+    squads._decide = lambda snapshot: Squad(  # type: ignore[method-assign]
+        (Member(0, groups=0b0011), Member(1, groups=0b1100)), "strict", 1000, "", State()
+    )
+    squads.step(1000)
+    assert [squads._tenants[slot].grant.mask for slot in (0, 1)] == [0b0011, 0]
+
+
+def test_nobody_leaves_its_virtual_card():
+    one, squads = control()
+    parts = {"a": 0b0011, "b": 0b0011, "c": 0b1100}
+    for name, within in parts.items():
+        assert say(one, do="attach", tenant={"id": name, "within": within})["ok"]
+    for policy in ("equal", "slo", "hybrid"):
+        say(one, do="policy", policy=policy)
+        squads.step(1000)
+        assert not squads.failure
+        for tenant in squads._tenants.values():
+            assert tenant.grant.within == parts[tenant.facts.id]
+            assert tenant.grant.mask & ~parts[tenant.facts.id] == 0
+
+
+def test_it_says_who_it_is_and_stops():
+    squads = Squads(MemoryRegion(), CardFacts(), "equal", TableEffects())
+    one = Control(squads, about={"version": "1"})
+    assert say(one, do="hello") == {"ok": True, "version": "1"}
+    assert not one.is_stopped
+    assert say(one, do="stop") == {"ok": True}
+    assert one.is_stopped
+
+
+def test_a_full_disk_is_told():
+    one, squads = control()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    squads.attach = full  # type: ignore[method-assign]
+    answer = say(one, do="attach", tenant={"id": "a"})
+    assert not answer["ok"]
+    assert "No space" in answer["error"]
+
+
 def test_a_policy_is_set():
     one, _ = control()
     assert say(one, do="policy", policy="slo:margin=1.2") == {"ok": True, "policy": "slo:margin=1.2", "before": "equal"}
@@ -70,6 +139,8 @@ def test_processes_are_listed():
      '{"do": "attach", "tenant": {"id": "a", "weight": -1}}', '{"do": "attach", "tenant": {"id": "a", "curve": [[1]]}}',
      '{"do": "attach", "tenant": {"id": "a", "colour": 1}}', '{"do": "attach", "tenant": {"id": "a", "slo": 5}}',
      '{"do": "detach", "id": "b"}', '{"do": "latencies", "id": "b", "us": 4}', '{"do": "status", "x": 1}',
+     '{"do": "attach", "tenant": {"id": "a", "within": 65536}}', '{"do": "hold", "id": "b", "for_us": 5}',
+     '{"do": "hold", "id": "b"}', '{"do": "hold", "id": "b", "for_us": 1e12}',
      '{"do": "change", "tenant": {"id": "b"}}', '{"do": "processes", "listed": [{"pid": "x"}]}'],
 )  # fmt: skip
 def test_nonsense_is_answered(line):

@@ -23,7 +23,7 @@ def mask(number: int, count: int) -> int:
 
 
 def on(name: str) -> OnVirtualCards:
-    return OnVirtualCards(registry.create("divide", name))
+    return OnVirtualCards(lambda: registry.create("divide", name))
 
 
 @pytest.mark.parametrize("name", DIVIDES)
@@ -76,6 +76,6 @@ def test_a_curve_is_over_the_virtual_card():
 
     part = mask(1, 3)  # 5 of 15 groups
     one = tenant(0, within=part, curve=((167, 0.3), (333, 0.5), (1000, 1.0)))
-    OnVirtualCards(Looks()).next_squad([one], CARD, rivals, State())
+    OnVirtualCards(Looks).next_squad([one], CARD, rivals, State())
     assert solo_speed(seen[0], 1000) == 1.0
     assert solo_speed(seen[0], 501) == pytest.approx(0.6, rel=0.02)

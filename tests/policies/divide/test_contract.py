@@ -16,7 +16,7 @@ from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US
 from tests.policies.divide.snapshots import CARD, crowds, rivals, squads_in_a_row, tenant, with_rho
 
 DIVIDES = registry.names("divide")
-OURS = {"auto", "equal", "hybrid", "jct", "priority", "slo"}
+OURS = {"auto", "equal", "hybrid", "jct", "priority", "promised", "slo"}
 BOUND = 60
 """Squads within which everybody who wants the card has credit: 50, and a few for others who are due as well."""
 each = pytest.mark.parametrize("name", DIVIDES)

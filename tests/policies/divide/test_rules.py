@@ -144,19 +144,20 @@ def test_what_an_idle_service_holds_is_lent():
 
 
 @pytest.mark.parametrize(
-    ("backlog_us", "target_us", "borrows"), [(5000, 20_000, True), (5000, 10_000, False), (300, 10_000, True)]
+    ("kernel_us", "target_us", "borrows", "loan_us"),
+    [(50.0, 30_000, True, 2000), (50.0, 10_000, True, 1000), (1200.0, 10_000, False, 0), (50.0, 1000, True, 250)],
 )
-def test_it_borrows_by_itself_if_that_can_be_taken_back_in_time(backlog_us, target_us, borrows):
-    """The gate lets a borrower queue 2 ms: that is a tenth of 20 ms."""
-    tenants = [service(0, latency_us=target_us, is_idle=True), tenant(1, backlog_us=backlog_us)]
+def test_it_borrows_by_itself_what_can_be_taken_back_in_time(kernel_us, target_us, borrows, loan_us):
+    """A tenth of the target; 2 ms at most."""
+    tenants = [service(0, latency_us=target_us, is_idle=True), tenant(1, kernel_us=kernel_us)]
     squad = SloFirst().next_squad(tenants, CARD, with_rho(0.2), State())
-    assert squad.members[1].borrows is borrows
+    assert (squad.members[1].borrows, squad.members[1].loan_us) == (borrows, loan_us)
 
 
-def test_client_priorities_allow_borrowing():
+def test_client_priorities_allow_larger_loans():
     tenants = [service(0, latency_us=10_000, is_idle=True), tenant(1)]
     squad = SloFirst().next_squad(tenants, replace(CARD, has_priorities=True), with_rho(0.2), State())
-    assert squad.members[1].borrows
+    assert (squad.members[1].borrows, squad.members[1].loan_us) == (True, 2000)
 
 
 def test_a_throughput_target_holds_what_it_needs():

@@ -2,120 +2,41 @@
 
 It runs ``squads.loop`` by the machine's clock and answers on a Unix socket in the folder (``squads.control``). Where
 there is nothing to divide it sleeps until somebody speaks to it. If it ends, tenants run on; a new one in the same
-folder picks them up.
+folder picks them up. A lock keeps a second one out of the folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import json
 import logging
+import logging.handlers
 import os
-import selectors
 import signal
-import socket
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpusquad.gpu.squads.control import Control, facts_from, plain
+from gpusquad import registry
+from gpusquad.gpu.mps import MpsDaemon
+from gpusquad.gpu.region.layout import VERSION
+from gpusquad.gpu.squads.control import Control, facts_from, plain, refusal
+from gpusquad.gpu.squads.daemon import Daemon, now_us
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.strangers import RULES
 from gpusquad.gpu.squads.tenant import TenantFacts
+from gpusquad.gpu.squads.wire import LOCK, LOG, SOCKET, TAKEN
+from gpusquad.gpu.squads.wire import ask as ask
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts
 from gpusquad.model.units import number
 
-SOCKET = "control.sock"
 KEPT = "facts.json"
-_LONGEST_LINE = 1 << 20
+_LOG_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
-
-
-class Daemon:
-    """The loop, the socket, and the clock."""
-
-    def __init__(self, squads: Squads, control: Control, path: Path) -> None:
-        self._squads, self._control, self._path = squads, control, path
-        self._selector = selectors.SelectSelector()  # the one that waits for less than a millisecond
-        self._heard: dict[socket.socket, bytes] = {}
-        self._stopped = False
-
-    def run(self) -> None:
-        """Until ``stop``."""
-        with contextlib.closing(self._listen()) as server:
-            self._selector.register(server, selectors.EVENT_READ)
-            try:
-                while not self._stopped:
-                    rest_us = self._squads.step(now_us())
-                    for key, _ in self._selector.select(rest_us / 1e6):
-                        self._serve(server, key.fileobj)  # type: ignore[arg-type]
-            finally:
-                for client in list(self._heard):
-                    self._leave(client)
-                self._path.unlink(missing_ok=True)
-
-    def stop(self, *_: object) -> None:
-        self._stopped = True
-
-    def _listen(self) -> socket.socket:
-        self._path.unlink(missing_ok=True)
-        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        old = os.umask(0o177)  # only this user decides about the card
-        try:
-            server.bind(str(self._path))
-        finally:
-            os.umask(old)
-        server.listen()
-        server.setblocking(False)
-        return server
-
-    def _serve(self, server: socket.socket, ready: socket.socket) -> None:
-        if ready is server:
-            with contextlib.suppress(BlockingIOError):
-                client, _ = server.accept()
-                client.settimeout(1.0)  # for the answer: who does not read it is left
-                self._heard[client] = b""
-                self._selector.register(client, selectors.EVENT_READ)
-            return
-        try:
-            data = ready.recv(65536)
-            lines, rest = self._lines(self._heard[ready] + data)
-            if not data or len(rest) > _LONGEST_LINE:
-                self._leave(ready)
-                return
-            self._heard[ready] = rest
-            for line in lines:
-                ready.sendall(self._control.answer(line, now_us()).encode() + b"\n")
-        except OSError:
-            self._leave(ready)
-
-    def _lines(self, data: bytes) -> tuple[list[str], bytes]:
-        *lines, rest = data.split(b"\n")
-        return [line.decode(errors="replace") for line in lines if line.strip()], rest
-
-    def _leave(self, client: socket.socket) -> None:
-        self._selector.unregister(client)
-        del self._heard[client]
-        client.close()
-
-
-def now_us() -> int:
-    """Of the clock that tenants' processes see as well."""
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-
-
-def ask(path: Path, question: Mapping[str, object], within_s: float = 5.0) -> dict:
-    """One question to a daemon, and its answer."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(within_s)
-        client.connect(str(path))
-        client.sendall(json.dumps(question).encode() + b"\n")
-        with client.makefile("rb") as answers:
-            return json.loads(answers.readline())
 
 
 def make(options: argparse.Namespace) -> Daemon:
@@ -129,7 +50,8 @@ def make(options: argparse.Namespace) -> Daemon:
         sms_per_group=card.sms_per_group,
         fail_open_ms=options.fail_open_ms,
         context_bytes=options.context_bytes,
-        reclaim=reclaimer(),
+        uuid=options.uuid,
+        reclaim=reclaimer(options.library),
     )
     squads = Squads(region, card, options.policy, coefficients(options.coefficients), options.strangers)
     facts = kept_facts(options.folder / KEPT)
@@ -139,8 +61,9 @@ def make(options: argparse.Namespace) -> Daemon:
     def place(slot: int) -> dict[str, str]:
         return {"tenant": str(region.path(slot)), "decisions": str(options.folder / "decisions")}
 
-    control = Control(squads, place, lambda: keep_facts(options.folder / KEPT, squads.tenants()))
-    return Daemon(squads, control, options.folder / SOCKET)
+    about = {"card": options.card, "version": options.version, "region": VERSION, "pid": os.getpid()}
+    control = Control(squads, place, lambda: keep_facts(options.folder / KEPT, squads.tenants()), about)
+    return Daemon(squads, control, options.folder / SOCKET, options.idle_s)
 
 
 def coefficients(path: Path | None) -> TableEffects:
@@ -182,9 +105,16 @@ def _read(path: Path) -> dict:
 
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpusquad.gpu.squads", description="Divides one card among its tenants.")
-    parser.add_argument("--card", required=True, help="its index or UUID: for the log")
+    parser.add_argument("--card", required=True, help="its name here: for the log")
+    parser.add_argument("--uuid", default="", help="what the driver calls it; empty: not known")
     parser.add_argument("--folder", required=True, type=Path, help="of the card, on a tmpfs")
+    parser.add_argument("--library", type=Path, help="the one that tenants load; without it: the package's own")
+    parser.add_argument("--log", action="store_true", help="into the folder, instead of stderr")
+    parser.add_argument("--idle-s", type=float, default=0.0, help="end when not needed for so long; 0: never")
     parser.add_argument("--policy", default="equal")
+    parser.add_argument("--otherwise", help="the policy if there is none of that name, of a package that is gone say")
+    parser.add_argument("--check", action="store_true", help="only see whether there is such a policy: JSON, as above")
+    parser.add_argument("--version", default="", help="of whoever starts it, who asks for it again")
     parser.add_argument("--groups", type=int, default=15)
     parser.add_argument("--sms-per-group", type=int, default=8)
     parser.add_argument("--sms", type=int, default=0, help="all of the card's; 0: those in groups")
@@ -198,18 +128,79 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     options = options_of(argv)
+    options.folder = options.folder.absolute()
+    if options.check:
+        print(json.dumps(checked(options.policy)))
+        return 0
     try:
-        daemon = make(options)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        _log_to(options.folder / LOG if options.log else None)
+        with alone_in(options.folder) as is_alone:
+            if not is_alone:
+                print(f"gpusquad.gpu.squads: another daemon has {options.folder}", file=sys.stderr)
+                return TAKEN
+            _divide(options)
     except (Invalid, OSError) as error:
         print(f"gpusquad.gpu.squads: {error}", file=sys.stderr)
         return 2
+    return 0
+
+
+def checked(policy: str) -> dict[str, object]:
+    """As the daemon answers."""
+    try:
+        registry.create("divide", policy)
+    except Invalid as error:
+        return refusal(error)
+    return {"ok": True, "policy": policy}
+
+
+def _divide(options: argparse.Namespace) -> None:
+    if options.otherwise and not checked(options.policy)["ok"]:
+        _log.warning("card %s: there is no policy %s: %s instead", options.card, options.policy, options.otherwise)
+        options.policy = options.otherwise
+    daemon = make(options)
+    os.chdir("/")  # whatever folder it was started in may be taken away
     for number_ in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number_, daemon.stop)
     _log.info("card %s: dividing by %s", options.card, options.policy)
     daemon.run()
-    return 0
+    if daemon.was_left:
+        _stop_pool(options.folder / "mps")
+    _log.info("card %s: ended", options.card)
+
+
+def _stop_pool(folder: Path) -> None:
+    """Whoever started it has not been heard of for as long as the daemon, and nobody is in it."""
+    pool = MpsDaemon("", folder)
+    if pool.pid() is not None:
+        with contextlib.suppress(Invalid, OSError):
+            pool.quit()
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[bool]:
+    """Whether this is the only daemon of the folder. The lock goes with the process, however it ends."""
+    fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        os.truncate(fd, 0)
+        os.write(fd, str(os.getpid()).encode())  # for people
+        yield True
+    finally:
+        os.close(fd)
+
+
+def _log_to(file: Path | None) -> None:
+    """A file never grows beyond its bounds: it is on a tmpfs, and nobody may ever look at it."""
+    rotating = logging.handlers.RotatingFileHandler
+    handlers = [rotating(file, maxBytes=_LOG_BYTES, backupCount=1)] if file is not None else None
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=handlers)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ class _Program:
         if held:
             return False
         masked = not free and (not grant.restricted_us or self.asked_us < grant.restricted_us)
-        mask = grant.mask if masked else 0
+        mask = grant.mask if masked else grant.within
         predicted_us = self._predicted_us.get(mask.bit_count(), self.load.kernel_us)
         self.queue.append(_Kernel(self._take(), mask, predicted_us, self._request()))
         self.asked_us += predicted_us
@@ -228,7 +228,9 @@ class CardSim:
         while going:
             going = False
             for slot, program in self.programs.items():
-                going |= program.launch(self.now_us, self.region.grants[slot], self._is_free(slot), self.card.loan_us)
+                grant = self.region.grants[slot]
+                loan_us = grant.loan_us or self.card.loan_us
+                going |= program.launch(self.now_us, grant, self._is_free(slot), loan_us)
 
     def _is_free(self, slot: int) -> bool:
         grant = self.region.grants[slot]

@@ -3,7 +3,10 @@
 ``{"do": "policy", "policy": "slo"}`` · ``{"do": "attach", "tenant": {"id": "a", "quota_bytes": 8000000000}}`` ·
 ``{"do": "change", "tenant": {"id": "a", "weight": 2}}`` · ``{"do": "detach", "id": "a"}`` ·
 ``{"do": "latencies", "id": "a", "us": [4100, 3900]}`` · ``{"do": "processes", "listed": […], "ours": […]}`` ·
-``{"do": "status"}``
+``{"do": "hold", "id": "a", "for_us": 5000000}`` · ``{"do": "status"}`` · ``{"do": "hello"}`` · ``{"do": "stop"}``
+
+To attach a tenant that is there already changes it and answers as the first time: whoever attaches may have been
+started anew, or not have heard the answer.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.gpu.squads.tenant import TenantFacts
+from gpusquad.gpu.squads.wire import LONGEST_HOLD_US
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields
 from gpusquad.model.job import Slo
@@ -24,23 +28,27 @@ from gpusquad.model.units import number, whole
 Answer = dict[str, object]
 _FACTS = tuple(one.name for one in fields(TenantFacts))
 _SLO = tuple(one.name for one in fields(Slo))
-_LINE = ("do", "policy", "tenant", "id", "us", "listed", "ours", "uid", "gid")
+_LINE = ("do", "policy", "tenant", "id", "us", "listed", "ours", "uid", "gid", "for_us")
 _MOST_ROWS = 100_000
 
 
 class Control:
-    """Answers lines; ``place`` tells where the files of a slot are, ``keep`` is called when tenants changed."""
+    """Answers lines; ``place`` tells where the files of a slot are, ``keep`` is called when tenants changed, ``about``
+    is what it says of itself, and ``stop`` ends the daemon after this answer."""
 
     def __init__(
         self,
         squads: Squads,
         place: Callable[[int], Mapping[str, str]] = lambda slot: {},
         keep: Callable[[], None] = lambda: None,
+        about: Mapping[str, object] | None = None,
     ) -> None:
-        self._squads, self._place, self._keep = squads, place, keep
+        self._squads, self._place, self._keep, self._about = squads, place, keep, dict(about or {})
+        self.is_stopped = False
         self._verbs: dict[str, Callable[[Fields, int], Answer]] = {
             "policy": self._policy, "attach": self._attach, "change": self._change, "detach": self._detach,
             "latencies": self._latencies, "processes": self._processes, "status": self._status,
+            "hold": self._hold, "hello": self._hello, "stop": self._stop,
         }  # fmt: skip
 
     def answer(self, line: str, now_us: int) -> str:
@@ -55,7 +63,9 @@ class Control:
                 raise Invalid("do", f"{said['do']!r} is not known", f"choose from {', '.join(self._verbs)}")
             return json.dumps({"ok": True, **verb(asked, now_us)})
         except Invalid as error:
-            return json.dumps({"ok": False, "field": error.field, "error": error.problem, "cure": error.cure})
+            return json.dumps(refusal(error))
+        except OSError as error:  # of the folder: it is full, or a user id may not be given
+            return json.dumps({"ok": False, "field": "folder", "error": str(error), "cure": "look at the daemon's log"})
         except ValueError as error:
             return json.dumps({"ok": False, "field": "line", "error": f"cannot be read: {error}", "cure": ""})
 
@@ -65,9 +75,15 @@ class Control:
         return {"policy": self._squads.policy, "before": before}
 
     def _attach(self, asked: Fields, now_us: int) -> Answer:
-        facts = facts_from(asked.raw("tenant"), None)
+        said = asked.raw("tenant")
+        facts = facts_from(said, None)
         ids = {name: whole(asked.raw(name), name) for name in ("uid", "gid") if name in asked}
-        slot = self._squads.attach(facts, now_us, **ids)
+        known = (slot for slot, one in self._squads.tenants().items() if one.id == facts.id)
+        slot = next(known, None)
+        if slot is None:
+            slot = self._squads.attach(facts, now_us, **ids)
+        else:
+            self._squads.change(facts_from(said, self._squads.facts(facts.id)), now_us)
         self._keep()
         return {"slot": slot, **self._place(slot)}
 
@@ -100,8 +116,24 @@ class Control:
         ours = {whole(pid, "ours") for pid in said} if isinstance(said, list) else set()
         return {"strangers": [one.pid for one in self._squads.processes(listed, ours)]}
 
+    def _hold(self, asked: Fields, now_us: int) -> Answer:
+        for_us = whole(asked.raw("for_us"), "for_us", high=LONGEST_HOLD_US)
+        self._squads.hold(asked.text("id", required=True), now_us + for_us)
+        return {}
+
+    def _hello(self, asked: Fields, now_us: int) -> Answer:
+        return self._about
+
+    def _stop(self, asked: Fields, now_us: int) -> Answer:
+        self.is_stopped = True
+        return {}
+
     def _status(self, asked: Fields, now_us: int) -> Answer:
         return self._squads.status(now_us)
+
+
+def refusal(error: Invalid) -> Answer:
+    return {"ok": False, "field": error.field, "error": error.problem, "cure": error.cure}
 
 
 def facts_from(said: object, before: TenantFacts | None) -> TenantFacts:
@@ -110,13 +142,15 @@ def facts_from(said: object, before: TenantFacts | None) -> TenantFacts:
         raise Invalid("tenant", "is missing", 'write for example {"id": "a"}')
     given = Fields(said, "tenant", _FACTS)
     values: dict[str, Any] = {"id": given.text("id", required=True)}
-    for name in ("priority", "remaining_us", "deadline_in_us", "quota_bytes"):
+    for name in ("priority", "remaining_us", "deadline_in_us", "quota_bytes", "sm_milli", "within"):
         if name in said:
             low = -1000 if name == "priority" else 0
             values[name] = None if given.raw(name) is None else whole(given.raw(name), f"tenant.{name}", low=low)
     for name in ("weight", "work_us", "solo_per_s"):
         if name in given:
             values[name] = number(given.raw(name), f"tenant.{name}")
+    if "is_time_sliced" in given:
+        values["is_time_sliced"] = given.flag("is_time_sliced", False)
     if "slo" in said:
         values["slo"] = _slo(given.raw("slo"))
     if "curve" in given:

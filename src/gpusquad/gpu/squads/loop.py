@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 
 from gpusquad import registry
 from gpusquad.gpu.region.pages import Grant, Region
+from gpusquad.gpu.squads.promises import KeepsPromises
 from gpusquad.gpu.squads.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
 from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts, plain_facts
+from gpusquad.gpu.squads.virtual import OnVirtualCards
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import (
     LONGEST_SQUAD_US,
     UNGATED_US,
     CardFacts,
-    Divide,
     Effective,
     Member,
     Squad,
@@ -79,11 +80,11 @@ class Squads:
         self.failure = ""
         """What the policy's last error was, as long as it does not answer again."""
         self.policy = policy
-        self._policy: Divide = registry.create("divide", policy)
+        self._policy = _made(policy)
 
     def set_policy(self, policy: str) -> None:
         """From the next squad on. What was learned of tenants is kept: weights and lags mean the same to all."""
-        self._policy = registry.create("divide", policy)
+        self._policy = _made(policy)
         self.policy = policy
         self._state = replace(self._state, chosen="", wanted="", wanted_for=0)
         self._changed = True
@@ -121,12 +122,22 @@ class Squads:
         self._region.detach(tenant.slot)
         self._changed = True
 
+    def hold(self, name: str, until_us: int) -> None:
+        """No more of its work goes to the card until then: it is about to be ended, and what it has there is to be done
+        before. There is an end to it, so that nobody stands at the gate for ever if whoever ends it does not."""
+        self._named(name).held_until_us = until_us
+        self._changed = True
+
     def facts(self, name: str) -> TenantFacts:
         return self._named(name).facts
 
     def tenants(self) -> dict[int, TenantFacts]:
         """Those on the card, by slot."""
         return {slot: tenant.facts for slot, tenant in self._tenants.items()}
+
+    def has_processes(self) -> bool:
+        """As last seen."""
+        return any(tenant.page.pids for tenant in self._tenants.values())
 
     def report(self, name: str, latencies_us: Iterable[float], now_us: int) -> None:
         """Latencies of requests that are done."""
@@ -155,6 +166,7 @@ class Squads:
         squad = self.squad
         return {
             "policy": self.policy,
+            "groups": self._card.groups,
             "failure": self.failure,
             "squads": self.number,
             "configuration": squad.configuration if squad else "",
@@ -173,6 +185,7 @@ class Squads:
         served, turned = {}, False
         for slot, tenant in self._tenants.items():
             served[slot] = tenant.see(self._region.page(slot), now_us, self._card)
+            self._changed |= tenant.let_go(now_us)
             is_idle = tenant.forecast.is_idle(now_us)
             turned, tenant.was_idle = turned or is_idle != tenant.was_idle, is_idle
         passed_us = now_us - self._seen_us if self._seen_us is not None else 0
@@ -256,16 +269,21 @@ class Squads:
         self._region.write(grants)
 
     def _grant(self, member: Member, tenant: CardTenant, shared: bool) -> Grant:
+        if tenant.held_until_us:
+            return Grant(self.number, tenant.facts.quota_bytes, credit_us=0)
         from_us = tenant.forecast.settled_us
         ungated = member.credit_us == UNGATED_US
         return Grant(
             squad=self.number,
             quota_bytes=tenant.facts.quota_bytes,
             credit_us=UNGATED_US if ungated else from_us + member.credit_us,
-            mask=member.groups,
+            mask=0 if tenant.facts.is_time_sliced else member.groups,
             mates=member.mates & ((1 << self._region.slots) - 1),
             restricted_us=from_us + member.restricted_us if member.restricted_us else 0,
             borrows=member.borrows and not shared,
+            loan_us=member.loan_us or self._card.loan_us,
+            within=tenant.facts.within,
+            linger_us=member.linger_us,
         )
 
     def _rest_us(self, now_us: int) -> int:
@@ -286,6 +304,8 @@ class Squads:
 
     def _check_quota(self, facts: TenantFacts, before: CardTenant | None) -> None:
         """Memory that is promised is there: it cannot be taken back from others later."""
+        if facts.within >> self._card.groups:
+            raise Invalid("tenant.within", f"{facts.within:#x} names groups the card does not have")
         if not self._card.memory_bytes or not facts.quota_bytes:
             return
         held = sum(one.facts.quota_bytes for one in self._tenants.values() if one is not before)
@@ -304,13 +324,22 @@ class Squads:
 
     def _tenant_status(self, tenant: CardTenant, now_us: int) -> dict[str, object]:
         now, page, grant = tenant.snapshot(now_us), tenant.page, tenant.grant
+        gated = grant.credit_us != UNGATED_US
         return {
             **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
             "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
-            "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "processes": len(page.pids),
-            "groups": grant.mask.bit_count(), "gated": grant.credit_us != UNGATED_US, "waiting": page.waiting,
+            "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
+            "processes": len(page.pids), "groups": grant.mask.bit_count(), "gated": gated,
+            "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
             "moves": page.moves, "waited_us": page.waited_ns // 1000,
+            "in_flight": page.in_flight, "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
         }  # fmt: skip
+
+
+def _made(policy: str) -> OnVirtualCards:
+    """Policies are objects without a memory, so one of each is enough for all virtual cards."""
+    chosen, as_promised = registry.create("divide", policy), registry.create("divide", "promised")
+    return OnVirtualCards(lambda: KeepsPromises(chosen, as_promised))
 
 
 def _check(squad: Squad, snapshot: Sequence[Tenant], card: CardFacts) -> None:

@@ -28,6 +28,12 @@ class TenantFacts:
     work_us: float = 0.0
     """GPU time of one request or iteration alone; 0: not known."""
     solo_per_s: float = 0.0
+    sm_milli: int = 0
+    """The part of the SMs that it was promised; 0: none."""
+    is_time_sliced: bool = False
+    """It has the card to itself in its time slices, so that fewer SMs for it would be no more for others."""
+    within: int = 0
+    """A mask of the SM groups of its virtual card; 0: the whole card."""
 
 
 class CardTenant:
@@ -42,12 +48,21 @@ class CardTenant:
         self.page = Page()
         self.attained_us = 0.0
         self.was_idle = True
+        self.held_until_us = 0
+        """Nothing of it passes the gate until then; 0: not held."""
         self._told_us, self._told_at_us = 0.0, now_us
 
     def tell(self, facts: TenantFacts, now_us: int) -> None:
         """Its goal, priority, estimate or quota changed."""
         self.facts = facts
         self._told_us, self._told_at_us = self.attained_us, now_us
+
+    def let_go(self, now_us: int) -> bool:
+        """True: it was held, and no longer is."""
+        if not self.held_until_us or now_us < self.held_until_us:
+            return False
+        self.held_until_us = 0
+        return True
 
     def see(self, page: Page, now_us: int, card: CardFacts) -> float:
         """Card time since the last look: GPU time by the part of the card that it ran on."""
@@ -79,6 +94,8 @@ class CardTenant:
             quota_bytes=facts.quota_bytes,
             used_bytes=self.page.used_bytes,
             requests=self._requests(now_us),
+            promised_milli=facts.sm_milli,
+            within=facts.within,
         )
 
     def _requests(self, now_us: int) -> Requests | None:
@@ -94,5 +111,6 @@ def plain_facts(facts: TenantFacts) -> dict[str, object]:
     named = {name: getattr(slo, name) for name in Slo.__slots__} if slo is not None else {}
     return {
         "id": facts.id, "weight": facts.weight, "priority": facts.priority, "quota_bytes": facts.quota_bytes,
+        "sm_milli": facts.sm_milli, "is_time_sliced": facts.is_time_sliced, "within": facts.within,
         "slo": {name: value for name, value in named.items() if value is not None},
     }  # fmt: skip

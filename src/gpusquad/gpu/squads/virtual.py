@@ -6,18 +6,22 @@ lent across, and what a virtual card's SMs do does not depend on the others. L2 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gpusquad.model.squad import CardFacts, Divide, Effective, Member, Squad, State, Tenant, solo_speed
 from gpusquad.model.units import WHOLE_MILLI
 
+WHOLE = 0
+"""In the place of a mask of groups: not on a virtual card."""
+
 
 class OnVirtualCards:
-    """A policy for cards some of whose tenants are confined to virtual cards."""
+    """A policy for cards some of whose tenants are confined to virtual cards; ``make`` makes one for each of these."""
 
-    def __init__(self, policy: Divide) -> None:
-        self._policy = policy
+    def __init__(self, make: Callable[[], Divide]) -> None:
+        self._make = make
+        self._policies: dict[int, Divide] = {WHOLE: make()}
         self.states: dict[int, State] = {}
         """What the policy remembers of each virtual card, by its groups."""
 
@@ -25,16 +29,17 @@ class OnVirtualCards:
         by_part: dict[int, list[Tenant]] = {}
         for tenant in tenants:
             by_part.setdefault(tenant.within, []).append(tenant)
-        if set(by_part) <= {0}:
+        if set(by_part) <= {WHOLE}:
             self.states.clear()
-            return self._policy.next_squad(tenants, card, effective, state)
+            return self._policies[WHOLE].next_squad(tenants, card, effective, state)
         self.states = {within: self.states.get(within, State()) for within in by_part}
+        self._policies = {within: self._policies.get(within) or self._make() for within in {WHOLE, *by_part}}
         return _together([self._of_part(within, by_part[within], card, effective) for within in sorted(by_part)], state)
 
     def _of_part(self, within: int, tenants: Sequence[Tenant], card: CardFacts, effective: Effective) -> Squad:
         own = _as_card(within, card)
         scaled = [_as_on(tenant, card.share_milli(own.groups)) if within else tenant for tenant in tenants]
-        squad = self._policy.next_squad(scaled, own, effective, self.states[within])
+        squad = self._policies[within].next_squad(scaled, own, effective, self.states[within])
         self.states[within] = squad.state
         return replace(squad, members=tuple(_confined(member, within) for member in squad.members))
 

@@ -36,6 +36,8 @@ _OF_TARGET = 0.125
 TAKE_BACK = 0.1
 """What others may have queued ahead of a tenant with a latency target, as a part of the target."""
 _LEAST_CREDIT_US = 250
+LINGER_US = 100
+"""Between two kernels of a request its program may think for so long; that is no time to lend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,15 @@ def length_us(tenants: Iterable[Tenant], card: CardFacts, default_us: int) -> in
     targets_us = [us for tenant in tenants if (us := _target_us(tenant)) is not None]
     if targets_us:
         wanted_us = min(wanted_us, int(_OF_TARGET * min(targets_us)))
-        if any(not may_borrow(tenant, tenants, card) for tenant in tenants if not tenant.is_idle):
+        if _live_on_credits(tenants):
             wanted_us = min(wanted_us, int((take_back_us(tenants) or wanted_us) / AHEAD))
     return min(max(wanted_us, SHORTEST_SQUAD_US), LONGEST_SQUAD_US)
+
+
+def _live_on_credits(tenants: Iterable[Tenant]) -> bool:
+    """Not even while those with targets sleep do they borrow: squads must end before their small credits do."""
+    others = [tenant for tenant in tenants if not tenant.is_idle and not tenant.has_latency_goal]
+    return len(others) > 1 or any(not may_borrow(tenant, tenants) for tenant in others)
 
 
 def small_credit_us(tenant: Tenant, tenants: Sequence[Tenant], credit_us: int) -> int:
@@ -128,27 +136,41 @@ def take_back_us(tenants: Iterable[Tenant]) -> int | None:
     return max(_LEAST_CREDIT_US, int(TAKE_BACK * min(targets_us))) if targets_us else None
 
 
-def may_borrow(tenant: Tenant, mates: Iterable[Tenant], card: CardFacts) -> bool:
-    """Ungated while they are idle, it must not have more queued than can be waited for when one of them wakes."""
+def may_borrow(tenant: Tenant, mates: Iterable[Tenant]) -> bool:
+    """Ungated while they are idle: a kernel of it must be over soon enough when one of them wakes."""
     limits_us = take_back_us(mate for mate in mates if mate.slot != tenant.slot)
     if limits_us is None or tenant.has_latency_goal:
         return True
-    queued_us = 0 if card.has_priorities else min(tenant.backlog_us, card.loan_us)
-    return max(queued_us, tenant.kernel_us) <= limits_us and tenant.kernel_us > 0
+    return 0 < tenant.kernel_us <= limits_us
+
+
+def loan_us(tenant: Tenant, mates: Iterable[Tenant], card: CardFacts) -> int:
+    """What it may have queued while it borrows: what can be waited for when a mate with a latency target wakes. Where
+    that one's work passes what is queued, it waits for a kernel only."""
+    limits_us = take_back_us(mate for mate in mates if mate.slot != tenant.slot)
+    if limits_us is None or tenant.has_latency_goal or card.has_priorities:
+        return card.loan_us
+    return min(card.loan_us, limits_us)
 
 
 def _member(
     tenant: Tenant, part: Part | None, tenants: Sequence[Tenant], slots: int, card: CardFacts, length_us: int
 ) -> Member:
     mates = slots & ~(1 << tenant.slot)
-    borrows = bool(mates) and may_borrow(tenant, tenants, card)
+    borrows = bool(mates) and may_borrow(tenant, tenants)
+    plain = Member(tenant.slot, mates=mates, borrows=borrows, linger_us=_linger_us(tenant, tenants))
+    plain = replace(plain, loan_us=loan_us(tenant, tenants, card) if borrows else 0)
     if part is not None:
-        return Member(tenant.slot, part.groups, part.credit_us, part.restricted_us, mates, borrows)
+        return replace(plain, groups=part.groups, credit_us=part.credit_us, restricted_us=part.restricted_us)
     if not tenant.is_idle:
-        return Member(tenant.slot, 0, 0, 0, mates, borrows)
+        return replace(plain, credit_us=0)
     if tenant.has_latency_goal:
         return Member(tenant.slot, mates=mates)  # the first kernel of a request must not wait for anybody
-    return Member(tenant.slot, 0, small_credit_us(tenant, tenants, length_us), 0, mates, borrows)
+    return replace(plain, credit_us=small_credit_us(tenant, tenants, length_us))
+
+
+def _linger_us(tenant: Tenant, tenants: Sequence[Tenant]) -> int:
+    return LINGER_US if any(other.has_latency_goal for other in tenants if other is not tenant) else 0
 
 
 def _serves(part: Part | None) -> bool:

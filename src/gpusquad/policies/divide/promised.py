@@ -1,0 +1,39 @@
+"""Promised: every tenant has the part of the SMs that it was promised, and those without a promise share the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies.divide._build import nobody_to_share_with
+from gpusquad.policies.divide._split import by_parts
+from gpusquad.registry import register
+
+_LEAST_MILLI = 20
+"""Of somebody without a promise beside promises of everything: little, but not nothing."""
+
+
+@register("divide", "promised")
+@dataclass(frozen=True)
+class Promised:
+    """Every tenant has the part that it was promised (``share.sm``); the others share the rest by weight."""
+
+    squad_us: int = 2000
+
+    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+        alone = nobody_to_share_with(tenants, state)
+        if alone is not None:
+            return alone
+        return by_parts(tenants, _parts(tenants), card, effective, state, self.squad_us, "as promised")
+
+
+def _parts(tenants: Sequence[Tenant]) -> Mapping[str, float]:
+    others = [tenant for tenant in tenants if not tenant.promised_milli]
+    left_milli = WHOLE_MILLI - sum(tenant.promised_milli for tenant in tenants)
+    weights = sum(tenant.weight for tenant in others) or 1.0
+    parts = {tenant.id: float(tenant.promised_milli) for tenant in tenants}
+    for tenant in others:
+        parts[tenant.id] = max(left_milli * (tenant.weight or 1.0 / len(others)) / weights, _LEAST_MILLI)
+    return parts

@@ -1,0 +1,103 @@
+"""Promised parts of the SMs, whatever the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad import registry
+from gpusquad.gpu.squads.promises import MOST_US, KeepsPromises
+from gpusquad.model.squad import CardFacts, Squad, State, Tenant
+from tests.policies.divide.snapshots import CARD, crowds, rivals, tenant
+
+DIVIDES = registry.names("divide")
+
+
+class OnlyFirst:
+    """The policy nobody should have: the first tenant alone."""
+
+    def next_squad(self, tenants, card, effective, state):
+        squad = registry.create("divide", "equal").next_squad(tenants, card, effective, state)
+        members = tuple(replace(one, credit_us=one.credit_us if one.slot == 0 else 0) for one in squad.members)
+        return replace(squad, members=members, why="only the first")
+
+
+def keeping(policy: object) -> KeepsPromises:
+    return KeepsPromises(policy, registry.create("divide", "promised"))  # type: ignore[arg-type]
+
+
+def served(squad: Squad, tenants: list[Tenant], card: CardFacts) -> dict[str, float]:
+    """What a squad comes to where all that is served is by groups, or by credits where there are none."""
+    asks = {
+        one.id: (member.groups.bit_count() or card.groups) * min(member.credit_us, 10_000)
+        for one in tenants
+        if (member := squad.of(one.slot)) is not None
+    }
+    total = sum(asks.values()) or 1
+    return {name: squad.length_us * ask / total for name, ask in asks.items()}
+
+
+def run(policy: object, tenants: list[Tenant], squads: int) -> Mapping[str, float]:
+    keeps, state = keeping(policy), State()
+    attained = {one.id: 0.0 for one in tenants}
+    for _ in range(squads):
+        now = [replace(one, attained_us=int(attained[one.id])) for one in tenants]
+        squad = keeps.next_squad(now, CARD, rivals, state)
+        state = squad.state
+        for name, us in served(squad, now, CARD).items():
+            attained[name] += us
+    total = sum(attained.values())
+    return {name: us / total for name, us in attained.items()}
+
+
+def test_a_promise_holds_under_a_policy_that_forgets_it():
+    found = run(OnlyFirst(), [tenant(0), tenant(1, promised_milli=300), tenant(2)], 400)
+    assert found["t1"] >= 0.28
+    assert found["t0"] > found["t1"]
+
+
+@pytest.mark.parametrize("name", DIVIDES)
+def test_a_promise_holds_under_every_policy(name):
+    tenants = [tenant(0, priority=2, weight=5.0), tenant(1, promised_milli=400), tenant(2, remaining_us=1000)]
+    assert run(registry.create("divide", name), tenants, 400)["t1"] >= 0.36
+
+
+@pytest.mark.parametrize("name", DIVIDES)
+@given(tenants=crowds(least=1))
+def test_without_promises_nothing_changes(name, tenants):
+    policy = registry.create("divide", name)
+    plain = policy.next_squad(tenants, CARD, rivals, State())
+    assert keeping(policy).next_squad(tenants, CARD, rivals, State()) == plain
+
+
+def test_whoever_sleeps_is_owed_nothing():
+    keeps = keeping(OnlyFirst())
+    asleep = tenant(1, promised_milli=500, is_idle=True)
+    for attained in range(0, 200_000, 2000):
+        squad = keeps.next_squad([tenant(0, attained_us=attained), asleep], CARD, rivals, State())
+        assert squad.why == "only the first"
+    assert keeps.behind_us == {}
+
+
+@given(st.lists(st.integers(0, 50_000), min_size=1, max_size=50))
+def test_debts_are_bounded_both_ways(steps):
+    keeps, first, second = keeping(OnlyFirst()), 0, 0
+    for step in steps:
+        first, second = first + step, second + step // 7
+        now = [tenant(0, attained_us=first, promised_milli=100), tenant(1, attained_us=second, promised_milli=900)]
+        keeps.next_squad(now, CARD, rivals, State())
+        assert all(abs(us) <= MOST_US for us in keeps.behind_us.values())
+
+
+def test_it_says_who_was_short():
+    keeps = keeping(OnlyFirst())
+    told = [
+        keeps.next_squad([tenant(0, attained_us=at), tenant(1, promised_milli=500)], CARD, rivals, State()).why
+        for at in (0, 20_000)
+    ]
+    assert told[0] == "only the first"
+    assert told[1].startswith("t1 had less than promised: as promised")
