@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.gpu.mps import PROGRAM, Mps, no_daemon_env, run_here
+from gpusquad.gpu.mps import PROGRAM, Mps, MpsDaemon, no_daemon_env, run_here
 from gpusquad.model.errors import Invalid
 
 SCRIPT = """#!/bin/sh
@@ -77,3 +77,37 @@ def test_without_a_daemon_not_even_the_machines_own_is_used() -> None:
     env = no_daemon_env("2")
     assert env["CUDA_VISIBLE_DEVICES"] == "2"
     assert not Path(env["CUDA_MPS_PIPE_DIRECTORY"]).exists()
+
+
+class Answers:
+    """In the place of the program: ``answers`` by what it is asked."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers, self.asked = answers, []
+
+    def __call__(self, argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
+        self.asked.append(words.strip() or argv[-1])
+        return self.answers.get(words.split()[0], "") if words else ""
+
+
+def test_a_fault_is_seen(tmp_path: Path) -> None:
+    well = Answers(get_server_list="12\n13\n", get_server_status="ACTIVE\n")
+    assert not MpsDaemon("GPU-1", tmp_path, well).is_faulty()
+    assert well.asked == ["get_server_list", "get_server_status 12", "get_server_status 13"]
+    assert MpsDaemon("GPU-1", tmp_path, Answers(get_server_list="12\n", get_server_status="FAULT\n")).is_faulty()
+    assert not MpsDaemon("GPU-1", tmp_path, Answers()).is_faulty()  # nobody has come yet
+
+
+def test_clients_are_let_go_where_they_are(tmp_path: Path) -> None:
+    program = Answers(get_server_list="12\n", get_client_list="5\n6\n")
+    assert MpsDaemon("GPU-1", tmp_path, program).terminate([6, 7]) == [6]
+    assert program.asked == ["get_server_list", "get_client_list 12", "terminate_client 12 6"]
+
+
+def test_a_daemon_is_found_by_its_folder(tmp_path: Path) -> None:
+    daemon = MpsDaemon("GPU-1", tmp_path, Answers())
+    assert daemon.pid() is None
+    daemon.pipes.mkdir()
+    (daemon.pipes / f"{PROGRAM}.pid").write_text("17\n")
+    assert daemon.pid() == 17
+    assert daemon.env()["CUDA_MPS_PIPE_DIRECTORY"] == str(daemon.pipes)

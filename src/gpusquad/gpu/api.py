@@ -1,7 +1,7 @@
 """How whoever starts a tenant makes it keep to its part of a card.
 
 The engine of a machine and the agent of a node call ``attach`` when a task or container is given its cards and add the
-answer to it. The default only says what the
+answer to it. On real cards ``attach.quota.SquadQuota`` keeps tenants to their parts. The default only says what the
 limits are, in a file that the container cannot change or leave behind, as it could an environment variable.
 """
 
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gpusquad.model.cluster import Card
-from gpusquad.model.job import Share, Slo
+from gpusquad.model.job import Share
+from gpusquad.model.standing import Standing
 from gpusquad.model.units import WHOLE_MILLI
 
 QUOTA_PATH = "/run/gpusquad/quota.json"
@@ -33,17 +34,6 @@ class Holder:
     job: str = ""
     run_as: tuple[int, int] | None = None
     """User and group id of its processes. None: those of whoever starts it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a tenant is worth and wants, as the cluster tier knows it. It may change while the tenant runs."""
-
-    weight: float = 1.0
-    priority: int = 0
-    slo: Slo | None = None
-    remaining_us: int | None = None
-    """Work still to do, alone on the whole card. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +61,8 @@ class Attachment:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     devices: tuple[DeviceNode, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What people should know: a part of what was asked for that it does not get, and why."""
 
 
 class Quota(Protocol):

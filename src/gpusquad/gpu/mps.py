@@ -1,7 +1,8 @@
-"""The multi-process service for one card, with a daemon of our own: started, used, stopped, and nothing left behind.
+"""The multi-process service for one card, with a daemon of our own.
 
-Its pipe and log folder are its own, so a daemon that the machine has already is neither used nor disturbed. The card's
-compute mode stays as it is.
+``Mps`` is one for a while: started, used, stopped, and nothing left behind. ``MpsDaemon`` is what it is made of, for
+whoever keeps one for longer and finds it again. Pipe and log folder are its own, so a daemon that the machine has
+already is neither used nor disturbed. The card's compute mode stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -50,25 +51,89 @@ def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> st
     return done.stdout
 
 
+NO_DAEMON: Mapping[str, str] = {_PIPES: _NOWHERE}
+"""For time slicing: a pipe folder where no daemon is, not even the machine's own."""
+
+
 def no_daemon_env(card: str) -> dict[str, str]:
-    """For time slicing: the card, and a pipe folder where no daemon is, not even the machine's own."""
-    return {_CARDS: card, _PIPES: _NOWHERE}
+    """The card, time sliced."""
+    return {_CARDS: card, **NO_DAEMON}
+
+
+class MpsDaemon:
+    """The daemon of a folder, whoever started it."""
+
+    def __init__(self, card: str, folder: Path, run: Run = run_here) -> None:
+        self._card, self._run = card, run
+        self.folder = folder
+        self._env = {_PIPES: str(folder / "pipe"), _LOGS: str(folder / "log")}
+
+    @property
+    def pipes(self) -> Path:
+        """Clients need it, at the same path in containers too."""
+        return self.folder / "pipe"
+
+    def start(self) -> None:
+        self._run(["mkdir", "-p", *self._env.values()], {})
+        self._run([PROGRAM, "-d"], {**self._env, _CARDS: self._card})
+
+    def ask(self, words: str) -> str:
+        """Invalid: nobody is there to answer."""
+        return self._run([PROGRAM], self._env, words + "\n")
+
+    def quit(self) -> None:
+        """Clients that are left lose their work. Invalid: it was not there."""
+        pid = self.pid()
+        try:
+            self.ask(f"quit -t {_ENDS_WITHIN_S:g}")
+        except Invalid:
+            if pid is None:
+                raise
+        finally:
+            _end(pid)
+
+    def env(self, sm_milli: int = WHOLE_MILLI) -> dict[str, str]:
+        """For a client. The daemon numbers the cards it was given from 0; a UUID stays a UUID."""
+        card = self._card if self._card.startswith("GPU-") else "0"
+        share = {} if sm_milli == WHOLE_MILLI else {_SHARE: f"{sm_milli / 10:g}"}
+        return {**self._env, _CARDS: card, **share}
+
+    def pid(self) -> int | None:
+        """Of the daemon, where it is on this machine."""
+        try:
+            return int((self.pipes / f"{PROGRAM}.pid").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def servers(self) -> list[int]:
+        """Pids of servers, one for a user at most. None before the first client."""
+        return _numbers(self.ask("get_server_list"))
+
+    def is_faulty(self) -> bool:
+        """A client's fatal fault has reached all: none of them can go on, and no other can come."""
+        return any("FAULT" in self.ask(f"get_server_status {pid}").upper() for pid in self.servers())
+
+    def terminate(self, pids: Iterable[int]) -> list[int]:
+        """Clients let go of the card in good order before they are killed. Those that were clients."""
+        wanted, done = set(pids), []
+        for server in self.servers():
+            for client in wanted & set(_numbers(self.ask(f"get_client_list {server}"))):
+                self.ask(f"terminate_client {server} {client}")
+                done.append(client)
+        return sorted(done)
 
 
 class Mps:
     """``with Mps("0") as mps: Popen(…, env=mps.env(500))``: half of the SMs of the first card."""
 
     def __init__(self, card: str, run: Run = run_here, folder: str | None = None) -> None:
-        self._card = card
-        self._run = run
         self._own_folder = folder is None
         self._folder = Path(folder if folder is not None else tempfile.mkdtemp(prefix="gpusquad-mps-"))
-        self._daemon_env = {_PIPES: str(self._folder / "pipe"), _LOGS: str(self._folder / "log")}
+        self._daemon = MpsDaemon(card, self._folder, run)
 
     def __enter__(self) -> Mps:
         try:
-            self._run(["mkdir", "-p", *self._daemon_env.values()], {})
-            self._run([PROGRAM, "-d"], {**self._daemon_env, _CARDS: self._card})
+            self._daemon.start()
         except BaseException:
             self._clean()
             raise
@@ -77,32 +142,25 @@ class Mps:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pid = self._pid()
         try:
-            self._run([PROGRAM], self._daemon_env, f"quit -t {_ENDS_WITHIN_S:g}\n")
+            self._daemon.quit()
         except Invalid:
-            if pid is None and error is None:
+            if error is None:
                 raise
         finally:
-            _end(pid)
             self._clean()
 
     def env(self, sm_milli: int = WHOLE_MILLI) -> dict[str, str]:
-        """For a client. The daemon numbers the cards it was given from 0; a UUID stays a UUID."""
-        card = self._card if self._card.startswith("GPU-") else "0"
-        share = {} if sm_milli == WHOLE_MILLI else {_SHARE: f"{sm_milli / 10:g}"}
-        return {**self._daemon_env, _CARDS: card, **share}
-
-    def _pid(self) -> int | None:
-        """Of the daemon, where it is on this machine."""
-        try:
-            return int((self._folder / "pipe" / f"{PROGRAM}.pid").read_text())
-        except (OSError, ValueError):
-            return None
+        """For a client; see ``MpsDaemon``."""
+        return self._daemon.env(sm_milli)
 
     def _clean(self) -> None:
         if self._own_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split() if word.isdigit()]
 
 
 def _end(pid: int | None) -> None:

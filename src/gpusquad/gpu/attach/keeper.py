@@ -1,0 +1,230 @@
+"""One card: its folder and its daemon, which outlives whoever started it and is found again by its socket.
+
+The folder has ``card.json`` (which card it is of), ``policy`` (set by somebody, for daemons to come), ``told.json``
+(what each tenant was told), the region's files, the daemon's socket, lock and log, and ``mps``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.pool import Pool
+from gpusquad.gpu.attach.records import Records, read_json, write_whole
+from gpusquad.gpu.attach.settings import Settings
+from gpusquad.gpu.mps import Run, run_here
+from gpusquad.gpu.region.layout import VERSION
+from gpusquad.gpu.squads.wire import LOCK, LOG, SOCKET, TAKEN, ask
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.sm_groups import SMS_PER_GROUP
+
+CARD, POLICY, WORDS = "card.json", "policy", "stderr"
+_LOOK_S = 0.02
+_PROGRAM = (sys.executable, "-m", "gpusquad.gpu.squads")
+_NOT_FOR_IT = ("LD_PRELOAD", "GPUSQUAD_TENANT")
+_log = logging.getLogger(__name__)
+_children: list[subprocess.Popen] = []
+"""Daemons of this process: asked now and then whether they have ended, so that none stays a zombie."""
+
+
+class CardKeeper:
+    """``lock`` is for whoever asks several things that belong together."""
+
+    def __init__(self, card: Card, settings: Settings, run: Run = run_here) -> None:
+        self.card, self._settings = card, settings
+        self.folder = settings.card_folder(card.id)
+        self.lock = threading.RLock()
+        self.told = Records(self.folder / "told.json")
+        self.pool = Pool(settings.uuid_of(card.id), self.folder / "mps", settings.has_mps, run)
+
+    # -- its daemon --------------------------------------------------------------------------------------------------
+
+    def ask(self, question: Mapping[str, object]) -> dict:
+        """Its answer; it is started first if it does not run. Invalid: it does not start, or says no."""
+        with self.lock:
+            self.start()
+            try:
+                return self._checked(ask(self._socket, question))
+            except OSError:  # it may have ended between the two, as one does that nobody needed for long
+                self.start()
+            try:
+                return self._checked(ask(self._socket, question))
+            except OSError as error:
+                raise self._trouble(f"its daemon does not answer ({error})") from None
+
+    def ask_if_running(self, question: Mapping[str, object]) -> dict | None:
+        """None: it does not run, and is not started for this."""
+        try:
+            return self._checked(ask(self._socket, question))
+        except OSError:
+            return None
+
+    def is_running(self) -> bool:
+        return self._hello() is not None
+
+    def start(self) -> None:
+        """Nothing happens if it runs and is of this version; one of another version is replaced, tenants run on."""
+        with self.lock:
+            hello = self._hello()
+            if hello is not None and (hello.get("version"), hello.get("region")) == (version(), VERSION):
+                return
+            self._keep_card()
+            if hello is not None:
+                _log.info("card %s: its daemon is of version %s and is replaced", self.card.id, hello.get("version"))
+                self.ask_if_running({"do": "stop"})
+            self._start_and_wait(None if hello is None else hello.get("pid"))
+
+    def stop(self) -> None:
+        """The daemon and the pool. Tenants that are left run on without shares; their quotas hold."""
+        with self.lock:
+            if self.ask_if_running({"do": "stop"}) is not None:
+                self._wait_for_end()
+            self.pool.stop()
+
+    # -- its policy --------------------------------------------------------------------------------------------------
+
+    def policy(self) -> str:
+        """What somebody set for this card, else what the settings say."""
+        return _text(self.folder / POLICY) or self._settings.policy_for(self.card.id)
+
+    def set_policy(self, policy: str | None) -> str:
+        with self.lock:
+            self._keep_card()
+            wanted = policy if policy is not None else self._settings.policy_for(self.card.id)
+            if self.ask_if_running({"do": "policy", "policy": wanted}) is None:
+                self._check(wanted)
+            if policy is None:
+                (self.folder / POLICY).unlink(missing_ok=True)
+            else:
+                write_whole(self.folder / POLICY, policy + "\n")
+            return wanted
+
+    # -- within ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _socket(self) -> Path:
+        return self.folder / SOCKET
+
+    def _hello(self) -> dict | None:
+        for child in list(_children):
+            if child.poll() is not None:
+                with contextlib.suppress(ValueError):  # another thread has done it
+                    _children.remove(child)
+        return self.ask_if_running({"do": "hello"})
+
+    def _checked(self, answer: dict) -> dict:
+        if answer.get("ok"):
+            return answer
+        raise Invalid(str(answer.get("field", "card")), str(answer.get("error", "")), str(answer.get("cure", "")))
+
+    def _keep_card(self) -> None:
+        missing = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for place in missing:
+            place.chmod(0o755)  # tenants of other users look into it, whatever the service's umask is
+        write_whole(self.folder / CARD, json.dumps(asdict(self.card)) + "\n")
+
+    def _start_and_wait(self, old_pid: object) -> None:
+        until_s = time.monotonic() + self._settings.starts_within_s
+        child = self._spawn()
+        while time.monotonic() < until_s:
+            code = child.poll()
+            hello = self._hello()
+            if hello is not None and hello.get("pid") != old_pid:
+                return
+            if code == TAKEN:  # another one was faster, or the last one has not let go yet
+                child = self._spawn()
+            elif code is not None:
+                raise self._trouble(f"its daemon ended with {code}: {self._last_words()}")
+            time.sleep(_LOOK_S)
+        holder = _text(self.folder / LOCK)
+        raise self._trouble(
+            f"no daemon answered within {self._settings.starts_within_s:g} s",
+            f"look at {self.folder / LOG}" + (f", and whether process {holder} hangs" if holder else ""),
+        )
+
+    def _spawn(self) -> subprocess.Popen:
+        env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
+        with (self.folder / WORDS).open("wb") as words:
+            child = subprocess.Popen(
+                [*_PROGRAM, *self._arguments()],
+                env=env, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True,
+            )  # fmt: skip
+        _children.append(child)
+        return child
+
+    def _check(self, policy: str) -> None:
+        """Policies are known to the daemon's program alone; its error names what there is."""
+        options = ["--check", "--card", self.card.id, "--folder", str(self.folder), f"--policy={policy}"]
+        done = subprocess.run([*_PROGRAM, *options], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise self._trouble(f"its policy cannot be checked: {done.stderr.strip()[-500:]}")
+        self._checked(json.loads(done.stdout))
+
+    def _arguments(self) -> list[str]:
+        one, card = self._settings, self.card
+        said = {
+            "card": card.id, "folder": self.folder.absolute(), "policy": self.policy(), "groups": one.groups_of(card),
+            "otherwise": one.policy_for(card.id), "version": version(),
+            "sms-per-group": SMS_PER_GROUP, "sms": card.sms, "memory-bytes": card.memory_bytes,
+            "context-bytes": one.context_bytes, "fail-open-ms": one.fail_open_ms, "strangers": one.strangers,
+            "idle-s": one.idle_s, "library": library_for_tenants(one),
+        }  # fmt: skip
+        uuid = one.uuid_of(card.id)
+        if uuid.startswith("GPU-"):
+            said["uuid"] = uuid
+        if one.coefficients is not None:
+            said["coefficients"] = one.coefficients.absolute()
+        flags = ["--log", *(["--priorities"] if self.pool.is_up else [])]
+        return [*flags, *(f"--{name}={value}" for name, value in said.items())]
+
+    def _wait_for_end(self) -> None:
+        until_s = time.monotonic() + self._settings.starts_within_s
+        while self._hello() is not None and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+
+    def _last_words(self) -> str:
+        return (_text(self.folder / WORDS).splitlines() or ["it said nothing"])[-1][-500:]
+
+    def _trouble(self, problem: str, cure: str = "") -> Invalid:
+        return Invalid(f"card {self.card.id}", problem, cure or f"look at {self.folder / LOG}")
+
+
+def cards_of(settings: Settings) -> list[Card]:
+    """Those that were kept in the folder before."""
+    found = []
+    for file in sorted((settings.folder / "cards").glob(f"*/{CARD}")):
+        try:
+            found.append(Card(**read_json(file)))
+        except (TypeError, ValueError, OSError) as error:
+            _log.warning("%s is left aside: %s", file, error)
+    return found
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Of the package: a daemon of another one is replaced. Sources that nobody installed have none."""
+    try:
+        return metadata.version("gpusquad")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

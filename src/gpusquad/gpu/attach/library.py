@@ -1,0 +1,46 @@
+"""The library as tenants find it: a file that any user of the machine can load, and that stays where it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+from gpusquad.gpu import build
+from gpusquad.gpu.attach.settings import Settings
+from gpusquad.model.errors import Invalid
+
+ROOTS = Path("/var/lib/gpusquad/lib")
+"""Root's own folders are closed to others, and a library that cannot be read is left out without an error."""
+
+
+def library_for_tenants(settings: Settings) -> Path:
+    """A copy named by its content: tenants that have loaded an older one keep it."""
+    built = settings.library or _built()
+    folder = settings.library_folder or (ROOTS if os.geteuid() == 0 else None)
+    path = _published(built, folder) if folder is not None else built
+    if any(letter in str(path) for letter in " :\t"):
+        raise Invalid("library", f"{path} cannot be preloaded", "use a path without spaces and colons")
+    return path.absolute()
+
+
+@lru_cache(maxsize=1)
+def _built() -> Path:
+    return build.library()
+
+
+def _published(built: Path, folder: Path) -> Path:
+    content = built.read_bytes()
+    target = folder / hashlib.sha256(content).hexdigest()[:16] / "libgpusquad.so"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for place in (target.parent, folder):
+        place.chmod(0o755)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(built, draft)
+    draft.chmod(0o755)
+    os.replace(draft, target)
+    return target

@@ -1,0 +1,32 @@
+"""Where on which physical card a tenant belongs: a virtual card is some SM groups and some memory of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpusquad.model.cluster import Card
+from gpusquad.model.sm_groups import SMS_PER_GROUP
+from gpusquad.model.virtual import part_named
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``card`` is the one that the driver knows."""
+
+    card: Card
+    within: int = 0
+    """The SM groups of a virtual card; 0: all."""
+    memory_bytes: int = 0
+    """Of a virtual card; 0: not limited."""
+
+
+def place_on(card: Card) -> Place:
+    """Of a virtual card only its own size is known; the physical one's is what all such parts come to."""
+    part = part_named(card.id)
+    if part is None:
+        return Place(card)
+    each = max(1, card.sms // SMS_PER_GROUP)
+    whole = replace(
+        card, id=part.card, memory_bytes=card.memory_bytes * part.count, sms=(each * part.count + 1) * SMS_PER_GROUP
+    )
+    return Place(whole, ((1 << each) - 1) << (part.number - 1) * each, card.memory_bytes)

@@ -1,0 +1,291 @@
+"""Keeps tenants of real cards to their parts: quota, share and policy, by a daemon for each card."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from gpusquad.gpu.api import Attachment, Holder, Quota, Standing
+from gpusquad.gpu.attach.draining import wait_until_done
+from gpusquad.gpu.attach.keeper import CardKeeper, cards_of
+from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.places import Place, place_on
+from gpusquad.gpu.attach.records import Told
+from gpusquad.gpu.attach.settings import Settings
+from gpusquad.gpu.attach.telling import to_container, to_process
+from gpusquad.gpu.mps import NO_DAEMON, Run, run_here
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Share
+from gpusquad.model.virtual import physical
+
+_LEFT_FOR_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class SquadQuota(Quota):
+    """Several cards. May be used by several threads; all calls block (starting a daemon takes a second or so)."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        cards: Sequence[Card] = (),
+        fallback: Quota | None = None,
+        run: Run = run_here,
+    ) -> None:
+        """``cards``: those of the machine, so that a policy can be set before the first tenant comes; others join when
+        a tenant is attached, or from the folder. ``fallback``: used where ``settings.strict`` is False. ``run`` runs
+        the programs of MPS."""
+        self._settings, self._fallback, self._run = settings or Settings(), fallback, run
+        self._lock = threading.Lock()
+        self._left_until_s: dict[str, float] = {}
+        self._keepers: dict[str, CardKeeper] = {}
+        for card in (*cards_of(self._settings), *cards):
+            self._keeper_of(place_on(card).card, update=True)
+
+    # -- tenants -----------------------------------------------------------------------------------------------------
+
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+        """Before the tenant exists; again for the same holder (also by another object on the same folder) the same.
+        Whole cards are nobody else's: nothing has to be kept to there, but on virtual ones. Invalid says what to do
+        about it. ``env`` of the answer goes over what the engine sets itself; its LD_PRELOAD is ours alone (the user's
+        own is to be kept beside it). ``notes`` are for people."""
+        places = [place_on(card) for card in cards]
+        if share is None and not any(place.within for place in places):
+            return Attachment()
+        try:
+            if len(places) != 1:
+                raise Invalid("share", f"of {len(places)} cards", "a task can have a part of one card only")
+            return self._attach(places[0], holder, share, standing)
+        except (Invalid, OSError) as error:
+            if self._settings.strict:
+                raise _told_to_people(error) from error
+            note = f"not kept to its part of the card: {error}"
+            _log.warning("%s: %s", _id(holder), note)
+            without = self._fallback.attach(cards, holder, share, standing) if self._fallback else Attachment()
+            return Attachment(without.env, without.mounts, without.devices, (*without.notes, note))
+
+    def change(self, holder: Holder, standing: Standing) -> None:
+        """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start."""
+        for keeper in self._all():
+            if _id(holder) not in keeper.told.all():
+                continue
+            try:
+                keeper.ask({"do": "change", "tenant": {"id": _id(holder), **_as_told(standing)}})
+            except (Invalid, OSError) as error:
+                _log.warning("%s keeps the standing it had: %s", _id(holder), error)
+
+    def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
+        """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
+        lets go of its clients, so that the kill does not reach its neighbours. ``pids``: the machine's numbers of its
+        processes, needed for containers. True: nothing of it was left on the card."""
+        for keeper in self._all():
+            told = keeper.told.all().get(_id(holder))
+            if told is None:
+                continue
+            is_done, seen = wait_until_done(keeper, _id(holder), within_s)
+            if told.is_pooled:
+                keeper.pool.let_go(set(pids) or (seen if self._settings.where == "process" else set()))
+            return is_done
+        return True
+
+    def forget_all_but(self, owners: set[str]) -> None:
+        """Detaches tenants of owners that are gone, and starts daemons again that died under tenants that are not.
+        Never raises: it is called from loops. Tenants of an earlier process of the service are known too."""
+        self._on_all(lambda keeper: self._forget_on(keeper, owners))
+        if self._fallback is not None:
+            self._fallback.forget_all_but(owners)
+
+    def tend(self) -> None:
+        """Starts again what died under tenants: daemons, and MPS pools that a fault has reached. For a loop that calls
+        ``forget_all_but`` seldom. Never raises."""
+        self._on_all(self._tend_on)
+
+    # -- cards -------------------------------------------------------------------------------------------------------
+
+    def set_policy(self, card_id: str, policy: str | None) -> str:
+        """From the next squad on, and for the daemons to come; None: what the settings say. The policy that holds."""
+        return self._known(card_id).set_policy(policy)
+
+    def policies(self) -> dict[str, str]:
+        """Card id to policy, for all cards known here."""
+        return {keeper.card.id: keeper.policy() for keeper in self._all()}
+
+    def status(self, card_id: str) -> dict[str, object]:
+        """What the daemon says (``policy``, ``tenants``, ``strangers``, ``why`` …), with ``card``, ``running``,
+        ``mps`` (in words) and each tenant's ``job``, ``isolation`` and ``note``. A daemon is not started for it."""
+        keeper = self._known(card_id)
+        answer = keeper.ask_if_running({"do": "status"})
+        told = keeper.told.all()
+        about = {"card": keeper.card.id, "running": answer is not None, "mps": _mps_in_words(keeper, told)}
+        if answer is None:
+            return {**about, "policy": keeper.policy(), "tenants": [], "strangers": []}
+        tenants = [{**one, **_about_tenant(told.get(one["id"]))} for one in answer["tenants"]]
+        return {**answer, **about, "tenants": tenants}
+
+    def processes(self, card_id: str, listed: Iterable[Stranger], ours: Collection[int]) -> tuple[int, ...]:
+        """All processes on the card as the driver lists them, and those that belong here (the machine's pids of
+        tenants' processes). The pids of strangers. Nothing is asked of a card without a daemon."""
+        keeper = self._known(card_id)
+        rows, known = [asdict(one) for one in listed], set(ours)
+        if any(row["pid"] not in known for row in rows):
+            known.update(keeper.pool.pids())  # asked only if need be: it starts a program
+        answer = keeper.ask_if_running({"do": "processes", "listed": rows, "ours": sorted(known)})
+        return tuple(answer["strangers"]) if answer is not None else ()
+
+    def tenants(self, card_id: str) -> Mapping[str, int]:
+        """Ids (``owner/part``) of the tenants on a card, and their slots."""
+        answer = self._known(card_id).ask_if_running({"do": "status"})
+        return {one["id"]: one["slot"] for one in answer["tenants"]} if answer is not None else {}
+
+    def stop(self, card_id: str) -> None:
+        """Ends the card's daemon and its MPS pool. Tenants that are left run on without shares; quotas hold."""
+        self._known(card_id).stop()
+
+    # -- within ------------------------------------------------------------------------------------------------------
+
+    def _attach(self, place: Place, holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+        keeper, name = self._keeper_of(place.card), _id(holder)
+        library = library_for_tenants(self._settings)
+        with keeper.lock:
+            quota_bytes = (share.memory_bytes if share is not None else 0) or place.memory_bytes
+            told = keeper.told.all().get(name) or self._to_tell(keeper, holder, share, standing, quota_bytes)
+            tenant = {
+                "id": name, "quota_bytes": quota_bytes, "sm_milli": share.sm_milli if share is not None else 0,
+                "is_time_sliced": not told.is_pooled, **_as_told(standing),
+            }  # fmt: skip
+            if place.within:
+                tenant["within"] = place.within
+            owner = {}
+            if holder.run_as is not None and self._settings.where == "process":
+                owner = {"uid": holder.run_as[0], "gid": holder.run_as[1]}
+            answer = keeper.ask({"do": "attach", "tenant": tenant, **owner})
+            keeper.told.keep(name, told)
+        file = Path(answer["tenant"])
+        if self._settings.where == "process":
+            return to_process(told, file, library)
+        file.chmod(0o666)  # whatever users its programs become; only this container has it mounted to write
+        return to_container(told, file, Path(answer["decisions"]), library, keeper.pool, self._settings)
+
+    def _to_tell(
+        self, keeper: CardKeeper, holder: Holder, share: Share | None, standing: Standing, quota_bytes: int
+    ) -> Told:
+        uid = holder.run_as[0] if holder.run_as is not None else os.geteuid()
+        alone = Told(dict(NO_DAEMON), uid=uid, job=holder.job)
+        if share is not None and share.isolation == "isolated":
+            return alone
+        others = {one.uid for one in keeper.told.all().values() if one.is_pooled}
+        if others - {uid}:
+            why = f"user {uid} cannot join the MPS pool of user {min(others - {uid})}: it takes turns with it instead"
+            return Told(alone.env, (why,), uid=uid, job=holder.job)
+        if not keeper.pool.start():
+            why = f"no MPS on this card ({keeper.pool.trouble}): tenants take turns instead of running at once"
+            return Told(alone.env, (why,), uid=uid, job=holder.job)
+        slack_bytes = self._settings.second_wall_bytes
+        limit_bytes = None if slack_bytes is None or not quota_bytes else quota_bytes + slack_bytes
+        env = keeper.pool.env(_is_important(standing), limit_bytes)
+        return Told(env, is_pooled=True, uid=uid, job=holder.job)
+
+    def _on_all(self, do: Callable[[CardKeeper], None]) -> None:
+        """A card where it fails is left alone for a while: a daemon that does not start is not started all the time."""
+        for keeper in self._all():
+            if time.monotonic() < self._left_until_s.get(keeper.card.id, 0.0):
+                continue
+            try:
+                with keeper.lock:
+                    do(keeper)
+            except (Invalid, OSError) as error:
+                self._left_until_s[keeper.card.id] = time.monotonic() + _LEFT_FOR_S
+                _log.warning("card %s is not looked after: %s", keeper.card.id, error)
+
+    def _tend_on(self, keeper: CardKeeper) -> None:
+        told = keeper.told.all()
+        if told:
+            keeper.start()
+        if any(one.is_pooled for one in told.values()):
+            keeper.pool.mend()
+
+    def _forget_on(self, keeper: CardKeeper, owners: set[str]) -> None:
+        told = keeper.told.all()
+        answer = keeper.ask({"do": "status"}) if told else keeper.ask_if_running({"do": "status"})
+        here = {one["id"]: one for one in answer["tenants"]} if answer is not None else {}
+        for name, one in here.items():
+            if _is_gone(name, one, owners):
+                keeper.ask({"do": "detach", "id": name})
+        for name in told:
+            if name not in here or _is_gone(name, here[name], owners):
+                keeper.told.drop(name)
+        self._tend_on(keeper)
+        if not any(one.is_pooled for one in keeper.told.all().values()):
+            keeper.pool.stop()
+
+    def _all(self) -> list[CardKeeper]:
+        with self._lock:
+            return list(self._keepers.values())
+
+    def _keeper_of(self, card: Card, update: bool = False) -> CardKeeper:
+        """``update``: what is said of the card now holds, for example of its memory."""
+        with self._lock:
+            if card.id not in self._keepers or update:
+                self._keepers[card.id] = CardKeeper(card, self._settings, self._run)
+            return self._keepers[card.id]
+
+    def _known(self, card_id: str) -> CardKeeper:
+        with self._lock:
+            keeper = self._keepers.get(physical(card_id))
+            if keeper is None:
+                here = ", ".join(self._keepers) or "none"
+                raise Invalid("card", f"{card_id!r} is not shared here", f"cards: {here}")
+            return keeper
+
+
+def _id(holder: Holder) -> str:
+    return f"{holder.owner}/{holder.part}"
+
+
+def _is_gone(name: str, tenant: Mapping[str, object], owners: set[str]) -> bool:
+    """One without an owner was picked up by a daemon that did not know whose it is: it stays while it runs."""
+    owner, _, _ = name.rpartition("/")
+    return owner not in owners if owner else not tenant["processes"]
+
+
+def _as_told(standing: Standing) -> dict[str, object]:
+    deadline_us = standing.slo.deadline_us if standing.slo else None
+    slo = {name: value for name, value in asdict(standing.slo).items() if value is not None} if standing.slo else None
+    return {
+        "weight": standing.weight, "priority": standing.priority, "slo": slo, "remaining_us": standing.remaining_us,
+        # The daemon's clock is not the calendar's.
+        "deadline_in_us": None if deadline_us is None else max(0, deadline_us - time.time_ns() // 1000),
+    }  # fmt: skip
+
+
+def _is_important(standing: Standing) -> bool:
+    """Passes queued work of others in MPS: who has a latency goal, or stands above normal."""
+    return standing.priority > 0 or (standing.slo is not None and standing.slo.latency_us is not None)
+
+
+def _about_tenant(told: Told | None) -> dict[str, object]:
+    if told is None:
+        return {"job": "", "isolation": "", "note": ""}
+    return {"job": told.job, "isolation": "shared" if told.is_pooled else "isolated", "note": "; ".join(told.notes)}
+
+
+def _mps_in_words(keeper: CardKeeper, told: Mapping[str, Told]) -> str:
+    pooled = sum(one.is_pooled for one in told.values())
+    if pooled:
+        return f"pool of {pooled}"
+    if not keeper.pool.is_installed:
+        return "none: tenants take turns"
+    return keeper.pool.trouble or "not needed now"
+
+
+def _told_to_people(error: Invalid | OSError) -> Invalid:
+    if isinstance(error, Invalid):
+        return error
+    return Invalid("card", f"its folder cannot be used: {error}", "make it writable for the service")

@@ -1,0 +1,69 @@
+"""What tenants were told when they were attached: kept in the card's folder, for it cannot be told anew.
+
+A process has its environment for life; whoever attaches the same holder again, after a restart of the service too, has
+to give the same answer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Told:
+    """One tenant's environment as far as MPS is concerned, and what people were told."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    is_pooled: bool = False
+    """It is a client of the card's MPS pool."""
+    uid: int = 0
+    job: str = ""
+
+
+class Records:
+    """By tenant id. Read from the file each time: another process of the service may have written to it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def all(self) -> dict[str, Told]:
+        try:
+            said = read_json(self._file)
+            return {name: Told(**{**one, "notes": tuple(one["notes"])}) for name, one in said.items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError, OSError) as error:
+            _log.warning("%s cannot be read, and what it said is forgotten: %s", self._file, error)
+            return {}
+
+    def keep(self, name: str, told: Told) -> None:
+        self._write({**self.all(), name: told})
+
+    def drop(self, name: str) -> None:
+        self._write({kept: told for kept, told in self.all().items() if kept != name})
+
+    def _write(self, told: Mapping[str, Told]) -> None:
+        write_whole(self._file, json.dumps({name: asdict(one) for name, one in told.items()}) + "\n")
+
+
+def write_whole(file: Path, content: str, mode: int = 0o644) -> None:
+    """Never half of it."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(content, encoding="utf-8")
+    draft.chmod(mode)
+    os.replace(draft, file)
+
+
+def read_json(file: Path) -> dict:
+    said = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(said, dict):
+        raise ValueError("it is no JSON object")
+    return said

@@ -1,0 +1,103 @@
+"""From what is set at the service to a real daemon that divides a card among real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpusquad.app.divides import SquadDivides
+from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.server.answers import SYSTEM, CardStatus
+from gpusquad.server.services.cards import CardDesk
+from gpusquad.store.database import Database
+from tests.gpu.attach.conftest import CARD, Place, attach, until
+from tests.server.fake_divides import check_divides
+
+OTHER = "GPU-99999999-2222-3333-4444-555555555555"
+CARDS = [CardStatus(CARD.id, "n0", 0, CARD.model, CARD.memory_bytes, "shared")]
+FOREVER = [["kernels", 10**6, "legacy", 0, "add", 200]]
+
+
+class Service:
+    """As far as setting policies goes; a second one stands for the same after a restart."""
+
+    def __init__(self, place: Place, database: Database) -> None:
+        self.mode = "equal"
+        self.divides = SquadDivides()
+        self.quota = place.quota(policy=self.divides.policy_of)
+        self.divides.use(self.quota)
+        self.desk = CardDesk(database, lambda: 5, lambda: CARDS, lambda: self.mode, self.divides)
+        self.divides.wanted = self.desk.policy_of
+        self.desk.follow()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "store.db")
+    database.migrate()
+    yield database
+    database.close()
+
+
+def test_the_contract(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    divides = SquadDivides()
+    divides.use(quota)
+    check_divides(divides, CARD.id, OTHER)
+
+
+def test_a_policy_is_changed_while_tenants_run(place: Place, store: Database) -> None:
+    service = Service(place, store)
+    assert service.desk.set("0", "jct", SYSTEM).effect == "unused"
+    players = [place.player(attach(service.quota, name)) for name in ("a", "b")]
+    for player in players:
+        player.stage()
+        player.tell("stage.play(given)", FOREVER)
+    assert service.desk.get("0").division.effect == "live", "a daemon that starts asks"
+
+    def squads() -> int:
+        status = service.desk.get("0").status
+        assert status is not None
+        return status["squads"]
+
+    made = service.desk.set("0", "priority", SYSTEM)
+    assert (made.policy, made.effect) == ("priority", "live")
+    before = squads()
+    until(lambda: squads() > before + 3, "no further squad")
+    status = service.desk.get("0").status
+    assert status is not None
+    assert (status["policy"], status["failure"]) == ("priority", "")
+    assert {one["job"] for one in status["tenants"]} == {"job-of-a", "job-of-b"}
+    assert all(player.process.poll() is None for player in players)
+
+
+def test_what_was_set_holds_over_the_deaths_of_service_and_daemon(place: Place, store: Database) -> None:
+    first = Service(place, store)
+    attach(first.quota, "a")
+    first.desk.set("0", "slo", SYSTEM)
+    again = Service(place, store)
+    assert again.desk.get("0").division.effect == "live"
+    os.kill(ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"], signal.SIGKILL)
+    until(lambda: again.desk.get("0").status is None, "the daemon did not die")
+    again.quota.tend()
+    assert again.divides.policies() == {CARD.id: "slo"}
+
+
+def test_a_card_without_a_setting_follows_the_mode(place: Place, store: Database) -> None:
+    service = Service(place, store)
+    attach(service.quota, "a")
+    assert service.divides.policies() == {CARD.id: "equal"}
+    service.mode = "jct"
+    service.desk.follow()
+    assert service.divides.policies() == {CARD.id: "jct"}
+    service.desk.set("0", "slo", SYSTEM)
+    service.mode = "hybrid"
+    service.desk.follow()
+    assert service.divides.policies() == {CARD.id: "slo"}
+    service.desk.set("0", None, SYSTEM)
+    assert service.divides.policies() == {CARD.id: "hybrid"}

@@ -1,0 +1,155 @@
+"""Tenants that are real processes: kept to their parts by what they were told, over the deaths of those who told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from gpusquad.gpu.api import Standing
+from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.model.job import Slo
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
+
+OUT_OF_MEMORY = 2
+FOREVER = [["kernels", 10**6, "legacy", 0, "add", 200]]
+
+
+def daemon_of(place: Place) -> int:
+    return ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"]
+
+
+def kill_daemon(place: Place) -> int:
+    pid = daemon_of(place)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not place.quotas[0].status(CARD.id)["running"], "the daemon did not die")
+    return pid
+
+
+def test_a_tenant_is_held_to_its_quota(place: Place) -> None:
+    quota = place.quota()
+    peer = place.peer(attach(quota, "a", 100))
+    assert peer(f"alloc({80 * MIB})")[0] == 0
+    assert peer(f"alloc({30 * MIB})")[0] == OUT_OF_MEMORY
+    assert peer("total()") == 100 * MIB
+    until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
+
+
+def test_two_share_a_card(place: Place) -> None:
+    quota = place.quota()
+    both = [place.player(attach(quota, name)) for name in ("a", "b")]
+    for player in both:
+        player.stage()
+        player.tell("stage.play(given)", FOREVER)
+
+    def are_divided() -> bool:
+        seen = tenants(quota)
+        return all(seen[name]["attained_us"] > 0 and seen[name]["gated"] for name in ("a/0", "b/0"))
+
+    until(are_divided, "the card is not divided")
+
+
+def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
+    quota = place.quota()
+    told = attach(quota, "a", 100, Standing(weight=3.0, slo=Slo(latency_us=20_000)))
+    peer = place.peer(told)
+    assert peer(f"alloc({60 * MIB})")[0] == 0
+    before = kill_daemon(place)
+    assert peer(f"alloc({50 * MIB})")[0] == OUT_OF_MEMORY  # the quota stands in the region
+    quota.tend()
+    assert daemon_of(place) != before
+    until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
+    assert tenants(quota)["a/0"]["weight"] == 3.0
+    assert tenants(quota)["a/0"]["slo"] == {"latency_us": 20_000}
+    assert attach(quota, "a", 100) == told
+
+
+def test_attaching_starts_a_daemon_that_died(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    kill_daemon(place)
+    attach(quota, "b")
+    assert set(tenants(quota)) == {"a/0", "b/0"}
+
+
+def test_the_next_service_knows_tenants(place: Place) -> None:
+    told = attach(place.quota(), "a", 100)
+    pid = daemon_of(place)
+    again = place.quota()
+    assert daemon_of(place) == pid
+    assert attach(again, "a", 100) == told
+    again.change(holder("a"), Standing(weight=5.0, priority=1))
+    assert (tenants(again)["a/0"]["weight"], tenants(again)["a/0"]["priority"]) == (5.0, 1)
+    again.change(holder("nobody"), Standing())
+
+
+def test_who_is_gone_is_forgotten(place: Place) -> None:
+    first = place.quota()
+    attach(first, "a", 600)
+    told = attach(first, "b", 100)
+    again = place.quota()
+    again.forget_all_but({"b"})
+    assert set(tenants(again)) == {"b/0"}
+    attach(again, "c", 600)  # what a had is free
+    assert set(again.tenants(CARD.id)) == {"b/0", "c/0"}
+    assert attach(again, "b", 100) == told
+
+
+def test_who_is_forgotten_while_no_daemon_runs_is_gone_too(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a", 600)
+    kill_daemon(place)
+    quota.forget_all_but(set())
+    assert tenants(quota) == {}
+    attach(quota, "b", 600)
+
+
+def test_a_policy_outlives_the_daemon(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    assert quota.status(CARD.id)["policy"] == "equal"
+    assert quota.set_policy(CARD.id, "slo:margin=1.3") == "slo:margin=1.3"
+    assert quota.status(CARD.id)["policy"] == "slo:margin=1.3"
+    kill_daemon(place)
+    again = place.quota()
+    again.tend()
+    assert again.status(CARD.id)["policy"] == "slo:margin=1.3"
+    assert again.set_policy(CARD.id, None) == "equal"
+    assert again.status(CARD.id)["policy"] == "equal"
+
+
+def test_drained_before_it_is_killed(place: Place) -> None:
+    quota = place.quota()
+    player = place.player(attach(quota, "a"))
+    player.stage()
+    player.tell("stage.play(given)", FOREVER)
+    until(lambda: tenants(quota)["a/0"]["attained_us"] > 0, "it does not run")
+    assert quota.drain(holder("a"), within_s=60.0)
+    seen = tenants(quota)["a/0"]
+    assert seen["is_held"]
+    assert seen["in_flight"] == 0
+    assert quota.drain(holder("nobody"))
+
+
+def test_a_daemon_that_nobody_needs_ends(place: Place) -> None:
+    quota = place.quota(idle_s=1.0)
+    attach(quota, "a")
+    quota.forget_all_but(set())
+    until(lambda: not quota.status(CARD.id)["running"], "it runs for nobody")
+    attach(quota, "b")
+    assert set(tenants(quota)) == {"b/0"}
+
+
+def test_a_second_daemon_stays_out(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    pid = daemon_of(place)
+    keeper = quota._known(CARD.id)
+    assert keeper._spawn().wait(60) == 3
+    assert daemon_of(place) == pid
+
+
+def test_a_path_too_long_for_a_socket_is_no_matter(place: Place, tmp_path: Path) -> None:
+    quota = place.quota(folder=tmp_path / ("long" * 30))
+    attach(quota, "a")
+    assert set(tenants(quota)) == {"a/0"}

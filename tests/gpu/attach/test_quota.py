@@ -1,0 +1,268 @@
+"""What tenants of each class are told, and what people are told when it cannot be done."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu.api import Attachment, Holder, QuotaFile, Standing
+from gpusquad.gpu.attach import keeper
+from gpusquad.gpu.attach.keeper import cards_of
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Share, Slo
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
+from tests.gpu.attach.fake_mps import FakeMps
+
+PIPES, PRIORITY = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_CLIENT_PRIORITY"
+
+
+def test_whole_cards_are_left_alone(place: Place) -> None:
+    quota = place.quota()
+    assert quota.attach([CARD], holder("a"), None, Standing()) == Attachment()
+    assert not quota.status(CARD.id)["running"]
+
+
+def test_shared_tenants_are_in_a_pool(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    some = attach(quota, "a").env
+    urgent = attach(quota, "b", standing=Standing(priority=1)).env
+    prompt = attach(quota, "c", standing=Standing(slo=Slo(latency_us=1000))).env
+    alone = attach(quota, "d", isolation="isolated").env
+    assert len({some[PIPES], urgent[PIPES], prompt[PIPES]}) == 1
+    assert [one[PRIORITY] for one in (some, urgent, prompt)] == ["1", "0", "0"]
+    assert not Path(alone[PIPES]).exists()
+    assert PRIORITY not in alone
+    assert mps.count("-d") == 1
+    seen = tenants(quota)
+    assert [seen[name]["isolation"] for name in ("a/0", "d/0")] == ["shared", "isolated"]
+    assert [seen[name]["is_time_sliced"] for name in ("a/0", "d/0")] == [False, True]
+    assert quota.status(CARD.id)["mps"] == "pool of 3"
+
+
+def test_the_pool_ends_with_its_last_tenant(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    attach(quota, "a")
+    attach(quota, "b", isolation="isolated")
+    quota.forget_all_but({"a", "b"})
+    assert mps.count("quit") == 0
+    quota.forget_all_but({"b"})
+    assert mps.count("quit") == 1
+
+
+def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    told = attach(quota, "a")
+    quota.change(holder("a"), Standing(priority=2))
+    assert attach(place.quota(has_mps=True), "a", standing=Standing(priority=2)) == told
+    assert tenants(quota)["a/0"]["priority"] == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts tenants of other users")
+def test_another_user_does_not_join_the_pool(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    attach(quota, "a", run_as=(1001, 1001))
+    other = attach(quota, "b", run_as=(1002, 1002))
+    assert not Path(other.env[PIPES]).exists()
+    assert "1002" in other.notes[0]
+    assert "1002" in tenants(quota)["b/0"]["note"]
+    assert Path(other.env["GPUSQUAD_TENANT"]).stat().st_uid == 1002
+    assert attach(quota, "c", run_as=(1001, 1001)).notes == ()
+
+
+def test_without_mps_tenants_take_turns_and_are_told(place: Place, mps: FakeMps) -> None:
+    mps.put("broken", "")
+    told = place.quota(has_mps=True)
+    one = attach(told, "a")
+    assert "cannot start" in one.notes[0]
+    assert not Path(one.env[PIPES]).exists()
+    assert "cannot start" in str(told.status(CARD.id)["mps"])
+
+
+def test_mps_lets_go_before_a_kill(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    peer = place.peer(attach(quota, "a"))
+    mps.put("clients", f"{peer.process.pid}\n")
+    assert quota.drain(holder("a"), pids=[peer.process.pid])
+    assert f"terminate_client 77 {peer.process.pid}" in mps.asked
+
+
+def test_the_library_knows_its_own_processes(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    peer = place.peer(attach(quota, "a"))
+    until(lambda: tenants(quota)["a/0"]["pids"] == [peer.process.pid], "it is not seen")
+    mps.put("clients", f"{peer.process.pid}\n")
+    quota.drain(holder("a"))
+    assert f"terminate_client 77 {peer.process.pid}" in mps.asked
+
+
+def test_a_container_is_told_by_mounts(place: Place, mps: FakeMps, tmp_path: Path) -> None:
+    quota = place.quota(has_mps=True, where="container", shm=tmp_path)
+    told = attach(quota, "a")
+    by_path = {mount.inside: mount for mount in told.mounts}
+    assert Path(by_path["/etc/ld.so.preload"].outside).read_text().split() == ["/usr/lib/gpusquad/libgpusquad.so"]
+    assert Path(by_path["/usr/lib/gpusquad/libgpusquad.so"].outside).read_bytes()
+    tenant = by_path["/run/gpusquad/tenant"]
+    assert not tenant.read_only
+    assert Path(tenant.outside).stat().st_mode & 0o777 == 0o666  # nobody knows the user of its image
+    assert Path(by_path["/run/gpusquad/tenants"].outside, Path(tenant.outside).name).samefile(tenant.outside)
+    assert by_path["/run/gpusquad/decisions"].read_only
+    assert by_path["/run/gpusquad/tenants"].read_only
+    assert not by_path[told.env[PIPES]].read_only
+    assert by_path["/dev/shm"].outside == str(tmp_path)
+    assert "LD_PRELOAD" not in told.env
+    alone = attach(quota, "b", isolation="isolated")
+    assert len(alone.mounts) == 5
+
+
+def test_files_that_are_mounted_stay_the_same(place: Place) -> None:
+    quota = place.quota(where="container")
+    first = attach(quota, "a")
+    before = [Path(mount.outside).stat().st_ino for mount in first.mounts]
+    quota.stop(CARD.id)
+    again = place.quota(where="container")
+    attach(again, "b")
+    again.set_policy(CARD.id, "jct")
+    assert attach(again, "a") == first
+    assert [Path(mount.outside).stat().st_ino for mount in first.mounts] == before
+
+
+def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place) -> None:
+    quota = place.quota()
+    second = Card(f"{CARD.id}.2of3", CARD.model, CARD.memory_bytes // 3, 16)
+    told = quota.attach([second], holder("a"), None, Standing())
+    assert "GPUSQUAD_TENANT" in told.env
+    assert tenants(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes // 3
+    assert quota.status(second.id)["card"] == CARD.id
+    assert list(quota.policies()) == [CARD.id]
+
+
+def test_more_memory_than_there_is(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a", 800)
+    with pytest.raises(Invalid, match="ask for less"):
+        attach(quota, "b", 300)
+    with pytest.raises(Invalid, match="one card only"):
+        quota.attach([CARD, CARD], holder("b"), Share(MIB), Standing())
+    assert set(tenants(quota)) == {"a/0"}
+
+
+def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> None:
+    quota = place.quota(QuotaFile(tmp_path / "quota"), strict=False)
+    attach(quota, "a", 800)
+    told = attach(quota, "b", 300)
+    assert "not kept to its part" in told.notes[0]
+    assert Path(told.mounts[0].outside).exists()
+    quota.forget_all_but({"a"})
+    assert not Path(told.mounts[0].outside).exists()
+
+
+def test_says_why_a_daemon_does_not_start(place: Place) -> None:
+    quota = place.quota(groups_of=lambda card: 99)
+    with pytest.raises(Invalid, match="99 is not a number of SM groups"):
+        attach(quota, "a")
+
+
+def test_a_folder_that_cannot_be_made(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    quota = place.quota(folder=tmp_path / "file" / "below")
+    with pytest.raises(Invalid, match="folder cannot be used"):
+        attach(quota, "a")
+    place.quotas.clear()
+
+
+def test_policies_are_checked_and_need_no_daemon(place: Place) -> None:
+    quota = place.quota(policy=lambda card: "jct" if card == CARD.id else "equal")
+    assert quota.policies() == {CARD.id: "jct"}
+    with pytest.raises(Invalid, match="slow"):
+        quota.set_policy(CARD.id, "slow")
+    with pytest.raises(Invalid, match=CARD.id):
+        quota.set_policy("other", "slo")
+    assert quota.set_policy(CARD.id, "slo") == "slo"
+    assert place.quota().policies() == {CARD.id: "slo"}
+    status = quota.status(CARD.id)
+    assert (status["running"], status["policy"], status["tenants"]) == (False, "slo", [])
+
+
+def test_a_policy_of_a_package_that_is_gone_is_left_aside(place: Place) -> None:
+    quota = place.quota(policy="jct")
+    quota.set_policy(CARD.id, "slo")
+    (place.settings.card_folder(CARD.id) / "policy").write_text("of-a-package-that-is-gone\n")
+    attach(quota, "a")
+    assert quota.status(CARD.id)["policy"] == "jct"
+
+
+def test_a_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    quota = place.quota()
+    told = attach(quota, "a")
+    place_of_socket = place.settings.card_folder(CARD.id) / SOCKET
+    before = ask(place_of_socket, {"do": "hello"})
+    monkeypatch.setattr(keeper, "version", lambda: "another")
+    assert attach(place.quota(), "a") == told
+    after = ask(place_of_socket, {"do": "hello"})
+    assert before["pid"] != after["pid"]
+    assert after["version"] == "another"
+
+
+def test_strangers_are_passed_on(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    listed = [Stranger(5, "x"), Stranger(6, "y", 9), Stranger(77, "nvidia-cuda-mps-server")]
+    assert quota.processes(CARD.id, listed, [5]) == ()
+    attach(quota, "a")
+    assert quota.processes(CARD.id, listed, [5]) == (6,)
+    assert quota.status(CARD.id)["strangers"] == [{"pid": 6, "name": "y", "memory_bytes": 9}]
+
+
+def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    quota.stop(CARD.id)
+    tried: list[object] = []
+
+    def fails(self: keeper.CardKeeper) -> None:
+        tried.append(self)
+        raise Invalid("gcc", "is not installed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper.CardKeeper, "start", fails)
+        quota.tend()
+        quota.tend()
+        quota.forget_all_but(set())
+    assert len(tried) == 1
+    assert sum("gcc" in record.getMessage() for record in caplog.records) == 1
+    attach(quota, "b")  # whoever asks for it is answered at once
+    assert set(tenants(quota)) == {"a/0", "b/0"}
+
+
+def test_cards_are_found_in_the_folder(place: Place) -> None:
+    attach(place.quota(), "a")
+    assert cards_of(place.settings) == [CARD]
+    broken = replace(place.settings).card_folder("other")
+    broken.mkdir()
+    (broken / "card.json").write_text("{")
+    assert cards_of(place.settings) == [CARD]
+    with pytest.raises(Invalid):
+        place.settings.card_folder("..")
+
+
+def test_nothing_is_started_for_cards_without_tenants(place: Place) -> None:
+    quota = place.quota()
+    quota.set_policy(CARD.id, "slo")
+    quota.forget_all_but(set())
+    quota.tend()
+    assert not quota.status(CARD.id)["running"]
+
+
+def test_a_holder_whose_owner_has_a_slash(place: Place) -> None:
+    quota = place.quota()
+    one = Holder("job/1", "0")
+    quota.attach([CARD], one, Share(MIB), Standing())
+    quota.forget_all_but({"job/1"})
+    assert set(tenants(quota)) == {"job/1/0"}

@@ -1,0 +1,119 @@
+"""Where things are put, and what is remembered of tenants."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.gpu.attach.keeper import CardKeeper
+from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.places import place_on
+from gpusquad.gpu.attach.records import Records, Told
+from gpusquad.gpu.attach.settings import Settings, default_folder
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import parts_of
+
+
+def test_the_folder_is_shared_memory_where_there_is_some(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert default_folder() == Path("/run/gpusquad")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    assert default_folder() == Path("/run/user/1000/gpusquad")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert default_folder(tmp_path) == tmp_path / "run"
+
+
+@given(st.text(min_size=1).filter(lambda name: name not in (".", "..")))
+def test_a_card_has_a_folder_of_its_own(name: str) -> None:
+    folder = Settings(folder=Path("/base")).card_folder(name)
+    assert folder.parent == Path("/base/cards")
+    assert folder != Settings(folder=Path("/base")).card_folder(name + "/")
+
+
+@pytest.mark.parametrize("wrong", [{"where": "pod"}, {"strangers": "kill"}])
+def test_settings_are_checked(wrong: dict[str, str]) -> None:
+    with pytest.raises(Invalid, match=next(iter(wrong.values()))):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    settings = Settings(folder=closed / "run", library=Path("/lib.so"), library_folder=None)
+    before = os.umask(0o077)
+    try:
+        CardKeeper(Card("GPU-1"), settings)._keep_card()
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(place.stat().st_mode) for place in (closed / "run/cards/GPU-1", closed / "run", closed)]
+    assert modes == [0o755, 0o755, 0o700]  # what was there stays as somebody wanted it
+
+
+def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
+    built = tmp_path / "built.so"
+    built.write_bytes(b"one")
+    settings = Settings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
+    first = library_for_tenants(settings)
+    assert first.read_bytes() == b"one"
+    assert stat.S_IMODE(first.stat().st_mode) == stat.S_IMODE(first.parent.stat().st_mode) == 0o755
+    inode = first.stat().st_ino
+    assert library_for_tenants(settings).stat().st_ino == inode
+    built.write_bytes(b"two")
+    assert library_for_tenants(settings) != first
+    assert first.read_bytes() == b"one"  # tenants have it loaded
+
+
+def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    (folder / "lib.so").write_bytes(b"")
+    with pytest.raises(Invalid, match="without spaces"):
+        library_for_tenants(Settings(folder=tmp_path, library=folder / "lib.so", library_folder=folder))
+
+
+told = st.builds(
+    Told,
+    env=st.dictionaries(st.text(), st.text(), max_size=3),
+    notes=st.lists(st.text(), max_size=2).map(tuple),
+    is_pooled=st.booleans(),
+    uid=st.integers(0, 2**32),
+    job=st.text(),
+)
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.none() | told), max_size=8))
+def test_what_was_told_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, Told | None]]
+) -> None:
+    records = Records(tmp_path_factory.mktemp("records") / "told.json")
+    expected: dict[str, Told] = {}
+    for name, one in changes:
+        if one is None:
+            records.drop(name)
+            expected.pop(name, None)
+        else:
+            records.keep(name, one)
+            expected[name] = one
+    assert records.all() == expected
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 5}', '{"a": {"colour": 1, "notes": []}}'])
+def test_records_that_cannot_be_read_are_forgotten(tmp_path: Path, content: str) -> None:
+    (tmp_path / "told.json").write_text(content)
+    assert Records(tmp_path / "told.json").all() == {}
+
+
+@given(st.integers(2, 16), st.integers(1, 6))
+def test_virtual_cards_do_not_overlap(count: int, each: int) -> None:
+    places = [place_on(Card(part.id, "x", 100, each * 8)) for part in parts_of("GPU-1", count)]
+    assert len({place.card for place in places}) == 1
+    assert places[0].card.memory_bytes == 100 * count
+    assert sum(place.within for place in places) == (1 << each * count) - 1
+    assert Settings(folder=Path("/base")).groups_of(places[0].card) >= min(each * count, 64)
