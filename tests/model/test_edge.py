@@ -41,7 +41,8 @@ def requests(draw) -> Request:
         card = draw(maybe(names)) if gpus == 1 else None
         return Request(gpus=gpus, gpu_models=models, min_card_memory_bytes=draw(amounts), card=card, **common)
     memory, sm = draw(st.tuples(amounts, st.integers(0, 1000)).filter(any))
-    return Request(share=Share(memory, sm), gpu_models=models, card=draw(maybe(names)), **common)
+    share = Share(memory, sm, draw(st.sampled_from(["shared", "isolated"])))
+    return Request(share=share, gpu_models=models, card=draw(maybe(names)), **common)
 
 
 @st.composite
@@ -159,6 +160,8 @@ def test_roles_are_read_in_order():
         ({"gpus": None, "share": {"memory": "8 parsecs"}}, "share.memory", "'parsecs' is not a unit"),
         ({"gpus": None, "share": {"cores": 1}}, "share.cores", "not a known field"),
         ({"gpus": None, "share": 0.5}, "share", "expected fields"),
+        ({"gpus": None, "share": {"isolation": "isolated"}}, "share", "asks for nothing"),
+        ({"gpus": None, "share": {"sm": 1, "isolation": "isolate"}}, "share.isolation", "isolated"),
         ({"gpus": None}, "gpus", "nothing else is asked for"),
         ({"gpus": 0, "gpu_model": "H100"}, "gpu_model", "without a GPU"),
         ({"gpus": 0, "gpu_memory": "1GB"}, "gpu_memory", "whole GPUs"),

@@ -26,7 +26,7 @@ ROLES = {
     "name": "rl", "command": "python3 run.py",
     "roles": [
         {"name": "learner", "gpus": 4, "command": ["python3", "learn.py"], "env": {"A": "1"}},
-        {"name": "actor", "count": 16, "cpu": 4, "share": {"memory": "2GiB", "sm": "10%"}},
+        {"name": "actor", "count": 16, "cpu": 4, "share": {"memory": "2GiB", "sm": "10%", "isolation": "isolated"}},
     ],
 }  # fmt: skip
 

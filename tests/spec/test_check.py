@@ -87,6 +87,8 @@ def test_names_may_be_any_unicode(name):
         ({"share": {"sm": 0.5}}, "share", "not both"),
         ({"gpus": None, "share": {"sm": 2}}, "share.sm", "more than one GPU"),
         ({"gpus": None, "share": {}}, "share", "asks for nothing"),
+        ({"gpus": None, "share": {"isolation": "isolated"}}, "share", "asks for nothing"),
+        ({"gpus": None, "share": {"sm": 1, "isolation": "mps"}}, "share.isolation", "shared, isolated"),
         ({"gpus": None}, "gpus", "nothing else is asked for"),
         ({"card": "n/0", "gpus": 2}, "card", "one card"),
         ({"roles": [{"name": "a", "cpu": 1}]}, "gpus", "stands beside roles"),

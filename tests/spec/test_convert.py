@@ -40,7 +40,7 @@ def test_roles_reach_the_scheduler():
     learner, actor = job_of(ROLES).roles
     assert (learner.name, learner.count, learner.request) == ("learner", 1, Request(4))
     assert (actor.name, actor.count) == ("actor", 16)
-    assert actor.request == Request(share=Share(2 * GIB, 100), cpu_milli=4000)
+    assert actor.request == Request(share=Share(2 * GIB, 100, "isolated"), cpu_milli=4000)
 
 
 def test_the_tenant_is_the_one_that_was_allowed():

@@ -67,6 +67,7 @@ def test_good_files_are_valid(data):
         {"env": {"GPUSQUAD_JOB": ""}}, {"secrets": [{"name": "A", "value": "x"}]}, {"after": "prepare"},
         {"after": [{"job": "a", "on": "sometimes"}]}, {"retries": -1}, {"notify": ["weather"]}, {"priority": "top"},
         {"version": 2}, {"params": {"a": [1]}}, {"sweep": {}}, {"sweep": {"a": 1}}, {"sweep": []}, {"share": {}},
+        {"share": {"isolation": "isolated"}}, {"share": {"sm": 1, "isolation": "mps"}},
         {"roles": [{"name": "a", "cpu": 1}]}, {"checkpoint": {"preemptible": "yes"}}, {"name": "x" * 129},
     ],
 )  # fmt: skip

@@ -19,6 +19,9 @@ from gpusquad.agent.no_cards import NoCards
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import Inventory, SourceUnavailable
+from gpusquad.agent.virtual import divided
+from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import physical
 
 _PR_SET_PDEATHSIG = 1
 _log = logging.getLogger("gpusquad.agent")
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         agent = Agent(_inventory(options), sys.stdin.buffer, out, options.every, options.recover_after)
         threading.Thread(target=agent.exit_if_stuck, name="watchdog", daemon=True).start()
         agent.run()
-    except SourceUnavailable as error:
+    except (SourceUnavailable, Invalid) as error:
         _log.error("%s", error)
         return 1
     return 0
@@ -47,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--simulate", type=_count, metavar="N", help="pretend that there are N cards")
     source.add_argument("--nvml", action="store_true", help="NVIDIA cards; fail where there is no driver")
+    parser.add_argument("--virtual", type=int, default=1, metavar="N", help="show each card as N smaller ones (1)")
     parser.add_argument("--every", type=_seconds, default=1.0, metavar="SECONDS", help="between two samples")
     parser.add_argument("--home", type=Path, help="the data folder (default: $GPUSQUAD_HOME or ~/.gpusquad)")
     parser.add_argument(
@@ -74,11 +78,15 @@ def _seconds(text: str) -> float:
 
 
 def _inventory(options: argparse.Namespace) -> Inventory:
+    return divided(_physical(options), options.virtual)
+
+
+def _physical(options: argparse.Namespace) -> Inventory:
     """Without a flag: NVIDIA cards where there are any, else a machine without cards."""
     if options.simulate is not None:
         return SimulatedInventory(options.simulate, _home(options))
     try:
-        return NvmlInventory(expect=[card for card in options.expect.split(",") if card])
+        return NvmlInventory(expect=sorted({physical(card) for card in options.expect.split(",") if card}))
     except SourceUnavailable as error:
         if options.nvml:
             raise

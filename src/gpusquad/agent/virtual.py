@@ -15,6 +15,11 @@ from gpusquad.model.sm_groups import SMS_PER_GROUP, sm_groups
 from gpusquad.model.virtual import PartOfCard, parts_of, physical
 
 
+def divided(inventory: Inventory, count: int) -> Inventory:
+    """Each card in so many parts; 1: as they are."""
+    return inventory if count == 1 else VirtualInventory(inventory, count)
+
+
 class VirtualInventory:
     """Another inventory, each card of it in ``count`` equal parts."""
 

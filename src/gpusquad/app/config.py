@@ -31,8 +31,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpusquad.core.hang import Rules
+from gpusquad.gpu.squads.strangers import Rule
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Sharing
+from gpusquad.model.virtual import MOST_PARTS
 
 FILE = "config.toml"
 SIMULATED_CARDS = 8
@@ -65,6 +67,8 @@ class ClusterConfig(_Section):
     """Processes of this machine, or pods of a cluster."""
     simulate: Annotated[int, Field(ge=0, le=1024)] | None = None
     """So many cards made of nothing. Left out: real ones, or eight of these where there are none."""
+    virtual: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
+    """Each card is shown as so many smaller ones: disjoint SMs, and a part of the memory."""
     sample_every_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
 
 
@@ -117,6 +121,24 @@ class InterferenceConfig(_Section):
     """How jobs on one card share it, and so which measurements count: ``mps`` where the multi-process service runs."""
 
 
+class SharingConfig(_Section):
+    """How jobs that share a card of this machine are kept to their parts. Kubernetes: the agents' own business."""
+
+    enforce: bool = True
+    """False: parts are only written down."""
+    mps: Literal["auto", "off"] = "auto"
+    """off: jobs of the class ``shared`` take turns as well."""
+    strangers: Rule = "report"
+    """What is done about processes on a shared card that are no job of ours."""
+    folder: str = ""
+    """Of the cards' shared memory. Left out: one of this service's own below /run or the user's runtime folder."""
+    library_folder: str = ""
+    """Where the library is put that jobs are started with: readable for every user, not on a ``noexec`` file system.
+    Left out: below /var/lib for root, else where it was built."""
+    idle_s: Annotated[float, Field(gt=0)] = 600.0
+    """A card's daemon that has had nobody to look after for so long ends."""
+
+
 class LogsConfig(_Section):
     task_bytes: Annotated[int, Field(ge=1 << 16)] = 128 << 20
     """The newest of each task's output."""
@@ -137,6 +159,7 @@ class Config(_Section):
     policy: PolicyConfig = PolicyConfig()
     predict: PredictConfig = PredictConfig()
     interference: InterferenceConfig = InterferenceConfig()
+    sharing: SharingConfig = SharingConfig()
     hang: dict[str, float] = Field(default_factory=dict)
     logs: LogsConfig = LogsConfig()
     notify: NotifyConfig = NotifyConfig()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from gpusquad.app.config import Config
+from gpusquad.app.divides import SquadDivides
 from gpusquad.app.machine import Machine
 from gpusquad.app.run_logs import RunLogs
+from gpusquad.app.sharing import SquadWatch, make_sharing
 from gpusquad.core.ports import Engine
 from gpusquad.core.wanted import Maker
 from gpusquad.engines.local.engine import LocalEngine, LogLimits
 from gpusquad.model.cluster import Cluster
+from gpusquad.model.virtual import physical
+from gpusquad.server.services.cards import CardDivides
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.turn import Told
 from gpusquad.server.wiring import Agents, LogSource, PodSource
@@ -33,8 +37,14 @@ class Ground(Protocol):
     """Of the nodes of a cluster. None: no others than this machine's own report."""
     maker: Maker | None
     """Makes jobs that are submitted here, where the engine only finds them."""
+    divides: CardDivides
+    """Who divides cards among those who share them."""
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
+    def divide_by(self, policy_of: Callable[[str], str]) -> None:
+        """Who begins to divide a card asks this by which policy."""
+        ...
+
     def begin(self, scheduler: Scheduler) -> None:
         """The scheduler decides from here on."""
         ...
@@ -61,14 +71,28 @@ class LocalGround:
         self.cluster = self._machine.cluster
         self.simulated = self._machine.simulated
         self.logs: LogSource = RunLogs(home)
+        self._cards = self.cluster.nodes[0].cards
+        self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
+        self._divides = SquadDivides(self._sharing.absence)
+        self.divides: CardDivides = self._divides
+        self._watch: SquadWatch | None = None
+        if self._sharing.squads is not None:
+            self._divides.use(self._sharing.squads)
+            self._watch = SquadWatch(self._sharing.squads)
         self._scheduler: Scheduler | None = None
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
-        return LocalEngine(self._home, report, LogLimits(self._log_bytes))
+        return LocalEngine(
+            self._home, report, LogLimits(self._log_bytes), uuid_of=physical, quota=self._sharing.quota,
+            cards=self._cards, share_note=self._sharing.absence,
+        )  # fmt: skip
+
+    def divide_by(self, policy_of: Callable[[str], str]) -> None:
+        self._divides.wanted = policy_of
 
     def begin(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._machine.listen(scheduler.watcher.hear)
+        self._machine.listen(self._hear)
         self.heard(())
 
     def heard(self, told: Sequence[tuple[int, Told]]) -> None:
@@ -83,3 +107,14 @@ class LocalGround:
 
     def close(self) -> None:
         self._machine.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _policy_of(self, card: str) -> str:
+        return self._divides.policy_of(card)
+
+    def _hear(self, message: Mapping[str, Any]) -> None:
+        assert self._scheduler is not None
+        self._scheduler.watcher.hear(message)
+        if self._watch is not None:
+            self._watch.hear(message)

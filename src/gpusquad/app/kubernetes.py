@@ -28,6 +28,8 @@ from gpusquad.engines.kubernetes.settings import Settings
 from gpusquad.engines.kubernetes.telling.settings import TellingSettings
 from gpusquad.server.agent_auth import AgentAuth, Reviewed
 from gpusquad.server.errors import Unavailable
+from gpusquad.server.services.card_reports import ReportedDivides
+from gpusquad.server.services.cards import CardDivides, NoDivides
 from gpusquad.server.services.reports import Reports
 from gpusquad.server.services.scheduler import Scheduler
 from gpusquad.server.services.turn import Told
@@ -66,13 +68,19 @@ class KubernetesGround:
         self.logs: LogSource = self._logs
         self.pods: PodSource | None = self._engine
         self.agents: Agents | None = None
+        self.divides: CardDivides = NoDivides("nodes have no agents here")
         if config.agent_account:
-            self.agents = Agents(AgentAuth(self._review, config.agent_account), Reports(now_us, config.report_every_s))
+            reports = Reports(now_us, config.report_every_s)
+            self.agents = Agents(AgentAuth(self._review, config.agent_account), reports)
+            self.divides = ReportedDivides(reports)
         self._story = PodStory(self._engine, telling)
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         self._report = report
         return self._engine
+
+    def divide_by(self, policy_of: Callable[[str], str]) -> None:
+        """Agents are told with the answers to their reports."""
 
     def begin(self, scheduler: Scheduler) -> None:
         self._logs.run_of = lambda job_id: _run_of(scheduler.row(job_id))

@@ -41,6 +41,8 @@ class Machine:
 
     def _start(self, simulate: int | None) -> AgentProcess:
         arguments = ["--every", str(self._config.sample_every_s), "--home", self._home]
+        if self._config.virtual > 1:
+            arguments += ["--virtual", str(self._config.virtual)]
         if simulate is not None:
             arguments += ["--simulate", str(simulate)]
         return AgentProcess(self._on_message, arguments)

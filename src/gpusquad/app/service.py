@@ -32,6 +32,7 @@ from gpusquad.server.notify.loop import NoticeLoop
 from gpusquad.server.notify.outbox import Outbox
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.server.secrets import SecretStore
+from gpusquad.server.services.cards import CardDesk
 from gpusquad.server.services.models import Models
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.server.wiring import Services
@@ -72,6 +73,10 @@ class Service:
             simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters,
         ))  # fmt: skip
+        self.divides = CardDesk(
+            self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.ground.divides
+        )
+        self.ground.divide_by(self.divides.policy_of)
         self.meters.watch(self)
         self.housekeeping = Housekeeping(self.database, self.home, self.config.store, self.clock.now_us)
         self._connect_notices()
@@ -81,6 +86,7 @@ class Service:
         self.scheduler.on_event(self.ground.heard)
         self.scheduler.start()
         self.ground.begin(self.scheduler)
+        self.divides.follow()
         self.notices.start()
         self.housekeeping.start()
 
@@ -160,7 +166,7 @@ class Service:
         return Services(
             scheduler=self.scheduler, database=self.database, logs=self.ground.logs, notices=self.notices,
             secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),
-            audit=AuditTrail(self.database, self.clock.now_us), limits=limits, clock=self.clock,
+            audit=AuditTrail(self.database, self.clock.now_us), divides=self.divides, limits=limits, clock=self.clock,
             pods=self.ground.pods, agents=self.ground.agents,
         )  # fmt: skip
 

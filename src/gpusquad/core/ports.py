@@ -13,6 +13,7 @@ from gpusquad.model.cluster import Cluster, Foreign, Window
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job, Share
 from gpusquad.model.placement import Placement
+from gpusquad.model.standing import Standing
 from gpusquad.model.views import Forecast
 
 # -- events of the core --------------------------------------------------------------------------------------------
@@ -224,6 +225,8 @@ class Launch:
     run_as: tuple[int, int] | None = None
     """User and group id; None: as the service itself."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    standing: Standing = field(default_factory=Standing)
+    """What it is worth beside others on a card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +279,10 @@ class Engine(Protocol):
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         """Ask the tasks to end, and make them after the grace time. Unknown attempts are reported lost."""
+        ...
+
+    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+        """On cards that its tasks share, this is what they are worth from now on. Unknown attempts: nothing."""
         ...
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:

@@ -6,7 +6,7 @@ A job with one role may write it flat::
 
 A part of a card is a ``share``; several roles are a list::
 
-    {"id": "serve", "share": {"memory": "10GiB", "sm": 0.25}, "slo": {"latency": "50ms"}}
+    {"id": "serve", "share": {"memory": "10GiB", "sm": 0.25, "isolation": "isolated"}, "slo": {"latency": "50ms"}}
     {"id": "rl", "roles": [{"name": "learner", "gpus": 4}, {"name": "actor", "count": 16, "cpu": 4}]}
 
 Times are seconds or carry a unit. ``submitted`` counts from the clock's zero, ``slo.deadline`` from the submission.
@@ -23,6 +23,7 @@ from gpusquad.model.job import (
     PRIORITY_CLASSES,
     Checkpoint,
     Expected,
+    Isolation,
     Job,
     Profile,
     ProfileSource,
@@ -49,6 +50,7 @@ _JOB = (
     "version", "id", *_TEXTS, "priority", "submitted", "estimate", "limit", "slo", "profile", "checkpoint", "expect",
     "roles", *_ROLE[1:],
 )  # fmt: skip
+_ISOLATIONS = ("shared", "isolated")
 _SOURCES = ("declared", "measured", "predicted")
 
 
@@ -166,11 +168,12 @@ _one_request = lru_cache(maxsize=4096)(Request)
 def _share(fields: Fields) -> Share | None:
     if "share" not in fields:
         return None
-    inner = Fields(fields.raw("share"), fields.at("share"), ("memory", "sm"))
+    inner = Fields(fields.raw("share"), fields.at("share"), ("memory", "sm", "isolation"))
     memory, sm = inner.bytes("memory"), inner.milli("sm")
+    isolation = cast(Isolation, inner.choice("isolation", "shared", _ISOLATIONS))
     if not memory and not sm:
         raise Invalid(inner.where, "asks for nothing", "give memory, sm or both")
-    return Share(memory, sm)
+    return Share(memory, sm, isolation)
 
 
 def _models(fields: Fields) -> tuple[str, ...]:
@@ -271,6 +274,8 @@ def _request_to_dict(request: Request) -> dict:
     else:
         share = {"memory": request.share.memory_bytes, "sm": request.share.sm_milli / WHOLE_MILLI}
         result["share"] = {name: value for name, value in share.items() if value}
+        if request.share.isolation != "shared":
+            result["share"]["isolation"] = request.share.isolation
     optional = {
         "cpu": cores(request.cpu_milli),
         "memory": request.memory_bytes,

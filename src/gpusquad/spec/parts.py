@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AliasChoices, Field, Strict, model_validator
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import ProfileSource
+from gpusquad.model.job import Isolation, ProfileSource
 from gpusquad.spec import texts
 from gpusquad.spec.amounts import Duration, Grace, Rate, Ratio, RetryCount, Size, SmShare, SpansByGpus
 from gpusquad.spec.base import Part, choice
@@ -27,6 +27,11 @@ class Share(Part):
         None,
         description="Part of the card's multiprocessors; left out: whatever is free.",
         examples=[0.25, "25%"],
+    )
+    isolation: Annotated[Isolation, choice(Isolation)] = Field(
+        "shared",
+        description="shared: runs beside others, and a fault of one can reach them; isolated: takes turns with them.",
+        examples=["isolated"],
     )
 
 

@@ -34,7 +34,7 @@ def json_schema() -> dict[str, Any]:
     for part in (schema, *parts.values()):
         _add_titles(part["properties"])
     parts["Role"] |= _one_of(*_ASKS)
-    parts["Share"] |= {"minProperties": 1}
+    parts["Share"] |= _one_of("memory", "sm")
     _add_other_names(parts["Slo"]["properties"], Slo)
     return {"$schema": DIALECT, **schema}
 

@@ -101,7 +101,7 @@ def order(command: str) -> bytes:
     task = {"rank": 0, "label": "worker 0", "command": ["/bin/sh", "-c", command], "env": {}, "cpu_milli": 0,
             "memory_bytes": 0}  # fmt: skip
     body = {"job_id": "job", "attempt": 0, "workdir": "/", "grace_s": 1.0, "run_as": None, "ports": [], "writable": [],
-            "log_bytes": 1000, "log_segment_bytes": 100, "tasks": [task]}  # fmt: skip
+            "log_bytes": 1000, "log_segment_bytes": 100, "notes": [], "tasks": [task]}  # fmt: skip
     return json.dumps(body).encode() + b"\n"
 
 

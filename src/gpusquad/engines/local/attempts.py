@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gpusquad.core.ports import Launch
 from gpusquad.engines.local.names import Key
 from gpusquad.engines.local.run_folder import RunFolder
+from gpusquad.engines.local.shares import Parts
 from gpusquad.engines.local.stop_file import Stop
 
 NONE = -1
@@ -23,6 +24,8 @@ class Attempt:
     """Until its keeper is begun: secrets are kept no longer than needed."""
     order: bytes = field(default=b"", repr=False)
     """What its keeper has still to be told."""
+    parts: Parts | None = field(default=None, repr=False)
+    """Of cards, once they were given; None where they were not, or nobody asked for any."""
     ports: list[int] = field(default_factory=list)
     tries: int = 0
     holds_slot: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +16,13 @@ from gpusquad.engines.local.names import Key, all_keys, checked, run_folder
 from gpusquad.engines.local.orders import LogLimits, Surroundings
 from gpusquad.engines.local.overseer import Overseer
 from gpusquad.engines.local.reporter import Reporter
+from gpusquad.engines.local.shares import Shares
 from gpusquad.engines.local.stop_file import Stop
 from gpusquad.engines.local.strays import Chaser
+from gpusquad.gpu.api import Quota
+from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
+from gpusquad.model.standing import Standing
 
 __all__ = ["LocalEngine", "LogLimits"]
 
@@ -27,7 +31,8 @@ _LONGEST_GRACE_S = 7 * 24 * 3600.0
 
 
 class LocalEngine:
-    """Implements `core.ports.Engine`. Three threads however many gangs there are, and a fourth while it recovers."""
+    """Implements `core.ports.Engine`. Three threads however many gangs there are, one more while it recovers, and one
+    where cards are shared."""
 
     def __init__(
         self,
@@ -37,8 +42,12 @@ class LocalEngine:
         *,
         uuid_of: Callable[[str], str] = str,
         start_at_once: int | None = None,
+        quota: Quota | None = None,
+        cards: Iterable[Card] = (),
+        share_note: str = "",
     ) -> None:
-        """``uuid_of``: what the driver calls a card. ``start_at_once``: how many gangs may be starting at one time."""
+        """``uuid_of``: what the driver calls a card. ``start_at_once``: how many gangs may be starting at one time.
+        ``quota``: keeps tasks to their parts of ``cards``; ``share_note``: told of each gang that has parts."""
         _check_kernel()
         # Processes are known by the folder they belong to, so it must have one name whoever starts the service.
         self._home = Path(os.path.realpath(home))
@@ -47,9 +56,11 @@ class LocalEngine:
         self._chaser = Chaser()
         around = Surroundings(self._home, log_limits, dict(os.environ), uuid_of)
         at_once = start_at_once or max(4, 2 * (os.cpu_count() or 1))
-        self._overseer = Overseer(self._loop, around, self._reporter, self._chaser, at_once)
-        for thread in (self._reporter, self._chaser, self._loop):
-            thread.start()
+        self._shares = None if quota is None else Shares(quota, {card.id: card for card in cards}, share_note)
+        self._overseer = Overseer(self._loop, around, self._reporter, self._chaser, at_once, self._shares)
+        for thread in (self._reporter, self._chaser, self._loop, self._shares):
+            if thread is not None:
+                thread.start()
 
     def launch(self, launch: Launch) -> None:
         """Start all tasks of an attempt, or none. Invalid: its id cannot be used."""
@@ -61,6 +72,11 @@ class LocalEngine:
         """Ask the tasks to end, and make them after the grace time."""
         key = checked(job_id, attempt)
         self._call(partial(self._overseer.stop, key, Stop(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
+
+    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+        """On cards that its tasks share, this is what they are worth from now on."""
+        if self._shares is not None:
+            self._shares.change(checked(job_id, attempt), tasks, standing)
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""
@@ -74,6 +90,8 @@ class LocalEngine:
     def close(self) -> None:
         """Stop watching. Tasks run on."""
         self._loop.close()
+        if self._shares is not None:
+            self._shares.close()
         self._chaser.close()
         self._reporter.close()
         self._overseer.close()
@@ -89,6 +107,7 @@ class LocalEngine:
             open_folders = {key for key in all_keys(self._home) if _may_run(self._home, key)}
             for key in with_strays | open_folders:
                 self._loop.call(partial(self._overseer.orphan, key, key in with_strays))
+            self._loop.call(self._overseer.knows_all)
         except Exception:
             _log.exception("the run folders could not be searched for forgotten gangs")
 

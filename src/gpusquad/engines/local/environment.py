@@ -6,12 +6,14 @@ import json
 import pwd
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local.names import checkpoint_path, run_path
 
 _ADDRESS = "127.0.0.1"
 _PASSED_ON = ("PATH", "HOME", "LANG", "USER", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
+_PRELOAD = "LD_PRELOAD"
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -22,12 +24,14 @@ def variables(
     ports: Sequence[int],
     own: Mapping[str, str],
     uuid_of: Callable[[str], str],
+    part: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Of one task. ``ports``: one for the gang, then one for each task. ``own``: those of the service itself.
+    ``part``: what keeps it to its part of a card.
 
     Ours win over the user's: otherwise a job could take cards that were not given to it.
     """
-    return {
+    found = {
         "PYTHONUNBUFFERED": "1",
         **_from_service(own, launch.run_as),
         **task.env,
@@ -36,6 +40,7 @@ def variables(
         **_about_cards(launch, task, uuid_of),
         **_about_gang(launch, task, ports),
     }
+    return {**found, **part, **_preloaded(found, part)}
 
 
 def home_folder(own: Mapping[str, str], run_as: tuple[int, int] | None) -> str:
@@ -80,6 +85,12 @@ def _about_cards(launch: Launch, task: TaskLaunch, uuid_of: Callable[[str], str]
         "NVIDIA_VISIBLE_DEVICES": visible,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
+
+
+def _preloaded(found: Mapping[str, str], part: Mapping[str, str]) -> dict[str, str]:
+    """Ours first; what the user wants loaded before all others comes right behind it."""
+    theirs, ours = found.get(_PRELOAD), part.get(_PRELOAD)
+    return {_PRELOAD: f"{ours}:{theirs}"} if theirs and ours else {}
 
 
 def _about_gang(launch: Launch, task: TaskLaunch, ports: Sequence[int]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local import environment
 from gpusquad.engines.local.keeper.order import END_MARK
 from gpusquad.engines.local.names import checkpoint_path, run_path
+from gpusquad.engines.local.shares import NO_PARTS, Parts
 from gpusquad.model.errors import Invalid
 
 MIB = 2**20
@@ -55,7 +56,7 @@ def check(launch: Launch) -> None:
         raise Invalid("tasks", "ranks are not 0, 1, 2 … in order")
 
 
-def encode(launch: Launch, ports: Sequence[int], around: Surroundings) -> bytes:
+def encode(launch: Launch, ports: Sequence[int], around: Surroundings, parts: Parts = NO_PARTS) -> bytes:
     """Complete once the end mark is there."""
     log_bytes, segment_bytes = around.limits.of_task(len(launch.tasks))
     folder = run_path(around.home, launch.job_id, launch.attempt)
@@ -69,17 +70,19 @@ def encode(launch: Launch, ports: Sequence[int], around: Surroundings) -> bytes:
         "writable": [str(checkpoint_path(around.home, launch.job_id)), str(folder / "progress")],
         "log_bytes": log_bytes,
         "log_segment_bytes": segment_bytes,
-        "tasks": [_task(launch, task, ports, around) for task in launch.tasks],
+        "notes": list(parts.notes),
+        "tasks": [_task(launch, task, ports, around, parts) for task in launch.tasks],
     }
     return json.dumps(body).encode() + END_MARK
 
 
-def _task(launch: Launch, task: TaskLaunch, ports: Sequence[int], around: Surroundings) -> dict:
+def _task(launch: Launch, task: TaskLaunch, ports: Sequence[int], around: Surroundings, parts: Parts) -> dict:
+    part = parts.env.get(task.index, {})
     return {
         "rank": task.index,
         "label": f"{task.role} {task.role_index}",
         "command": list(task.command),
-        "env": environment.variables(launch, task, around.home, ports, around.own, around.uuid_of),
+        "env": environment.variables(launch, task, around.home, ports, around.own, around.uuid_of, part),
         "cpu_milli": task.cpu_milli,
         "memory_bytes": task.memory_bytes,
     }

@@ -18,7 +18,8 @@ from gpusquad.engines.local.loop import Loop
 from gpusquad.engines.local.names import Key, run_folder
 from gpusquad.engines.local.orders import Surroundings
 from gpusquad.engines.local.reporter import Reporter
-from gpusquad.engines.local.starter import Starter
+from gpusquad.engines.local.shares import Shares
+from gpusquad.engines.local.starter import How, Starter
 from gpusquad.engines.local.stop_file import Stop
 from gpusquad.engines.local.strays import Chase, Chaser
 
@@ -28,21 +29,32 @@ _AGAIN_S = 1.0
 _STUCK_S = 120.0
 """After the grace time, until a keeper that does not end is killed."""
 _ORPHAN_GRACE_S = 10.0
+_DRAIN_S = 2.0
+"""The end of the grace time, in which the work of tasks that are left is taken off cards they share."""
 
 
 class Overseer:
     """At most one `Attempt` a key; an attempt that has ended is known by its run folder only."""
 
     def __init__(
-        self, loop: Loop, around: Surroundings, reporter: Reporter, chaser: Chaser, start_at_once: int
+        self,
+        loop: Loop,
+        around: Surroundings,
+        reporter: Reporter,
+        chaser: Chaser,
+        start_at_once: int,
+        shares: Shares | None = None,
     ) -> None:
         self._loop = loop
         self._home = around.home
         self._reporter = reporter
         self._chaser = chaser
         self._ports = FreePorts()
-        self._starter = Starter(loop, around, self._ports, start_at_once, self._begun, self._not_begun)
+        self._starter = Starter(loop, around, self._ports, start_at_once, self._begun, self._not_begun, shares)
         self._attempts: dict[Key, Attempt] = {}
+        self._shares = shares
+        self._knows_all = False
+        """Before that, what seems to be nobody's may belong to a gang that has not been found yet."""
 
     def launch(self, launch: Launch) -> None:
         """What was launched before, by whomever, is looked up instead."""
@@ -72,6 +84,11 @@ class Overseer:
         attempt.stop = Stop("the service does not know this attempt", grace_s)
         attempt.has_strays = has_strays
         self._settle(attempt, attempt.stop.cause)
+
+    def knows_all(self) -> None:
+        """Whatever was there when the service came back has been named."""
+        self._knows_all = True
+        self._take_parts_back()
 
     def close(self) -> None:
         """Once the loop has ended. Keepers run on."""
@@ -152,8 +169,8 @@ class Overseer:
         self._loop.on_readable(attempt.ready, partial(self._hear, attempt))
         self._loop.on_readable(attempt.pidfd, partial(self._gone, attempt))
 
-    def _not_begun(self, attempt: Attempt, cause: str) -> None:
-        self._close_unclaimed(attempt, "lost", cause)
+    def _not_begun(self, attempt: Attempt, how: How, cause: str) -> None:
+        self._close_unclaimed(attempt, how, cause)
 
     def _hear(self, attempt: Attempt) -> None:
         """The keeper says that every task runs, or that none can, or has nothing more to say."""
@@ -208,7 +225,13 @@ class Overseer:
             _log.warning("attempt %s cannot be told to stop, so it is killed: %s", attempt.key, error)
             number = signal.SIGKILL
         processes.send(attempt.pidfd, number)
+        self._loop.later(max(0.0, stop.grace_s - _DRAIN_S), partial(self._drain, attempt, min(stop.grace_s, _DRAIN_S)))
         self._loop.later(stop.grace_s + _STUCK_S, partial(self._kill_stuck, attempt))
+
+    def _drain(self, attempt: Attempt, within_s: float) -> None:
+        """It did not end in its grace time, which is all but over."""
+        if self._shares is not None and attempt.is_begun:
+            self._shares.drain(attempt.key, len(self._status(attempt).get("tasks", ())), within_s)
 
     def _kill_stuck(self, attempt: Attempt) -> None:
         """Its tasks die with it, and strays are looked for."""
@@ -250,8 +273,14 @@ class Overseer:
     def _finish(self, attempt: Attempt, end: dict) -> None:
         del self._attempts[attempt.key]
         self._ports.take_back(attempt.ports)
+        self._take_parts_back()
         if not attempt.is_orphan:
             self._reporter.send(adoption.ended(attempt.key, end))
+
+    def _take_parts_back(self) -> None:
+        """Before the end is told: whoever comes next may need the room."""
+        if self._shares is not None and self._knows_all:
+            self._shares.keep_only(self._attempts)
 
 
 def _how_it_ended(code: int | None) -> str:

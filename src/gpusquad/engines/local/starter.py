@@ -8,13 +8,18 @@ import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 from gpusquad.engines.local import folders, orders, spawn
 from gpusquad.engines.local.attempts import NONE, Attempt
 from gpusquad.engines.local.free_ports import FreePorts
 from gpusquad.engines.local.loop import Loop
 from gpusquad.engines.local.orders import Surroundings
+from gpusquad.engines.local.shares import NO_PARTS, Parts, Shares, has_parts
+from gpusquad.model.errors import Invalid
 
+How = Literal["failed", "lost"]
+"""failed: it could not go better another time."""
 _log = logging.getLogger(__name__)
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 """The machine is short of something now, and may not be in a moment."""
@@ -34,7 +39,8 @@ class Starter:
         ports: FreePorts,
         at_once: int,
         on_begun: Callable[[Attempt], None],
-        on_failed: Callable[[Attempt, str], None],
+        on_failed: Callable[[Attempt, How, str], None],
+        shares: Shares | None,
     ) -> None:
         self._loop = loop
         self._around = around
@@ -43,6 +49,7 @@ class Starter:
         self._queue: deque[Attempt] = deque()
         self._on_begun = on_begun
         self._on_failed = on_failed
+        self._shares = shares
 
     def add(self, attempt: Attempt) -> None:
         """To be begun when its turn comes, unless it is told to stop before."""
@@ -66,8 +73,32 @@ class Starter:
     def _fill(self) -> None:
         while self._queue and self._free_slots > 0:
             attempt = self._queue.popleft()
-            if attempt.stop is None:
+            if attempt.stop is None and not self._waits_for_parts(attempt):
                 self._begin(attempt)
+
+    def _waits_for_parts(self, attempt: Attempt) -> bool:
+        """Then it comes back here when it has them. Others go first meanwhile."""
+        assert attempt.launch is not None
+        if self._shares is None or attempt.parts is not None or not has_parts(attempt.launch):
+            return False
+        self._shares.give(attempt.launch, lambda given: self._loop.call(partial(self._has_parts, attempt, given)))
+        return True
+
+    def _has_parts(self, attempt: Attempt, given: Parts | Exception) -> None:
+        if attempt.stop is not None:
+            return  # it is over; what it was given goes back with that of all who are
+        match given:
+            case Parts():
+                attempt.parts = given
+                self._queue.appendleft(attempt)
+                self._fill()
+            case Invalid():
+                self._on_failed(attempt, "failed", f"its part of a card cannot be given: {given}")
+            case OSError():
+                self._retry_or_fail(attempt, given)
+            case _:
+                _log.error("attempt %s has no part of a card", attempt.key, exc_info=given)
+                self._on_failed(attempt, "lost", f"its part of a card could not be given here: {given}")
 
     def _begin(self, attempt: Attempt) -> None:
         try:
@@ -76,7 +107,7 @@ class Starter:
             return self._retry_or_fail(attempt, error)
         except Exception as error:  # whatever is wrong with it, its owner must hear of it
             _log.exception("attempt %s cannot begin", attempt.key)
-            return self._on_failed(attempt, f"the gang could not be started here: {error}")
+            return self._on_failed(attempt, "lost", f"the gang could not be started here: {error}")
         attempt.launch = None
         attempt.pidfd, attempt.feed, attempt.ready = keeper.pidfd, keeper.feed, keeper.ready
         attempt.holds_slot = True
@@ -90,7 +121,7 @@ class Starter:
         folders.make(attempt.launch, self._around.home)
         if not attempt.ports:
             attempt.ports = self._ports.give(1 + len(attempt.launch.tasks))
-        attempt.order = orders.encode(attempt.launch, attempt.ports, self._around)
+        attempt.order = orders.encode(attempt.launch, attempt.ports, self._around, attempt.parts or NO_PARTS)
         return spawn.spawn(attempt.folder)
 
     def _retry_or_fail(self, attempt: Attempt, error: OSError) -> None:
@@ -99,7 +130,7 @@ class Starter:
             _log.warning("attempt %s cannot begin yet: %s", attempt.key, error)
             self._loop.later(_PAUSE_S, partial(self.add, attempt))
         else:
-            self._on_failed(attempt, f"the gang could not be started here: {error}")
+            self._on_failed(attempt, "lost", f"the gang could not be started here: {error}")
 
     def _feed(self, attempt: Attempt) -> None:
         try:

@@ -8,6 +8,7 @@ from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.core.space import Fixed
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
+from gpusquad.model.standing import Standing
 from gpusquad.server.services.records import Seat, seats_of
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.convert import TaskCommand, grace_s, task_commands
@@ -18,7 +19,8 @@ ReadSecret = Callable[[str, str], str]
 
 
 def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simulated: bool, read_secret: ReadSecret,
-              run_as: tuple[int, int] | None, is_found: bool = False) -> Launch:  # fmt: skip
+              run_as: tuple[int, int] | None, standing: Standing = Standing(),  # noqa: B008, it is frozen
+              is_found: bool = False) -> Launch:  # fmt: skip
     """Every task with its command, environment and cards. ``is_found``: the tasks are there, and lack their cards."""
     if not row.spec or is_found:
         return _found_launch(row, job, placement, fixed)
@@ -28,7 +30,7 @@ def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simu
     tasks = tuple(_task(rank, command, seat) for rank, (command, seat) in enumerate(zip(commands, seats, strict=True)))
     return Launch(
         job_id=row.id, attempt=row.attempt, name=row.name, tenant=row.tenant, user=row.user, tasks=tasks,
-        workdir=spec.workdir, grace_s=grace_s(spec), simulated=simulated, run_as=run_as,
+        workdir=spec.workdir, grace_s=grace_s(spec), simulated=simulated, run_as=run_as, standing=standing,
         secrets={secret.env_name: read_secret(row.tenant, secret.name) for secret in spec.secrets},
     )  # fmt: skip
 

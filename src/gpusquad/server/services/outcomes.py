@@ -28,6 +28,7 @@ from gpusquad.server.services.records import (
     placement_record,
     run_forecast_row,
 )
+from gpusquad.server.services.standings import Standings
 from gpusquad.server.services.turn import Turn
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, retry_rule
@@ -77,6 +78,7 @@ class Outcomes:
     def __init__(self, desk: Desk, people: People, read_secret: ReadSecret) -> None:
         self._desk = desk
         self._people = people
+        self._standings = Standings(desk, people)
         self._read_secret = read_secret
         self.on_final: list[Any] = []
         """Called with the turn and the row of each job that is over."""
@@ -155,6 +157,7 @@ class Outcomes:
             job = desk.job(row.id)
             launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
                                read_secret=self._read_secret, run_as=self._people.run_as(row.tenant),
+                               standing=self._standings.of(row, job),
                                is_found=desk.cluster_engine is not None)  # fmt: skip
             desk.engine.launch(launch)
         except Exception as error:

@@ -116,7 +116,7 @@ class Watcher:
     # -- strangers -------------------------------------------------------------------------------------------------
 
     def _look_for_strangers(self, card: Mapping[str, Any]) -> None:
-        strangers = [p for p in card.get("processes") or () if p.get("job") is None
+        strangers = [p for p in card.get("processes") or () if p.get("job") is None and not is_plumbing(p)
                      and (p.get("memory_bytes") or 0) >= SMALL_BYTES]  # fmt: skip
         before = self._strangers.get(card["id"], 0)
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
@@ -204,6 +204,12 @@ class Watcher:
             row = self._desk.rows.get(job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING) and row.progress != record:
                 self._desk.turn.change(job_id, progress=record)
+
+
+def is_plumbing(process: Mapping[str, Any]) -> bool:
+    """Of the multi-process service: it computes nothing itself, and its clients are listed beside it. The system cuts
+    names at 15 letters."""
+    return (process.get("name") or "").startswith("nvidia-cuda-mps")
 
 
 def progress_record(run: Mapping[str, Any]) -> dict[str, Any] | None:

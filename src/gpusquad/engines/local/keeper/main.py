@@ -62,6 +62,8 @@ class Keeper:
 
     def run(self) -> None:
         self._record.write(groups=self._groups.to_dict())
+        for note in self._order.notes:
+            self._note(note)
         self._note(self._groups.make([task.limits for task in self._order.tasks]))
         self._record.write(groups=self._groups.to_dict())
         # A wish written before the claim was ours comes without a signal that we could have heard.

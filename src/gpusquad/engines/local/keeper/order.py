@@ -40,6 +40,8 @@ class Order:
         """Folders that the tasks are told to write to."""
         self.log_bytes: int = body["log_bytes"]
         self.log_segment_bytes: int = body["log_segment_bytes"]
+        self.notes: list[str] = body["notes"]
+        """What could not be done as asked, known before anything was started."""
         self.tasks = [TaskOrder(task) for task in body["tasks"]]
 
 

@@ -1,0 +1,149 @@
+"""Cards of this machine that jobs share: who keeps them to their parts, and who else is on those cards."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from gpusquad.app.config import SharingConfig
+from gpusquad.gpu.api import Quota, QuotaFile
+from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.quota import SquadQuota
+from gpusquad.gpu.attach.settings import Settings, default_folder
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import physical
+from gpusquad.server.services.watch import is_plumbing
+
+QUOTAS_FOLDER = "quotas"
+NOT_KEPT = "jobs that share a card are not kept to their parts"
+_CLOSE_S = 5.0
+_log = structlog.get_logger("gpusquad.sharing")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How cards are shared here."""
+
+    quota: Quota | None = None
+    """None: the cards are simulated, there is nothing to keep anybody to."""
+    squads: SquadQuota | None = None
+    """The same, where parts are enforced."""
+    absence: str = ""
+    """Why they are not."""
+
+
+def make_sharing(
+    config: SharingConfig, home: Path, cards: Sequence[Card], simulated: bool, policy_of: Callable[[str], str]
+) -> Sharing:
+    """Nothing is started here: a card's daemon comes with its first tenant. Without the library jobs run all the same,
+    and are told that nobody keeps them to their parts."""
+    if simulated:
+        return Sharing(absence="the cards are simulated")
+    if not config.enforce:
+        return _written_down(home, "sharing.enforce is false in config.toml")
+    settings = Settings(
+        folder=_path(config.folder) or folder_of(home), library_folder=_path(config.library_folder),
+        policy=policy_of, strangers=config.strangers, has_mps=config.mps != "off", idle_s=config.idle_s,
+        uuid_of=physical,
+    )  # fmt: skip
+    try:
+        library_for_tenants(settings)
+    except (Invalid, OSError) as error:
+        return _written_down(home, str(error))
+    squads = SquadQuota(settings, cards)
+    return Sharing(squads, squads)
+
+
+def folder_of(home: Path) -> Path:
+    """Of the cards' shared memory: each service has its own, with a name that is short enough for sockets."""
+    mark = hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]
+    return default_folder(home) / mark
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+def _written_down(home: Path, why: str) -> Sharing:
+    _log.warning(NOT_KEPT, because=why)
+    return Sharing(QuotaFile(home / QUOTAS_FOLDER), None, f"{NOT_KEPT}: {why}")
+
+
+class Tended(Protocol):
+    """``SquadQuota``, as far as this has to know it."""
+
+    def tend(self) -> None: ...
+    def processes(self, card_id: str, listed: Sequence[Stranger], ours: Sequence[int]) -> Sequence[int]: ...
+
+
+class SquadWatch:
+    """With each sample: daemons that died are started again, and all are told who is on their cards; people hear of
+    each stranger once.
+
+    In a thread of its own: a daemon that does not answer must not hold up the samples. What comes while it is busy is
+    left out, for the next sample says it again.
+    """
+
+    def __init__(self, squads: Tended) -> None:
+        self._squads = squads
+        self._heard: queue.Queue[Mapping[str, Any] | None] = queue.Queue(maxsize=1)
+        self._told: set[tuple[str, int]] = set()
+        self._thread = threading.Thread(target=self._run, name="gpusquad-squads", daemon=True)
+        self._thread.start()
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """One message of the agent, whatever it is."""
+        if message.get("kind") == "samples" and not self._heard.full():
+            self._heard.put(message)
+
+    def close(self) -> None:
+        with contextlib.suppress(queue.Full):  # then it waits for a daemon, and ends with the service
+            self._heard.put(None, timeout=_CLOSE_S)
+            self._thread.join(_CLOSE_S)
+
+    def see(self, message: Mapping[str, Any]) -> None:
+        """What one sample says of strangers."""
+        found = {
+            (card, pid): listed[pid]
+            for card, listed in _listed(message["cards"]).items()
+            for pid in self._strangers(card, listed)
+            if pid in listed
+        }
+        for (card, pid), process in found.items():
+            if (card, pid) not in self._told:
+                about = {name: process.get(name) for name in ("name", "memory_bytes")}
+                _log.warning("a process on a shared card is no job, so nothing holds it", card=card, pid=pid, **about)
+        self._told = set(found)
+
+    def _run(self) -> None:
+        while (message := self._heard.get()) is not None:
+            try:
+                self._squads.tend()
+                self.see(message)
+            except Exception:
+                _log.exception("the processes on the cards could not be looked at")
+
+    def _strangers(self, card: str, listed: Mapping[int, Mapping[str, Any]]) -> Sequence[int]:
+        rows = [Stranger(pid, p.get("name") or "", p.get("memory_bytes") or 0) for pid, p in listed.items()]
+        ours = [pid for pid, process in listed.items() if process.get("job") is not None or is_plumbing(process)]
+        return self._squads.processes(card, rows, ours)
+
+
+def _listed(cards: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, Mapping[str, Any]]]:
+    """Physical card -> its processes by pid. Of a card that does not tell, nothing."""
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for card in cards:
+        for process in card.get("processes") or ():
+            found.setdefault(physical(card["id"]), {})[process["pid"]] = process
+    return found

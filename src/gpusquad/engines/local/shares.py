@@ -1,0 +1,149 @@
+"""Parts of cards for tasks that asked for one, given and taken back in a thread of its own.
+
+Whoever keeps tenants to their parts may have to start a daemon for a card first, and that must hold up nobody else's
+gang. One thing is done after the other, so what a gang leaves behind is cleared away before the next one comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from gpusquad.core.ports import Launch, TaskLaunch
+from gpusquad.engines.local.names import Key
+from gpusquad.gpu.api import Attachment, Holder, Quota
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.standing import Standing
+from gpusquad.model.virtual import part_named
+
+_log = logging.getLogger(__name__)
+_CLOSE_S = 5.0
+"""A daemon that does not start must not keep the service from ending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the tasks of one launch have to be told."""
+
+    env: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """By task; those without a part are left out."""
+    notes: tuple[str, ...] = ()
+    """For people: what could not be done as asked."""
+
+
+@runtime_checkable
+class Drains(Protocol):
+    """A ``Quota`` that can take a tenant's work off the card before its processes are killed: where tenants share one
+    context on the card, a kill amid its work can reach the neighbours."""
+
+    def drain(self, holder: Holder, *, within_s: float) -> bool:
+        """True: nothing of it was left on the card."""
+        ...
+
+
+NO_PARTS = Parts()
+Given = Callable[[Parts | Exception], object]
+
+
+class Shares:
+    """Called from any thread; nothing here makes its caller wait."""
+
+    def __init__(self, quota: Quota, cards: Mapping[str, Card], note: str = "") -> None:
+        """``note``: told of every gang that has parts, for example that nobody keeps it to them."""
+        self._quota = quota
+        self._cards = cards
+        self._note = note
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="gpusquad-shares", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """What was given stays given: tasks run on."""
+        self._calls.put(None)
+        self._thread.join(_CLOSE_S)
+
+    def give(self, launch: Launch, then: Given) -> None:
+        """``then`` is called from the thread, with the parts or with what went wrong."""
+
+        def do() -> None:
+            then(self._try_to_give(launch))
+
+        self._calls.put(do)
+
+    def change(self, key: Key, tasks: int, standing: Standing) -> None:
+        def do() -> None:
+            for index in range(tasks):
+                self._quota.change(Holder(owner(key), str(index), key[0]), standing)
+
+        self._calls.put(do)
+
+    def drain(self, key: Key, tasks: int, within_s: float) -> None:
+        """They are about to be killed. In a thread of its own: others must not wait for that."""
+        quota = self._quota
+        if isinstance(quota, Drains):
+            holders = [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
+            threading.Thread(target=_drain, args=(quota, holders, within_s), name="gpusquad-drain", daemon=True).start()
+
+    def keep_only(self, keys: Collection[Key]) -> None:
+        """These attempts are known; what others had goes back."""
+        owners = {owner(key) for key in keys}
+        self._calls.put(lambda: self._quota.forget_all_but(owners))
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                _log.exception("the parts of cards could not be set right")
+
+    def _try_to_give(self, launch: Launch) -> Parts | Exception:
+        try:
+            return self._given(launch)
+        except Exception as error:  # its owner must hear of it, whatever it is
+            return error
+
+    def _given(self, launch: Launch) -> Parts:
+        given = {task.index: self._attach(launch, task) for task in launch.tasks if has_part(task)}
+        notes = [self._note, *(note for one in given.values() for note in one.notes)]
+        env = {index: one.env for index, one in given.items()}
+        return Parts(env, tuple(dict.fromkeys(note for note in notes if note)))
+
+    def _attach(self, launch: Launch, task: TaskLaunch) -> Attachment:
+        missing = [card for card in task.cards if card not in self._cards]
+        if missing:
+            raise Invalid("cards", f"{', '.join(missing)}: not on this machine")
+        holder = Holder(owner((launch.job_id, launch.attempt)), str(task.index), launch.job_id, launch.run_as)
+        return self._quota.attach([self._cards[card] for card in task.cards], holder, task.share, launch.standing)
+
+
+def _drain(quota: Drains, holders: Sequence[Holder], within_s: float) -> None:
+    """All of them together within that time; one that is no tenant takes none."""
+    until_s = time.monotonic() + within_s
+    for holder in holders:
+        try:
+            quota.drain(holder, within_s=max(0.0, until_s - time.monotonic()))
+        except Exception:
+            _log.exception("the work of %s/%s stays on its card", holder.owner, holder.part)
+
+
+def owner(key: Key) -> str:
+    """Of the parts: an attempt, all of whose tasks end together."""
+    return f"{key[0]}.{key[1]}"
+
+
+def has_part(task: TaskLaunch) -> bool:
+    """Of a card that others may be on; of one that the driver does not know as a card of its own."""
+    return bool(task.cards) and (task.share is not None or any(part_named(card) for card in task.cards))
+
+
+def has_parts(launch: Launch) -> bool:
+    """Simulated cards cannot be held to anything."""
+    return not launch.simulated and any(map(has_part, launch.tasks))

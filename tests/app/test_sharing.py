@@ -1,0 +1,152 @@
+"""Who keeps jobs to their parts of this machine's cards, and what happens where nobody can."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gpusquad.app import sharing
+from gpusquad.app.config import SharingConfig, load_config
+from gpusquad.app.sharing import SquadWatch, folder_of, make_sharing
+from gpusquad.gpu.api import QuotaFile
+from gpusquad.gpu.attach.settings import Settings
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+
+CARDS = (Card("GPU-a", "H200", 140 * 2**30, 132),)
+PATIENCE_S = 60.0
+
+
+def by_equal(card: str) -> str:
+    return "equal"
+
+
+def test_simulated_cards_have_nobody(tmp_path: Path) -> None:
+    made = make_sharing(SharingConfig(), tmp_path, CARDS, True, by_equal)
+    assert (made.quota, made.squads, "simulated" in made.absence) == (None, None, True)
+
+
+def test_parts_are_only_written_down_where_that_is_wanted(tmp_path: Path) -> None:
+    made = make_sharing(SharingConfig(enforce=False), tmp_path, CARDS, False, by_equal)
+    assert isinstance(made.quota, QuotaFile)
+    assert (made.squads, "sharing.enforce" in made.absence) == (None, True)
+
+
+def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, monkeypatch) -> None:
+    def fails(settings: Settings) -> Path:
+        raise Invalid("gcc", "is not installed", "apt-get install gcc")
+
+    monkeypatch.setattr(sharing, "library_for_tenants", fails)
+    with capture_logs() as lines:
+        made = make_sharing(SharingConfig(), tmp_path, CARDS, False, by_equal)
+    assert isinstance(made.quota, QuotaFile)
+    assert "gcc: is not installed (apt-get install gcc)" in made.absence
+    assert [line["because"] for line in lines] == ["gcc: is not installed (apt-get install gcc)"]
+
+
+def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch) -> None:
+    seen: list[Settings] = []
+    monkeypatch.setattr(sharing, "library_for_tenants", seen.append)
+    config = SharingConfig(mps="off", strangers="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3)
+    made = make_sharing(config, tmp_path, CARDS, False, lambda card: f"slo of {card}")
+    assert made.quota is made.squads is not None
+    [settings] = seen
+    assert (settings.folder, settings.has_mps, settings.strangers) == (tmp_path / "f", False, "share")
+    assert (settings.library_folder, settings.idle_s, settings.policy_for("GPU-a")) == (
+        Path("/opt/x"),
+        3,
+        "slo of GPU-a",
+    )
+    assert settings.uuid_of("GPU-a.1of2") == "GPU-a"
+    assert list(tmp_path.iterdir()) == []  # nothing is started before the first tenant
+
+
+def test_two_services_on_one_machine_do_not_meet(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "also-a").symlink_to(tmp_path / "a")
+    assert folder_of(tmp_path / "a") == folder_of(tmp_path / "also-a") != folder_of(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [('strangers = "kill"', "strangers"), ('mps = "on"', "mps"), ("idle_s = 0", "idle_s"), ("part = 1", "part")],
+)
+def test_a_setting_that_cannot_be_is_named(tmp_path: Path, text: str, field: str) -> None:
+    (tmp_path / "config.toml").write_text(f"[sharing]\n{text}\n")
+    with pytest.raises(Invalid) as caught:
+        load_config(tmp_path)
+    assert caught.value.field == f"config.toml: sharing.{field}"
+
+
+class FakeSquads:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[int], set[int]]] = []
+        self.tended = 0
+        self.heard = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def tend(self) -> None:
+        self.tended += 1
+
+    def processes(self, card_id: str, listed: Sequence[Stranger], ours: Sequence[int]) -> Sequence[int]:
+        self.asked.append((card_id, [one.pid for one in listed], set(ours)))
+        self.heard.set()
+        assert self.may_answer.wait(PATIENCE_S)
+        return [one.pid for one in listed if one.pid not in ours]
+
+
+def process(pid: int, job: str | None = None, name: str = "python") -> dict:
+    return {"pid": pid, "name": name, "memory_bytes": 2**30, "job": job, "attempt": 0 if job else None}
+
+
+def samples(**cards: list[dict]) -> dict:
+    named = {name.replace("_", "."): processes for name, processes in cards.items()}
+    return {"kind": "samples", "cards": [{"id": f"GPU-{name}", "processes": of} for name, of in named.items()]}
+
+
+@pytest.fixture
+def squads() -> FakeSquads:
+    return FakeSquads()
+
+
+@pytest.fixture
+def watch(squads: FakeSquads):
+    made = SquadWatch(squads)
+    yield made
+    squads.may_answer.set()
+    made.close()
+
+
+def test_a_stranger_is_told_of_once_for_as_long_as_it_stays(squads: FakeSquads, watch: SquadWatch) -> None:
+    with capture_logs() as lines:
+        for processes in ([process(4), process(5, "job")], [process(4), process(6)], [], [process(4)]):
+            watch.see(samples(a=processes))
+    assert [(line["card"], line["pid"], line["name"]) for line in lines] == [
+        ("GPU-a", 4, "python"), ("GPU-a", 6, "python"), ("GPU-a", 4, "python"),
+    ]  # fmt: skip
+    assert squads.asked[0] == ("GPU-a", [4, 5], {5})
+
+
+def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads: FakeSquads, watch: SquadWatch) -> None:
+    server = process(9, name="nvidia-cuda-mps")
+    watch.see(samples(a_1of2=[server, process(5, "job")], a_2of2=[server, process(6, "other")]))
+    assert squads.asked == [("GPU-a", [9, 5, 6], {9, 5, 6})]
+
+
+def test_a_daemon_that_does_not_answer_holds_up_no_samples(squads: FakeSquads, watch: SquadWatch) -> None:
+    squads.may_answer.clear()
+    watch.hear(samples(a=[process(4)]))
+    assert squads.heard.wait(PATIENCE_S)
+    for _ in range(100):
+        watch.hear(samples(a=[process(4)]))
+    watch.hear({"kind": "card_ok", "card": "GPU-a"})
+    squads.may_answer.set()
+    watch.close()
+    assert len(squads.asked) == 2
+    assert squads.tended == 2

@@ -1,0 +1,274 @@
+"""Parts of cards: given before a gang starts, told to its tasks, changed while it runs, taken back at its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpusquad.core.ports import Launch, TaskLaunch
+from gpusquad.engines.local.engine import LocalEngine
+from gpusquad.engines.local.shares import Parts, Shares, has_parts
+from gpusquad.gpu.api import Attachment, Holder
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Share, Slo
+from gpusquad.model.standing import Standing
+from tests.engines.harness import PATIENCE_S, Bench, eventually, launch
+
+GIB = 2**30
+CARD = Card("GPU-a", "H200", 140 * GIB, 132)
+HALF = Share(8 * GIB, 500)
+
+
+class FakeQuota:
+    """Remembers what it was asked; answers when it may."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+        self.tenants: dict[tuple[str, str], Standing] = {}
+        self.problems: list[Exception] = []
+        self.env: dict[str, str] = {"LD_PRELOAD": "/lib/ours.so", "GPUSQUAD_TENANT": "/run/tenants/3"}
+        self.notes: tuple[str, ...] = ()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.is_asked = threading.Event()
+
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+        self.calls.append(("attach", tuple(cards), holder, share, standing))
+        self.is_asked.set()
+        assert self.may_answer.wait(PATIENCE_S)
+        if self.problems:
+            raise self.problems.pop(0)
+        self.tenants[holder.owner, holder.part] = standing
+        return Attachment(env=self.env, notes=self.notes)
+
+    def change(self, holder: Holder, standing: Standing) -> None:
+        self.calls.append(("change", holder.owner, holder.part, standing))
+        if (holder.owner, holder.part) in self.tenants:
+            self.tenants[holder.owner, holder.part] = standing
+
+    def forget_all_but(self, owners: set[str]) -> None:
+        self.calls.append(("forget_all_but", owners))
+        self.tenants = {key: standing for key, standing in self.tenants.items() if key[0] in owners}
+
+    def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
+        self.calls.append(("drain", holder.owner, holder.part))
+        return True
+
+    @property
+    def owners(self) -> set[str]:
+        return {owner for owner, _ in self.tenants}
+
+
+@pytest.fixture
+def quota() -> FakeQuota:
+    return FakeQuota()
+
+
+@pytest.fixture
+def bench(home: Path, tmp_path: Path, quota: FakeQuota) -> Iterator[Bench]:
+    made = Bench(
+        lambda report: LocalEngine(home, report, quota=quota, cards=[CARD], share_note="as it may be"), tmp_path
+    )
+    made.engine.recover([])
+    eventually(lambda: quota.calls)  # from here on it knows all gangs
+    yield made
+    quota.may_answer.set()
+    made.close()
+
+
+def shared(*commands: str, env: dict[str, str] | None = None) -> tuple[TaskLaunch, ...]:
+    return tuple(
+        TaskLaunch(rank, "worker", rank, "node", (CARD.id,), ("/bin/sh", "-c", command), share=HALF, env=env or {})
+        for rank, command in enumerate(commands)
+    )
+
+
+def test_tasks_find_what_keeps_them_to_their_parts(bench: Bench, quota: FakeQuota) -> None:
+    """Ours win over the user's, and what the user wants preloaded is loaded behind ours."""
+    told = bench.folder / "told"
+    quota.env |= {"CUDA_MPS_PIPE_DIRECTORY": "/run/pipes"}
+    # The shell itself complains of a library that is not there, and runs on.
+    say = f'echo "$LD_PRELOAD $GPUSQUAD_TENANT $CUDA_MPS_PIPE_DIRECTORY $OWN" > {told}'
+    own = {"LD_PRELOAD": "/lib/theirs.so", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mine", "OWN": "kept"}
+    standing = Standing(2.0, 1, Slo(latency_us=20_000), 5_000_000)
+    bench.launch("job", tasks=shared(say, env=own), standing=standing)
+    assert bench.reports.ended("job").how == "succeeded"
+    assert told.read_text() == "/lib/ours.so:/lib/theirs.so /run/tenants/3 /run/pipes kept\n"
+    assert quota.calls[1] == ("attach", (CARD,), Holder("job.0", "0", "job"), HALF, standing)
+
+
+def test_each_task_has_a_part_of_its_own_and_people_hear_what_could_not_be_done(bench: Bench, quota: FakeQuota) -> None:
+    quota.notes = ("time sliced: there is no MPS here",)
+    bench.launch("job", tasks=shared("true", "true"), attempt=3)
+    assert bench.reports.started("job", 3).note == "as it may be; time sliced: there is no MPS here"
+    holders = [call[2] for call in quota.calls if call[0] == "attach"]
+    assert [(holder.owner, holder.part) for holder in holders] == [("job.3", "0"), ("job.3", "1")]
+
+
+def test_a_card_whose_daemon_is_slow_to_start_holds_up_nobody_else(bench: Bench, quota: FakeQuota) -> None:
+    quota.may_answer.clear()
+    bench.launch("waits", tasks=shared("true"))
+    assert quota.is_asked.wait(PATIENCE_S)
+    bench.launch("whole", "true", cards=(CARD.id,))
+    assert bench.reports.ended("whole").how == "succeeded"
+    assert not bench.reports.ends("waits")
+    quota.may_answer.set()
+    assert bench.reports.ended("waits").how == "succeeded"
+
+
+def test_a_part_that_cannot_be_given_fails_the_gang_and_says_why(bench: Bench, quota: FakeQuota) -> None:
+    ran = bench.folder / "ran"
+    quota.problems = [Invalid("share.memory", "140 GiB are taken", "ask for less")]
+    bench.launch("job", tasks=shared(f"touch {ran}"))
+    end = bench.reports.ended("job")
+    assert (end.how, end.never_started) == ("failed", True)
+    assert "share.memory: 140 GiB are taken (ask for less)" in end.cause
+    assert not ran.exists()
+    assert bench.restart().all == []
+    bench.engine.recover([("job", 0)])
+    assert bench.reports.ended("job").cause == end.cause
+
+
+def test_what_fails_for_other_reasons_may_go_better_another_time(bench: Bench, quota: FakeQuota) -> None:
+    quota.problems = [RuntimeError("the moon")]
+    bench.launch("job", tasks=shared("true"))
+    end = bench.reports.ended("job")
+    assert (end.how, "the moon" in end.cause) == ("lost", True)
+
+
+def test_a_card_that_is_not_here_is_named(bench: Bench) -> None:
+    task = TaskLaunch(0, "worker", 0, "node", ("GPU-b",), ("true",), share=HALF)
+    bench.launch("job", tasks=(task,))
+    assert "GPU-b" in bench.reports.ended("job").cause
+
+
+def test_a_gang_that_is_stopped_meanwhile_never_starts_and_keeps_nothing(bench: Bench, quota: FakeQuota) -> None:
+    ran = bench.folder / "ran"
+    quota.may_answer.clear()
+    bench.launch("job", tasks=shared(f"touch {ran}"))
+    assert quota.is_asked.wait(PATIENCE_S)
+    bench.engine.stop("job", 0, "not wanted", 0.0)
+    assert bench.reports.ended("job").how == "stopped"
+    quota.may_answer.set()
+    eventually(lambda: quota.calls[-1] == ("forget_all_but", set()))
+    assert not quota.tenants
+    assert not ran.exists()
+
+
+def test_what_a_gang_had_is_taken_back_before_its_end_is_followed_by_another_start(
+    bench: Bench, quota: FakeQuota
+) -> None:
+    news = bench.news()
+    bench.launch("stays", tasks=shared(f"echo here > {news.path}; sleep 600"))
+    assert news.next() == "here"
+    bench.launch("ends", tasks=shared("true"))
+    bench.reports.ended("ends")
+    bench.launch("next", tasks=shared("true"))
+    bench.reports.ended("next")
+    kinds = [(call[0], call[2].owner if call[0] == "attach" else call[1]) for call in quota.calls]
+    came = kinds.index(("attach", "next.0"))
+    assert ("forget_all_but", {"stays.0"}) in kinds[:came]
+
+
+def test_gangs_found_after_a_restart_keep_their_parts_and_others_lose_theirs(bench: Bench, quota: FakeQuota) -> None:
+    news = bench.news()
+    bench.launch("stays", tasks=shared(f"echo here > {news.path}; sleep 600"))
+    bench.launch("forgotten", tasks=shared("trap 'exit 0' TERM; echo there > " + str(news.path) + "; sleep 600 & wait"))
+    assert {news.next(), news.next()} == {"here", "there"}
+    bench.restart()
+    quota.tenants["long-gone.0", "0"] = Standing()
+    assert quota.owners == {"stays.0", "forgotten.0", "long-gone.0"}
+    before = len(quota.calls)
+    bench.engine.recover([("stays", 0)])
+    bench.reports.started("stays")
+    eventually(lambda: quota.owners == {"stays.0"})
+    kept = [call[1] for call in quota.calls[before:] if call[0] == "forget_all_but"]
+    assert kept[0] == {"stays.0", "forgotten.0"}  # it still ran
+    assert kept[-1] == {"stays.0"}
+    bench.engine.stop("stays", 0, "enough", 0.0)
+    bench.reports.ended("stays")
+    eventually(lambda: not quota.tenants)
+
+
+def test_nothing_is_taken_back_before_all_gangs_are_known(home: Path, tmp_path: Path, quota: FakeQuota) -> None:
+    made = Bench(lambda report: LocalEngine(home, report, quota=quota, cards=[CARD]), tmp_path)
+    try:
+        made.launch("job", tasks=shared("true"))
+        made.reports.ended("job")
+        made.launch("next", tasks=shared("true"))
+        made.reports.ended("next")
+        assert [call[0] for call in quota.calls] == ["attach", "attach"]
+    finally:
+        made.close()
+
+
+def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None:
+    news = bench.news()
+    bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600", "sleep 600"))
+    assert news.next() == "here"
+    urgent = Standing(weight=3.0, priority=2)
+    bench.engine.change("job", 0, 2, urgent)
+    eventually(lambda: quota.tenants == {("job.0", "0"): urgent, ("job.0", "1"): urgent})
+
+
+def test_the_work_of_tasks_that_do_not_end_is_taken_off_the_card_before_they_are_killed(
+    bench: Bench, quota: FakeQuota
+) -> None:
+    news = bench.news()
+    deaf = f"trap '' TERM; echo here > {news.path}; while :; do sleep 1; done"
+    bench.launch("job", tasks=shared(deaf, deaf))
+    assert [news.next(), news.next()] == ["here", "here"]
+    bench.engine.stop("job", 0, "enough", 1.0)
+    assert bench.reports.ended("job").how == "stopped"
+    both = [("drain", "job.0", "0"), ("drain", "job.0", "1")]
+    eventually(lambda: [call for call in quota.calls if call[0] == "drain"] == both)
+
+
+def test_tasks_that_end_in_their_grace_time_are_left_alone(bench: Bench, quota: FakeQuota) -> None:
+    news = bench.news()
+    bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600"))
+    assert news.next() == "here"
+    bench.engine.stop("job", 0, "enough", 600.0)
+    assert bench.reports.ended("job").how == "stopped"
+    assert not [call for call in quota.calls if call[0] == "drain"]
+
+
+def test_a_mistake_in_one_call_does_not_end_the_thread() -> None:
+    class Broken(FakeQuota):
+        def forget_all_but(self, owners: set[str]) -> None:
+            raise RuntimeError("the moon")
+
+    shares = Shares(Broken(), {CARD.id: CARD})
+    shares.start()
+    answers: list[Parts | Exception] = []
+    shares.keep_only([])
+    shares.give(launch("job", tasks=shared("true"), run_as=(1000, 100)), answers.append)
+    shares.close()
+    assert [type(answer) for answer in answers] == [Parts]
+
+
+def test_who_the_tasks_run_as_goes_along(quota: FakeQuota) -> None:
+    shares = Shares(quota, {CARD.id: CARD})
+    shares.start()
+    shares.give(launch("job", tasks=shared("true"), run_as=(1000, 100)), lambda given: None)
+    shares.close()
+    assert quota.calls[0][2].run_as == (1000, 100)
+
+
+@pytest.mark.parametrize(
+    ("card", "share", "simulated", "expected"),
+    [
+        ("GPU-a", HALF, False, True),
+        ("GPU-a", HALF, True, False),
+        ("GPU-a", None, False, False),
+        ("GPU-a.1of2", None, False, True),
+    ],
+)
+def test_parts_are_shares_and_virtual_cards(card: str, share: Share | None, simulated: bool, expected: bool) -> None:
+    task = TaskLaunch(0, "worker", 0, "node", (card,), ("true",), share=share)
+    made: Launch = launch("job", tasks=(task,), simulated=simulated)
+    assert has_parts(made) is expected

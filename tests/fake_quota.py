@@ -1,0 +1,44 @@
+"""Who keeps the daemons of cards, without any: as far as setting policies goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class FakeQuota:
+    """See ``gpu.attach.quota.SquadQuota``."""
+
+    def __init__(
+        self, known: Sequence[str], running: Mapping[str, str], tenants: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        self._held = dict.fromkeys(known, "equal")
+        self.running = dict(running)
+        """Cards with a daemon, and what it divides them by."""
+        self.broken: set[str] = set()
+        self.told: list[tuple[str, str]] = []
+        self._tenants = list(tenants)
+
+    def set_policy(self, card_id: str, policy: str | None) -> str:
+        if card_id in self.broken or card_id not in self._held:
+            raise OSError(card_id)
+        self._held[card_id] = policy or "equal"
+        self.told.append((card_id, self._held[card_id]))
+        if card_id in self.running:
+            self.running[card_id] = self._held[card_id]
+        return self._held[card_id]
+
+    def policies(self) -> dict[str, str]:
+        if "all" in self.broken:
+            raise OSError("all")
+        return dict(self._held)
+
+    def status(self, card_id: str) -> dict[str, Any]:
+        if card_id in self.broken:
+            raise OSError(card_id)
+        if card_id not in self.running:
+            return {"card": card_id, "running": False}
+        return {
+            "card": card_id, "running": True, "policy": self.running[card_id], "groups": 15, "tenants": self._tenants,
+            "strangers": [], "configuration": "strict", "length_us": 2000, "squads": 3, "why": "", "rule": "report",
+        }  # fmt: skip
