@@ -67,6 +67,14 @@ def test_it_holds_the_wheel_of_this_repository_with_what_server_and_agent_need()
     assert extras <= set(project["optional-dependencies"])
 
 
+def test_no_node_needs_a_compiler():
+    """The library for shared cards is built, under the name that is looked for, before the wheel is made of it all."""
+    text = " ".join(of("RUN"))
+    assert text.index("build.compile_library(build.SOURCES, build.SOURCES / f'libgpusquad-{machine()}.so')") < (
+        text.index("pip wheel")
+    )
+
+
 def test_signals_reach_it():
     assert of("ENTRYPOINT") == ['["/usr/bin/tini", "--"]']
 

@@ -36,7 +36,7 @@ SHOW = "echo CARDS=$GPUSQUAD_CARDS; echo NVIDIA=$NVIDIA_VISIBLE_DEVICES; ls /dev
 ENDED = ("Succeeded", "Failed")
 BATCH = 40
 WAIT_S = 120.0
-_UNUSED = ("pods", "resources", "admission", "quota", "device_nodes", "counts")  # by a plugin that looks at nothing
+_UNUSED = ("pods", "resources", "admission", "tenants", "device_nodes", "counts")  # by a plugin that looks at nothing
 _numbers = itertools.count()
 _SOURCE = Path(__file__).parents[2] / "src"
 
@@ -44,8 +44,8 @@ _SOURCE = Path(__file__).parents[2] / "src"
 class Agent:
     """The node's agent as a program of its own, with simulated cards and no more rights than it asks for."""
 
-    def __init__(self, plane: ControlPlane, cards: int, slots: int = 1, name: str = "agent", more: Sequence[str] = ()
-                 ) -> None:  # fmt: skip
+    def __init__(self, plane: ControlPlane, cards: int, slots: int = 1, name: str = "agent", more: Sequence[str] = (),
+                 path: str = "/usr/bin:/bin") -> None:  # fmt: skip
         assert plane.node is not None, "the plane has no real node"
         self.folder = plane.folder / name
         self.folder.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ class Agent:
         }  # fmt: skip
         flags = [f"--{option}={value}" for option, value in options.items()]
         command = [sys.executable, "-m", "gpusquad.agent.kubernetes", *flags, *more]
-        self.daemon = Daemon(name, command, plane.folder, {"PYTHONPATH": str(_SOURCE), "PATH": "/usr/bin:/bin"})
+        self.daemon = Daemon(name, command, plane.folder, {"PYTHONPATH": str(_SOURCE), "PATH": path})
 
     def start(self) -> None:
         self.daemon.start()
@@ -73,10 +73,12 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent_on(plane: ControlPlane, cards: int, slots: int = 1, more: Sequence[str] = ()) -> Iterator[Agent]:
+def agent_on(
+    plane: ControlPlane, cards: int, slots: int = 1, more: Sequence[str] = (), path: str = "/usr/bin:/bin"
+) -> Iterator[Agent]:
     """An agent that the kubelet knows, for as long as the block lasts."""
     plane.allow(RIGHTS)
-    agent = Agent(plane, cards, slots, more=more)
+    agent = Agent(plane, cards, slots, more=more, path=path)
     agent.start()
     try:
         wait_for_devices(plane, cards * slots, agent)

@@ -30,6 +30,7 @@ _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _TK = "_tkinter."
 _LIBRARIES = "opt/lib"
 _OURS = "opt/gpusquad"
+_ALWAYS = ("libdl.so.2", "libpthread.so.0")
 _LEFT_OUT = frozenset({
     "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "pydoc_data", "site-packages",
     "dist-packages",
@@ -81,6 +82,9 @@ def _libraries(programs: list[Path]) -> Iterator[tuple[str, str]]:
     told = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
     for name, place in set(re.findall(r"^\s+(\S+) => (/\S+)", told, re.MULTILINE)):
         yield f"{_LIBRARIES}/{name}", place
+    # Every image with glibc has these, whether a program asks for them or not; a preloaded library may.
+    here = Path(next(place for name, place in re.findall(r"(\S+) => (/\S+)", told) if name == "libc.so.6")).parent
+    yield from ((f"{_LIBRARIES}/{name}", str(here / name)) for name in _ALWAYS if (here / name).exists())
     for loader in set(re.findall(r"^\s+(/\S*ld-linux\S*)", told, re.MULTILINE)):
         yield loader.lstrip("/"), loader
 

@@ -205,6 +205,33 @@ def test_the_agent_understands_what_it_is_told(release: Release, name: str):
     assert (options.simulate or 0, options.metrics_port or 0) == ((4, 0) if name == "everything" else (0, 7071))
 
 
+@pytest.mark.parametrize(
+    ("agent", "mode", "has_mps"),
+    [
+        ({}, "enforce", False),
+        ({"simulate": 2}, "write-down", False),
+        ({"simulate": 2, "sharing": {"mode": "enforce", "folder": "/run/other"}}, "enforce", False),
+        ({"sharing": {"mps": True}}, "enforce", True),
+        ({"sharing": {"mode": "write-down", "mps": True}}, "write-down", False),
+    ],
+)
+def test_shared_memory_of_cards_is_the_nodes_at_the_same_path(
+    release: Release, agent: Object, mode: str, has_mps: bool
+):
+    spec = of_kind(release.render({"agent": agent}), "DaemonSet")["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    options = agent_options().parse_args(container["args"][3:])
+    assert (options.sharing, options.mps) == (mode, has_mps)
+    nodes = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    mounted = {mount["mountPath"]: nodes.get(mount["name"]) for mount in container["volumeMounts"]}
+    folder = str(options.sharing_folder)
+    assert mounted.get(folder) == (folder if mode == "enforce" else None)
+    assert mounted.get("/dev/shm") == (f"{folder}/shm" if has_mps else None)
+    assert (str(options.sharing_shm) if has_mps else None) == mounted.get("/dev/shm")
+    assert set(container["securityContext"]["capabilities"].get("add", ())) <= {"MKNOD"}
+    assert not spec.get("hostIPC")
+
+
 @pytest.mark.parametrize("name", ["as it comes", "everything"])
 def test_agents_report_to_the_server_under_a_name_that_it_knows(release: Release, name: str):
     objects = release.render(CASES[name])

@@ -18,16 +18,18 @@ import pytest
 import yaml
 
 from gpusquad.engines.kubernetes.objects import CARDS
+from gpusquad.gpu.build import library
 from tests.kube.api import Object
 from tests.kube.chart import Release
 from tests.kube.daemons import free_port
 from tests.kube.image import IMAGE
 from tests.kube.machine import Machine
-from tests.kube.placements import ENDED, container, got, wait_for_devices
+from tests.kube.placements import ENDED, container, got, make, wait_for, wait_for_devices
 from tests.kube.plane import ControlPlane, Settings
 from tests.kube.pods import PODS
 
 SIMULATED = 4
+SLOTS = 2
 REPOSITORY = Path(__file__).parents[2]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
@@ -46,7 +48,7 @@ def test_server_and_agent_run_as_the_chart_says_and_place_a_gang(plane: ControlP
     try:
         pods = f"/api/v1/namespaces/{release.namespace}/pods"
         plane.admin.until(pods, lambda found: sum(map(_is_ready, found)) == 2, timeout_s=90.0)
-        wait_for_devices(plane, SIMULATED)
+        wait_for_devices(plane, SIMULATED * SLOTS)
         template = {"spec": {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container()]}}
         spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": template}
         plane.admin.post(JOBS, {"metadata": {"name": "gang"}, "spec": spec})
@@ -61,6 +63,20 @@ def test_server_and_agent_run_as_the_chart_says_and_place_a_gang(plane: ControlP
         assert got(plane, pod["metadata"]["name"]).is_exactly(pinned)
         cards += pinned
     assert len(set(cards)) == 3
+    _a_part_is_kept(release)
+
+
+def _a_part_is_kept(release: Release) -> None:
+    """An agent with no more than the chart's rights can run the daemon of a card and hand out its files."""
+    plane = release.plane
+    asks = container(
+        command="cat /etc/ld.so.preload; cd /run/gpusquad; (: >> tenant) && ! (: >> decisions) 2> /dev/null && echo OWN"
+    )
+    asks["resources"]["limits"] |= {"gpusquad.io/gpu-memory": "1Gi"}
+    name = make(plane, [asks])
+    pod = wait_for(plane, [name])[name]
+    assert pod["status"]["phase"] == "Succeeded", f"{pod['status']}\n{_what_they_say(release)}"
+    assert plane.admin.text(f"{PODS}/{name}/log").split() == ["/usr/lib/gpusquad/libgpusquad.so", "OWN"]
 
 
 def _agent_reports(release: Release) -> None:
@@ -83,16 +99,19 @@ def _install(release: Release) -> None:
         "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
         "server": {"resources": {}},
         "agent": {
-            "simulate": SIMULATED, "nodeSelector": {}, "metricsPort": 0, "resources": {},
+            "simulate": SIMULATED, "nodeSelector": {}, "metricsPort": 0, "resources": {}, "slots": SLOTS,
+            "sharing": {"mode": "enforce", "folder": str(release.plane.folder / "run")},
             "folder": str(release.plane.folder / "agent"),
             "kubeletFolder": str(release.plane.node.pod_resources.parents[1]),
             "reporting": {"everySeconds": 1, "podLogs": str(release.plane.folder / "pods")},
         },
     }  # fmt: skip
     objects = release.render(values)
+    cache = release.plane.folder / "cache"
+    library(cache / "gpusquad" / "shim")
     for item in objects:
         if item["kind"] in ("Deployment", "DaemonSet"):
-            _lend_python(item["spec"]["template"]["spec"], release.plane.url)
+            _lend_python(item["spec"]["template"]["spec"], release.plane.url, cache)
     text = yaml.safe_dump_all(objects).replace("7070", str(free_port()))
     text = text.replace(f"//gpusquad.{release.namespace}.svc:", "//127.0.0.1:")  # nobody resolves names here
     release.plane.kubectl("create", "namespace", release.namespace)
@@ -101,7 +120,7 @@ def _install(release: Release) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _lend_python(spec: Object, url: str) -> None:
+def _lend_python(spec: Object, url: str, cache: Path) -> None:
     """What the image would have brought, and the way to the API server."""
     [program] = spec["containers"]
     words = {"gpusquad": ["-m", "gpusquad"], "python": []}[program["args"][0]]
@@ -110,11 +129,12 @@ def _lend_python(spec: Object, url: str) -> None:
     program["env"] += [
         {"name": "PYTHONPATH", "value": str(REPOSITORY / "src")},
         {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+        {"name": "XDG_CACHE_HOME", "value": str(cache)},  # where the library is that the wheel would have
         {"name": "KUBERNETES_SERVICE_HOST", "value": str(address.hostname)},
         {"name": "KUBERNETES_SERVICE_PORT", "value": str(address.port)},
     ]
     spec["hostNetwork"] = True
-    for number, path in enumerate(_folders()):
+    for number, path in enumerate([*_folders(), str(cache)]):
         spec["volumes"].append({"name": f"lent-{number}", "hostPath": {"path": path}})
         program["volumeMounts"].append({"name": f"lent-{number}", "mountPath": path, "readOnly": True})
 

@@ -100,7 +100,7 @@ def test_the_limits_are_in_a_file_that_cannot_be_changed(plane: ControlPlane, ag
     said = plane.admin.text(f"{PODS}/{name}/log").splitlines()
     limits = next(line for line in said if line.startswith("{"))  # what the shell complains of may come before it
     assert json.loads(limits) == {
-        "job": "", "pod": uid, "container": "main",
+        "job": "", "owner": uid, "part": "main",
         "cards": [{"card": "SIM-5", "memory_bytes": 8 * 2**30, "sm_milli": 250}],
     }  # fmt: skip
     assert "read-only" in said

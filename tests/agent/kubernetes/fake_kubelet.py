@@ -19,8 +19,10 @@ from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.plugin import HEALTHY, Parts, Plugin
 from gpusquad.agent.kubernetes.pod_resources import Listed
 from gpusquad.agent.kubernetes.pods import Container, Pod
+from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.simulated import SimulatedInventory
-from gpusquad.gpu.api import Attachment
+from gpusquad.agent.virtual import divided
+from gpusquad.gpu.api import Attachment, Mount
 
 
 def pod(name: str, containers: Sequence[Container], pin: Mapping[str, Sequence[str]] | None = None, **more: Any) -> Pod:
@@ -47,6 +49,7 @@ class FakePods:
         self.real: dict[str, Pod] = {}
         self.heard: dict[str, Pod] = {}
         self.is_away = False
+        self.has_heard = True
 
     def bind(self, pod: Pod, is_heard: bool = True) -> None:
         self.real[pod.key] = pod
@@ -83,16 +86,21 @@ class NoQuota:
 class FakeKubelet:
     """With a plugin of ours for simulated cards."""
 
-    def __init__(self, cards: int, slots: int, folder: Path, seed: int = 0) -> None:
+    def __init__(
+        self, cards: int, slots: int, folder: Path, seed: int = 0, tenants: Tenants | None = None, virtual: int = 1
+    ) -> None:
         self.pods = FakePods()
-        self.cards = NodeCards(SimulatedInventory(cards, folder), well_for_s=0.0)
+        self.cards = NodeCards(divided(SimulatedInventory(cards, folder), virtual), well_for_s=0.0)
         self.counts = Counts()
         self.admission = Admission(self.pods, self)
-        parts = Parts(self.cards, slots, self.pods, self, self.admission, NoQuota(), NoDeviceNodes(), self.counts)
+        tenants = tenants or Tenants([NoQuota()])
+        parts = Parts(self.cards, slots, self.pods, self, self.admission, tenants, NoDeviceNodes(), self.counts)
         self.plugin = Plugin(parts)
         self.given: dict[str, dict[str, list[str]]] = {}
         """By uid and container."""
         self.envs: dict[tuple[str, str], dict[str, str]] = {}
+        self.mounts: dict[tuple[str, str], dict[str, Mount]] = {}
+        """By the path in the container."""
         self._active: dict[str, Pod] = {}
         self._init: dict[str, set[str]] = {}
         self._dice = random.Random(seed)
@@ -137,6 +145,8 @@ class FakeKubelet:
         [answer] = self.plugin.allocate(request, self._context).container_responses
         self.given.setdefault(pod.uid, {})[container.name] = sorted(chosen)
         self.envs[pod.uid, container.name] = dict(answer.envs)
+        mounts = [Mount(each.container_path, each.host_path, each.read_only) for each in answer.mounts]
+        self.mounts[pod.uid, container.name] = {mount.inside: mount for mount in mounts}
         return chosen
 
     def _ask(self, count: int, must: set[str]) -> set[str]:

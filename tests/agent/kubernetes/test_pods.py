@@ -73,3 +73,25 @@ def test_every_pin_is_read_back(pin: dict[str, list[str]]):
 def test_no_annotation_is_no_pin():
     assert read_pin(None) == (None, "")
     assert Container("a", 1).limits == {}
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_container", "more", "expected"),
+    [
+        (None, None, {}, None),
+        ({"fsGroup": 7}, {}, {}, None),
+        ({"runAsUser": 1}, None, {}, (1, 0)),
+        ({"runAsUser": 1, "runAsGroup": 2}, {"runAsUser": 3}, {}, (3, 2)),
+        ({"runAsUser": 0}, None, {}, (0, 0)),
+        ({"runAsUser": 1}, None, {"hostUsers": False}, None),
+    ],
+)
+def test_as_whom_a_container_runs(of_pod: Any, of_container: Any, more: dict[str, Any], expected: Any):
+    spec = {"containers": [container("a", "1", securityContext=of_container)], "securityContext": of_pod, **more}
+    [found] = read_pod(item(spec=spec), GPU).containers
+    assert found.run_as == expected
+
+
+@pytest.mark.parametrize(("spec", "expected"), [({}, 0), ({"priority": None}, 0), ({"priority": -3}, -3)])
+def test_its_priority(spec: dict[str, Any], expected: int):
+    assert read_pod(item(spec=spec), GPU).priority == expected

@@ -13,6 +13,7 @@ from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.pod_resources import Listed, NotTold
 from gpusquad.agent.kubernetes.pods import CARDS, Container
 from gpusquad.agent.kubernetes.reconcile import UNPINNED, Reconciler, find_mismatches, unpinned_cards
+from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.simulated import SimulatedInventory
 from tests.agent.kubernetes.fake_kubelet import FakePods, NoQuota, pod
 
@@ -50,14 +51,22 @@ class Resources:
 
 
 class World:
-    def __init__(self, folder: Path, *listed: Listed) -> None:
+    def __init__(self, folder: Path, *listed: Listed, quota: NoQuota | None = None) -> None:
         self.api, self.pods, self.resources, self.counts = Api(), FakePods(), Resources(*listed), Counts()
         self.folder = folder
         self.cards = NodeCards(SimulatedInventory(2, folder), well_for_s=0.0)
         self.admission = Admission(self.pods, self.resources)
         api: Any = self.api
         self.reconciler = Reconciler(
-            api, "node", self.pods, self.resources, self.cards, self.admission, NoQuota(), self.counts, lambda: 0.0
+            api,
+            "node",
+            self.pods,
+            self.resources,
+            self.cards,
+            self.admission,
+            Tenants([quota or NoQuota()]),
+            self.counts,
+            lambda: 0.0,
         )
 
     def deletions(self) -> list[tuple[str, Any]]:
@@ -167,3 +176,28 @@ def test_a_pod_that_went_by_itself_is_no_trouble(tmp_path: Path, status: int):
     world.reconciler.step()
     assert world.counts["mismatches"] == 1
     assert world.counts["evictions"] == 0
+
+
+class Owners(NoQuota):
+    """Notes who is kept."""
+
+    def __init__(self) -> None:
+        self.kept: list[set[str]] = []
+
+    def forget_all_but(self, owners: set[str]) -> None:
+        self.kept.append(owners)
+
+
+def test_before_all_pods_were_heard_of_nobody_is_forgotten(tmp_path: Path):
+    """One of them may be known by then, because the kubelet asked for its cards."""
+    quota = Owners()
+    world = World(tmp_path, quota=quota)
+    world.pods.has_heard = False
+    world.pods.bind(pod("asked", ONE, {"main": ["SIM-0"]}))
+    world.reconciler.step()
+    assert quota.kept == []
+    world.pods.has_heard = True
+    world.reconciler.step()
+    world.pods.heard.clear()
+    world.reconciler.step()
+    assert quota.kept == [{"uid-of-asked"}, set()]

@@ -41,10 +41,23 @@ def test_no_quantities(text: str):
         ({}, {"gpu-fraction": "0.5"}, Share(40 * GIB, 500)),
         ({}, {"gpu-memory": "2048"}, Share(2 * GIB, 0)),
         ({"nvidia.com/gpucores": "400"}, {}, Share(0, 1000)),
+        ({"nvidia.com/gpu.shared": "1"}, {}, Share(0, 1)),
+        ({"nvidia.com/gpu.shared": "1", "nvidia.com/gpumem": "1024"}, {}, Share(GIB, 0)),
+        ({"gpusquad.io/gpu-memory": "8Gi"}, {"gpusquad.io/isolation": "isolated"}, Share(8 * GIB, 0, "isolated")),
+        ({"gpusquad.io/gpu-memory": "8Gi"}, {"gpusquad.io/isolation": " shared"}, Share(8 * GIB, 0, "shared")),
+        ({}, {"gpusquad.io/isolation": "isolated"}, None),
     ],
 )
 def test_all_the_ways_to_ask_for_a_part(limits: dict[str, str], annotations: dict[str, str], expected: Share | None):
     assert share_of(limits, annotations, CARD_BYTES) == expected
+
+
+@pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"gpusquad.io/gpu-memory": "8Gi"}])
+def test_a_word_for_isolation_that_is_none_is_told(limits: dict[str, str]):
+    with pytest.raises(Invalid) as error:
+        share_of(limits, {"gpusquad.io/isolation": "alone"}, CARD_BYTES)
+    assert "gpusquad.io/isolation" in error.value.field
+    assert error.value.cure == 'write "shared" or "isolated"'
 
 
 @given(st.integers(1, 100), st.integers(1, 100))

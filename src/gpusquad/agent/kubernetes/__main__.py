@@ -17,10 +17,12 @@ from gpusquad.agent.health import WELL_FOR_S
 from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, NodeAgent, Settings
 from gpusquad.agent.kubernetes.api import Api, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.registration import PLUGINS
+from gpusquad.agent.kubernetes.sharing import FOLDER, MODES, Sharing
 from gpusquad.agent.kubernetes.slots import MOST_SLOTS
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import Inventory, SourceUnavailable
+from gpusquad.agent.virtual import divided
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -51,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--node", required=True, metavar="NAME", help="the node's name in the cluster")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the account of the pod we run in")
     parser.add_argument("--simulate", type=int, metavar="N", help="pretend that there are N cards")
+    parser.add_argument("--virtual", type=int, default=1, metavar="N", help="show each card as N smaller ones (1)")
     parser.add_argument("--slots", type=_slots, default=1, metavar="N", help="containers that may share a card (1)")
     parser.add_argument("--resource", default="nvidia.com/gpu", metavar="NAME", help="what containers ask for")
     parser.add_argument("--device-nodes", action="store_true", help="add NVIDIA's device files (no NVIDIA runtime)")
@@ -73,7 +76,25 @@ def _parser() -> argparse.ArgumentParser:
                         help="as the service expects it")  # fmt: skip
     parser.add_argument("--pod-logs", type=_folder, default=PODS_LOGS, metavar="DIR",
                         help="where the kubelet keeps logs of containers; empty: do not look at them")  # fmt: skip
+    parser.add_argument("--sharing", choices=MODES, help="how containers are kept to their parts of cards: enforce "
+                        "(usual), or write the limits down and trust them (usual for simulated cards)")  # fmt: skip
+    parser.add_argument("--sharing-folder", type=Path, default=FOLDER, metavar="DIR",
+                        help="shared memory of the cards: a tmpfs, at the same path for the kubelet")  # fmt: skip
+    parser.add_argument("--sharing-policy", default=Sharing.policy, metavar="NAME", help="how cards are divided")
+    parser.add_argument("--mps", action="store_true", help="let shared containers run at once, instead of in turns")
+    parser.add_argument("--sharing-shm", type=Path, metavar="DIR",
+                        help="with --mps: a folder of the node that is our /dev/shm, and is to be theirs")  # fmt: skip
     return parser
+
+
+def _sharing(options: argparse.Namespace) -> Sharing:
+    return Sharing(
+        mode=options.sharing or ("enforce" if options.simulate is None else "write-down"),
+        folder=options.sharing_folder.absolute(),
+        policy=options.sharing_policy,
+        shm=options.sharing_shm,
+        has_mps=options.mps,
+    )
 
 
 def _url(text: str) -> str:
@@ -110,12 +131,14 @@ def _settings(options: argparse.Namespace) -> Settings:
         server_token=options.server_token,
         report_every_s=options.report_every,
         logs=options.pod_logs,
+        sharing=_sharing(options),
     )
 
 
 def _inventory(options: argparse.Namespace) -> Inventory:
     options.folder.mkdir(parents=True, exist_ok=True)
-    return SimulatedInventory(options.simulate, options.folder) if options.simulate is not None else NvmlInventory()
+    cards = SimulatedInventory(options.simulate, options.folder) if options.simulate is not None else NvmlInventory()
+    return divided(cards, options.virtual)
 
 
 class _JsonLines(logging.Formatter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusquad.agent.health import WELL_FOR_S
@@ -13,6 +13,7 @@ from gpusquad.agent.kubernetes.admission import Admission
 from gpusquad.agent.kubernetes.api import Access, Api
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes, NoDeviceNodes, NvidiaDeviceNodes, SimulatedDeviceNodes
+from gpusquad.agent.kubernetes.divides import CardPolicies
 from gpusquad.agent.kubernetes.metrics import Metrics
 from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.plugin import Parts, Plugin
@@ -22,8 +23,9 @@ from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources
 from gpusquad.agent.kubernetes.reconcile import Reconciler
 from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
 from gpusquad.agent.kubernetes.reporting import Look, Reporter, Samples
+from gpusquad.agent.kubernetes.sharing import Sharing, quotas_of
+from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.source import Inventory, SourceUnavailable
-from gpusquad.gpu.api import Quota, QuotaFile
 
 _GATHER_S = 1.0
 SERVER_TOKEN = Path("/var/run/secrets/gpusquad/token")
@@ -56,28 +58,31 @@ class Settings:
     report_every_s: float = 5.0
     logs: Path | None = PODS_LOGS
     """Where the kubelet keeps the logs of containers. None: nobody looks at them."""
+    sharing: Sharing = field(default_factory=Sharing)
 
 
 class NodeAgent:
     """Runs until it is stopped."""
 
-    def __init__(self, settings: Settings, inventory: Inventory, api: Api, quota: Quota | None = None) -> None:
+    def __init__(self, settings: Settings, inventory: Inventory, api: Api) -> None:
         self._settings = settings
         self._inventory = inventory
         self.counts = Counts()
         self.cards = NodeCards(inventory, settings.well_for_s)
         self._due = threading.Event()
         self._ending = threading.Event()
-        quota = quota or QuotaFile(settings.folder / "quota")
+        self._policies = CardPolicies(settings.sharing.policy)
+        quotas = quotas_of(settings.sharing, settings.folder, inventory.cards, self._policies)
+        tenants = Tenants(quotas, tells_users=settings.sharing.has_mps)
         self._pods = PodCache(api, settings.node, settings.resource)
         self._resources = KubeletPodResources(settings.pod_resources, settings.resource)
         admission = Admission(self._pods, self._resources)
         self._parts = Parts(
-            self.cards, settings.slots, self._pods, self._resources, admission, quota, self._device_nodes(),
+            self.cards, settings.slots, self._pods, self._resources, admission, tenants, self._device_nodes(),
             self.counts, self._due.set,
         )  # fmt: skip
         self._reconciler = Reconciler(
-            api, settings.node, self._pods, self._resources, self.cards, admission, quota, self.counts
+            api, settings.node, self._pods, self._resources, self.cards, admission, tenants, self.counts
         )
         self._registration = Registration(
             lambda: Plugin(self._parts), settings.resource, settings.plugins, lambda: self.counts.add("registrations")
@@ -150,7 +155,9 @@ class NodeAgent:
     def _make_reporter(self) -> Reporter:
         settings = self._settings
         access = Access(settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token))
-        return Reporter(Api(access).post, Samples(settings.logs), self.counts, settings.report_every_s)
+        return Reporter(
+            Api(access).post, Samples(settings.logs), self.counts, settings.report_every_s, divides=self._policies
+        )
 
     def _device_nodes(self) -> DeviceNodes:
         if self._inventory.simulated:

@@ -22,10 +22,11 @@ from gpusquad.agent.kubernetes.pinning import Promise, Refusal, card_uses, promi
 from gpusquad.agent.kubernetes.pod_cache import Pods
 from gpusquad.agent.kubernetes.pod_resources import NotTold, PodResources
 from gpusquad.agent.kubernetes.shares import share_of
+from gpusquad.agent.kubernetes.sharing import card_of
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order, slots_of
-from gpusquad.gpu.api import Holder, Quota, Standing
-from gpusquad.model.cluster import Card
+from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import physical
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 _WAIT_S = 60.0
@@ -41,7 +42,7 @@ class Parts:
     pods: Pods
     resources: PodResources
     admission: Admission
-    quota: Quota
+    tenants: Tenants
     device_nodes: DeviceNodes
     counts: Counts
     on_allocated: Callable[[], None] = lambda: None
@@ -166,13 +167,15 @@ class Plugin:
         """Everything that the container gets with its cards."""
         pod, container = asking.pod, asking.container
         facts = [self._cards[card] for card in distinct_cards(slots)]
-        cards = [Card(card.id, card.model, card.memory_bytes, card.sms, card.domain) for card in facts]
-        holder = Holder(pod.uid, container.name, pod.job)
+        cards = [card_of(card) for card in facts]
         share = share_of(container.limits, pod.annotations, min(card.memory_bytes for card in cards))
-        attachment = self._parts.quota.attach(cards, holder, share, Standing())
+        attachment = self._parts.tenants.attach(pod, container, cards, share)
+        for note in attachment.notes:
+            _log.info("attached", extra={"pod": pod.key, "container": container.name, "note": note})
         ids = ",".join(card.id for card in cards)
+        real = ",".join(dict.fromkeys(physical(card.id) for card in cards))  # what NVIDIA's runtime knows
         answer = messages.AllocateResponse().container_responses.add()
-        answer.envs.update({**attachment.env, "NVIDIA_VISIBLE_DEVICES": ids, "GPUSQUAD_CARDS": ids})
+        answer.envs.update({**attachment.env, "NVIDIA_VISIBLE_DEVICES": real, "GPUSQUAD_CARDS": ids})
         for mount in attachment.mounts:
             answer.mounts.add(container_path=mount.inside, host_path=mount.outside, read_only=mount.read_only)
         for node in (*self._parts.device_nodes.of(facts), *attachment.devices):

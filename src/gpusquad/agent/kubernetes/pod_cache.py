@@ -20,6 +20,9 @@ _log = logging.getLogger(__name__)
 class Pods(Protocol):
     """What others ask of it."""
 
+    has_heard: bool
+    """All pods of the node were told of at least once. Before that the known ones may be a few of them."""
+
     def known(self, key: str) -> Pod | None:
         """By namespace/name, as last heard."""
         ...
@@ -48,6 +51,7 @@ class PodCache:
         """Those asked for since the last list began: they are newer than that list may be."""
         self._lock = threading.Lock()
         self._ending = threading.Event()
+        self.has_heard = False
 
     def start(self) -> None:
         threading.Thread(target=self._follow, name="pods", daemon=True).start()
@@ -103,6 +107,7 @@ class PodCache:
         with self._lock:
             self._asked = {key: entry for key, entry in self._asked.items() if entry[0] >= began_s}
             self._pods = {**{pod.key: pod for pod in found}, **{key: pod for key, (_, pod) in self._asked.items()}}
+            self.has_heard = True
         self._on_change()
         return listed["metadata"]["resourceVersion"]
 

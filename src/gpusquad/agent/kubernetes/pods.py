@@ -30,6 +30,8 @@ class Container:
     is_init: bool = False
     """Runs to its end before the others start, which then get its devices: the kubelet passes them on."""
     limits: Mapping[str, str] = field(default_factory=dict)
+    run_as: tuple[int, int] | None = None
+    """User and group id on the node. None: whatever its image says, or those of a namespace of users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Pod:
     is_started: bool = False
     """The kubelet has admitted it, and said so."""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
 
     @property
     def key(self) -> str:
@@ -87,6 +90,7 @@ def read_pod(item: Object, resource: str) -> Pod:
         is_leaving="deletionTimestamp" in metadata,
         is_started="startTime" in status,
         annotations=annotations,
+        priority=(item.get("spec") or {}).get("priority") or 0,
     )
 
 
@@ -115,4 +119,12 @@ def _containers(spec: Object, resource: str) -> Iterator[Container]:
             count = int(parse_quantity(limits.get(resource, "0")))
             if count > 0:
                 is_init = kind == "initContainers" and container.get("restartPolicy") != "Always"
-                yield Container(container["name"], count, is_init, limits)
+                yield Container(container["name"], count, is_init, limits, _run_as(spec, container))
+
+
+def _run_as(spec: Object, container: Object) -> tuple[int, int] | None:
+    """What a container says goes before what its pod says."""
+    said = {**(spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
+    if said.get("runAsUser") is None or spec.get("hostUsers") is False:
+        return None
+    return said["runAsUser"], said.get("runAsGroup") or 0

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.agent.kubernetes.admission import Admission
@@ -21,7 +21,7 @@ from gpusquad.agent.kubernetes.pod_cache import Pods
 from gpusquad.agent.kubernetes.pod_resources import Listed, NotTold, PodResources
 from gpusquad.agent.kubernetes.pods import CARDS, Pod
 from gpusquad.agent.kubernetes.slots import cards_of, distinct_cards, in_order
-from gpusquad.gpu.api import Quota
+from gpusquad.agent.kubernetes.tenants import Tenants
 
 UNPINNED = "gpusquad.io/unpinned"
 """On a node: which cards are used by pods that were promised none."""
@@ -74,14 +74,14 @@ class Reconciler:
     """One step at a time, by one thread."""
 
     def __init__(self, api: Api, node: str, pods: Pods, resources: PodResources, cards: NodeCards, admission: Admission,
-                 quota: Quota, counts: Counts, now_s: Callable[[], float] = time.time) -> None:  # fmt: skip
+                 tenants: Tenants, counts: Counts, now_s: Callable[[], float] = time.time) -> None:  # fmt: skip
         self._api = api
         self._node = node
         self._pods = pods
         self._resources = resources
         self._cards = cards
         self._admission = admission
-        self._quota = quota
+        self._tenants = tenants
         self._counts = counts
         self._now_s = now_s
         self._published: dict[str, str] = {}
@@ -98,11 +98,13 @@ class Reconciler:
             _log.warning("not reconciled", extra={"why": str(error)})
             self._publish({CARDS: _json(self._cards.description())})
             return
+        knows_all = self._pods.has_heard  # asked first: what is known may become complete in between
         known = {pod.key: pod for pod in self._pods.all_known()}
         self._publish({CARDS: _json(self._cards.description()), UNPINNED: _json(unpinned_cards(known, self.listed))})
         for mismatch in find_mismatches(known, self.listed):
             self._act_on(mismatch)
-        self._forget({pod.uid for pod in known.values()})
+        if knows_all:
+            self._forget(known.values())
 
     def publish_cards(self) -> None:
         """Before the kubelet counts them, so that no scheduler sees devices of unknown cards."""
@@ -159,13 +161,12 @@ class Reconciler:
             "source": {"component": "gpusquad-agent", "host": self._node},
         }  # fmt: skip
 
-    def _forget(self, uids: set[str]) -> None:
-        if not uids:
-            return  # perhaps nothing was heard yet
+    def _forget(self, pods: Collection[Pod]) -> None:
+        uids = {pod.uid for pod in pods}
         self._seen &= uids
         self._evicted &= uids
         self._admission.forget_all_but(uids)
-        self._quota.forget_all_but(uids)
+        self._tenants.follow(pods)
 
 
 def _json(value: object) -> str:

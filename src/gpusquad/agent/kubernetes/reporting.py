@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from gpusquad.agent.kubernetes.api import Refused, Unreachable
 from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.divides import CardPolicies
 from gpusquad.agent.kubernetes.metrics import holders_of
 from gpusquad.agent.kubernetes.pod_logs import PodLogs, together
 from gpusquad.agent.kubernetes.pod_resources import Listed
@@ -135,12 +136,13 @@ class Reporter:
     """Sends what it was given last, by a thread of its own, and no more often than agreed."""
 
     def __init__(self, post: Post, samples: Samples, counts: Counts, every_s: float,
-                 dice: Callable[[], float] = random.random) -> None:  # fmt: skip
+                 dice: Callable[[], float] = random.random, divides: CardPolicies | None = None) -> None:  # fmt: skip
         self._post = post
         self._samples = samples
         self._counts = counts
         self._every_s = every_s
         self._dice = dice
+        self._divides = divides or CardPolicies()
         self._newest: Look | None = None
         self._given = threading.Condition()
         self._ending = threading.Event()
@@ -178,7 +180,9 @@ class Reporter:
     def send(self, look: Look) -> float:
         """How long to wait for the next one. Whatever goes wrong is told once, until something else does."""
         try:
-            self._post(PATH, self._samples.message(look))
+            message = self._samples.message(look)
+            self._divides.add_to(message)
+            self._divides.take(self._post(PATH, message))
         except (Refused, Unreachable) as error:
             self._failed(str(error))
         except Exception as error:

@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from gpusquad.agent.kubernetes.quantities import parse_quantity
-from gpusquad.model.job import Share
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 _MIB = 2**20
 _MEMORY = "gpusquad.io/gpu-memory"
 _SM_PERCENT = "gpusquad.io/gpu-sm-percent"
+_ISOLATION = "gpusquad.io/isolation"
+_SLOT = "nvidia.com/gpu.shared"
+"""A place beside others with no part promised."""
+_SLOT_MILLI = 1
+"""The smallest share that there is, as the scheduler has it too."""
 # HAMi's names for the limits of a container.
 _HAMI_MEMORY_MIB, _HAMI_MEMORY_PERCENT, _HAMI_SM_PERCENT = (
     "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores",
@@ -21,10 +27,23 @@ _KAI_FRACTION, _KAI_MEMORY_MIB = "gpu-fraction", "gpu-memory"
 
 
 def share_of(limits: Mapping[str, str], annotations: Mapping[str, str], card_memory_bytes: int) -> Share | None:
-    """None: the whole card. Invalid: a number that is none."""
+    """None: the whole card. Invalid: a number that is none, or a word that is not known."""
+    isolation = _isolation(annotations)
     memory_bytes = _memory_bytes(limits, annotations, card_memory_bytes)
     sm_milli = min(max(_sm_milli(limits, annotations), 0), WHOLE_MILLI)
-    return Share(memory_bytes, sm_milli) if memory_bytes > 0 or sm_milli > 0 else None
+    if not memory_bytes and not sm_milli:
+        return Share(0, _SLOT_MILLI, isolation) if _SLOT in limits else None
+    return Share(memory_bytes, sm_milli, isolation)
+
+
+def _isolation(annotations: Mapping[str, str]) -> Isolation:
+    match annotations.get(_ISOLATION, "").strip():
+        case "" | "shared":
+            return "shared"
+        case "isolated":
+            return "isolated"
+        case other:
+            raise Invalid(f"annotation {_ISOLATION}", f"{other!r:.80} is not known", 'write "shared" or "isolated"')
 
 
 def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str], card_memory_bytes: int) -> int:

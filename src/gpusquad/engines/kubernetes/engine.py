@@ -38,6 +38,7 @@ from gpusquad.engines.kubernetes.where import check_gang, check_roles, rule_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
+from gpusquad.model.standing import Standing
 
 _ASK_AGAIN_S = 5.0
 _ANSWER_S = 10.0
@@ -94,6 +95,9 @@ class KubernetesEngine:
 
     def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
         self._do(lambda: self._book.resume(job, attempt, places, has_started))
+
+    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+        """The agents of the nodes go by what pods say, and that is not written to pods that run."""
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """All that was on record has been resumed: tell of everything that is there."""

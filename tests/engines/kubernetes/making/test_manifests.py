@@ -30,7 +30,8 @@ requests = st.builds(
     Request, gpus=st.integers(0, 8), cpu_milli=st.integers(0, 10**5), memory_bytes=st.integers(0, 2**40),
     gpu_models=st.sampled_from([(), ("A100",), ("A100", "H100")]), min_card_memory_bytes=st.integers(0, 2**37),
 ).map(lambda asked: asked if asked.gpus else replace(asked, gpu_models=(), min_card_memory_bytes=0)) | st.builds(
-    Request, share=st.builds(Share, st.integers(1, 2**37), st.integers(0, 100).map(lambda percent: 10 * percent))
+    Request, share=st.builds(Share, st.integers(1, 2**37), st.integers(0, 100).map(lambda percent: 10 * percent),
+                             st.sampled_from(["shared", "isolated"]))
 )  # fmt: skip
 texts = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 jobs = st.builds(

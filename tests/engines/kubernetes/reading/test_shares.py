@@ -48,6 +48,9 @@ SHARES: dict[str, tuple[Object, Share]] = {
     "one device": (one({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1"}, gpu=1), Share(0, 500)),
     "a slot": (one(shared=1), SLOT),
     "a slot with memory": (one(shared=1, gpumem=1000), Share(1000 * 2**20, 0)),
+    "isolated": (one({"gpusquad.io/isolation": "isolated"}, gpu=1, sm=25), Share(0, 250, "isolated")),
+    "an isolated slot": (one({"gpusquad.io/isolation": "isolated"}, shared=1), Share(0, 1, "isolated")),
+    "said to be shared": (one({"gpusquad.io/isolation": "shared", "gpu-memory": "1"}, gpu=1), Share(2**20, 0)),
     "beside a sidecar": (pod("p", asking(limits=limits(gpu=1, sm=10)), container("logs", cpu=1)), Share(0, 100)),
 }
 
@@ -116,3 +119,12 @@ def test_no_fraction(text: str):
 def test_no_number_of_mebibytes(text: str):
     with pytest.raises(Malformed):
         ask_of(one({"gpu-memory": text}, gpu=1))
+
+
+@pytest.mark.parametrize("amounts", [{"gpu": 1, "sm": 10}, {"gpu": 1}])
+@pytest.mark.parametrize("word", ["alone", "Isolated", "shared,isolated"])
+def test_a_word_for_isolation_that_is_none_is_told(word: str, amounts: dict[str, int]):
+    with pytest.raises(Malformed) as error:
+        ask_of(one({"gpusquad.io/isolation": word}, **amounts))
+    assert "gpusquad.io/isolation" in error.value.field
+    assert error.value.cure == 'write "shared" or "isolated"'

@@ -19,7 +19,7 @@ from gpusquad.engines.kubernetes.reading.conventions.ours import NAME, SIZE
 from gpusquad.engines.kubernetes.reading.groups import GroupKey
 from gpusquad.engines.kubernetes.reading.ids import job_id
 from gpusquad.engines.kubernetes.reading.roles import FIRST_RANK, ROLE
-from gpusquad.engines.kubernetes.reading.shares import MEMORY, SM_PERCENT
+from gpusquad.engines.kubernetes.reading.shares import ISOLATION, MEMORY, SM_PERCENT
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Request
 
@@ -156,6 +156,7 @@ class _Own:
             **({USE_MODEL: ",".join(request.gpu_models)} if request.gpu_models else {}),
             **({USE_CARD: request.card} if request.card else {}),
             **({MIN_MEMORY: str(request.min_card_memory_bytes)} if request.min_card_memory_bytes else {}),
+            **({ISOLATION: "isolated"} if request.share and request.share.isolation == "isolated" else {}),
         }
         return {"labels": {NAME: self.group}, "annotations": said}
 

@@ -4,6 +4,8 @@
 - HAMi's: ``nvidia.com/gpumem`` (MiB), ``nvidia.com/gpumem-percentage`` and ``nvidia.com/gpucores`` (percent);
 - KAI's: annotations of the pod, ``gpu-fraction`` (0 to 1) and ``gpu-memory`` (MiB).
 
+Whichever it is, the annotation ``gpusquad.io/isolation`` says how it lives beside others: ``shared`` or ``isolated``.
+
 All go with ``nvidia.com/gpu: 1`` in one container: without it the kubelet never asks the device plugin, and the
 container would see no card. ``nvidia.com/gpu.shared: 1`` is a slot with no part promised.
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gpusquad.engines.kubernetes.objects import GPU, PREFIX, Object, annotations_of
@@ -25,7 +27,7 @@ from gpusquad.engines.kubernetes.reading.cards import SHARED, cards_in
 from gpusquad.engines.kubernetes.reading.effective import Amounts, Asked
 from gpusquad.engines.kubernetes.reading.errors import Malformed, Unsupported, short
 from gpusquad.engines.kubernetes.reading.quantity import WHOLE
-from gpusquad.model.job import Share
+from gpusquad.model.job import Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 MEMORY = PREFIX + "gpu-memory"
@@ -35,6 +37,7 @@ HAMI_MEMORY_PERCENT = "nvidia.com/gpumem-percentage"
 HAMI_CORES = "nvidia.com/gpucores"
 RESOURCES = (MEMORY, SM_PERCENT, HAMI_MEMORY, HAMI_MEMORY_PERCENT, HAMI_CORES)
 """What a container asks for to have a part of its card. None of them is something a node has so many of."""
+ISOLATION = PREFIX + "isolation"
 KAI_FRACTION = "gpu-fraction"
 KAI_MEMORY = "gpu-memory"
 KAI_DEVICES = "gpu-fraction-num-devices"
@@ -64,6 +67,7 @@ class Part:
 def share_of(pod: Object, asked: Sequence[Asked]) -> Share | None:
     """The part of a card that a pod asks for; None: whole cards, or none."""
     said, amounts = annotations_of(pod), _amounts(asked)
+    isolation = _isolation(said)
     found = [(name, part) for name, read in _WAYS if (part := read(said, amounts)) is not None]
     if not found and not amounts.get(SHARED):
         return None
@@ -73,8 +77,19 @@ def share_of(pod: Object, asked: Sequence[Asked]) -> Share | None:
     _check_containers(asked, text_of(said, KAI_CONTAINER))
     part = found[0][1] if found else None
     if part is None:
-        return SLOT
-    return None if part.is_whole and not amounts.get(SHARED) else Share(part.memory_bytes, part.sm_milli)
+        return replace(SLOT, isolation=isolation)
+    return None if part.is_whole and not amounts.get(SHARED) else Share(part.memory_bytes, part.sm_milli, isolation)
+
+
+def _isolation(said: Mapping[str, str]) -> Isolation:
+    """Looked at even where whole cards are asked for, which nobody else uses: a word that is none is a mistake."""
+    match text_of(said, ISOLATION):
+        case "" | "shared":
+            return "shared"
+        case "isolated":
+            return "isolated"
+        case other:
+            raise Malformed(at(ISOLATION), f"{short(other)} is not known", 'write "shared" or "isolated"')
 
 
 def _check_containers(asked: Sequence[Asked], named: str) -> None:

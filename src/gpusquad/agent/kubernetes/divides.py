@@ -1,0 +1,107 @@
+"""What the service wants the cards of this node divided by, and how they are divided: the one comes with the answer to
+a report, the other goes out with the next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from gpusquad.model.virtual import physical
+
+FIRST = "equal"
+"""Until the service has said something."""
+_TENANT = (
+    "id", "job", "weight", "priority", "slo", "groups", "credit_us", "used_bytes", "quota_bytes", "peak_bytes",
+    "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note",
+)  # fmt: skip
+_CARD = ("policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "rule", "strangers")
+_log = logging.getLogger(__name__)
+
+
+class Divided(Protocol):
+    """Those who divide the cards (``gpu.attach.quota.SquadQuota``), as far as this has to know them."""
+
+    def set_policy(self, card_id: str, policy: str) -> object: ...
+    def policies(self) -> Mapping[str, str]:
+        """For all cards that are known there."""
+        ...
+
+    def status(self, card_id: str) -> Mapping[str, Any]:
+        """``running``: somebody divides the card."""
+        ...
+
+
+class CardPolicies:
+    """Said by one thread, asked by others."""
+
+    def __init__(self, first: str = FIRST) -> None:
+        self._first = first
+        self._wanted: Mapping[str, str] = {}
+        self._divided: Divided | None = None
+
+    def use(self, divided: Divided) -> None:
+        """From here on these are told, and asked."""
+        self._divided = divided
+
+    def policy_of(self, card: str) -> str:
+        """What a card is to be divided by, for whoever begins to."""
+        return self._wanted.get(card, self._first)
+
+    def take(self, answer: object) -> None:
+        """An answer of the service. One that is older than this says nothing of policies."""
+        said = answer.get("divide") if isinstance(answer, Mapping) else None
+        if not isinstance(said, Mapping):
+            return
+        self._wanted = {physical(str(card)): str(policy) for card, policy in said.items()}
+        for card, policy in self._known().items():
+            self._settle(card, policy)
+
+    def add_to(self, message: dict[str, Any]) -> None:
+        """How the cards of a report are divided, where somebody divides them. Of a card that is shown as several, it
+        is said once."""
+        unsaid = set(self._known())
+        for card in message["cards"]:
+            name = physical(card["id"])
+            status = self._status(name) if name in unsaid else None
+            unsaid.discard(name)
+            if status is not None:
+                card["divided"] = _told(status)
+
+    def _known(self) -> Mapping[str, str]:
+        """Whatever is wrong there, the cards are reported."""
+        try:
+            return self._divided.policies() if self._divided is not None else {}
+        except Exception:
+            _log.exception("nobody says how the cards are divided")
+            return {}
+
+    def _settle(self, card: str, policy: str) -> None:
+        """A card whose daemon does not answer, or does not know the policy, must not cost the others theirs."""
+        assert self._divided is not None
+        wanted = self._wanted.get(card)
+        if wanted is None or {policy, (self._status(card) or {}).get("policy", policy)} == {wanted}:
+            return
+        try:
+            self._divided.set_policy(card, wanted)
+        except Exception:
+            _log.exception("a card could not be told its policy", extra={"card": card, "policy": wanted})
+
+    def _status(self, card: str) -> Mapping[str, Any] | None:
+        """None: nobody divides it."""
+        assert self._divided is not None
+        try:
+            status = self._divided.status(card)
+        except Exception:
+            _log.exception("a card does not say how it is divided", extra={"card": card})
+            return None
+        return status if status.get("running") else None
+
+
+def _told(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What the service shows; the rest would only make reports longer."""
+    tenants = [
+        {name: tenant[name] for name in _TENANT if tenant.get(name) is not None}
+        for tenant in status.get("tenants") or ()
+    ]
+    return {name: status[name] for name in _CARD if status.get(name) is not None} | {"tenants": tenants}

@@ -1,0 +1,125 @@
+"""What an agent is told of how to divide its cards, what it makes of it, and what it tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.divides import FIRST, CardPolicies
+from gpusquad.agent.kubernetes.reporting import Look, Reporter, Samples
+from gpusquad.agent.source import CardReading
+from gpusquad.server.schemas import agents as schema
+from gpusquad.server.services.card_reports import ReportedDivides
+from gpusquad.server.services.reports import Reports
+from tests.fake_quota import FakeQuota
+from tests.server.fake_divides import check_divides, tenant
+
+
+@pytest.fixture
+def quota() -> FakeQuota:
+    return FakeQuota(known=("A", "B"), running={"A": "equal"}, tenants=[tenant("uid/main", job="J", kept="apart")])
+
+
+@pytest.fixture
+def policies(quota: FakeQuota) -> CardPolicies:
+    made = CardPolicies()
+    made.use(quota)
+    return made
+
+
+def test_cards_are_divided_as_the_service_says(policies: CardPolicies, quota: FakeQuota):
+    policies.take({"ok": True, "divide": {"A": "slo", "B": "jct", "C": "slo"}})
+    assert quota.told == [("A", "slo"), ("B", "jct")]
+    assert [policies.policy_of(card) for card in "ABCD"] == ["slo", "jct", "slo", FIRST]
+    policies.take({"ok": True, "divide": {"A": "slo", "B": "jct"}})
+    assert len(quota.told) == 2, "nothing is told twice"
+
+
+def test_a_daemon_that_fell_back_is_told_again(policies: CardPolicies, quota: FakeQuota):
+    policies.take({"divide": {"A": "slo"}})
+    quota.running["A"] = "equal"
+    policies.take({"divide": {"A": "slo"}})
+    assert quota.told == [("A", "slo"), ("A", "slo")]
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"ok": True}, [], {"divide": None}, {"divide": ["A"]}])
+def test_an_older_service_says_nothing_of_it(policies: CardPolicies, quota: FakeQuota, answer: object):
+    policies.take(answer)
+    assert quota.told == []
+
+
+def test_one_card_that_cannot_be_told_does_not_cost_the_others(policies: CardPolicies, quota: FakeQuota):
+    quota.broken = {"A"}
+    policies.take({"divide": {"A": "slo", "B": "jct"}})
+    assert quota.told == [("B", "jct")]
+    message: dict[str, Any] = {"cards": [{"id": "A"}, {"id": "B"}]}
+    policies.add_to(message)
+    assert message == {"cards": [{"id": "A"}, {"id": "B"}]}
+
+
+def test_of_a_card_that_is_shown_as_several_it_is_said_once(policies: CardPolicies, quota: FakeQuota):
+    policies.take({"divide": {"A.1of2": "slo", "A.2of2": "slo"}})
+    assert quota.told == [("A", "slo")]
+    message: dict[str, Any] = {"cards": [{"id": "A.1of2"}, {"id": "A.2of2"}, {"id": "B"}]}
+    policies.add_to(message)
+    assert [card["id"] for card in message["cards"] if "divided" in card] == ["A.1of2"]
+
+
+def test_whatever_is_wrong_there_the_cards_are_reported(policies: CardPolicies, quota: FakeQuota):
+    quota.broken = {"all"}
+    reporter = Reporter(Service().post, Samples(None), Counts(), 5.0, divides=policies)
+    assert reporter.send(Look(5, [CardReading("A")], [], {}, [], [])) == 5.0
+
+
+class Service:
+    """One end of the wire: reports come in, answers go out."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, str] = {}
+        self.reports = Reports(lambda: 1, 5.0)
+        self.reports.attach(self)
+
+    def hear(self, message: Any) -> None: ...
+
+    def running(self) -> tuple[()]:
+        return ()
+
+    def node_of(self, card: str) -> str:
+        return "n"
+
+    def post(self, path: str, content: dict[str, Any]) -> Mapping[str, Any]:
+        cards = self.reports.take("n", schema.Samples.model_validate(content).model_dump())
+        return {"ok": True, "divide": {card: self.wanted.get(card, "equal") for card in cards}}
+
+
+class OverTheWire(ReportedDivides):
+    """Cards of a node behind an agent."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service.reports)
+        self._service = service
+
+    def set(self, card: str, policy: str) -> None:
+        self._service.wanted[card] = policy
+
+
+def test_cards_behind_an_agent_keep_the_contract(policies: CardPolicies, quota: FakeQuota):
+    service = Service()
+    reporter = Reporter(service.post, Samples(None), Counts(), 5.0, divides=policies)
+    look = Look(5, [CardReading("A"), CardReading("B")], [], {}, [], [])
+
+    def settle() -> None:
+        """One report brings the wish, the next one what became of it."""
+        for _ in range(2):
+            assert reporter.send(look) == 5.0
+
+    check_divides(OverTheWire(service), "A", "B", settle)
+    [told] = service.reports.divided()["A"]["tenants"]
+    assert (told["job"], told["quota_bytes"], told["isolation"]) == ("J", 8 * 2**30, "shared")
+    assert "kept" not in told
+    quota.running.clear()
+    reporter.send(look)
+    assert service.reports.divided() == {}

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.kubernetes.pods import Pod
+from gpusquad.agent.kubernetes.standings import ESTIMATE, PRIORITY, standing_of
+from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.model.standing import Standing
+
+
+@pytest.mark.parametrize(
+    ("number", "word", "expected"),
+    [(-5, "", "low"), (0, "", "normal"), (1, "", "high"), (999_999, "", "high"), (1_000_000, "", "urgent"),
+     (-5, "urgent", "urgent"), (2_000_000, "low", "low"), (7, "no such word", "high")],
+)  # fmt: skip
+def test_our_word_goes_before_the_number_of_the_class(number: int, word: str, expected: str):
+    standing = standing_of(Pod("n", "p", "u", annotations={PRIORITY: word}, priority=number))
+    assert standing == Standing(priority=PRIORITY_CLASSES[expected])
+
+
+@pytest.mark.parametrize(("text", "expected"), [("2h", 7_200_000_000), ("90s", 90_000_000), ("0s", None), ("x", None)])
+def test_what_is_left_at_the_start_is_the_estimate(text: str, expected: int | None):
+    assert standing_of(Pod("n", "p", "u", annotations={ESTIMATE: text})).remaining_us == expected
+
+
+@given(st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE]), st.text()), st.integers(-(2**31), 2**31 - 1))
+def test_nothing_that_users_can_write_makes_it_fail(said: dict[str, str], number: int):
+    assert standing_of(Pod("n", "p", "u", annotations=said, priority=number)).priority in PRIORITY_CLASSES.values()
