@@ -1,0 +1,143 @@
+"""``python -m bench.card pairs --minutes 8 --out FILE.jsonl``, and ``table FILE.jsonl`` for what is in it.
+
+Every bench ends by itself within its minutes, adds to its file block by block, and goes on where it was cut off when it
+is called again with the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.card import cost, pair_plan, pairs, slos, training, virtual
+from bench.card.check import check
+from bench.card.clock import Deadline
+from bench.card.machine import sitting
+from bench.card.pair_blocks import Timing
+from bench.card.place import Lost, Place
+from bench.card.report import report
+from bench.card.rows import RowFile, read_all
+from gpusquad.model.errors import Invalid
+
+BENCHES = ("pairs", "slos", "training", "virtual", "cost")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    if options.verb == "table":
+        return _table(options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers and daemons are let go
+    place = Place(
+        options.card, options.device, options.groups, options.sms_per_group, options.sms,
+        logs=Path(options.logs) if options.logs else None,
+    )  # fmt: skip
+    if options.verb == "check":
+        return _check(place, options.tiny)
+    deadline = Deadline(options.minutes, options.closing)
+    file = RowFile(Path(options.out), [Path(name) for name in options.known])
+    head = sitting(options.verb, options.device, options.card)
+    file.add(head)
+    runs: dict[str, Callable[[], None]] = {
+        "pairs": lambda: pairs.run(file, head, _pair_options(options, place), deadline),
+        "slos": lambda: slos.run(file, head, slos.Options(place, options.tiny, options.length, options.only), deadline),
+        "training": lambda: training.run(
+            file, head, training.Options(place, options.tiny, options.length, options.only), deadline
+        ),
+        "virtual": lambda: virtual.run(file, head, virtual.Options(place, options.tiny, options.length), deadline),
+        "cost": lambda: cost.run(file, head, cost.Options(place, options.tiny, options.length), deadline),
+    }
+    try:
+        runs[options.verb]()
+    except (Invalid, Lost, OSError, KeyboardInterrupt) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _check(place: Place, tiny: bool) -> int:
+    fine = True
+    for found in check(place, tiny):
+        print(f"{'ok' if found.ok else 'FAILED':7}{found.what}: {found.words}", flush=True)
+        fine = fine and found.ok
+    return 0 if fine else 1
+
+
+def _pair_options(options: argparse.Namespace, place: Place) -> pairs.Options:
+    known = pair_plan.TINY_PAIRS if options.tiny else pair_plan.PAIRS
+    conditions = _conditions(options.conditions)
+    timing = Timing(length_s=options.length or Timing().length_s)
+    return pairs.Options(
+        place, _named(known, options.only), conditions, timing,
+        options.percentages or pair_plan.PERCENTAGES, options.stay, min(60.0, 20 * options.minutes),
+    )  # fmt: skip
+
+
+def _conditions(asked: Sequence[str]) -> Sequence[str]:
+    """Both alone are always measured: all else is told against them."""
+    unknown = [name for name in asked if name not in pair_plan.CONDITIONS]
+    if unknown:
+        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {', '.join(pair_plan.CONDITIONS)}")
+    always = (pair_plan.ALONE, pair_plan.TRAINING_ALONE)
+    return [name for name in pair_plan.CONDITIONS if not asked or name in asked or name in always]
+
+
+def _named(known: Sequence[pair_plan.Pair], asked: Sequence[str]) -> list[pair_plan.Pair]:
+    """By number (from 1) or a part of the name."""
+    numbered = list(enumerate(known, 1))
+    found = [pair for number, pair in numbered if any(one == str(number) or one in pair.name for one in asked or [""])]
+    if not found:
+        raise Invalid("pairs", f"none is called {', '.join(asked)}", "; ".join(f"{n} {p.name}" for n, p in numbered))
+    return found
+
+
+def _table(options: argparse.Namespace) -> int:
+    text, data = report(read_all(Path(name) for name in options.files), Path(options.pictures or "."))
+    print(text)
+    if options.json:
+        Path(options.json).write_text(json.dumps(data, indent=1, default=str), encoding="utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.card", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name in ("check", *BENCHES):
+        verb = verbs.add_parser(name)
+        if name != "check":
+            verb.add_argument("--out", required=True, metavar="FILE.jsonl", help="added to, never overwritten")
+        verb.add_argument("--minutes", type=float, default=8.0, help="of this call, closing included")
+        verb.add_argument(
+            "--known", nargs="*", default=[], metavar="FILE.jsonl", help="of earlier runs: they count too"
+        )
+        verb.add_argument("--only", type=_words, default=[], help="parts of names, or numbers, of what is measured")
+        verb.add_argument("--length", type=float, default=None, help="seconds of a block, where not the usual ones")
+        verb.add_argument("--card", default="0")
+        verb.add_argument("--device", default="cuda", help="cpu: a rehearsal")
+        verb.add_argument("--tiny", action="store_true", help="tiny models: a rehearsal")
+        verb.add_argument("--groups", type=int, default=15, help="groups of SMs that the card is divided into")
+        verb.add_argument("--sms-per-group", type=int, default=8)
+        verb.add_argument("--sms", type=int, default=132, help="all of the card's")
+        verb.add_argument("--logs", default="", help="folder for what workers print; else it goes with them")
+        verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
+        if name == "pairs":
+            verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
+            verb.add_argument("--conditions", type=_words, default=[], help=", ".join(pair_plan.CONDITIONS))
+            verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
+            verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")
+    table = verbs.add_parser("table", help="what the files say, as Markdown")
+    table.add_argument("files", nargs="+")
+    table.add_argument("--json", default="", help="and as JSON to this file")
+    table.add_argument("--pictures", default="", help="folder for curves (SVG)")
+    return parser
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The card's daemon, as a process beside the bench."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.card.place import Lost, Place
+from bench.data import ROOT
+from gpusquad.gpu.squads.__main__ import SOCKET, ask
+
+DAEMON_WITHIN_S = 20.0
+_PR_SET_PDEATHSIG = 1
+
+
+def started(
+    folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack, *, priorities: bool
+) -> Path:
+    """Its socket. It is ended when ``parts`` is closed. ``priorities``: less important tenants are started with a lower
+    one under MPS."""
+    folder.mkdir(exist_ok=True)
+    words = ["--card", place.card, "--folder", str(folder), "--policy", policy]
+    words += ["--priorities"] if priorities else []
+    words += ["--groups", str(place.groups), "--sms-per-group", str(place.sms_per_group), "--sms", str(place.sms)]
+    words += ["--memory-bytes", str(place.memory_bytes)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    with (logs / "daemon.log").open("ab") as log:
+        argv = [sys.executable, "-m", "gpusquad.gpu.squads", *words]
+        process = subprocess.Popen(argv, env=env, stderr=log, preexec_fn=_ends_with_us)
+    parts.callback(_end, process)
+    until_s = time.monotonic() + DAEMON_WITHIN_S
+    while time.monotonic() < until_s and process.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            ask(folder / SOCKET, {"do": "status"})
+            return folder / SOCKET
+        time.sleep(0.05)
+    raise Lost(f"the card's daemon did not come up: {_last_words(logs / 'daemon.log')}")
+
+
+def _ends_with_us() -> None:
+    """The kernel ends the daemon if this bench is killed: nobody else would, and the next one starts its own."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(5.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1][-300:] if lines else "it said nothing"

@@ -1,0 +1,37 @@
+"""The folder of a stage, and what is done about those whose bench was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from gpusquad.gpu.mps import Mps
+from gpusquad.model.errors import Invalid
+
+SHARED = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+MPS = "mps"
+_PREFIX, _OWNER = "gpusquad-card-", "owner"
+
+
+def new_folder(shared: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+    (folder / _OWNER).write_text(str(os.getpid()), encoding="utf-8")
+    return folder
+
+
+def sweep(shared: Path, card: str) -> None:
+    """What benches left that were killed: an MPS daemon belongs to nobody then, and would stay for good."""
+    for folder in shared.glob(f"{_PREFIX}*"):
+        try:
+            owner = int((folder / _OWNER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # another one's that is just being made, or of another user
+            continue
+        if Path(f"/proc/{owner}").exists():
+            continue
+        if (folder / MPS).exists():
+            with contextlib.suppress(Invalid):
+                Mps(card, folder=str(folder / MPS)).__exit__(None, None, None)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,101 @@
+"""What is found out of a pair before its conditions are compared: once, and kept in the file like all else.
+
+The best percentage for MPS and the best split for static green contexts, so that both baselines are as good as they
+get; the target that the service is held to; and both tenants' speeds over their part of the SMs, which our policy knows
+of jobs it has seen before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.card import pair_plan as plan
+from bench.card.pair_blocks import Timing, run_block, run_seats
+from bench.card.pair_plan import LATENCY, TRAINING, Pair
+from bench.card.place import Lost
+from bench.card.rows import Row
+from bench.card.solo import CURVE_S, curves, work_us
+from bench.card.stage import Stage
+from bench.card.ways import MPS, PLAIN, Seat, at_percent
+
+TARGET_RATIO = 1.05
+"""The service's target over its 99th percentile alone: what is aimed at in the end."""
+WITHIN_RATIO = 1.10
+"""Percentages and splits that keep the service within this are compared by what the training job does."""
+
+
+def calibration(rows: Sequence[Row], pair: Pair, setup: str) -> Row | None:
+    """The last one of this pair and setup."""
+    found = [row for row in rows if row.get("bench") == plan.BENCH and row.get("kind") == "calibration"
+             and row.get("pair") == pair.name and row.get("setup") == setup]  # fmt: skip
+    return found[-1] if found else None
+
+
+def calibrate(stage: Stage, pair: Pair, timing: Timing, percentages: Sequence[int]) -> dict[str, Any]:
+    """Lost: the service alone could not be measured. What else is lost is left out."""
+    # A p99 of one short block would be the target of all: so it is that of several, with arrivals of their own.
+    seeds = [f"{pair.name} calibration {index}" for index in range(3)]
+    blocks = [run_block(stage, pair, plan.ALONE, 0, seed, timing)["late_us"] for seed in seeds]
+    alone = [late_us for block in blocks for late_us in block]
+    p99_us = float(np.percentile(alone, 99))
+    seed, base_p99_us = seeds[0], float(np.percentile(blocks[0], 99))
+    percents = _percents(stage, pair, seed, timing, percentages)
+    splits = _splits(stage, pair, seed, timing)
+    best_percent = best(percents, base_p99_us) or max(percentages)
+    stage.let_go([Seat(TRAINING, at_percent(one)) for one in percentages if one != best_percent])
+    return {
+        "alone_p99_us": p99_us, "target_us": round(TARGET_RATIO * p99_us), "alone_requests": len(alone),
+        "work_us": work_us(stage, Seat(LATENCY, PLAIN)),
+        "percents": percents, "percent": best_percent,
+        "splits": splits, "split": best(splits, base_p99_us) or plan.SPLITS[0],
+        "curves": curves(stage, (LATENCY, TRAINING), min(CURVE_S, timing.length_s)),
+    }  # fmt: skip
+
+
+def best(tried: Mapping[int, Mapping[str, float]], alone_p99_us: float) -> int | None:
+    """The most training among those that keep the service within bounds; if none does, the least late."""
+    if not tried:
+        return None
+    within = [one for one, seen in tried.items() if seen["p99_us"] <= WITHIN_RATIO * alone_p99_us]
+    if within:
+        return max(within, key=lambda one: tried[one]["steps_per_s"])
+    return min(tried, key=lambda one: tried[one]["p99_us"])
+
+
+def split_masks(groups: int, for_service: int) -> dict[str, int]:
+    """Disjoint: the first groups for the service, all others for the training job."""
+    service = (1 << for_service) - 1
+    return {LATENCY: service, TRAINING: ((1 << groups) - 1) & ~service}
+
+
+def _percents(
+    stage: Stage, pair: Pair, seed: str, timing: Timing, percentages: Sequence[int]
+) -> dict[int, dict[str, float]]:
+    found = {}
+    stage.ready([Seat(TRAINING, at_percent(percent)) for percent in percentages])
+    for percent in percentages:
+        try:
+            row = run_seats(stage, pair, [Seat(LATENCY, MPS), Seat(TRAINING, at_percent(percent))], seed, timing)
+        except Lost:
+            continue
+        found[percent] = _seen(row)
+    return found
+
+
+def _splits(stage: Stage, pair: Pair, seed: str, timing: Timing) -> dict[int, dict[str, float]]:
+    found = {}
+    for groups in plan.SPLITS:
+        try:
+            stage.masks(split_masks(stage.place.groups, groups))
+            row = run_block(stage, pair, plan.STATIC, 0, seed, timing)
+        except Lost:
+            continue
+        found[groups] = _seen(row)
+    return found
+
+
+def _seen(row: Mapping[str, Any]) -> dict[str, float]:
+    return {"p99_us": float(np.percentile(row["late_us"], 99)), "steps_per_s": row["steps_per_s"]}

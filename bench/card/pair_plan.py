@@ -1,0 +1,140 @@
+"""Who is measured beside whom, under which conditions, and what comes next."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from bench.card.arrivals import Load
+from bench.card.rows import Row
+from bench.card.ways import FIXED, LOW, MPS, PLAIN, SQUADS, SQUADS_LOW, Seat, at_percent
+
+LATENCY, TRAINING = "latency", "training"
+BENCH = "pairs"
+ALONE, TRAINING_ALONE, SLICED, UNDER_MPS = "alone", "training alone", "time slicing", "MPS"
+PERCENT, PRIORITY, STATIC, OURS = "MPS percentage", "MPS priority", "static green contexts", "gpusquad"
+CONDITIONS = (ALONE, TRAINING_ALONE, SLICED, UNDER_MPS, PERCENT, PRIORITY, STATIC, OURS)
+ENOUGH_REQUESTS, ENOUGH_REPEATS = 10_000, 3
+MOST_FAILURES = 3
+PERCENTAGES = (30, 40, 50, 60, 70, 80, 90)
+SPLITS = (2, 4, 6, 8)
+"""Groups for the latency tenant; the others are the training tenant's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A service and a training job."""
+
+    name: str
+    service: str
+    load: Load
+    training: str
+    batch: int = 1
+    training_batch: int | None = None
+
+    def setup(self, length_s: float) -> str:
+        """A short name of all that a figure depends on: rows of another setup are never mixed in."""
+        return hashlib.sha256(repr((asdict(self), length_s)).encode()).hexdigest()[:8]
+
+
+PAIRS = (
+    Pair("resnet50 poisson / vgg16", "resnet50-service", Load(150), "vgg16", training_batch=64),
+    Pair("encoder poisson / transformer", "encoder-service", Load(250), "transformer-training"),
+    Pair("mobilenet bursty / googlenet", "mobilenet-service", Load(250, "bursty"), "googlenet"),
+    Pair("resnet50 bursty / resnet50", "resnet50-service", Load(120, "bursty"), "resnet50-training"),
+    Pair("encoder bursty / vgg16", "encoder-service", Load(200, "bursty"), "vgg16", training_batch=64),
+    Pair("mobilenet poisson / transformer", "mobilenet-service", Load(250), "transformer-training"),
+    Pair("resnet50 graph poisson / googlenet", "resnet50-graph", Load(300), "googlenet"),
+)
+TINY_PAIRS = (
+    Pair("tiny poisson / tiny", "tiny-service", Load(200), "tiny-training"),
+    Pair("tiny bursty / tiny", "tiny-service", Load(200, "bursty"), "tiny-training"),
+)
+
+
+def ways_of(condition: str, percent: int) -> tuple[str | None, str | None]:
+    """How the service and the training job share the card. None: it does not run."""
+    return {
+        ALONE: (PLAIN, None), TRAINING_ALONE: (None, PLAIN), SLICED: (PLAIN, PLAIN), UNDER_MPS: (MPS, MPS),
+        PERCENT: (MPS, at_percent(percent)), PRIORITY: (MPS, LOW), STATIC: (FIXED, FIXED), OURS: (SQUADS, SQUADS_LOW),
+    }[condition]  # fmt: skip
+
+
+def seats_of(condition: str, percent: int) -> list[Seat]:
+    service, training = ways_of(condition, percent)
+    found = [Seat(LATENCY, service)] if service else []
+    return [*found, Seat(TRAINING, training)] if training else found
+
+
+def blocks_of(rows: Sequence[Row], pair: Pair, setup: str) -> list[Row]:
+    """Those of a pair that count: same setup, and not failed."""
+    return [row for row in rows if _is_block(row, pair, setup) and not row.get("failed")]
+
+
+def next_repeat(rows: Sequence[Row], pair: Pair, setup: str) -> int:
+    """A number nobody has used: a round that was cut off stays as it is, and the next one has arrivals of its own."""
+    return 1 + max((row["repeat"] for row in rows if _is_block(row, pair, setup)), default=-1)
+
+
+def requests_by_condition(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str]) -> dict[str, int]:
+    """Requests so far. Of training alone there are none: its blocks count as if they had as many as needed a third."""
+    found = dict.fromkeys(conditions, 0)
+    for row in blocks_of(rows, pair, setup):
+        if row["condition"] in found:
+            found[row["condition"]] += len(row["late_us"]) or ENOUGH_REQUESTS // ENOUGH_REPEATS + 1
+    return found
+
+
+def hopeful(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str]) -> list[str]:
+    """Without those that failed whenever they were tried: they must not keep the others from being measured. What
+    failed in earlier calls is tried again: it may have been mended since."""
+    now = next((row.get("sitting") for row in reversed(rows) if row.get("sitting")), None)
+    failed, worked = dict.fromkeys(conditions, 0), {row["condition"] for row in blocks_of(rows, pair, setup)}
+    for row in rows:
+        if _is_block(row, pair, setup) and row.get("failed") and row["condition"] in failed and row["sitting"] == now:
+            failed[row["condition"]] += 1
+    return [name for name in conditions if name in worked or failed[name] < MOST_FAILURES]
+
+
+def is_full(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str]) -> bool:
+    conditions = hopeful(rows, pair, setup, conditions)
+    repeats = [
+        len({row["repeat"] for row in blocks_of(rows, pair, setup) if row["condition"] == condition})
+        for condition in conditions
+    ]
+    requests = requests_by_condition(rows, pair, setup, conditions).values()
+    return min(requests, default=0) >= ENOUGH_REQUESTS and min(repeats, default=0) >= ENOUGH_REPEATS
+
+
+def emptiest_first(
+    rows: Sequence[Row], pairs: Sequence[Pair], length_s: float, conditions: Sequence[str]
+) -> list[Pair]:
+    """Pairs that are not full yet; the one with the emptiest cell first, else in the order given."""
+    open_ones = [pair for pair in pairs if not is_full(rows, pair, pair.setup(length_s), conditions)]
+
+    def least(pair: Pair) -> int:
+        setup = pair.setup(length_s)
+        return min(requests_by_condition(rows, pair, setup, hopeful(rows, pair, setup, conditions)).values(), default=0)
+
+    return sorted(open_ones, key=least)
+
+
+def round_order(rows: Sequence[Row], pair: Pair, setup: str, conditions: Sequence[str], repeat: int) -> list[str]:
+    """Shuffled anew for each round, so that drift falls on all; whoever went short in rounds that were cut off goes
+    first."""
+    shuffled = list(conditions)
+    random.Random(f"{pair.name} {repeat}").shuffle(shuffled)
+    rounds = dict.fromkeys(conditions, 0)
+    for row in rows:
+        if _is_block(row, pair, setup) and row["condition"] in rounds:
+            rounds[row["condition"]] += 1
+    return sorted(shuffled, key=rounds.__getitem__)
+
+
+def _is_block(row: Row, pair: Pair, setup: str) -> bool:
+    return (
+        row.get("bench") == BENCH and row.get("kind") == "block"
+        and row.get("pair") == pair.name and row.get("setup") == setup
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""The table of pairs and its verdicts, from rows. Where too little was measured it says so, and gives no verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from bench.card import pair_plan as plan
+from bench.card.marks import interval, markdown, number
+from bench.card.rows import Row, chosen
+from bench.card.stats import Ratio, mean, percentile, ratio
+
+FLOOR_P99, FLOOR_TRAINING = 1.10, 0.90
+AIM_P99, AIM_TRAINING = 1.05, 0.95
+_HEADINGS = ("condition", "requests", "repeats", "sittings", "p50 ms", "p95 ms", "p99 ms", "p99 / alone (95 %)",
+             "training / alone (95 %)", "unserved")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One condition of one pair."""
+
+    condition: str
+    requests: int
+    repeats: int
+    sittings: int
+    failed: int
+    unserved: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    p99_ratio: Ratio
+    training_ratio: Ratio
+
+    @property
+    def is_enough(self) -> bool:
+        return self.requests >= plan.ENOUGH_REQUESTS and self.repeats >= plan.ENOUGH_REPEATS
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of ours, on one pair. None: too little was measured to say."""
+
+    floor: bool | None
+    aim: bool | None
+    behind_priority: bool | None
+    """Worse than MPS with priority in both: the tail and the training."""
+    words: str
+
+
+@dataclass(frozen=True)
+class PairTable:
+    pair: str
+    setup: str
+    busy_ratio: float
+    """The latency tenant's part of the card alone: GPU time of a request by requests a second."""
+    training_per_s: float
+    left_out: int
+    """Rows of an older setup."""
+    cells: tuple[Cell, ...]
+    verdict: Verdict
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def pair_tables(rows: Sequence[Row]) -> list[PairTable]:
+    """Of each pair the setup that was measured last."""
+    blocks = chosen(rows, plan.BENCH, "block")
+    last = {row["pair"]: row["setup"] for row in blocks}
+    return [_table(rows, blocks, pair, setup) for pair, setup in last.items()]
+
+
+def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) -> PairTable:
+    of_pair = [row for row in blocks if row["pair"] == pair]
+    ours = [row for row in of_pair if row["setup"] == setup]
+    known = [row for row in chosen(rows, plan.BENCH, "calibration") if (row["pair"], row["setup"]) == (pair, setup)]
+    busy = known[-1]["work_us"] * known[-1]["per_s"] / 1e6 if known else float("nan")
+    alone = [row["steps_per_s"] for row in ours if row["condition"] == plan.TRAINING_ALONE and not row.get("failed")]
+    names = [name for name in plan.CONDITIONS if any(row["condition"] == name for row in ours)]
+    cells = tuple(_cell(ours, name) for name in names)
+    per_s = float(np.mean(alone)) if alone else float("nan")
+    return PairTable(pair, setup, busy, per_s, len(of_pair) - len(ours), cells, verdict(cells, busy))
+
+
+def _cell(rows: Sequence[Row], condition: str) -> Cell:
+    of_it = [row for row in rows if row["condition"] == condition]
+    good = {row["repeat"]: row for row in of_it if not row.get("failed")}
+    late = np.array([us for row in good.values() for us in row["late_us"]], float) / 1000
+    shown = [float(np.percentile(late, q)) if len(late) else float("nan") for q in (50, 95, 99)]
+    return Cell(
+        condition, len(late), len(good), len({row["sitting"] for row in good.values()}), len(of_it) - len(good),
+        sum(row.get("unserved", 0) for row in good.values()), *shown,
+        p99_ratio=_beside(rows, good, plan.ALONE, "late_us", percentile(99)),
+        training_ratio=_beside(rows, good, plan.TRAINING_ALONE, "steps_per_s", mean),
+    )  # fmt: skip
+
+
+def _beside(rows: Sequence[Row], good: dict[int, Row], base: str, what: str, statistic: Any) -> Ratio:
+    """Against the same rounds of the base: rounds that lack one of both are left out."""
+    bases = {row["repeat"]: row for row in rows if row["condition"] == base and not row.get("failed")}
+    both = [repeat for repeat in good if repeat in bases and what in good[repeat] and what in bases[repeat]]
+    return ratio([_values(good[one], what) for one in both], [_values(bases[one], what) for one in both], statistic)
+
+
+def _values(row: Row, what: str) -> list[float]:
+    found = row[what]
+    return found if isinstance(found, list) else [found]
+
+
+def verdict(cells: Sequence[Cell], busy_ratio: float) -> Verdict:
+    by_name = {cell.condition: cell for cell in cells}
+    ours, priority = by_name.get(plan.OURS), by_name.get(plan.PRIORITY)
+    needed = [by_name.get(name) for name in (plan.ALONE, plan.OURS, plan.PRIORITY)]
+    if ours is None or priority is None or isnan(busy_ratio):
+        return Verdict(None, None, None, "no verdict: gpusquad, MPS priority or the calibration was not measured")
+    if not all(cell is not None and cell.is_enough for cell in needed) or ours.training_ratio.blocks == 0:
+        least = min((cell.requests for cell in needed if cell is not None), default=0)
+        few = min((cell.repeats for cell in needed if cell is not None), default=0)
+        words = f"no verdict: {least:,} of {plan.ENOUGH_REQUESTS:,} requests, {few} of {plan.ENOUGH_REPEATS} repeats"
+        return Verdict(None, None, None, words)
+    spare = 1 - busy_ratio
+    behind = (
+        ours.p99_ratio.value > priority.p99_ratio.value and ours.training_ratio.value < priority.training_ratio.value
+    )
+    floor = ours.p99_ratio.high <= FLOOR_P99 and ours.training_ratio.value >= FLOOR_TRAINING * spare and not behind
+    aim = ours.p99_ratio.high <= AIM_P99 and ours.training_ratio.value >= AIM_TRAINING * spare and not behind
+    words = "aim met" if aim else "floor met" if floor else "floor missed"
+    words += (
+        f": p99 at most {number(ours.p99_ratio.high)} of alone, training {number(ours.training_ratio.value)} where "
+    )
+    words += f"{number(FLOOR_TRAINING * spare)} is the floor" + ("; behind MPS priority in both" if behind else "")
+    return Verdict(floor, aim, behind, words)
+
+
+def shown(tables: Sequence[PairTable]) -> str:
+    parts = []
+    for table in tables:
+        lines = [
+            (cell.condition, f"{cell.requests:,}", cell.repeats, cell.sittings, number(cell.p50_ms),
+             number(cell.p95_ms), number(cell.p99_ms), interval(cell.p99_ratio), interval(cell.training_ratio),
+             f"{cell.unserved}" + (f", {cell.failed} blocks failed" if cell.failed else ""))
+            for cell in table.cells
+        ]  # fmt: skip
+        facts = f"busy share of the service alone {number(table.busy_ratio)}; "
+        facts += f"training alone {number(table.training_per_s)}/s"
+        if table.left_out:
+            facts += f"; {table.left_out} blocks of another setup left out"
+        parts.append(f"### {table.pair}\n\n{facts}\n\n{markdown(_HEADINGS, lines)}\n\n**{table.verdict.words}**\n")
+    return "\n".join(parts)

@@ -1,0 +1,124 @@
+"""How far four tenants' goals were met, by condition and over time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import mean, median
+
+from bench.card.marks import markdown
+from bench.card.rows import Row, chosen
+from bench.card.slos import BENCH, IMAGE, NAMES, OURS, SPARE, STEADY, SWITCHED, TEXT
+
+BAR = 0.99
+WINDOW_S, STEP_S = 1.0, 0.25
+_STEADY_WINDOW_S = 5.0
+"""A throughput is a mean over time: the same window that the card's daemon looks at."""
+_US = 1e6
+
+
+@dataclass(frozen=True)
+class Met:
+    """One condition. Medians over its runs; of the spare tenant it is its speed over that alone."""
+
+    condition: str
+    runs: int
+    failed: int
+    met: dict[str, float]
+
+    @property
+    def meets_all(self) -> bool:
+        return self.runs > 0 and all(self.met[name] >= BAR for name in (IMAGE, TEXT, STEADY))
+
+
+def in_time(late: Sequence[Sequence[int]], target_us: float, from_s: float, to_s: float) -> float | None:
+    """The part of the requests of a window that were answered in time. None: there were none."""
+    seen = [us <= target_us for at_ms, us in late if from_s <= at_ms / 1000 < to_s]
+    return sum(seen) / len(seen) if seen else None
+
+
+def per_s(done_us: Sequence[int], from_s: float, to_s: float) -> float:
+    return (bisect_left(done_us, to_s * _US) - bisect_left(done_us, from_s * _US)) / (to_s - from_s)
+
+
+def steady_met(done_us: Sequence[int], target_per_s: float, length_s: float) -> float:
+    """Over all whole windows, one every step: how much of the target was reached, on average."""
+    window_s = min(_STEADY_WINDOW_S, length_s)
+    count = int((length_s - window_s) / STEP_S) + 1
+    starts = [index * STEP_S for index in range(count)]
+    return mean(min(1.0, per_s(done_us, at_s, at_s + window_s) / target_per_s) for at_s in starts)
+
+
+def met_of(row: Row, tenants: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    length_s = row["length_s"]
+    found = {}
+    for name in (IMAGE, TEXT):
+        found[name] = in_time(row["late"][name], tenants[name]["target_us"], 0.0, length_s) or 0.0
+    found[STEADY] = steady_met(row["done_us"][STEADY], tenants[STEADY]["target_per_s"], length_s)
+    found[SPARE] = per_s(row["done_us"][SPARE], 0.0, length_s) / tenants[SPARE]["alone_per_s"]
+    return found
+
+
+def curve(row: Row, tenants: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[float, float]]:
+    """What was met in each window, at the window's middle. A throughput is over its target here, and may exceed it."""
+    found = []
+    at_s = 0.0
+    while at_s + WINDOW_S <= row["length_s"] + 1e-9:
+        to_s = at_s + WINDOW_S
+        if name in row["late"]:
+            value = in_time(row["late"][name], tenants[name]["target_us"], at_s, to_s)
+        else:
+            goal = tenants[name].get("target_per_s") or tenants[name]["alone_per_s"]
+            value = per_s(row["done_us"][name], at_s, to_s) / goal
+        if value is not None:
+            found.append(((at_s + to_s) / 2, value))
+        at_s += STEP_S
+    return found
+
+
+def slo_tables(rows: Sequence[Row]) -> dict[str, list[Met]]:
+    """By setup."""
+    known = {row["setup"]: row["tenants"] for row in chosen(rows, BENCH, "calibration")}
+    found: dict[str, list[Met]] = {}
+    for setup, tenants in known.items():
+        runs = [row for row in chosen(rows, BENCH, "run") if row["setup"] == setup]
+        for condition in dict.fromkeys(row["condition"] for row in runs):
+            of_it = [row for row in runs if row["condition"] == condition]
+            good = [met_of(row, tenants) for row in of_it if not row.get("failed")]
+            met = {name: median(one[name] for one in good) for name in NAMES} if good else {}
+            found.setdefault(setup, []).append(Met(condition, len(good), len(of_it) - len(good), met))
+    return found
+
+
+def verdict(told: Sequence[Met]) -> str:
+    ours = next((one for one in told if one.condition == OURS), None)
+    static = [one for one in told if one.condition not in (OURS, SWITCHED) and one.runs]
+    if ours is None or not ours.runs or not static:
+        return "no verdict: gpusquad or all of the others were not measured"
+    if min(one.runs for one in (ours, *static)) < 3:
+        few = f" (fewer than three runs each: {min(one.runs for one in (ours, *static))} at least)"
+    else:
+        few = ""
+    meeting = [one.condition for one in static if one.meets_all]
+    head = "gpusquad meets all three goals" if ours.meets_all else "gpusquad misses a goal"
+    rest = f"so do {', '.join(meeting)}" if meeting else f"each of the {len(static)} static ones misses at least one"
+    return f"{head}; {rest}{few}"
+
+
+def shown(tables: Mapping[str, Sequence[Met]]) -> str:
+    parts = []
+    for setup, told in tables.items():
+        lines = [
+            (one.condition, f"{one.runs}" + (f" ({one.failed} failed)" if one.failed else ""),
+             *(f"{100 * one.met[name]:.2f} %" if one.met else "–" for name in NAMES), "yes" if one.meets_all else "no")
+            for one in told
+        ]  # fmt: skip
+        headings = ("condition", "runs", f"{IMAGE} in time", f"{TEXT} in time", f"{STEADY} of its target",
+                    f"{SPARE} of alone", f"all ≥ {100 * BAR:.0f} %")  # fmt: skip
+        parts.append(f"### {setup}\n\n{markdown(headings, lines)}\n\n**{verdict(told)}**\n")
+    return "\n".join(parts)
+
+
+def plain(tables: Mapping[str, Sequence[Met]]) -> dict[str, list[dict]]:
+    return {setup: [{**asdict(one), "meets_all": one.meets_all} for one in told] for setup, told in tables.items()}

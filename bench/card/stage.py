@@ -1,0 +1,244 @@
+"""What stands ready while one set of tenants is measured: warm processes, an MPS daemon, the card's daemon, a region.
+
+Whatever fails is told as ``Lost`` with a reason, and only what needs it goes without: a worker that died can be started
+again. Leaving the ``with`` block ends all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bench.card import ways
+from bench.card.daemon import started
+from bench.card.leftovers import MPS, SHARED, new_folder, sweep
+from bench.card.place import Lost, Place
+from bench.card.ways import Seat
+from bench.data import ROOT
+from gpusquad.gpu.build import library
+from gpusquad.gpu.measure.channel import Channel, Gone, ask_all, close_all
+from gpusquad.gpu.measure.launching import LocalLauncher
+from gpusquad.gpu.mps import Mps
+from gpusquad.gpu.region.card_region import CardRegion
+from gpusquad.gpu.region.pages import Grant
+from gpusquad.gpu.squads.__main__ import ask
+from gpusquad.model.errors import Invalid
+
+HELLO_WITHIN_S, BUILD_WITHIN_S = 120.0, 120.0
+MOST_STARTS = 2
+"""A process that died is started again once; what kills it twice would kill it always."""
+_NOTICE_S = 0.15
+"""Requests for a block reach all workers within this."""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """Who runs what."""
+
+    name: str
+    workload: str
+    batch: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the card's daemon is told of it."""
+    quota_bytes: int = 0
+
+
+class Stage:
+    """``with Stage(place, tenants) as stage: stage.ready(seats)``."""
+
+    def __init__(self, place: Place, tenants: Sequence[Tenant], policy: str = "slo", priorities: bool = True) -> None:
+        self.place, self._policy, self._priorities = place, policy, priorities
+        self._tenants = {tenant.name: tenant for tenant in tenants}
+        self._slots = {tenant.name: slot for slot, tenant in enumerate(tenants)}
+        self._workers: dict[Seat, Channel] = {}
+        self._starts: dict[Seat, int] = {}
+        self.said: dict[Seat, dict[str, Any]] = {}
+        """What each said of itself when it came up."""
+        self.built: dict[Seat, dict[str, Any]] = {}
+        """And when its model was built."""
+        self._parts = contextlib.ExitStack()
+        self._mps: Mps | None = None
+        self._region: CardRegion | None = None
+        self._daemon: Path | None = None
+        self._pages: dict[str, str] = {}
+
+    def __enter__(self) -> Stage:
+        sweep(SHARED, self.place.card)
+        self._folder = new_folder(SHARED)
+        self._parts.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        logs = self.place.logs or self._folder / "logs"
+        self._launcher = LocalLauncher(logs)
+        self._logs = logs
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            close_all(list(self._workers.values()))
+        finally:
+            self._workers.clear()
+            with contextlib.suppress(Invalid):  # an MPS daemon that does not say good-bye
+                self._parts.close()
+
+    def ready(self, seats: Sequence[Seat], build: bool = True) -> dict[Seat, str]:
+        """Starts those that are not up, all at once, and builds their models. Whom it could not, and why."""
+        lost: dict[Seat, str] = {}
+        fresh: list[Seat] = []
+        for seat in dict.fromkeys(seats):
+            if seat in self._workers:
+                continue
+            try:
+                self._workers[seat] = self._start(seat)
+                fresh.append(seat)
+            except (Lost, Invalid, OSError) as error:
+                lost[seat] = str(error)
+        lost |= self._ask_each(fresh, "hello", HELLO_WITHIN_S, self.said)
+        if build:
+            lost |= self.build([seat for seat in dict.fromkeys(seats) if seat not in lost])
+        return lost
+
+    def build(self, seats: Sequence[Seat]) -> dict[Seat, str]:
+        return self._ask_each([seat for seat in seats if seat not in self.built], "build", BUILD_WITHIN_S, self.built)
+
+    def let_go(self, seats: Sequence[Seat]) -> None:
+        """Ends them: their memory is needed, or nobody asks for them any more."""
+        for seat in seats:
+            self.built.pop(seat, None)
+        close_all([self._workers.pop(seat) for seat in seats if seat in self._workers])
+
+    def together(
+        self,
+        asked: Mapping[Seat, tuple[str, dict[str, Any]]],
+        within_s: float,
+        meanwhile: Callable[[float], None] = lambda start_s: None,
+    ) -> dict[Seat, dict[str, Any]]:
+        """Each does its verb from one common instant on, which ``meanwhile`` is told. Lost: one is gone or cannot."""
+        missing = self.ready(list(asked))
+        if missing:
+            raise Lost("; ".join(f"{seat}: {why}" for seat, why in missing.items()))
+        start_s = time.monotonic() + _NOTICE_S
+        until_s = start_s + within_s
+        answers: dict[Seat, dict[str, Any]] = {}
+        problems = []
+        for seat, (verb, request) in asked.items():
+            try:
+                self._workers[seat].send(verb, start_s=start_s, **request)
+            except Gone as gone:
+                problems.append(self._drop(seat, str(gone)))
+        if not problems:
+            meanwhile(start_s)
+        for seat in asked:
+            if seat not in self._workers:
+                continue
+            try:
+                answers[seat] = self._workers[seat].answer(until_s)
+                if "error" in answers[seat]:
+                    problems.append(self._drop(seat, answers[seat]["error"]))
+            except Gone as gone:
+                problems.append(self._drop(seat, str(gone)))
+        if problems:
+            raise Lost("; ".join(problems))
+        return answers
+
+    def masks(self, masks: Mapping[str, int]) -> None:
+        """Of the tenants with a grant that the bench writes. 0: the whole card."""
+        region = self._own_region()
+        region.write({
+            self._slots[name]: Grant(quota_bytes=self._tenants[name].quota_bytes, mask=mask)
+            for name, mask in masks.items()
+        })  # fmt: skip
+
+    def ask(self, question: Mapping[str, object]) -> dict[str, Any]:
+        """Of the card's daemon."""
+        answer = ask(self._socket(), question)
+        if not answer.get("ok"):
+            raise Lost(f"the daemon: {answer.get('field')}: {answer.get('error')}")
+        return answer
+
+    def change(self, name: str, **facts: object) -> None:
+        """Tells the daemon more of a tenant."""
+        self._page(name)
+        self.ask({"do": "change", "tenant": {"id": name, **facts}})
+
+    def report_to(self, name: str) -> dict[str, str]:
+        """What a tenant needs to tell its latencies."""
+        return {"socket": str(self._socket()), "id": name}
+
+    def _start(self, seat: Seat) -> Channel:
+        self._starts[seat] = self._starts.get(seat, 0) + 1
+        if self._starts[seat] > MOST_STARTS:
+            raise Lost("it ended too often")
+        tenant, place = self._tenants[seat.tenant], self.place
+        arguments = [tenant.workload, "--device", place.device]
+        arguments += ["--batch", str(tenant.batch)] if tenant.batch else []
+        return self._launcher.start(str(seat), self.place.module, arguments, self.environment(seat))
+
+    def environment(self, seat: Seat) -> dict[str, str]:
+        """What a process in this seat is started with, beyond our own."""
+        page = ""
+        if ways.needs_region(seat.way):
+            page = str(self._own_region().path(self._slots[seat.tenant]))
+        elif ways.needs_daemon(seat.way):
+            page = self._page(seat.tenant)
+        mps = self._with_mps() if ways.needs_mps(seat.way) else None
+        env = ways.environment(seat.way, self.place.card, mps, library(), page)
+        env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        return env
+
+    def _ask_each(
+        self, seats: Sequence[Seat], verb: str, within_s: float, keep: dict[Seat, dict[str, Any]] | None = None
+    ) -> dict[Seat, str]:
+        lost: dict[Seat, str] = {}
+        answers = ask_all([self._workers[seat] for seat in seats], verb, within_s)
+        for seat, answer in zip(seats, answers, strict=True):
+            if isinstance(answer, Gone) or "error" in answer:
+                lost[seat] = self._drop(seat, str(answer) if isinstance(answer, Gone) else answer["error"])
+            elif keep is not None:
+                keep[seat] = answer
+        return lost
+
+    def _drop(self, seat: Seat, why: str) -> str:
+        channel = self._workers.pop(seat, None)
+        self.built.pop(seat, None)
+        if channel is not None:
+            channel.close(politely=False)
+        return f"{seat}: {why}"
+
+    def _with_mps(self) -> Mps:
+        if self._mps is None:
+            self._mps = self._parts.enter_context(Mps(self.place.card, folder=str(self._folder / MPS)))
+        return self._mps
+
+    def _own_region(self) -> CardRegion:
+        """Without a heartbeat: what it says holds for good."""
+        if self._region is None:
+            place = self.place
+            folder = self._folder / "fixed"
+            self._region = CardRegion(folder, groups=place.groups, sms_per_group=place.sms_per_group)
+            for name, slot in self._slots.items():
+                self._region.attach(slot, quota_bytes=self._tenants[name].quota_bytes)
+        return self._region
+
+    def _page(self, name: str) -> str:
+        if name not in self._pages:
+            tenant = self._tenants[name]
+            facts = {"id": name, **tenant.facts}
+            if tenant.quota_bytes:
+                facts["quota_bytes"] = tenant.quota_bytes
+            self._pages[name] = str(self.ask({"do": "attach", "tenant": facts})["tenant"])
+        return self._pages[name]
+
+    def _socket(self) -> Path:
+        if self._daemon is None:
+            self._daemon = started(
+                self._folder / "squads", self.place, self._policy, self._logs, self._parts, priorities=self._priorities
+            )
+        return self._daemon

@@ -1,0 +1,88 @@
+"""Percentiles, and how sure a ratio of two of them is.
+
+Requests of one block are no independent draws: one long queue makes all of them late. So whole blocks are drawn again,
+and both conditions by the same numbers, because they met the same arrivals minutes apart on the same card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+DRAWS = 2000
+_SEED = 2026
+Blocks = Sequence[npt.NDArray[np.float64]]
+Counts = npt.NDArray[np.int64]
+"""How often each block was drawn: a row for each draw."""
+
+
+class Statistic(Protocol):
+    """One figure of all values, with each block as often as it was drawn; one for each draw."""
+
+    def __call__(self, blocks: Blocks, counts: Counts, /) -> npt.NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """With its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    blocks: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Fewer than three blocks say nothing of how much blocks differ."""
+        return self.blocks >= 3
+
+
+def percentile(q: float) -> Statistic:
+    """The least value that so many are not above. Sorted once: drawing again only changes how often each one counts."""
+
+    def drawn(blocks: Blocks, counts: Counts) -> npt.NDArray[np.float64]:
+        values = np.concatenate(blocks)
+        order = np.argsort(values, kind="stable")
+        owners = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])[order]
+        values = values[order]
+        found = np.empty(len(counts))
+        for index, times in enumerate(counts):
+            upto = np.cumsum(times[owners])
+            found[index] = values[np.searchsorted(upto, q / 100 * upto[-1])]
+        return found
+
+    return drawn
+
+
+def mean(blocks: Blocks, counts: Counts) -> npt.NDArray[np.float64]:
+    sums, sizes = np.array([block.sum() for block in blocks]), np.array([len(block) for block in blocks])
+    return (counts @ sums) / (counts @ sizes)
+
+
+def ratio(
+    ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]], statistic: Statistic, draws: int = DRAWS
+) -> Ratio:
+    """The statistic over all of ours, over that of the base; block i of both belongs together."""
+    if len(ours) != len(base):
+        raise ValueError("blocks of both belong together, so there are as many of each")
+    kept = [(np.asarray(a, float), np.asarray(b, float)) for a, b in zip(ours, base, strict=True) if len(a) and len(b)]
+    if not kept:
+        return Ratio(float("nan"), float("nan"), float("nan"), 0)
+    once = np.ones((1, len(kept)), np.int64)
+    value = float(_ratios(kept, once, statistic)[0])
+    if len(kept) < 2:
+        return Ratio(value, float("nan"), float("nan"), len(kept))
+    dice = np.random.default_rng(_SEED)
+    low, high = np.percentile(_ratios(kept, dice.multinomial(len(kept), [1 / len(kept)] * len(kept), draws), statistic),
+                              [2.5, 97.5])  # fmt: skip
+    return Ratio(value, float(low), float(high), len(kept))
+
+
+def _ratios(kept: Sequence[tuple], counts: Counts, statistic: Statistic) -> npt.NDArray[np.float64]:
+    ours, base = (statistic([pair[side] for pair in kept], counts) for side in (0, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.divide(ours, base)

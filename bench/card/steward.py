@@ -1,0 +1,44 @@
+"""The card's own counters over a window, where it has any."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from types import TracebackType
+from typing import Any
+
+from bench.card.place import Place
+from gpusquad.gpu.measure.channel import Channel, Gone
+from gpusquad.gpu.measure.launching import LocalLauncher
+
+_MODULE = "gpusquad.gpu.measure.card.steward"
+_WITHIN_S = 30.0
+
+
+class Watcher:
+    """Reads in a process of its own. Without a card it sees nothing, and says nothing."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._channel: Channel | None = None
+
+    def __enter__(self) -> Watcher:
+        if self._place.device != "cpu":
+            self._channel = LocalLauncher(self._place.logs).start("steward", _MODULE, ["--card", self._place.card], {})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._channel is not None:
+            self._channel.close()
+
+    def watch(self, from_s: float, to_s: float) -> dict[str, Any]:
+        """Waits until the window is over."""
+        if self._channel is None:
+            return {}
+        with contextlib.suppress(Gone):
+            within_s = max(0.0, to_s - time.monotonic()) + _WITHIN_S
+            return self._channel.ask("watch", within_s, from_s=from_s, to_s=to_s)
+        self._channel = None  # it is gone, or out of step
+        return {}

@@ -1,0 +1,174 @@
+"""Two training jobs on one card until both have ended: ``python -m bench.card training``.
+
+The first one is half as long as the second, so that half of the card's work is done by one that has it to itself: when
+each job ended, how fast both were together, how soon the second one had what the first one left, and what part of the
+SMs' time nothing ran in while both had work queued.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.card import ways
+from bench.card.clock import Deadline
+from bench.card.place import Lost, Place
+from bench.card.rows import Row, RowFile
+from bench.card.solo import curves, facts_of, saturated_per_s
+from bench.card.stage import Stage, Tenant
+from bench.card.steward import Watcher
+from bench.card.ways import Seat, at_percent
+
+BENCH = "training"
+FIRST, SECOND = "first", "second"
+OURS = "gpusquad"
+SHORT_S, LONG_S = 4.0, 8.0
+"""How long both take alone."""
+LEAD_IN_S = 0.3
+REPEATS = 3
+_START_S = 60.0
+_GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Couple:
+    first: str
+    second: str
+    second_batch: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.first} + {self.second}" + (f" ({self.second_batch})" if self.second_batch else "")
+
+
+COUPLES = (
+    Couple("googlenet", "vgg16"),
+    Couple("vgg16", "matmul", second_batch=1),  # steps of 0.2 ms: the finest clock for what an end leaves
+    Couple("transformer-training", "resnet50-training"),
+    Couple("alexnet", "transformer-training"),
+)
+TINY_COUPLES = (Couple("tiny-training", "tiny-training"),)
+CONDITIONS = {
+    "time slicing": (ways.PLAIN, ways.PLAIN),
+    "MPS": (ways.MPS, ways.MPS),
+    "MPS 50/50 %": (at_percent(50), at_percent(50)),
+    "MPS priority": (ways.MPS, ways.LOW),
+    "green 8/7": (ways.FIXED, ways.FIXED),
+    OURS: (ways.SQUADS, ways.SQUADS),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    place: Place
+    tiny: bool = False
+    length_s: float | None = None
+    """Of the longer job alone."""
+    only: Sequence[str] = ()
+
+    @property
+    def long_s(self) -> float:
+        return self.length_s or LONG_S
+
+    @property
+    def couples(self) -> list[Couple]:
+        known = TINY_COUPLES if self.tiny else COUPLES
+        return [one for one in known if not self.only or any(part in one.name for part in self.only)]
+
+    def setup(self, couple: Couple) -> str:
+        return f"{couple.name}, {self.long_s:g} s"
+
+
+def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
+    """Couples with the fewest runs first."""
+    with Watcher(options.place) as watcher:
+        for couple in sorted(options.couples, key=lambda one: len(_runs(file, options.setup(one)))):
+            if len(_runs(file, options.setup(couple))) >= REPEATS * len(CONDITIONS):
+                continue
+            if not deadline.has(min(_START_S, 4 * options.long_s)):
+                return
+            _tell(f"{couple.name}: starting, {deadline.left_s:.0f} s left")
+            try:
+                _visit(file, sitting, couple, options, deadline, watcher)
+            except Lost as lost:
+                _tell(f"  {lost}")
+                file.add({**_head(sitting, options.setup(couple)), "kind": "failure", "failed": str(lost)})
+
+
+def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadline: Deadline, watcher: Watcher) -> None:
+    setup = options.setup(couple)
+    tenants = [Tenant(FIRST, couple.first), Tenant(SECOND, couple.second, couple.second_batch)]
+    with Stage(options.place, tenants, "jct", priorities=False) as stage:
+        seats = [Seat(name, way) for how in CONDITIONS.values() for name, way in zip((FIRST, SECOND), how, strict=True)]
+        for seat, why in stage.ready(seats).items():
+            _tell(f"  {seat}: {why}")
+        known = _alone(stage, file, sitting, setup, options)
+        for repeat in range(REPEATS):
+            for condition, how in CONDITIONS.items():
+                done = [row for row in _runs(file, setup) if row["condition"] == condition]
+                if len(done) > repeat:
+                    continue
+                if not deadline.has(3 * options.long_s + 2.0):
+                    return
+                row = _measured(stage, known, condition, how, options, watcher)
+                head = {**_head(sitting, setup), "kind": "run", "condition": condition, "repeat": repeat}
+                file.add({**head, "at_s": round(time.time(), 2), **row})
+                _tell(f"  {condition}: {row.get('failed') or 'done'}; {deadline.left_s:.0f} s left")
+
+
+def _alone(stage: Stage, file: RowFile, sitting: Row, setup: str, options: Options) -> Row:
+    """Speeds, and how often each step is marked done: from the same length of time as is compared with."""
+    kept = [row for row in file.of(BENCH, "alone") if row["setup"] == setup]
+    if kept:
+        return kept[-1]
+    length_s = min(3.0, options.long_s / 2)
+    row = {**_head(sitting, setup), "kind": "alone",
+           "per_s": {name: saturated_per_s(stage, Seat(name, ways.PLAIN), length_s) for name in (FIRST, SECOND)},
+           "curves": curves(stage, (FIRST, SECOND), min(0.8, length_s / 2))}  # fmt: skip
+    file.add(row)
+    return row
+
+
+def _measured(
+    stage: Stage, known: Row, condition: str, how: tuple[str, str], options: Options, watcher: Watcher
+) -> dict[str, Any]:
+    longs = {FIRST: options.long_s * SHORT_S / LONG_S, SECOND: options.long_s}
+    counts = {name: max(2, round(known["per_s"][name] * longs[name])) for name in longs}
+    try:
+        if condition == OURS:
+            for name in (FIRST, SECOND):
+                facts = facts_of(known["curves"].get(name))
+                stage.change(name, remaining_us=round(longs[name] * 1e6), **facts)
+        if how[0] == ways.FIXED:
+            low = (1 << 8) - 1
+            stage.masks({FIRST: low, SECOND: ((1 << stage.place.groups) - 1) & ~low})
+        asked = {
+            Seat(name, way): ("iterate", {"length_s": 10 * options.long_s, "count": counts[name], "instants": True})
+            for name, way in zip((FIRST, SECOND), how, strict=True)
+        }
+        seen: dict[str, Any] = {}
+
+        def watch(start_s: float) -> None:
+            seen.update(watcher.watch(start_s + LEAD_IN_S, start_s + LEAD_IN_S + longs[FIRST] / 2))
+
+        answers = stage.together(asked, 10 * options.long_s + _GRACE_S, watch)
+    except (Lost, OSError) as lost:
+        return {"failed": str(lost)}
+    return {"counts": counts, "done_us": {seat.tenant: answer["done_us"] for seat, answer in answers.items()},
+            "counters": seen}  # fmt: skip
+
+
+def _runs(file: RowFile, setup: str) -> list[Row]:
+    """What failed counts as tried: it must not be tried for ever."""
+    return [row for row in file.of(BENCH, "run") if row["setup"] == setup]
+
+
+def _head(sitting: Row, setup: str) -> Row:
+    return {"bench": BENCH, "sitting": sitting["sitting"], "setup": setup}
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

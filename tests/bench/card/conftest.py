@@ -1,0 +1,31 @@
+"""A machine with a program in the place of MPS's, and tenants that need no PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.card import leftovers, stage
+from bench.card.place import Place
+from gpusquad.gpu.mps import PROGRAM
+
+SCRIPT = """#!/bin/sh
+{ echo "asked $@"; [ "$1" = -d ] || cat; } >>"$ASKED"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """What MPS was asked is in ``asked`` of the test's folder."""
+    program = tmp_path / "bin" / PROGRAM
+    program.parent.mkdir()
+    program.write_text(SCRIPT)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    shared = tmp_path / "shm"
+    shared.mkdir()
+    for module in (leftovers, stage):
+        monkeypatch.setattr(module, "SHARED", shared)
+    return Place(device="cpu", logs=tmp_path / "logs", module="tests.bench.card.fake_tenant")

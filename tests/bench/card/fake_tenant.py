@@ -1,0 +1,66 @@
+"""A tenant without PyTorch: ``python -m tests.bench.card.fake_tenant NAME``. ``dies`` ends all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from bench.card.models import EXTRA
+from bench.card.tenant import Tenant, serve_as
+from gpusquad.gpu.measure.workloads import Step, Workload
+
+KERNELS = "small:32:200\nwide:0:400\n"
+
+
+def _sleeping(torch: Any, device: str, batch: int) -> Step:
+    return lambda: time.sleep(0.001)
+
+
+def _dying(torch: Any, device: str, batch: int) -> Step:
+    begun_s = time.monotonic()
+
+    def step() -> None:
+        if time.monotonic() > begun_s + 0.3:
+            os._exit(3)
+        time.sleep(0.001)
+
+    return step
+
+
+def _launching(torch: Any, device: str, batch: int, *, kernel: str) -> Step:
+    """Three kernels on whatever driver is found: the stand-in."""
+    from tests.gpu.standin.client import Cuda
+
+    cuda = Cuda(kernels=KERNELS)
+
+    def step() -> None:
+        for _ in range(3):
+            cuda.launch(kernel)
+        cuda("cuCtxSynchronize")
+
+    return step
+
+
+EXTRA["asks"] = Workload("asks", "small kernels", partial(_launching, kernel="small"), needs_torch=False)
+EXTRA["trains"] = Workload("trains", "kernels as wide as the card", partial(_launching, kernel="wide"))
+EXTRA["sleeps"] = Workload("sleeps", "sleeps a millisecond", _sleeping, needs_torch=False)
+EXTRA["dies"] = Workload("dies", "ends its process soon after it was built", _dying, needs_torch=False)
+
+
+class Fake(Tenant):
+    """Says what its environment was, and needs nothing."""
+
+    def hello(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"pid": os.getpid()}
+
+    def build(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        names = ("LD_PRELOAD", "GPUSQUAD_TENANT", "CUDA_MPS_CLIENT_PRIORITY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+        return {**super().build(_), "env": {name: os.environ[name] for name in names if name in os.environ}}
+
+
+if __name__ == "__main__":
+    serve_as(Fake(sys.argv[1], "cpu", None))

@@ -1,0 +1,72 @@
+"""The stage over a stand-in card: real launches through the real library, held by a grant and by the daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.card import pair_plan as plan
+from bench.card.arrivals import Load
+from bench.card.pair_blocks import Timing, run_block
+from bench.card.pair_calibration import split_masks
+from bench.card.pair_plan import LATENCY, TRAINING, Pair
+from bench.card.pairs import brief
+from bench.card.place import Place
+from bench.card.stage import Stage, Tenant
+from bench.card.ways import FIXED, Seat
+from tests.gpu.standin.running import Card, new_card
+
+PAIR = Pair("asks / trains", "asks", Load(50), "trains")
+TIMING = Timing(lead_in_s=0.1, length_s=0.4, tail_s=0.1)
+
+
+@pytest.fixture
+def card(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
+    made = new_card(tmp_path / "card", tmp_path / "builds", mode="mps")
+    for name, value in made.environment().items():
+        if name.startswith(("STANDIN_", "LD_")):
+            monkeypatch.setenv(name, value)
+    return made
+
+
+def stage_of(place: Place) -> Stage:
+    return Stage(place, [Tenant(LATENCY, PAIR.service, facts={"priority": 1}), Tenant(TRAINING, PAIR.training)])
+
+
+@pytest.mark.slow
+def test_a_static_split_holds_each_to_its_own_sms(place: Place, card: Card) -> None:
+    with stage_of(place) as stage:
+        seats = [Seat(LATENCY, FIXED), Seat(TRAINING, FIXED)]
+        stage.masks(split_masks(place.groups, 4))
+        assert stage.ready(seats) == {}
+        before = len(card.lines())
+        row = run_block(stage, PAIR, plan.STATIC, 0, "seed", TIMING)
+        pids = {seat.tenant: stage.said[seat]["pid"] for seat in seats}
+    assert row["late_us"]
+    assert row["steps_per_s"] > 0
+    used = dict.fromkeys(pids, 0)
+    for line in card.lines()[before:]:
+        for name, pid in pids.items():
+            if line.pid == pid:
+                used[name] |= line.used
+    assert used[LATENCY]
+    assert used[TRAINING]
+    assert used[LATENCY] & used[TRAINING] == 0
+
+
+@pytest.mark.slow
+def test_the_daemon_divides_the_card_between_both(place: Place, card: Card) -> None:
+    with stage_of(place) as stage:
+        seats = plan.seats_of(plan.OURS, 0)
+        assert stage.ready(seats) == {}
+        stage.change(
+            LATENCY, slo={"latency_us": 5000}, work_us=600.0, solo_per_s=1000.0, curve=[[500, 1.0], [1000, 1.0]]
+        )
+        row = run_block(stage, PAIR, plan.OURS, 0, "seed", TIMING)
+        seen = brief(stage.ask({"do": "status"}))
+    assert len(row["late_us"]) > 5
+    assert row["steps_per_s"] > 0
+    assert not seen["failure"]
+    assert seen["squads"]
+    assert all(tenant["attained_us"] > 0 for tenant in seen["tenants"])

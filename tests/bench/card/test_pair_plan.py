@@ -1,0 +1,86 @@
+"""What is measured next."""
+
+from __future__ import annotations
+
+from bench.card import pair_plan as plan
+from bench.card.arrivals import Load
+from bench.card.pair_plan import ALONE, CONDITIONS, OURS, PRIORITY, TRAINING_ALONE, Pair
+
+ONE, OTHER = Pair("one", "s", Load(100), "t"), Pair("other", "s", Load(100), "t")
+FEW = (ALONE, TRAINING_ALONE, OURS)
+LENGTH_S = 5.0
+
+
+def block(pair: Pair, condition: str, repeat: int, requests: int = 4000, **more: object) -> dict:
+    head = {"bench": "pairs", "kind": "block", "sitting": "s", "pair": pair.name, "setup": pair.setup(LENGTH_S)}
+    late_us = [] if condition == TRAINING_ALONE else [1] * requests
+    return {**head, "condition": condition, "repeat": repeat, "late_us": late_us, **more}
+
+
+def rounds(pair: Pair, count: int, requests: int = 4000) -> list[dict]:
+    return [block(pair, condition, repeat, requests) for repeat in range(count) for condition in FEW]
+
+
+def full(rows: list[dict], pair: Pair) -> bool:
+    return plan.is_full(rows, pair, pair.setup(LENGTH_S), FEW)
+
+
+def test_full_means_enough_requests_and_enough_repeats() -> None:
+    assert not full([], ONE)
+    assert not full(rounds(ONE, 2, 5000), ONE)  # enough requests, in two repeats
+    assert not full(rounds(ONE, 3, 3000), ONE)
+    assert full(rounds(ONE, 3), ONE)
+    assert not full(rounds(OTHER, 3), ONE)
+
+
+def test_the_emptiest_pair_comes_first_and_full_ones_not_at_all() -> None:
+    rows = [*rounds(ONE, 2), *rounds(OTHER, 1)]
+    assert plan.emptiest_first(rows, [ONE, OTHER], LENGTH_S, FEW) == [OTHER, ONE]
+    assert plan.emptiest_first([*rows, *rounds(OTHER, 3)], [ONE, OTHER], LENGTH_S, FEW) == [ONE]
+    assert plan.emptiest_first([], [ONE, OTHER], LENGTH_S, FEW) == [ONE, OTHER]
+
+
+def test_rows_of_another_setup_do_not_count() -> None:
+    assert ONE.setup(5.0) != ONE.setup(6.0)
+    rows = [{**row, "setup": "other"} for row in rounds(ONE, 3)]
+    assert not full(rows, ONE)
+    assert plan.next_repeat(rows, ONE, ONE.setup(LENGTH_S)) == 0
+
+
+def test_a_round_that_was_cut_off_is_not_taken_up_again_but_who_went_short_goes_first() -> None:
+    setup = ONE.setup(LENGTH_S)
+    rows = [*rounds(ONE, 1), block(ONE, ALONE, 1), block(ONE, TRAINING_ALONE, 1)]
+    assert plan.next_repeat(rows, ONE, setup) == 2
+    assert plan.round_order(rows, ONE, setup, FEW, 2)[0] == OURS
+
+
+def test_orders_are_shuffled_from_round_to_round_and_hold_all() -> None:
+    setup = ONE.setup(LENGTH_S)
+    orders = [tuple(plan.round_order([], ONE, setup, CONDITIONS, repeat)) for repeat in range(6)]
+    assert len(set(orders)) > 1
+    assert all(sorted(order) == sorted(CONDITIONS) for order in orders)
+
+
+def test_a_condition_that_always_fails_does_not_stop_the_others() -> None:
+    setup = ONE.setup(LENGTH_S)
+    failures = [block(ONE, OURS, repeat, 0, failed="it died") for repeat in range(plan.MOST_FAILURES)]
+    good = [row for row in rounds(ONE, 3) if row["condition"] != OURS]
+    assert plan.hopeful(failures[:1], ONE, setup, FEW) == list(FEW)
+    assert OURS not in plan.hopeful(failures, ONE, setup, FEW)
+    assert full([*failures, *good], ONE)
+    assert OURS in plan.hopeful([*failures, block(ONE, OURS, 9)], ONE, setup, FEW)
+    later = {"bench": "pairs", "kind": "sitting", "sitting": "another call"}
+    assert OURS in plan.hopeful([*failures, later], ONE, setup, FEW)
+
+
+def test_each_condition_says_who_runs_and_how() -> None:
+    assert [str(seat) for seat in plan.seats_of(ALONE, 70)] == ["latency-plain"]
+    assert [str(seat) for seat in plan.seats_of(TRAINING_ALONE, 70)] == ["training-plain"]
+    assert [str(seat) for seat in plan.seats_of(plan.PERCENT, 70)] == ["latency-mps", "training-mps70"]
+    assert [str(seat) for seat in plan.seats_of(PRIORITY, 70)] == ["latency-mps", "training-mps-low"]
+
+
+def test_the_pairs_are_six_or_more_with_both_kinds_of_arrivals() -> None:
+    assert len(plan.PAIRS) >= 6
+    assert {pair.load.kind for pair in plan.PAIRS} == {"poisson", "bursty"}
+    assert len({pair.name for pair in plan.PAIRS}) == len(plan.PAIRS)

@@ -1,0 +1,109 @@
+"""The table of pairs: verdicts where enough was measured, and none where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.card import pair_plan as plan
+from bench.card.pair_calibration import best, split_masks
+from bench.card.pair_table import PairTable, pair_tables, shown
+
+WORK_US, PER_S = 2000.0, 100.0  # busy for a fifth of the time
+
+
+def rows(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: float, requests: int = 4000,
+         repeats: int = 3) -> list[dict]:  # fmt: skip
+    """Requests all take the same, a tenth of them twice as long; repeats differ."""
+    head = {"bench": "pairs", "sitting": "s", "pair": "p", "setup": "x", "per_s": PER_S}
+    found: list[dict] = [{**head, "kind": "calibration", "work_us": WORK_US}]
+    conditions = {
+        plan.ALONE: (10.0, None), plan.TRAINING_ALONE: (None, 20.0), plan.PRIORITY: (priority_ms, priority_steps),
+        plan.OURS: (ours_ms, ours_steps),
+    }  # fmt: skip
+    for repeat in range(repeats):
+        for condition, (ms, steps) in conditions.items():
+            late = [round(1000 * ms * (1 + repeat / 10) * (2 if index % 10 == 0 else 1)) for index in range(requests)] \
+                if ms else []  # fmt: skip
+            row = {**head, "kind": "block", "condition": condition, "repeat": repeat, "late_us": late}
+            found.append(row if steps is None else {**row, "steps_per_s": steps})
+    return found
+
+
+def table(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: float, requests: int = 4000,
+          repeats: int = 3) -> PairTable:  # fmt: skip
+    return pair_tables(rows(ours_ms, ours_steps, priority_ms, priority_steps, requests, repeats))[0]
+
+
+def test_tells_percentiles_ratios_and_the_busy_share() -> None:
+    found = table(10.4, 16.0, 11.0, 15.0)
+    cells = {cell.condition: cell for cell in found.cells}
+    assert found.busy_ratio == pytest.approx(0.2)
+    assert found.training_per_s == 20.0
+    assert cells[plan.OURS].requests == 12_000
+    assert cells[plan.OURS].p99_ratio.value == pytest.approx(1.04, rel=0.01)
+    assert cells[plan.OURS].training_ratio.value == pytest.approx(0.8)
+    assert cells[plan.ALONE].p50_ms == pytest.approx(11.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("ours_ms", "ours_steps", "floor", "aim"),
+    [
+        (10.4, 16.0, True, True),
+        (10.8, 16.0, True, False),  # the tail is within 1.10, not within 1.05
+        (10.4, 15.0, True, False),  # training 0.75: more than 0.9 of 0.8, less than 0.95 of it
+        (10.4, 14.0, False, False),
+        (11.2, 16.0, False, False),
+    ],
+)
+def test_floor_and_aim(ours_ms: float, ours_steps: float, floor: bool, aim: bool) -> None:
+    verdict = table(ours_ms, ours_steps, 12.0, 10.0).verdict
+    assert (verdict.floor, verdict.aim, verdict.behind_priority) == (floor, aim, False)
+
+
+def test_behind_mps_with_priority_in_both_is_no_floor() -> None:
+    verdict = table(10.4, 16.0, 10.2, 17.0).verdict
+    assert verdict.behind_priority
+    assert verdict.floor is False
+    assert "behind" in verdict.words
+    assert table(10.4, 16.0, 10.2, 15.0).verdict.floor
+
+
+@pytest.mark.parametrize(("requests", "repeats"), [(3000, 3), (6000, 2)])
+def test_too_little_is_no_verdict(requests: int, repeats: int) -> None:
+    verdict = table(10.4, 16.0, 11.0, 15.0, requests=requests, repeats=repeats).verdict
+    assert (verdict.floor, verdict.aim) == (None, None)
+    assert verdict.words.startswith("no verdict")
+
+
+def test_failed_blocks_and_other_setups_are_told_and_not_counted() -> None:
+    found = rows(10.4, 16.0, 11.0, 15.0)
+    other = {**found[-1], "setup": "old"}
+    failed = {**found[-1], "repeat": 9, "late_us": [], "failed": "it died"}
+    del failed["steps_per_s"]
+    one = pair_tables([other, *found[:-1], failed, found[-1]])[0]
+    cell = next(cell for cell in one.cells if cell.condition == plan.OURS)
+    assert (cell.failed, cell.repeats, one.left_out) == (1, 3, 1)
+    text = shown([one])
+    assert "1 blocks failed" in text
+    assert "1 blocks of another setup" in text
+
+
+def test_rounds_that_lack_their_base_are_left_out_of_the_ratio() -> None:
+    found = [row for row in rows(10.4, 16.0, 11.0, 15.0) if (row.get("condition"), row.get("repeat")) != ("alone", 2)]
+    cell = next(cell for cell in pair_tables(found)[0].cells if cell.condition == plan.OURS)
+    assert (cell.p99_ratio.blocks, cell.training_ratio.blocks) == (2, 3)
+
+
+def test_the_best_percentage_keeps_the_tail_and_trains_most() -> None:
+    tried = {30: {"p99_us": 10.0, "steps_per_s": 5.0}, 60: {"p99_us": 10.9, "steps_per_s": 8.0},
+             90: {"p99_us": 20.0, "steps_per_s": 10.0}}  # fmt: skip
+    assert best(tried, 10.0) == 60
+    assert best(tried, 5.0) == 30  # none is within bounds: the least late
+    assert best({}, 5.0) is None
+
+
+def test_a_split_is_disjoint_and_holds_all_groups() -> None:
+    masks = split_masks(15, 4)
+    assert masks["latency"] & masks["training"] == 0
+    assert masks["latency"] | masks["training"] == (1 << 15) - 1
+    assert masks["latency"].bit_count() == 4

@@ -1,0 +1,95 @@
+"""Goals met, from requests and steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.card.curves import svg
+from bench.card.report import report
+from bench.card.slo_table import curve, in_time, met_of, slo_tables, steady_met, verdict
+from bench.card.slos import NAMES, changing, conditions, masks_of
+from bench.card.ways import FIXED
+
+TENANTS = {
+    "image": {"target_us": 10_000}, "text": {"target_us": 5_000},
+    "steady": {"target_per_s": 10.0, "alone_per_s": 30.0}, "spare": {"alone_per_s": 20.0},
+}  # fmt: skip
+
+
+def row(condition: str = "gpusquad", late_image: int = 0, steady_per_s: int = 10) -> dict:
+    """Twelve seconds, ten requests each of which so many images are late."""
+    image = [[100 * index, 20_000 if index % 10 < late_image else 4000] for index in range(120)]
+    return {
+        "bench": "slos", "kind": "run", "setup": "x", "condition": condition, "length_s": 12.0,
+        "late": {"image": image, "text": [[100 * index, 4000] for index in range(120)]},
+        "done_us": {
+            "steady": [round(index * 1e6 / steady_per_s) for index in range(12 * steady_per_s)],
+            "spare": [round(index * 1e6 / 5) for index in range(60)],
+        },
+    }  # fmt: skip
+
+
+CALIBRATION = {"bench": "slos", "kind": "calibration", "setup": "x", "tenants": TENANTS, "curves": {}}
+
+
+def test_what_is_met() -> None:
+    assert met_of(row(late_image=1), TENANTS) == pytest.approx(
+        {"image": 0.9, "text": 1.0, "steady": 1.0, "spare": 0.25}
+    )
+    assert met_of(row(steady_per_s=5), TENANTS)["steady"] == pytest.approx(0.5)
+
+
+def test_more_than_the_target_at_one_time_does_not_make_up_for_less_at_another() -> None:
+    fast_then_none = [round(index * 1e6 / 40) for index in range(240)]  # 40 a second for six seconds, then nothing
+    assert steady_met(fast_then_none, 10.0, 12.0) < 0.9
+
+
+def test_no_requests_are_no_figure() -> None:
+    assert in_time([], 10_000, 0, 1) is None
+    assert [value for _, value in curve(row(), TENANTS, "steady")] == pytest.approx([1.0] * 45)
+
+
+def test_the_verdict_needs_runs_and_names_whoever_is_as_good() -> None:
+    good, bad = [row(), row(), row()], [row("MPS", late_image=2)] * 3
+    told = slo_tables([CALIBRATION, *good, *bad])["x"]
+    assert verdict(told) == "gpusquad meets all three goals; each of the 1 static ones misses at least one"
+    told = slo_tables([CALIBRATION, *bad[:1], *good[:1], row("time slicing")])["x"]
+    assert "so do time slicing" in verdict(told)
+    assert "fewer than three" in verdict(told)
+    assert verdict(slo_tables([CALIBRATION, *bad])["x"]).startswith("no verdict")
+    assert slo_tables([CALIBRATION, {**row(), "failed": "it died"}])["x"][0].runs == 0
+
+
+def test_the_load_changes_by_thirds_and_is_the_same_for_all_conditions() -> None:
+    coming = changing("image", 200.0, 30.0, "seed")
+    counts = [sum(third <= at_s / 10 < third + 1 for at_s in coming) for third in range(3)]
+    assert counts[1] / counts[0] == pytest.approx(2, rel=0.15)
+    assert counts[2] / counts[0] == pytest.approx(1, rel=0.15)
+    assert coming == sorted(coming) == changing("image", 200.0, 30.0, "seed")
+
+
+def test_static_splits_are_disjoint_and_within_the_card() -> None:
+    for name, how in conditions().items():
+        assert len(how) == len(NAMES)
+        if how[0] == FIXED:
+            masks = list(masks_of(name).values())
+            assert sum(mask.bit_count() for mask in masks) == sum(masks).bit_count() <= 15
+
+
+def test_the_report_draws_the_curves(tmp_path) -> None:
+    text, data = report([CALIBRATION, row(), row("<MPS>", late_image=2)], tmp_path)
+    assert "## Goals" in text
+    assert data["Goals"]["x"][0]["meets_all"]
+    drawn = (tmp_path / "slos.svg").read_text()
+    assert drawn.count("<g ") == 2
+    assert "&lt;MPS&gt;" in drawn
+    assert svg([]).startswith("<svg")
+
+
+def test_the_report_goes_on_where_one_part_cannot_be_told(tmp_path) -> None:
+    broken = {"bench": "pairs", "kind": "block"}
+    failed = {"bench": "slos", "kind": "run", "setup": "x", "condition": "MPS", "failed": "it died"}
+    text, _ = report([broken, CALIBRATION, row(), failed], tmp_path)
+    assert "could not be worked out: KeyError" in text
+    assert "## Goals" in text
+    assert "- slos x MPS: it died" in text
