@@ -13,6 +13,8 @@ TABLES = [
     ("resubmit", "llama-finetune"), ("hold", "llama-finetune"), ("release", "llama-finetune"),
     ("update", "llama-finetune", "-p", "high"), ("cancel", "llama-finetune"), ("drain", "n1"), ("undrain", "n1"),
     ("cordon", "n0/3"), ("uncordon", "n0/3"), ("policy", "set", "fair"), ("user", "add", "eve"),
+    ("policy", "show", "--card", "0"), ("policy", "show", "--card", "all"), ("policy", "set", "--card", "0", "slo"),
+    ("policy", "set", "-c", "n0/1", "--reset"), ("policy", "history", "--card", "0"),
     ("user", "set", "bo", "--enable"), ("tenant", "set", "vision", "--weight", "3"), ("token", "create"),
     ("window", "add", "n1"), ("notify", "add", "slack://x"), ("notify", "test", "4"),
 ]  # fmt: skip

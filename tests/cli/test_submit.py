@@ -31,6 +31,7 @@ def test_every_option_in_the_files_words(service, gsq, monkeypatch):
     monkeypatch.setenv("FROM_HERE", "yes")
     gsq(
         "submit", "-t", 2, "--cpu", "500m", "--memory", "64GiB", "--share-memory", "10GiB", "--share-sm", "25%",
+        "--share-isolation", "isolated",
         "--gpu-model", "H100", "--gpu-model", "A100", "--estimate", "2h", "--limit", "4h", "-p", "high",
         "--slo", "p99=20ms", "--slo", "throughput=100", "--tenant", "vision", "--queue", "nightly", "--lane", "batch",
         "--app", "vgg", "-e", "A=1=2", "-e", "FROM_HERE", "--secret", "KEY", "--secret", "hub=HF_TOKEN",
@@ -38,7 +39,8 @@ def test_every_option_in_the_files_words(service, gsq, monkeypatch):
         "--not-preemptible", "--notify", "failed", "--workdir", "sub", "--", "true",
     )  # fmt: skip
     assert sent(service)["file"] == {
-        "count": 2, "cpu": "500m", "memory": "64GiB", "share": {"memory": "10GiB", "sm": "25%"},
+        "count": 2, "cpu": "500m", "memory": "64GiB",
+        "share": {"memory": "10GiB", "sm": "25%", "isolation": "isolated"},
         "gpu_model": ["H100", "A100"], "estimate": "2h", "limit": "4h", "priority": "high",
         "slo": {"latency": "20ms", "throughput": 100.0}, "tenant": "vision", "queue": "nightly", "lane": "batch",
         "app": "vgg", "env": {"A": "1=2", "FROM_HERE": "yes"}, "secrets": ["KEY", {"name": "hub", "as": "HF_TOKEN"}],

@@ -8,6 +8,7 @@ from gpusquad.core.transitions import FINAL, JobState
 from gpusquad.store import (
     attempts,
     audit,
+    card_divides,
     events,
     forecasts,
     jobs,
@@ -30,6 +31,7 @@ PAIRS = {
     "tokens": people.TokenRow,
     "audit": audit.AuditRow,
     "policies": policy.PolicyRow,
+    "card_divides": card_divides.CardDivideRow,
     "marks": marks.MarkRow,
     "samples": samples.SampleRow,
     "forecasts": forecasts.ForecastRow,

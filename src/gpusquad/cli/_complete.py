@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from typer import Context
+
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
@@ -55,6 +57,15 @@ def secrets(incomplete: str) -> Offers:
 
 def modes(incomplete: str) -> Offers:
     return _matching(_asked(lambda client: [(mode, "") for mode in client.policy.get()["modes"]]), incomplete)
+
+
+def modes_or_divides(ctx: Context, incomplete: str) -> Offers:
+    """How cards are divided, where the words before name a card."""
+    if not ctx.params.get("card"):
+        return modes(incomplete)
+    from gpusquad.registry import describe
+
+    return _matching(((one.name, one.summary) for one in describe("divide")), incomplete)
 
 
 def states(incomplete: str) -> Offers:

@@ -110,7 +110,7 @@ def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
         asked["count"] = options.tasks
     if options.workdir is not None:
         asked["workdir"] = _literal(os.path.abspath(os.path.expanduser(options.workdir)), ())
-    share = {"memory": options.share_memory, "sm": options.share_sm}
+    share = {"memory": options.share_memory, "sm": options.share_sm, "isolation": options.share_isolation}
     if any(value is not None for value in share.values()):
         asked["share"] = _joined(file.get("share"), {name: value for name, value in share.items() if value is not None})
     if options.gpu_model:

@@ -87,6 +87,10 @@ class JobOptions:
     share_sm: Annotated[
         Text, typer.Option(metavar="RATIO", help="A part of one card: 0.25 or 25%.", rich_help_panel=_NEEDS)
     ] = None
+    share_isolation: Annotated[
+        Text,
+        typer.Option(metavar="CLASS", help="A part of one card: shared or isolated.", rich_help_panel=_NEEDS),
+    ] = None
     gpu_model: Annotated[
         Texts, typer.Option(metavar="MODEL", help="Any of these; may be repeated.", rich_help_panel=_NEEDS)
     ] = None

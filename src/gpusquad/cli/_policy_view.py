@@ -28,6 +28,7 @@ def show_policy(policy: Plain, now_s: float) -> None:
             ("order", policy["order"]),
             ("plan", policy["plan"]),
             ("place", policy["place"]),
+            ("divide", policy.get("divide") or ""),
             ("preempts", _preemption(policy.get("preemption") or {})),
             ("note", policy.get("note") or ""),
             ("known modes", ", ".join(policy.get("modes") or ())),

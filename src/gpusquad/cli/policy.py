@@ -1,8 +1,8 @@
-"""``gpusquad policy``: what decides who runs where."""
+"""``gpusquad policy``: what decides who runs where, and how shared cards are divided."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,9 +10,29 @@ from gpusquad.cli import _complete
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
-SUMMARY = "Show and change what decides who runs where."
+if TYPE_CHECKING:
+    from gpusquad.client.client import Client
+
+SUMMARY = "Show and change what decides who runs where, and how cards are divided."
+ALL = "all"
+"""In the place of a card: every one."""
 
 Mode = Annotated[str | None, typer.Argument(metavar="MODE", help="A bundle of all.", autocompletion=_complete.modes)]
+Chosen = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODE|DIVIDE",
+        help="A bundle of all; with --card, how the card is divided: slo, hybrid:alpha=0.5.",
+        autocompletion=_complete.modes_or_divides,
+    ),
+]
+Cards = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--card", "-c", metavar="CARD", autocompletion=_complete.cards,
+        help="Only this card: id, UUID or the beginning of one, NODE/0, or 0 where there is one node; or all.",
+    ),
+]  # fmt: skip
 Order = Annotated[str | None, typer.Option(metavar="NAME", help="Who is next: instead of the mode's.")]
 Plan = Annotated[str | None, typer.Option(metavar="NAME", help="Who may go first: easy:backfill=shortest.")]
 Place = Annotated[str | None, typer.Option(metavar="NAME", help="On which cards.")]
@@ -21,16 +41,21 @@ MinRun = Annotated[str | None, typer.Option(metavar="TIME", help="No job is pree
 MostPerJob = Annotated[int | None, typer.Option(min=0, metavar="N", help="No job is preempted more often.")]
 
 
-def show(as_json: AsJson = False) -> None:
-    """Show what decides now, and since when."""
+def show(card: Cards = None, as_json: AsJson = False) -> None:
+    """Show what decides now, and since when; of a card: how it is divided, among whom, and why."""
     client = connect()
+    if card:
+        _show_cards(client, card, as_json)
+        return
     answer: Any = client.policy.get()
     if as_json:
         print_json(answer)
         return
+    from gpusquad.cli._card_view import show_own
     from gpusquad.cli._policy_view import show_policy
 
     show_policy(answer, client.now_s())
+    show_own(client.cards.all(), client.now_s())
 
 
 policy = group(SUMMARY, show)
@@ -39,7 +64,9 @@ policy.command("show")(show)
 
 @policy.command("set")
 def _set(
-    mode: Mode = None,
+    chosen: Chosen = None,
+    card: Cards = None,
+    reset: Annotated[bool, typer.Option("--reset", help="With --card: as the mode says, again.")] = False,
     order: Order = None,
     plan: Plan = None,
     place: Place = None,
@@ -49,9 +76,13 @@ def _set(
     note: Annotated[str, typer.Option(metavar="TEXT", help="Why; kept with the revision.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Decide otherwise from now on. What runs, runs on."""
+    """Decide otherwise from now on, or divide cards otherwise. What runs, runs on."""
+    if card or reset:
+        others = (order, plan, place, preempt, min_run, most_per_job)
+        _divide(card or [], chosen, reset, note, as_json, alone=all(value is None for value in others))
+        return
     client = connect()
-    changes = _changes(mode, order, plan, place, preempt, min_run, most_per_job)
+    changes = _changes(chosen, order, plan, place, preempt, min_run, most_per_job)
     answer: Any = client.policy.set(changes | ({"note": note} if note else {}))
     if as_json:
         print_json(answer)
@@ -86,10 +117,21 @@ def _preview(
 @policy.command("history")
 def _history(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, metavar="N", help="At most so many.")] = 20,
+    card: Annotated[str | None, typer.Option("--card", "-c", metavar="CARD", help="Of how this card is divided.",
+                                             autocompletion=_complete.cards)] = None,
     as_json: AsJson = False,
-) -> None:
-    """List every change of the policies."""
+) -> None:  # fmt: skip
+    """List every change of the policies, or of how a card is divided."""
     client = connect()
+    if card is not None:
+        divides: Any = client.cards.revisions(card, limit)
+        if as_json:
+            print_json({"items": divides})
+            return
+        from gpusquad.cli._card_view import show_divides
+
+        show_divides(divides, client.now_s())
+        return
     revisions: Any = client.policy.revisions(limit)
     if as_json:
         print_json({"items": revisions})
@@ -97,6 +139,42 @@ def _history(
     from gpusquad.cli._policy_view import show_revisions
 
     show_revisions(revisions, client.now_s())
+
+
+def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
+    found: Any = [client.cards.get(name) for name in _meant(client, refs)]
+    if as_json:
+        print_json(found[0] if len(found) == 1 and ALL not in refs else {"items": found})
+        return
+    from gpusquad.cli._card_view import show_card
+
+    for at, card in enumerate(found):
+        if at:
+            typer.echo()
+        show_card(card, client.now_s())
+
+
+def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json: bool, alone: bool) -> None:
+    from gpusquad.cli._card_view import set_line
+    from gpusquad.cli._each import for_each
+    from gpusquad.model.errors import Invalid
+
+    if not refs:
+        raise Invalid("card", "no card is named", "add --card 0, or --card all")
+    if not alone:
+        raise Invalid("card", "a card has no order, plan, place or preemption", "leave those out, or leave --card out")
+    if reset == (chosen is not None):
+        problem = "is named, and --reset given" if reset else "is not named"
+        raise Invalid("policy", problem, "name one of `gpusquad policies divide`, or give --reset")
+    client = connect()
+    for_each(
+        _meant(client, refs), lambda name: client.cards.divide(name, chosen, note), lambda _, card: set_line(card),
+        as_json,
+    )  # fmt: skip
+
+
+def _meant(client: Client, refs: list[str]) -> list[str]:
+    return [card["id"] for card in client.cards.all()] if ALL in refs else list(dict.fromkeys(refs))
 
 
 def _changes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpusquad.client.cards import Cards
 from gpusquad.client.cluster import Cluster
 from gpusquad.client.events import Events
 from gpusquad.client.health import Health
@@ -26,6 +27,7 @@ class Client:
         self.logs = Logs(self.http)
         self.events = Events(self.http)
         self.cluster = Cluster(self.http)
+        self.cards = Cards(self.http)
         self.windows = Windows(self.http)
         self.policy = Policy(self.http)
         self.people = People(self.http)

@@ -231,6 +231,8 @@ class JobEvent(TypedDict):
 class Share(TypedDict):
     sm: float | None
     memory_bytes: int | None
+    isolation: str
+    """shared or isolated"""
 
 
 class CardUser(TypedDict):
@@ -267,6 +269,92 @@ class CardView(TypedDict):
     simulated: bool
 
 
+class CardDivide(TypedDict):
+    """What a card is to be divided by, and what became of that."""
+
+    policy: str
+    own: bool
+    of_mode: str
+    revision: int | None
+    since_s: float | None
+    by: str
+    note: str
+    effect: str
+    """live, told, unused or kept"""
+    message: str
+
+
+class CardDivision(TypedDict):
+    id: str
+    uuid: str | None
+    node: str
+    index: int
+    model: str
+    memory_bytes: int
+    simulated: bool
+    divide: CardDivide
+
+
+class TenantNow(TypedDict):
+    """One of those who share a card. Of other tenants' jobs: only what room they take."""
+
+    job: str | None
+    name: str | None
+    user: str | None
+    id: str | None
+    groups: int
+    sm_ratio: float | None
+    used_bytes: int
+    quota_bytes: int
+    peak_bytes: int | None
+    weight: float | None
+    priority: int | None
+    slo: dict[str, Any] | None
+    attainment_ratio: float | None
+    credit_us: int | None
+    waiting: int | None
+    waited_s: float | None
+    is_idle: bool | None
+    processes: int | None
+    isolation: str
+    note: str
+
+
+class StrangerNow(TypedDict):
+    pid: int
+    name: str
+    memory_bytes: int
+
+
+class CardNow(TypedDict):
+    policy: str
+    configuration: str
+    length_us: int
+    squads: int
+    groups: int | None
+    why: str
+    failure: str
+    pool: str
+    tenants: list[TenantNow]
+    stranger_count: int
+    strangers: list[StrangerNow]
+    rule: str
+
+
+class CardDetail(CardDivision):
+    now: CardNow | None
+    """None: the card is not divided now."""
+
+
+class DivideRevision(TypedDict):
+    revision: int
+    at_s: float
+    by: str
+    card: str
+    policy: str | None
+    note: str
+
+
 class Window(TypedDict):
     id: str
     nodes: list[str]
@@ -278,6 +366,7 @@ class Window(TypedDict):
 
 class NodeView(TypedDict):
     id: str
+    rack: str
     up: bool
     drained: bool
     cpu_milli: int
@@ -310,6 +399,8 @@ class PolicyView(TypedDict):
     order: str
     plan: str
     place: str
+    divide: NotRequired[str]
+    """How shared cards are divided that have no setting of their own."""
     preemption: Preemption
     modes: list[str]
     since_s: float

@@ -186,6 +186,20 @@ policies = Table(
     sqlite_autoincrement=True,
 )
 
+# Of one card: how it is divided among those who share it. Without a policy: as the mode says, again.
+card_divides = Table(
+    "card_divides",
+    metadata,
+    Column("revision", Number, primary_key=True),
+    Column("at_us", Us, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("card", Id, nullable=False),
+    Column("policy", Text),
+    Column("note", Text, nullable=False),
+    Index(None, "card", "revision"),
+    sqlite_autoincrement=True,
+)
+
 marks = Table(
     "marks",
     metadata,

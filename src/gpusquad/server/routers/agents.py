@@ -10,8 +10,7 @@ from gpusquad.server.agent_auth import NODE, unauthenticated
 from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
-from gpusquad.server.schemas.agents import Samples
-from gpusquad.server.schemas.base import Done
+from gpusquad.server.schemas.agents import Reported, Samples
 
 SAMPLES = "/agents/samples"
 router = APIRouter(tags=["agents"])
@@ -25,10 +24,10 @@ async def node_of(request: Request) -> str:
     return node
 
 
-@router.post(SAMPLES, response_model=Done)
+@router.post(SAMPLES, response_model=Reported)
 def report_samples(body: Samples, node: Annotated[str, Depends(node_of)], svc: Svc) -> Answer:
-    """How the cards of the caller's node are, and the runs on them."""
+    """How the cards of the caller's node are, and the runs on them. The answer says how to divide the cards."""
     if svc.agents is None:
         raise NotFound("agents do not report here")
-    svc.agents.reports.take(node, body.model_dump())
-    return Answer({"ok": True})
+    cards = svc.agents.reports.take(node, body.model_dump())
+    return Answer({"ok": True, "divide": {card: svc.divides.policy_of(card) for card in cards}})

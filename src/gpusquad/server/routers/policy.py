@@ -30,6 +30,7 @@ def set_policy(body: PolicyRequest, who: Admin, svc: Svc) -> Answer:
     """Other policies from the next decision on. What runs, runs on."""
     settings = _settings(body)
     status = svc.scheduler.set_policy(settings, who, body.note)
+    svc.divides.follow()
     svc.audit.record(who, "policy.set", str(status.revision), settings | {"note": body.note})
     return Answer(policy_view(status))
 

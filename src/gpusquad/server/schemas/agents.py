@@ -7,11 +7,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from gpusquad.model.fields import MOST_TEXT
+from gpusquad.server.schemas.base import View
 from gpusquad.server.texts import one_line
 
 MOST_CARDS = 256
 MOST_PROCESSES = 1024
 MOST_RUNS = 1024
+MOST_TENANTS = 64
 _MOST = 2**62
 Ratio = Annotated[float, Field(ge=0, le=1)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
@@ -34,6 +36,50 @@ class ProcessSample(_Part):
     attempt: Count | None = None
 
 
+class TenantDivided(_Part):
+    """One of those who share a card, as the card's daemon says."""
+
+    id: Id
+    job: Text = ""
+    weight: Amount = 1.0
+    priority: Annotated[int, Field(ge=-_MOST, le=_MOST)] = 0
+    slo: Annotated[dict[Text, Amount], Field(max_length=16)] = Field(default_factory=dict)
+    groups: Count = 0
+    credit_us: Count | None = None
+    used_bytes: Count = 0
+    quota_bytes: Count = 0
+    peak_bytes: Count | None = None
+    attainment: Ratio | None = None
+    waiting: Count = 0
+    waited_us: Count = 0
+    is_idle: bool = True
+    processes: Count = 0
+    isolation: Text = ""
+    note: Name = ""
+
+
+class StrangerDivided(_Part):
+    pid: Count
+    name: Name = ""
+    memory_bytes: Count = 0
+
+
+class CardDivided(_Part):
+    """How a card is divided now, as its daemon says."""
+
+    policy: Name
+    groups: Count | None = None
+    configuration: Text = ""
+    length_us: Count = 0
+    squads: Count = 0
+    why: Name = ""
+    failure: Name = ""
+    mps: Name = ""
+    rule: Text = ""
+    tenants: Annotated[list[TenantDivided], Field(max_length=MOST_TENANTS)] = Field(default_factory=list)
+    strangers: Annotated[list[StrangerDivided], Field(max_length=MOST_PROCESSES)] = Field(default_factory=list)
+
+
 class CardSample(_Part):
     id: Id
     utilisation_ratio: Ratio | None = None
@@ -50,6 +96,8 @@ class CardSample(_Part):
     ecc_uncorrected: Count | None = None
     throttle: Annotated[list[Text], Field(max_length=64)] | None = None
     processes: Annotated[list[ProcessSample], Field(max_length=MOST_PROCESSES)] = Field(default_factory=list)
+    divided: CardDivided | None = None
+    """None: nobody shares it."""
 
 
 class RunSample(_Part):
@@ -74,3 +122,10 @@ class Samples(_Part):
     at_us: Count
     cards: Annotated[list[CardSample], Field(max_length=MOST_CARDS)]
     runs: Annotated[list[RunSample], Field(max_length=MOST_RUNS)] = Field(default_factory=list)
+
+
+class Reported(View):
+    """What an agent is told in return."""
+
+    ok: bool
+    divide: dict[str, str] = Field(description="By card of the node: the policy to divide it by")

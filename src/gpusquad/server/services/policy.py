@@ -17,7 +17,7 @@ from gpusquad.core.state import State
 from gpusquad.model.decision import Preempt, Start
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import Uses
-from gpusquad.modes import load_mode, mode_names
+from gpusquad.modes import Mode, load_mode, mode_names
 from gpusquad.registry import create
 from gpusquad.server.answers import PolicyPreview, PolicyStatus, Who
 from gpusquad.server.services.desk import Desk
@@ -37,6 +37,7 @@ class PolicyDesk:
         self._desk = desk
         self._people = people
         self._settings: dict[str, Any] = {"mode": default_mode}
+        self._divide = Mode("").divide
         self._about: tuple[int, int, str, str] = (0, 0, "", "")
         self._changing = threading.Lock()
         """One change builds on the other. Never taken by the scheduler's thread."""
@@ -48,8 +49,14 @@ class PolicyDesk:
         if last is not None:
             self._settings = dict(last.settings)
             self._about = (last.revision, last.at_us, last.by, last.note)
-        self._desk.foretelling.uses = _uses(self._settings)
+        mode = _mode(self._settings)
+        self._desk.foretelling.uses, self._divide = mode.uses, mode.divide
         return self._policies(self._settings)
+
+    @property
+    def divide(self) -> str:
+        """How the mode divides shared cards."""
+        return self._divide
 
     def status(self) -> PolicyStatus:
         policies = self._desk.state.policies
@@ -57,20 +64,21 @@ class PolicyDesk:
         return PolicyStatus(
             revision, self._settings["mode"], *(policies.names[kind] for kind in KINDS),
             preemption=asdict(policies.preemption), modes=mode_names(), at_us=at_us, by=by, note=note,
+            divide=self._divide,
         )  # fmt: skip
 
     def set(self, wanted: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
         """From the next cycle on. What is not named stays, unless another mode is chosen."""
         with self._changing:
             settings = self._merge(wanted)
-            policies = self._policies(settings)
+            policies, mode = self._policies(settings), _mode(settings)
 
             def change() -> None:
                 turn = self._desk.turn
                 self._desk.driver.apply(turn.now_us, PoliciesChanged(policies))
-                self._settings = settings
+                self._settings, self._divide = settings, mode.divide
                 turn.writes.append(record)
-                self._count_on(_uses(settings))
+                self._count_on(mode.uses)
 
             def record(connection: Connection) -> None:
                 now_us = self._desk.turn.now_us
@@ -113,7 +121,7 @@ class PolicyDesk:
         return kept | given
 
     def _policies(self, settings: Mapping[str, Any]) -> Policies:
-        mode = load_mode(_named_mode(settings["mode"]))
+        mode = _mode(settings)
         overrides: dict[str, Any] = {kind: settings[kind] for kind in KINDS if settings.get(kind)}
         for kind, text in overrides.items():
             create(kind, text)
@@ -123,9 +131,8 @@ class PolicyDesk:
         return mode.policies(**overrides, tenants=tuple(tenants.values()))
 
 
-def _uses(settings: Mapping[str, Any]) -> Uses:
-    """Which quantiles the mode counts on."""
-    return load_mode(_named_mode(settings["mode"])).uses
+def _mode(settings: Mapping[str, Any]) -> Mode:
+    return load_mode(_named_mode(settings["mode"]))
 
 
 def _named_mode(name: object) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import structlog
 
 from gpusquad.model.units import US_PER_S
+from gpusquad.model.virtual import physical
 from gpusquad.server.errors import Forbidden, Unavailable
 from gpusquad.server.services.watch import Running
 
@@ -42,6 +43,8 @@ class _Report:
     received_us: int
     cards: Mapping[str, Message]
     runs: Mapping[str, Sequence[Message]] = field(default_factory=dict)
+    divided: Mapping[str, Message] = field(default_factory=dict)
+    """By physical card, how it is divided. Kept apart: it names jobs, and how a card fares is told to everybody."""
 
 
 class Reports:
@@ -82,8 +85,8 @@ class Reports:
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
-    def take(self, node: str, message: Message) -> None:
-        """What the agent of a node says; it may speak of its own cards only."""
+    def take(self, node: str, message: Message) -> list[str]:
+        """What the agent of a node says; it may speak of its own cards only. Those that the cluster shows."""
         if self._listener is None:
             raise Unavailable("the service is starting")
         where = {card["id"]: self._listener.node_of(card["id"]) for card in message["cards"]}
@@ -96,11 +99,17 @@ class Reports:
         for run in message["runs"]:
             runs.setdefault(run["job"], []).append(_by_our_clock(run, message["at_us"], received_us))
         # Cards that the cluster does not show yet may turn out to be another node's.
-        report = _Report(
-            received_us, {card["id"]: card for card in message["cards"] if where[card["id"]] == node}, runs
-        )
+        own = [card for card in message["cards"] if where[card["id"]] == node]
+        divided = {physical(card["id"]): told for card in own if (told := card.pop("divided", None)) is not None}
+        report = _Report(received_us, {card["id"]: card for card in own}, runs, divided)
         with self._lock:
             self._last[node] = report
+        return list(report.cards)
+
+    def divided(self) -> dict[str, Message]:
+        """By physical card that is divided now, what its daemon said last."""
+        with self._lock:
+            return {card: told for report in self._last.values() for card, told in report.divided.items()}
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
