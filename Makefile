@@ -10,7 +10,7 @@ JOBS   ?= auto
 AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-kube lint format bench run postgresql kube clean
+.PHONY: help setup web chromium test test-web test-kube lint format bench run postgresql kube clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,30 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
-test: setup ## Run every test (JOBS=1 for one process)
+# The dashboard. The wheel has it built; a checkout works without it, but for the page itself.
+WEB_PAGE := src/gpusquad/server/static/index.html
+WEB_LIBS := web/node_modules/.package-lock.json
+WEB_FILES := $(shell find web/src web/public -type f -not -name '*.test.ts') web/index.html web/tsconfig.json \
+	web/vite.config.ts
+NPM := cd web && npm --loglevel error
+
+web: $(WEB_PAGE) ## Build the dashboard (needs Node.js 20 or newer)
+
+$(WEB_LIBS): web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { echo "The dashboard is built with Node.js 20 or newer, which is not here." >&2; exit 1; }
+	$(NPM) ci --no-audit --no-fund
+	@touch $@
+
+$(WEB_PAGE): $(WEB_LIBS) $(WEB_FILES)
+	$(NPM) run --silent build -- --logLevel warn
+	@touch $@
+
+test-web: setup web chromium ## Test the dashboard: its logic, and in a real Chromium before a real service
+	$(NPM) run --silent test
+	$(BIN)/pytest -n $(JOBS) $(AGAIN) tests/web tests/server/test_web.py
+
+test: setup web chromium ## Run every test (JOBS=1 for one process)
+	$(NPM) run --silent test
 	$(BIN)/pytest -n $(JOBS) $(AGAIN) --ignore=tests/kube
 	@$(MAKE) --no-print-directory test-kube
 
@@ -56,6 +79,12 @@ postgresql: ## Install PostgreSQL's server, which the tests start for themselves
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; }
 
+# Fonts too: without one for Korean the pictures show boxes.
+chromium: ## Install Chromium, which the dashboard's tests use (Debian and Ubuntu, as root)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			chromium fonts-dejavu-core fonts-nanum >/dev/null; }
+
 KUBE_PACKAGES := containerd runc containernetworking-plugins busybox-static openssl
 
 kube: ## Get or build a real Kubernetes, which tests/kube starts for itself (Debian and Ubuntu, as root; needs Go)
@@ -65,5 +94,6 @@ kube: ## Get or build a real Kubernetes, which tests/kube starts for itself (Deb
 	@$(PYTHON) tools/kube/build.py
 
 clean: ## Remove .venv, caches and outputs
-	rm -rf $(VENV) out dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) web/node_modules src/gpusquad/server/static out dist build
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,100 @@
+"""The frame: logging in, the navigation, themes and languages, and that none of it complains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import expect
+
+from bench.running import RunningService
+from tests.web.browser import shoot, violations
+from tests.web.visit import address, admin_token, log_in, new_user
+
+PAGES = ("Cluster", "Queue", "Timeline", "Submit", "Policy", "Interference", "Predictions", "Admin")
+
+
+def test_a_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: RunningService) -> None:
+    log_in(page, service)
+    expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
+    assert page.evaluate("location.href") == f"{address(service)}/"
+    assert page.evaluate("history.length") <= 2
+    assert page.evaluate("document.cookie") == ""
+    expect(page.get_by_title("live", exact=True)).to_be_visible()
+
+
+def test_a_pasted_token_logs_in_and_a_wrong_one_does_not(page: Any, service: RunningService) -> None:
+    page.complaints.expected.append("401")
+    page.goto(f"{address(service)}/queue")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert violations(page) == []
+    shoot(page, "login")
+    for wrong, told in (("hello", "begins with gsq_"), ("gsq_" + "a" * 52, "does not know this token")):
+        page.get_by_label("Token").fill(wrong)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_contain_text(told)
+    page.get_by_label("Token").fill(admin_token(service))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Queue", level=1)).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="Queue", level=1)).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_token_taken_back_ends_the_visit(page: Any, service: RunningService) -> None:
+    page.complaints.expected.append("401")
+    log_in(page, service, new_user(service, "gone"))
+    http = service.client.http
+    theirs = next(one for one in http.get("tokens")["items"] if one["user"] == "gone")
+    http.delete("tokens", theirs["id"])
+    expect(page.get_by_role("alert")).to_contain_text("no longer valid", timeout=30_000)
+
+
+def test_every_page_is_in_the_navigation_and_can_be_reached(page: Any, service: RunningService) -> None:
+    log_in(page, service)
+    links = page.get_by_role("navigation").get_by_role("link")
+    expect(links).to_have_text(list(PAGES))
+    for name in PAGES:
+        links.get_by_text(name, exact=True).click()
+        expect(links.get_by_text(name, exact=True)).to_have_attribute("aria-current", "page")
+        expect(page.get_by_role("main")).to_be_focused() if name != "Cluster" else None
+
+
+def test_a_viewer_is_not_offered_to_submit(page: Any, service: RunningService) -> None:
+    log_in(page, service, new_user(service, "looker", role="viewer"))
+    expect(page.get_by_role("navigation").get_by_role("link", name="Submit")).to_have_count(0)
+
+
+def test_dark_and_korean(page: Any, service: RunningService) -> None:
+    log_in(page, service)
+    page.get_by_label("Theme").select_option("dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.get_by_label("Language").select_option("ko")
+    expect(page.get_by_role("heading", name="클러스터", level=1)).to_be_visible()
+    assert page.evaluate("document.documentElement.lang") == "ko"
+    page.reload()
+    expect(page.get_by_role("heading", name="클러스터", level=1)).to_be_visible()
+    assert violations(page) == []
+    shoot(page, "cluster-dark-ko")
+
+
+def test_a_phone_has_its_menu_behind_a_button(open_page: Callable[..., Any], service: RunningService) -> None:
+    page = open_page(390, 844, has_touch=True, is_mobile=True)
+    log_in(page, service)
+    expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
+    expect(page.get_by_role("link", name="Queue")).to_be_hidden()
+    shoot(page, "cluster-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Queue").click()
+    expect(page).to_have_url(re.compile("/queue$"))
+    expect(page.get_by_role("link", name="Queue")).to_be_hidden()
+
+
+def test_an_unknown_address_says_so(page: Any, service: RunningService) -> None:
+    log_in(page, service, path="/no/such/page")
+    expect(page.get_by_text("There is no such page.")).to_be_visible()
+    assert violations(page) == []

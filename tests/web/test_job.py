@@ -1,0 +1,190 @@
+"""The page of one job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from bench.running import FINAL, RunningService
+from tests.web.browser import shoot, violations
+from tests.web.visit import log_in, new_user
+
+EVIL = "<img src=x onerror=alert(1)>"
+ESCAPES = r"""printf '\033[31mred\033[0m \033]0;title\007plain \033[2J\033[10;10Hend\n'
+printf '\033[1;38;5;208mbold\033[0m\n 10%%\r 55%%\r100%%\n<script>alert(1)</script>\n'
+sleep 3000"""
+STEPS = r"for i in $(seq 1 3000); do printf 'step %d/3000 \033[32mloss\033[0m 0.%04d\n' $i $i; sleep 0.5; done"
+MANY = 30_000
+RED = "rgb(255, 143, 134)"
+
+
+@pytest.fixture(scope="module")
+def jobs(service: RunningService) -> Iterator[dict[str, str]]:
+    made = {
+        "evil": service.submit(name=EVIL, gpus=8, estimate="80m", command=ESCAPES),
+        "train": service.submit(name="train", gpus=4, estimate="20m", command=STEPS),
+    }
+    for name in ("share-a", "share-b"):
+        share = {"memory": "10GiB", "sm": "30%"}
+        body = {"name": name, "share": share, "estimate": "30m", "command": "sleep 3000", "workdir": str(service.home)}
+        made[name] = service.client.jobs.submit(body)["jobs"][0]["id"]
+    for job in made.values():
+        service.wait(job, "running")
+    made["waits"] = service.submit(name="waits", gpus=16, estimate="1h", command="true")
+    yield made
+    left = [job for job in made.values() if service.client.jobs.get(job)["state"] not in FINAL]
+    for job in left:
+        service.client.jobs.cancel(job)
+    for job in left:  # so that none of their processes outlives the service
+        service.wait(job)
+
+
+def log(page: Any) -> Any:
+    return page.get_by_role("log")
+
+
+def part(page: Any, name: str) -> Any:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def test_a_running_job_tells_everything(page: Any, service: RunningService, jobs: dict[str, str]) -> None:
+    log_in(page, service, path=f"/jobs/{jobs['train']}")
+    expect(page.get_by_role("heading", name="train", level=1)).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Running for .*Ends about"))).to_be_visible()
+    expect(log(page)).to_contain_text("step 3/3000", timeout=30_000)
+    before = log(page).locator("div > span").count()
+    expect(part(page, "Progress")).to_contain_text("of 3,000", timeout=30_000)
+    expect(part(page, "Progress").get_by_role("img")).to_be_visible()
+    expect(part(page, "Story")).to_contain_text("it was next")
+    expect(part(page, "Neighbours on its cards")).to_contain_text("It has its cards to itself.")
+    expect(page.locator(".uplot canvas")).to_have_count(3, timeout=30_000)
+    expect(part(page, "GPUs while it runs")).to_contain_text("SIM-", timeout=30_000)
+    assert before > 0
+    assert violations(page) == []
+    page.wait_for_timeout(6000)  # some readings of the cards, for the picture
+    shoot(page, "job", whole=True)
+
+
+def test_a_log_is_text_in_colours_and_a_name_is_text(page: Any, service: RunningService, jobs: dict[str, str]) -> None:
+    log_in(page, service, path=f"/jobs/{jobs['evil']}")
+    expect(page.get_by_role("heading", name=EVIL, level=1)).to_be_visible()
+    expect(log(page)).to_contain_text("red plain end")
+    expect(log(page)).to_contain_text("<script>alert(1)</script>")
+    expect(log(page)).to_contain_text("100%")
+    text = log(page).inner_text()
+    assert [gone for gone in ("55%", "title", "\x1b") if gone in text] == []
+    assert log(page).get_by_text("red", exact=True).evaluate("(one) => getComputedStyle(one).color") == RED
+    assert page.locator("main img, main script").count() == 0
+    assert page.evaluate("document.title") == f"{EVIL} – gpusquad"
+    assert violations(page) == []
+    page.get_by_label("Theme").select_option("dark")
+    assert violations(page) == []
+    shoot(page, "job-escapes-dark")
+
+
+def test_a_waiting_job_says_why_and_is_held_released_changed_and_cancelled(
+    page: Any, service: RunningService, jobs: dict[str, str]
+) -> None:
+    log_in(page, service, path=f"/jobs/{jobs['waits']}")
+    expect(part(page, "Why it waits")).to_contain_text("needs 16 idle cards")
+    expect(page.get_by_text(re.compile(r"Number 1 in the queue. Starts about .* Promised for"))).to_be_visible()
+    assert violations(page) == []
+    shoot(page, "job-waiting")
+    page.get_by_label("Priority").select_option("high")
+    expect(page.get_by_role("status").filter(has_text="Priority is now high.")).to_be_visible()
+    assert service.client.jobs.get(jobs["waits"])["priority"] == "high"
+    page.get_by_role("button", name="Hold").click()
+    expect(page.get_by_text("Held back: it starts only after it was released.").first).to_be_visible()
+    page.get_by_role("button", name="Release").click()
+    expect(page.get_by_role("button", name="Hold")).to_be_visible()
+    page.get_by_role("button", name="Cancel job").click()
+    dialog = page.get_by_role("dialog", name="Cancel waits?")
+    expect(dialog).to_contain_text("loses its place")
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(dialog).to_be_hidden()
+    page.get_by_role("button", name="Cancel job").click()
+    dialog.get_by_role("button", name="Cancel job").click()
+    expect(page.get_by_text(re.compile("Ended .* without having started"))).to_be_visible()
+    expect(part(page, "Story")).to_contain_text("cancelled by admin")
+    assert service.client.jobs.get(jobs["waits"])["state"] == "cancelled"
+
+
+def test_an_ended_job_is_resubmitted(page: Any, service: RunningService, jobs: dict[str, str]) -> None:
+    done = service.submit(name="once", gpus=1, estimate="1m", command="echo done; exit 3")
+    service.wait(done)
+    log_in(page, service, path=f"/jobs/{done}")
+    expect(page.get_by_text(re.compile("Ended .* after"))).to_be_visible()
+    expect(part(page, "Facts")).to_contain_text("exit code 3")
+    expect(log(page)).to_contain_text("done")
+    expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
+    page.get_by_role("button", name="Resubmit").click()
+    expect(page.get_by_role("status").filter(has_text="Submitted again")).to_be_visible()
+    expect(page).not_to_have_url(re.compile(done))
+    again = page.url.rsplit("/", 1)[1]
+    assert service.wait(again)["name"] == "once"
+
+
+def test_neighbours_on_a_shared_card(page: Any, service: RunningService, jobs: dict[str, str]) -> None:
+    log_in(page, service, path=f"/jobs/{jobs['share-a']}")
+    beside = part(page, "Neighbours on its cards")
+    expect(beside.get_by_role("link", name="share-b")).to_be_visible()
+    expect(beside).to_contain_text("30% SM, 10 GiB")
+    assert violations(page) == []
+    shoot(page, "job-neighbours")
+
+
+def test_a_long_log_stays_smooth_and_is_followed(page: Any, service: RunningService) -> None:
+    command = f"seq -f 'line %.0f' 1 {MANY}; sleep 2; echo the-last-line; sleep 1"
+    job = service.submit(name="long", gpus=1, estimate="1m", command=command)
+    service.wait(job, "running")
+    page.add_init_script("""window.long = []; new PerformanceObserver((list) =>
+        window.long.push(...list.getEntries().map((one) => one.duration))).observe({entryTypes: ['longtask']})""")
+    log_in(page, service, path=f"/jobs/{job}")
+    expect(log(page)).to_contain_text("the-last-line", timeout=60_000)
+    page.evaluate("window.long = []")  # what loading the page took is measured elsewhere
+    part(page, "Log").get_by_role("button", name="From the first line").click()
+    expect(part(page, "Log")).to_contain_text(f"{MANY + 1:,} lines", timeout=60_000)
+    expect(log(page)).to_contain_text("the-last-line")
+    follow = page.get_by_role("button", name="Follow")
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    log(page).evaluate("(one) => { one.scrollTop = 0 }")
+    expect(log(page)).to_contain_text("line 1")
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    assert log(page).locator("div > div").count() < 100
+    longest = max(page.evaluate("window.long"), default=0)
+    print(f"{MANY} lines: longest task {longest:.0f} ms")
+    assert longest < 200, longest
+
+
+def test_a_viewer_cannot_act_and_others_cannot_see(
+    open_page: Callable[..., Any], service: RunningService, jobs: dict[str, str]
+) -> None:
+    page = open_page()
+    log_in(page, service, new_user(service, "looker", role="viewer"), path=f"/jobs/{jobs['train']}")
+    expect(page.get_by_text("Its log is for its owner and for administrators.")).to_be_visible()
+    for name in ("Cancel job", "Resubmit", "Hold"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    other = open_page()
+    other.complaints.expected.append("404")
+    log_in(other, service, new_user(service, "stranger", tenant="elsewhere"), path=f"/jobs/{jobs['train']}")
+    expect(other.get_by_role("alert")).to_be_visible()
+    expect(other.get_by_text("train", exact=True)).to_have_count(0)
+
+
+def test_on_a_phone_and_in_korean(open_page: Callable[..., Any], service: RunningService, jobs: dict[str, str]) -> None:
+    page = open_page(390, 844, has_touch=True, is_mobile=True, color_scheme="dark")
+    log_in(page, service, path=f"/jobs/{jobs['train']}")
+    expect(log(page)).to_contain_text("loss")
+    expect(page.locator(".uplot canvas")).to_have_count(3, timeout=30_000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert violations(page) == []
+    shoot(page, "job-phone-dark", whole=True)
+    page.evaluate("localStorage.setItem('gpusquad.language', 'ko')")
+    page.reload()
+    expect(page.get_by_role("region", name="로그", exact=True)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

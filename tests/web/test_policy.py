@@ -1,0 +1,128 @@
+"""The page of the policies: what decides, what another would change, and the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from bench.running import RunningService
+from tests.web.browser import shoot, violations
+from tests.web.visit import log_in, new_user
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _queue(service: RunningService) -> None:
+    """A long job runs, a long one waits, and short ones behind it; some have goals."""
+    service.client.http.put("tenants", "default", body={"weight": 2.0})
+    service.wait(service.submit(name="running", gpus=16, command="sleep 900", estimate="30m"), "running")
+    service.submit(name="long", gpus=16, command="sleep 900", estimate="8h", slo={"deadline": "24h"})
+    for name in ("short-0", "short-1", "short-2", "short-3", "short-4", EVIL):
+        service.submit(name=name, gpus=16, command="sleep 60", estimate="1m", slo={"deadline": "1s"})
+
+
+def _open(page: Any, service: RunningService, token: str = "") -> None:
+    log_in(page, service, token, path="/policy")
+    expect(page.get_by_role("heading", name="Policy", level=1)).to_be_visible()
+
+
+def test_a_mode_is_previewed_on_the_queue_and_switched(page: Any, service: RunningService) -> None:
+    _open(page, service)
+    now = page.get_by_role("region", name="What decides now")
+    expect(now).to_contain_text("fifo")
+    page.get_by_label("Mode").select_option("jct")
+    page.get_by_label("Why (for the record)").fill("short ones wait too long")
+    page.get_by_role("button", name="Preview").click()
+    moves = page.get_by_role("group", name="What would change on the queue as it is")
+    expect(moves.get_by_role("row")).to_have_count(8)  # a head, the long one and six short ones
+    expect(moves.get_by_role("row", name="short-3")).to_contain_text("−8h")
+    expect(moves.get_by_role("link", name=EVIL)).to_be_visible()
+    expect(moves.get_by_role("row", name="long")).to_contain_text("+6m")
+    assert violations(page) == []
+    shoot(page, "policy-preview", whole=True)
+    assert service.client.http.get("policy")["mode"] == "fifo"
+    page.get_by_role("button", name="Switch").click()
+    dialog = page.get_by_role("dialog", name="Switch to these policies?")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    expect(dialog).to_contain_text("mode: jct")
+    dialog.get_by_role("button", name="Switch").click()
+    expect(now).to_contain_text("sjf")
+    expect(page.get_by_role("region", name="Revisions")).to_contain_text("short ones wait too long")
+    assert service.client.http.get("policy")["mode"] == "jct"
+    shoot(page, "policy", whole=True)
+
+
+def test_a_policy_that_is_not_there_is_refused_at_its_field(page: Any, service: RunningService) -> None:
+    page.complaints.expected.append("422")
+    _open(page, service)
+    order = page.get_by_label("Order: who is next")
+    order.fill("nobody")
+    page.get_by_role("button", name="Preview").click()
+    expect(order).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_text("there is no order 'nobody'")).to_be_visible()
+
+
+def test_one_card_is_divided_by_another_policy(page: Any, service: RunningService) -> None:
+    _open(page, service)
+    page.get_by_role("button", name="Change SIM-3").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Divide by").fill("slo")
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Save").click()
+    first = page.get_by_role("region", name="Cards").get_by_role("row").nth(1)
+    expect(first).to_contain_text("SIM-3")
+    expect(first).to_contain_text("slo")
+    expect(first).to_contain_text("own")
+    assert service.client.http.get("cards", "SIM-3")["divide"]["policy"] == "slo"
+
+
+def test_goals_are_told_by_tenant(page: Any, service: RunningService) -> None:
+    _open(page, service)
+    row = page.get_by_role("row", name="default")
+    expect(row).to_contain_text("0% (0/6)")
+    expect(row).to_contain_text("7")
+
+
+def test_goals_over_time_are_drawn(page: Any, service: RunningService) -> None:
+    """What simulated cards cannot tell, and deadlines of hours ago, are added to the real answer."""
+    told = service.client.http.get("goals")
+    now_s, job = told["until_s"], told["jobs"][0]["job"]
+    told["deadlines"] = [
+        {"at_s": now_s - hour * 3600, "tenant": "default", "met": 9 - hour % 4, "missed": hour % 4}
+        for hour in range(20)
+    ]
+    told["attainment"] = [
+        {"at_s": now_s - 60 * step, "job": job, "attainment_ratio": 1 - step % 7 / 20, "weight": 1 + step % 3}
+        for step in range(60)
+    ]
+    page.route("**/api/v1/goals", lambda route: route.fulfill(json=told))
+    _open(page, service)
+    expect(page.get_by_text("Deadlines met over time")).to_be_visible()
+    expect(page.get_by_text("150 of 180 met")).to_be_visible()
+    expect(page.locator("canvas")).to_have_count(3)
+    assert violations(page) == []
+    shoot(page, "policy-goals")
+
+
+@pytest.mark.parametrize("role", ["viewer", "member"])
+def test_others_see_and_switch_nothing(page: Any, service: RunningService, role: str) -> None:
+    _open(page, service, new_user(service, f"{role}-here", role=role))
+    expect(page.get_by_text("Administrators can switch policies.")).to_be_visible()
+    expect(page.get_by_role("button", name="Preview")).to_have_count(0)
+    expect(page.get_by_role("button", name="Change SIM-3")).to_have_count(0)
+
+
+def test_dark_korean_and_on_a_phone(open_page: Callable[..., Any], service: RunningService) -> None:
+    page = open_page(390, 844, has_touch=True, is_mobile=True, color_scheme="dark")
+    _open(page, service)
+    expect(page.get_by_role("button", name="Change SIM-3")).to_be_visible()
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_label("Language").select_option("ko")
+    page.get_by_role("button", name="메뉴").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert violations(page) == []
+    shoot(page, "policy-phone-dark-ko", whole=True)

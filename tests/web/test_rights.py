@@ -1,0 +1,129 @@
+"""Who sees and does what: on the pages, and behind them by calls of the page's own making."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from bench.running import RunningService
+from gpusquad.client.client import Client
+from tests.web.browser import shoot
+from tests.web.visit import address, log_in, new_user
+
+SECRET = "the-password-is-swordfish"
+NAME = "quiet-work"
+CALL = """async ([method, path, body]) => (await fetch('/api/v1/' + path, {
+    method, body: body === null ? undefined : JSON.stringify(body),
+    headers: {
+        'Content-Type': 'application/json',
+        Authorization: 'Bearer ' + sessionStorage.getItem('gpusquad.token'),
+    },
+})).status"""
+CHANGES = (
+    ("POST", "jobs", {"file": {"name": "x", "gpus": 1, "command": "true"}}),
+    ("POST", "whatif", {"file": {"name": "x", "gpus": 1, "command": "true"}}),
+    ("POST", "jobs/{job}/cancel", None),
+    ("POST", "jobs/{job}/hold", None),
+    ("POST", "jobs/{job}/resubmit", None),
+    ("PATCH", "jobs/{job}", {"priority": "high"}),
+    ("PUT", "policy", {"mode": "jct"}),
+    ("POST", "policy/preview", {"mode": "jct"}),
+    ("PUT", "cards/SIM-0/divide", {"policy": "slo"}),
+    ("POST", "tenants", {"name": "mine"}),
+    ("PUT", "tenants/default", {"weight": 99}),
+    ("POST", "users", {"name": "friend", "role": "admin"}),
+    ("PATCH", "users/admin", {"disabled": True}),
+    ("POST", "tokens", {"user": "admin"}),
+)
+
+
+@pytest.fixture(scope="module")
+def tokens(service: RunningService) -> dict[str, str]:
+    return {
+        "owner": new_user(service, "owner", tenant="red"),
+        "colleague": new_user(service, "colleague", tenant="red"),
+        "looker": new_user(service, "looker", role="viewer", tenant="red"),
+        "stranger": new_user(service, "stranger", tenant="blue"),
+    }
+
+
+@pytest.fixture(scope="module")
+def job(service: RunningService, tokens: dict[str, str]) -> str:
+    """Of the tenant red, running, with a secret in its log."""
+    theirs = Client(address(service), tokens["owner"])
+    file = {"name": NAME, "gpus": 1, "workdir": str(service.home), "command": f"echo {SECRET}; sleep 900"}
+    found = theirs.jobs.submit(file)["jobs"][0]["id"]
+    service.wait(found, "running")
+    return found
+
+
+def _status(page: Any, method: str, path: str, body: Any = None) -> int:
+    return page.evaluate(CALL, [method, path, body])
+
+
+def test_the_owner_sees_the_log_and_may_act(page: Any, service: RunningService, tokens: Any, job: str) -> None:
+    log_in(page, service, tokens["owner"], path=f"/jobs/{job}")
+    expect(page.get_by_text(SECRET).first).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("button", name="Cancel job")).to_be_visible()
+    assert _status(page, "GET", f"jobs/{job}/logs") == 200
+
+
+def test_a_viewer_cannot_act(page: Any, service: RunningService, tokens: Any, job: str) -> None:
+    page.complaints.expected += ["403", "404"]
+    log_in(page, service, tokens["looker"], path=f"/jobs/{job}")
+    expect(page.get_by_role("heading", name=NAME, level=1)).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Cancel|Hold|Resubmit|Change"))).to_have_count(0)
+    expect(page.get_by_text("Its log is for its owner and for administrators.")).to_be_visible()
+    shoot(page, "rights-viewer-job")
+    page.get_by_role("link", name="Queue").click()
+    expect(page.get_by_text(NAME).first).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Cancel|Hold|Change"))).to_have_count(0)
+    page.get_by_role("link", name="Policy").click()
+    expect(page.get_by_text("Administrators can switch policies.")).to_be_visible()
+    refused = {f"{method} {path}": _status(page, method, path.format(job=job), body) for method, path, body in CHANGES}
+    assert set(refused.values()) == {403}, refused
+    assert _status(page, "GET", "audit") == 403
+    assert service.client.jobs.get(job)["state"] == "running"
+
+
+def test_a_colleague_sees_the_job_but_not_its_log(page: Any, service: RunningService, tokens: Any, job: str) -> None:
+    page.complaints.expected += ["403"]
+    log_in(page, service, tokens["colleague"], path=f"/jobs/{job}")
+    expect(page.get_by_text("Its log is for its owner and for administrators.")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
+    for what in ("logs", "logs/stream", "source"):
+        assert _status(page, "GET", f"jobs/{job}/{what}") == 403, what
+    assert _status(page, "POST", f"jobs/{job}/cancel") == 403
+    assert SECRET not in page.content()
+
+
+def test_a_member_of_another_tenant_sees_nothing_of_it(
+    page: Any, service: RunningService, tokens: Any, job: str
+) -> None:
+    page.complaints.expected += ["403", "404"]
+    log_in(page, service, tokens["stranger"], path=f"/jobs/{job}")
+    expect(page.get_by_role("alert")).to_contain_text("no job")
+    shoot(page, "rights-stranger-job")
+    for what in ("", "/logs", "/logs/stream", "/source", "/story", "/why", "/when", "/neighbours"):
+        assert _status(page, "GET", f"jobs/{job}{what}") == 404, what
+    assert _status(page, "POST", f"jobs/{job}/cancel") == 404
+    assert _status(page, "GET", "jobs?tenant=red") == 403
+    for name, title in (("Cluster", "Cluster"), ("Queue", "Queue"), ("Timeline", "Timeline")):
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
+        page.wait_for_timeout(1000)  # for what the page asks
+        assert NAME not in page.content(), name
+        assert SECRET not in page.content(), name
+
+
+def test_without_the_header_nothing_is_done(page: Any, service: RunningService, job: str) -> None:
+    """A page elsewhere can make a browser send cookies, but no token: there is none to send."""
+    page.complaints.expected += ["401"]
+    log_in(page, service)
+    assert page.context.cookies() == []
+    forged = f"fetch('/api/v1/jobs/{job}/cancel', {{method: 'POST', credentials: 'include'}}).then((one) => one.status)"
+    assert page.evaluate(forged) == 401
+    assert service.client.jobs.get(job)["state"] == "running"

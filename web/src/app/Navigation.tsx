@@ -1,0 +1,40 @@
+import { Link, useLocation } from "wouter";
+import { useT } from "../i18n";
+import styles from "./Navigation.module.css";
+import { type Page, PAGES } from "./pages";
+import type { Me } from "./rights";
+import { session } from "./session";
+import { Settings } from "./Settings";
+
+export function Navigation({ me }: { me: Me }) {
+  const say = useT();
+  const [path] = useLocation();
+  const shown = PAGES.filter((page) => !page.isHidden && (page.isFor?.(me) ?? true));
+  return (
+    <nav id="navigation" className={styles.nav} aria-label={say("nav.label")}>
+      <ul className={styles.list}>
+        {shown.map((page) => (
+          <li key={page.name}>
+            <Link href={page.path} className={styles.link} aria-current={isCurrent(page, path) ? "page" : undefined}>
+              <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true"><path d={page.icon} /></svg>
+              {say(page.title)}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <div className={styles.foot}>
+        <p className={styles.who}>
+          <strong>{me.user}</strong>
+          <span>{me.tenant} · {say(`role.${me.role}`)}</span>
+        </p>
+        <Settings />
+        <button type="button" className={styles.out} onClick={() => session.end("left")}>{say("login.out")}</button>
+      </div>
+    </nav>
+  );
+}
+
+/** A job belongs to the queue, where people come from. */
+function isCurrent(page: Page, path: string): boolean {
+  return page.path === path || (page.name === "queue" && path.startsWith("/jobs/"));
+}

@@ -1,0 +1,26 @@
+import { expect, test, vi } from "vitest";
+vi.mock("../api/queries", () => ({ useMe: () => ({}) }));
+const { mayAct, mayReadLogs, maySubmit } = await import("./rights");
+
+const me = (role: "admin" | "member" | "viewer", scopes = ["read", "submit"]) => ({
+  user: "ann", tenant: "a", role, scopes, is_admin: role === "admin", token: { id: "", label: "", expires_s: null },
+});
+const own = { user: "ann", tenant: "a" };
+const other = { user: "bob", tenant: "a" };
+
+test("a viewer acts on nothing, not even what has their name on it", () => {
+  expect(maySubmit(me("viewer"))).toBe(false);
+  expect(mayAct(me("viewer"), own)).toBe(false);
+  expect(mayReadLogs(me("viewer"), own)).toBe(false);
+});
+
+test("a member acts on their own jobs", () => {
+  expect(mayAct(me("member"), own)).toBe(true);
+  expect(mayAct(me("member"), other)).toBe(false);
+  expect(mayAct(me("member"), { user: "ann", tenant: "b" })).toBe(false);
+  expect(mayAct(me("member", ["read"]), own)).toBe(false);
+});
+
+test("an administrator acts on all", () => {
+  expect(mayAct(me("admin"), other)).toBe(true);
+});

@@ -1,0 +1,31 @@
+import { useState } from "react";
+import { useWho } from "../../app/rights";
+import { useTexts } from "../../i18n";
+import { PageHead } from "../../ui/PageHead";
+import { Segments } from "../../ui/Segments";
+import { Audit } from "./Audit";
+import { Tenants } from "./Tenants";
+import { text } from "./texts";
+import { Tokens } from "./Tokens";
+import { Users } from "./Users";
+
+type Part = "tenants" | "users" | "tokens" | "audit";
+
+/** Others than administrators see their own tenant, its users and their own tokens. */
+export default function AdminPage() {
+  const say = useTexts(text);
+  const me = useWho();
+  const [part, setPart] = useState<Part>(me.is_admin ? "tenants" : "tokens");
+  const parts: Part[] = me.is_admin ? ["tenants", "users", "tokens", "audit"] : ["tenants", "users", "tokens"];
+  return (
+    <>
+      <PageHead title={say("title")}>
+        <Segments label={say("parts")} value={part} options={parts.map((one) => [one, say(one)] as const)} onChange={setPart} />
+      </PageHead>
+      {part === "tenants" && <Tenants />}
+      {part === "users" && <Users />}
+      {part === "tokens" && <Tokens />}
+      {part === "audit" && <Audit />}
+    </>
+  );
+}

@@ -1,0 +1,35 @@
+import { useTexts } from "../../i18n";
+import { percent, span } from "../../i18n/format";
+import { ErrorBox } from "../../ui/ErrorBox";
+import { Panel } from "../../ui/Panel";
+import { type Job, useWhen, useWhy } from "./queries";
+import { text } from "./texts";
+import styles from "./Why.module.css";
+
+/** Everything that keeps it from starting, each with what would cure it; and how far forecasts of starts can be trusted. */
+export function Why({ job }: { job: Job }) {
+  const say = useTexts(text);
+  const why = useWhy(job);
+  const accuracy = useWhen(job).data?.accuracy;
+  return (
+    <Panel title={say("why")}>
+      {why.error && <ErrorBox error={why.error} />}
+      {why.data?.reasons.length === 0 && job.state === "pending" && <p>{say("whyNothing")}</p>}
+      {why.data?.reasons.length === 0 && job.state === "held" && <p>{say("isHeld")}</p>}
+      <ul className={styles.reasons}>
+        {why.data?.reasons.map((reason, n) => (
+          <li key={`${reason.code}${n}`}>
+            <strong>{reason.message}</strong>
+            {reason.cure && <span>{reason.cure}</span>}
+            {reason.who.length > 0 && <span>{reason.who.join(", ")}</span>}
+          </li>
+        ))}
+      </ul>
+      {accuracy && accuracy.count > 0 && accuracy.within_ratio != null && (
+        <p className={styles.record}>
+          {say("accuracy", { n: accuracy.count, within: percent(accuracy.within_ratio), span: span(Math.abs(accuracy.median_error_s ?? 0)) })}
+        </p>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { aligned, every, extent, type Sample } from "./samples";
+
+const at = (at_s: number, ratio: number | null): Sample => ({
+  at_s, utilisation_ratio: ratio, memory_utilisation_ratio: null, memory_used_bytes: null, power_w: null,
+  temperature_c: null, sm_clock_mhz: null,
+});
+
+test("cards read at slightly different times share one line of time; gaps stay gaps", () => {
+  const { x_s, lines } = aligned(["a", "b"], [[at(10.1, 0.5), at(11.2, 0.7)], [at(9.8, 1)]], "utilisation_ratio", 0);
+  expect(x_s).toEqual([10, 11]);
+  expect(lines.map((line) => line.values)).toEqual([[0.5, 0.7], [1, null]]);
+  expect(extent(lines)!.most).toBe(1);
+  expect(extent([{ label: "", color: "", values: [null] }])).toBeNull();
+});
+
+test("a minute is read as it is, a day in means", () => {
+  expect(every(60)).toBe(0);
+  expect(every(86_400)).toBe(360);
+});

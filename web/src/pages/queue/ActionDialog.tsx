@@ -1,0 +1,99 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, need } from "../../api/client";
+import { useT, useTexts } from "../../i18n";
+import { clock } from "../../i18n/format";
+import { Button } from "../../ui/Button";
+import { Confirm } from "../../ui/Confirm";
+import { Dialog } from "../../ui/Dialog";
+import { StateBadge } from "../../ui/StateBadge";
+import styles from "./ActionDialog.module.css";
+import { PRIORITY_NAMES, type Row } from "./rows";
+import { text } from "./texts";
+import { offered, useActions } from "./useActions";
+
+export type Step = "menu" | "cancel" | "hold" | "release";
+
+/** What can be done with one job: a menu, and a question before what cannot be undone. */
+export function ActionDialog({ row, step: first, onClose }: { row: Row; step: Step; onClose: () => void }) {
+  const say = useTexts(text);
+  const [step, setStep] = useState<Step>(first);
+  const actions = useActions(onClose);
+  const name = row.name || row.id;
+  if (step === "menu")
+    return <Menu row={row} onStep={setStep} onClose={onClose} onChange={(change) => actions.mutate({ action: "change", row, change })} />;
+  const note =
+    step === "cancel" ? say(row.started_s === null ? "cancel.pending" : "cancel.running") : say(`act.${step}Note`);
+  return (
+    <Confirm
+      title={say(`${step}.title`, { name })} isDanger={step === "cancel"} isBusy={actions.isPending} onNo={onClose}
+      action={step === "cancel" ? say("cancel.yes") : say(`act.${step}`)} {...(step === "cancel" ? { keep: say("cancel.no") } : {})}
+      onYes={() => actions.mutate({ action: step, row })}
+    >
+      <p>{note}</p>
+    </Confirm>
+  );
+}
+
+interface MenuProps {
+  row: Row;
+  onStep: (step: Step) => void;
+  onChange: (change: { priority?: string; queue?: string }) => void;
+  onClose: () => void;
+}
+
+function Menu({ row, onStep, onChange, onClose }: MenuProps) {
+  const say = useTexts(text);
+  const common = useT();
+  const { canHold, canRelease } = offered(row);
+  const [priority, setPriority] = useState(row.priority);
+  const [queue, setQueue] = useState(row.queue);
+  const changed = { ...(priority !== row.priority && { priority }), ...(queue !== row.queue && { queue }) };
+  return (
+    <Dialog title={row.name || row.id} onClose={onClose}>
+      <p className={styles.facts}><StateBadge state={row.state} /> {row.reason?.message ?? row.cause}</p>
+      {row.state === "pending" && <Range id={row.id} />}
+      <form
+        className={styles.form}
+        onSubmit={(event) => {
+          event.preventDefault();
+          onChange(changed);
+        }}
+      >
+        <label>
+          {say("act.priority")}
+          <select value={priority} onChange={(event) => setPriority(event.target.value)} autoFocus>
+            {PRIORITY_NAMES.map((one) => <option key={one} value={one}>{say(`priority.${one}`)}</option>)}
+          </select>
+        </label>
+        <label>
+          {say("act.queue")}
+          <input value={queue} maxLength={63} onChange={(event) => setQueue(event.target.value)} />
+        </label>
+        <Button type="submit" kind="primary" disabled={Object.keys(changed).length === 0}>{say("act.save")}</Button>
+      </form>
+      <div className={styles.more}>
+        {canHold && <Button onClick={() => onStep("hold")}>{say("act.hold")}</Button>}
+        {canRelease && <Button onClick={() => onStep("release")}>{say("act.release")}</Button>}
+        <Button kind="danger" onClick={() => onStep("cancel")}>{say("act.cancel")}</Button>
+        <Button kind="quiet" onClick={onClose}>{common("common.close")}</Button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** The forecast of its start as a range, asked for this one job. */
+function Range({ id }: { id: string }) {
+  const say = useTexts(text);
+  const { data } = useQuery({
+    queryKey: ["job", id, "when"],
+    queryFn: () => need(api.GET("/api/v1/jobs/{job}/when", { params: { path: { job: id } } })),
+    retry: false,
+  });
+  const isKnown = data?.start_s != null && data.high_s != null;
+  return (
+    <p className={styles.facts}>
+      {isKnown ? say("act.when", { from: clock(data.start_s!), to: clock(data.high_s!) }) : say("act.unknown")}
+    </p>
+  );
+}

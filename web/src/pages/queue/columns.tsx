@@ -1,0 +1,66 @@
+import { Link } from "wouter";
+import { mayAct, type Me } from "../../app/rights";
+import type { Say } from "../../i18n";
+import { clock, count, fromNow, instant } from "../../i18n/format";
+import { StateBadge } from "../../ui/StateBadge";
+import type { Col } from "../../ui/VirtualTable";
+import styles from "./Queue.module.css";
+import { PRIORITY_NAMES, type Row } from "./rows";
+import type { text } from "./texts";
+
+type T = Say<keyof (typeof text)["en"]>;
+
+export function columnsOf(say: T, me: Me, now_s: number, onAct: (row: Row) => void): Col<Row>[] {
+  const col = (name: string, width: string, cell: Col<Row>["cell"], more: Partial<Col<Row>> = {}): Col<Row> => ({
+    name, width, cell, title: say(`col.${name}` as "col.name"), isSortable: true, ...more,
+  });
+  return [
+    col("position", "52px", (row) => (row.position == null ? "" : count(row.position)), { isNumber: true }),
+    col("name", "minmax(120px, 1.6fr)", (row) => <Name row={row} />),
+    col("state", "86px", (row) => <StateBadge state={row.state} />),
+    col("reason", "minmax(120px, 2.4fr)", (row) => <Reason text={row.reason?.message ?? row.cause} />, { isWideOnly: true }),
+    col("eta", "minmax(110px, 1fr)", (row) => <Starts row={row} say={say} now_s={now_s} />, { isWideOnly: true }),
+    col("gpus", "46px", (row) => count(row.gpus), { isNumber: true, isWideOnly: true }),
+    col("priority", "66px", (row) => <Priority name={row.priority} say={say} />, { isWideOnly: true }),
+    col("tenant", "minmax(64px, .7fr)", (row) => row.tenant, { isWideOnly: true }),
+    col("user", "minmax(64px, .7fr)", (row) => row.user, { isWideOnly: true }),
+    col("submitted", "96px", (row) => <span title={instant(row.submitted_s)}>{fromNow(Math.min(row.submitted_s, now_s), now_s)}</span>, { isWideOnly: true }),
+    col("actions", "34px", (row) => mayAct(me, row) && (
+      <button type="button" className={styles.act} aria-label={say("act", { name: row.name || row.id })} onClick={() => onAct(row)}>⋯</button>
+    ), { isSortable: false, isTitleHidden: true }),
+  ];
+}
+
+/** On a phone the reason has no column of its own: it stands below the name. */
+function Name({ row }: { row: Row }) {
+  return (
+    <>
+      <Link className={styles.name} href={`/jobs/${row.id}`}>{row.name || row.id}</Link>
+      <span className={styles.below} aria-hidden="true">{row.reason?.message ?? row.cause}</span>
+    </>
+  );
+}
+
+function Reason({ text: words }: { text: string }) {
+  return <span className={styles.reason} title={words}>{words}</span>;
+}
+
+function Priority({ name, say }: { name: string; say: T }) {
+  const known = PRIORITY_NAMES.find((one) => one === name);
+  return <span data-priority={name} className={styles.priority}>{known ? say(`priority.${known}`) : name}</span>;
+}
+
+/** When it started; of who waits the forecast, and the latest that was promised. */
+function Starts({ row, say, now_s }: { row: Row; say: T; now_s: number }) {
+  if (row.started_s != null) return <span title={instant(row.started_s)}>{fromNow(row.started_s, now_s)}</span>;
+  const { eta_s: eta, promised_s: promised } = row;
+  if (eta == null && promised == null) return <span className={styles.quiet}>–</span>;
+  const title = say("etaNote", { eta: eta == null ? "–" : instant(eta), promised: promised == null ? "–" : instant(promised) });
+  return <span title={title}>{startText(eta ?? null, promised ?? null, say, now_s)}</span>;
+}
+
+function startText(eta: number | null, promised: number | null, say: T, now_s: number): string {
+  if (eta == null) return say("promised", { when: clock(promised!, now_s) });
+  if (promised == null || promised - eta < 60) return say("eta", { when: clock(eta, now_s) });
+  return say("range", { from: clock(eta, now_s), to: clock(promised, now_s) });
+}

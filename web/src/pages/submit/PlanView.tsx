@@ -1,0 +1,114 @@
+import { Link } from "wouter";
+import { useCluster } from "../../api/queries";
+import { useTexts } from "../../i18n";
+import { clock, count, span } from "../../i18n/format";
+import { Badge } from "../../ui/Badge";
+import { useNow } from "../../ui/Time";
+import styles from "./Plan.module.css";
+import { text } from "./texts";
+import type { Plan } from "./usePlan";
+
+/** When it would start, where, and what that means for others. */
+export function PlanView({ plan, gpus }: { plan: Plan; gpus: number | null }) {
+  const say = useTexts(text);
+  return (
+    <div className={styles.plan}>
+      <When plan={plan} />
+      {plan.refused ? (
+        <p className={styles.cure}>{plan.refused.cure}</p>
+      ) : (
+        <dl className={styles.facts}>
+          <Fact name={say("plan.why")}><Why plan={plan} gpus={gpus} /></Fact>
+          {plan.placement.length > 0 && <Fact name={say("plan.where")}><Where plan={plan} /></Fact>}
+          {plan.run && <Fact name={say("plan.run")}><Run run={plan.run} /></Fact>}
+          {plan.jobs > 1 && <Fact name={say("plan.jobs")}>{say("plan.sweep", { n: count(plan.jobs) })}</Fact>}
+          <Fact name={say("plan.others")}><Others plan={plan} /></Fact>
+        </dl>
+      )}
+      <Notes title={say("plan.chosen")} lines={plan.chosen} />
+      <Notes title={say("plan.warnings")} lines={plan.warnings} />
+    </div>
+  );
+}
+
+function When({ plan }: { plan: Plan }) {
+  const say = useTexts(text);
+  const now_s = useNow();
+  if (plan.refused) return <p className={styles.big} data-tone="bad">{plan.refused.message}</p>;
+  if (plan.starts_now) return <p className={styles.big} data-tone="good">{say("plan.now")}</p>;
+  if (plan.start_s === null) return <p className={styles.big} data-tone="warn">{say("plan.unknown")}</p>;
+  const wait = span(plan.start_s - now_s);
+  return (
+    <>
+      <p className={styles.big}>{say("plan.in", { span: wait })}</p>
+      <p className={styles.range}>
+        {say("plan.at", { at: clock(plan.start_s) })}
+        {plan.high_s !== null && plan.high_s > plan.start_s + 1 && ` · ${say("plan.by", { at: clock(plan.high_s) })}`}
+        {plan.promised_s !== null && ` · ${say("plan.promised", { at: clock(plan.promised_s) })}`}
+      </p>
+    </>
+  );
+}
+
+/** The numbers that decide it: what it asks for, and what there is. */
+function Why({ plan, gpus }: { plan: Plan; gpus: number | null }) {
+  const say = useTexts(text);
+  const cluster = useCluster();
+  if (gpus === null) return <>{say(plan.starts_now ? "why.fits" : "why.waits")}</>;
+  const values = { asked: count(gpus), free: count(cluster.data?.free ?? 0), all: count(cluster.data?.gpus ?? 0) };
+  if (plan.starts_now) return <>{say("why.fitsGpus", values)}</>;
+  return <>{say((cluster.data?.free ?? 0) < gpus ? "why.tooFew" : "why.ahead", values)}</>;
+}
+
+function Where({ plan }: { plan: Plan }) {
+  const say = useTexts(text);
+  return (
+    <ul className={styles.where}>
+      {plan.placement.slice(0, 16).map((one) => (
+        <li key={one.task}>
+          {plan.placement.length > 1 && <span className={styles.task}>{say("plan.task", { n: one.task })}</span>}
+          <strong>{one.node}</strong>
+          {one.cards.map((card) => <Badge key={card}>{card}</Badge>)}
+        </li>
+      ))}
+      {plan.placement.length > 16 && <li>{say("plan.moreTasks", { n: plan.placement.length - 16 })}</li>}
+    </ul>
+  );
+}
+
+function Run({ run }: { run: NonNullable<Plan["run"]> }) {
+  const say = useTexts(text);
+  if (run.mid_s === null) return <>–</>;
+  const high = run.high_s !== null && run.high_s > run.mid_s ? ` – ${span(run.high_s)}` : "";
+  return <>{span(run.mid_s)}{high} <span className={styles.source}>{say("plan.source", { source: run.source })}</span></>;
+}
+
+function Others({ plan }: { plan: Plan }) {
+  const say = useTexts(text);
+  if (plan.delayed.length + plan.preempted.length + plan.others === 0) return <>{say("plan.nobody")}</>;
+  return (
+    <ul className={styles.where}>
+      {plan.delayed.slice(0, 10).map((one) => (
+        <li key={one.job}><Link href={`/jobs/${one.job}`}>{one.job.slice(0, 10)}</Link> {say("plan.delayed", { span: span(one.by_s) })}</li>
+      ))}
+      {plan.preempted.map((job) => (
+        <li key={job}><Link href={`/jobs/${job}`}>{job.slice(0, 10)}</Link> <Badge tone="warn">{say("plan.preempted")}</Badge></li>
+      ))}
+      {plan.others > 0 && <li>{say("plan.elsewhere", { n: count(plan.others) })}</li>}
+    </ul>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return <div><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+function Notes({ title, lines }: { title: string; lines: readonly string[] }) {
+  if (lines.length === 0) return null;
+  return (
+    <div className={styles.notes}>
+      <h3>{title}</h3>
+      <ul>{lines.map((line) => <li key={line}>{line}</li>)}</ul>
+    </div>
+  );
+}

@@ -1,0 +1,16 @@
+import { type ReactNode, useEffect } from "react";
+import styles from "./PageHead.module.css";
+
+/** The page's name, also in the browser's tab, and what can be done with the page as a whole. */
+export function PageHead({ title, note, children }: { title: string; note?: ReactNode; children?: ReactNode }) {
+  useEffect(() => {
+    document.title = `${title} – gpusquad`;
+  }, [title]);
+  return (
+    <div className={styles.head}>
+      <h1>{title}</h1>
+      {note && <div className={styles.note}>{note}</div>}
+      {children && <div className={styles.tools}>{children}</div>}
+    </div>
+  );
+}
