@@ -56,7 +56,11 @@ def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch)
     made = make_sharing(config, tmp_path, CARDS, False, lambda card: f"slo of {card}")
     assert made.quota is made.squads is not None
     [settings] = seen
-    assert (settings.folder, settings.has_mps, settings.strangers) == (tmp_path / "f", False, "share")
+    assert (settings.folder, settings.has_mps, settings.strangers) == (
+        folder_of(tmp_path, tmp_path / "f"),
+        False,
+        "share",
+    )
     assert (settings.library_folder, settings.idle_s, settings.policy_for("GPU-a")) == (
         Path("/opt/x"),
         3,
@@ -70,6 +74,9 @@ def test_two_services_on_one_machine_do_not_meet(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "also-a").symlink_to(tmp_path / "a")
     assert folder_of(tmp_path / "a") == folder_of(tmp_path / "also-a") != folder_of(tmp_path / "b")
+    same = tmp_path / "said by both"
+    assert folder_of(tmp_path / "a", same).parent == folder_of(tmp_path / "b", same).parent == same
+    assert folder_of(tmp_path / "a", same) != folder_of(tmp_path / "b", same)
 
 
 @pytest.mark.parametrize(

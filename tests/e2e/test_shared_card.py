@@ -78,7 +78,7 @@ class Story:
 
     @property
     def sockets(self) -> list[Path]:
-        return list(self.run.glob(f"cards/*/{SOCKET}"))
+        return list(self.run.glob(f"*/cards/*/{SOCKET}"))
 
     def tenants(self) -> dict[str, dict[str, Any]]:
         [socket] = self.sockets

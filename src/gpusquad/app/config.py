@@ -131,7 +131,8 @@ class SharingConfig(_Section):
     strangers: Rule = "report"
     """What is done about processes on a shared card that are no job of ours."""
     folder: str = ""
-    """Of the cards' shared memory. Left out: one of this service's own below /run or the user's runtime folder."""
+    """Of the cards' shared memory; each service has one of its own in it. Left out: below /run, or in the user's
+    runtime folder."""
     library_folder: str = ""
     """Where the library is put that jobs are started with: readable for every user, not on a ``noexec`` file system.
     Left out: below /var/lib for root, else where it was built."""

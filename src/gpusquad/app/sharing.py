@@ -53,7 +53,7 @@ def make_sharing(
     if not config.enforce:
         return _written_down(home, "sharing.enforce is false in config.toml")
     settings = Settings(
-        folder=_path(config.folder) or folder_of(home), library_folder=_path(config.library_folder),
+        folder=folder_of(home, _path(config.folder)), library_folder=_path(config.library_folder),
         policy=policy_of, strangers=config.strangers, has_mps=config.mps != "off", idle_s=config.idle_s,
         uuid_of=physical,
     )  # fmt: skip
@@ -65,10 +65,11 @@ def make_sharing(
     return Sharing(squads, squads)
 
 
-def folder_of(home: Path) -> Path:
-    """Of the cards' shared memory: each service has its own, with a name that is short enough for sockets."""
+def folder_of(home: Path, below: Path | None = None) -> Path:
+    """Of the cards' shared memory: each service has its own, for what one does not know it clears away. With a name
+    that is short enough for sockets."""
     mark = hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]
-    return default_folder(home) / mark
+    return (below or default_folder(home)) / mark
 
 
 def _path(text: str) -> Path | None:

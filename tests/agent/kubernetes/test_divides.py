@@ -60,12 +60,41 @@ def test_one_card_that_cannot_be_told_does_not_cost_the_others(policies: CardPol
     assert message == {"cards": [{"id": "A"}, {"id": "B"}]}
 
 
+def test_a_card_that_cannot_be_told_is_told_again_after_a_while(quota: FakeQuota):
+    now_s = 0.0
+    policies = CardPolicies(monotonic_s=lambda: now_s)
+    policies.use(quota)
+    quota.broken = {"B"}
+    policies.take({"divide": {"B": "slo"}})
+    quota.broken = set()
+    policies.take({"divide": {"B": "slo"}})
+    assert quota.told == []
+    policies.take({"divide": {"B": "jct"}})
+    assert quota.told == [("B", "jct")], "another policy is another matter"
+    quota.broken = {"B"}
+    policies.take({"divide": {"B": "slo"}})
+    quota.broken, now_s = set(), 1000.0
+    policies.take({"divide": {"B": "slo"}})
+    assert quota.told == [("B", "jct"), ("B", "slo")]
+
+
 def test_of_a_card_that_is_shown_as_several_it_is_said_once(policies: CardPolicies, quota: FakeQuota):
     policies.take({"divide": {"A.1of2": "slo", "A.2of2": "slo"}})
     assert quota.told == [("A", "slo")]
     message: dict[str, Any] = {"cards": [{"id": "A.1of2"}, {"id": "A.2of2"}, {"id": "B"}]}
     policies.add_to(message)
     assert [card["id"] for card in message["cards"] if "divided" in card] == ["A.1of2"]
+
+
+def test_a_tenant_that_claims_too_much_does_not_cost_its_node_the_report() -> None:
+    """Its page is its own to write."""
+    policies = CardPolicies()
+    liar = tenant("uid/main") | {"used_bytes": 2**64 - 1, "peak_bytes": 2**64 - 1, "waited_us": 2**70}
+    policies.use(FakeQuota(known=("A",), running={"A": "equal"}, tenants=[liar]))
+    message: dict[str, Any] = {"kind": "samples", "at_us": 5, "cards": [{"id": "A"}]}
+    policies.add_to(message)
+    [told] = schema.Samples.model_validate(message).cards[0].divided.tenants  # type: ignore[union-attr]
+    assert (told.used_bytes, told.priority, told.is_idle) == (2**62, liar["priority"], liar["is_idle"])
 
 
 def test_whatever_is_wrong_there_the_cards_are_reported(policies: CardPolicies, quota: FakeQuota):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import gpusquad
+from gpusquad.engines.local import folders
 from gpusquad.engines.local.engine import LocalEngine
+from gpusquad.gpu.attach.library import ROOTS
 from tests.engines.harness import Bench, lines
 from tests.engines.local.helpers import keeper_pid, wait_gone
 
@@ -56,6 +59,19 @@ def open_bench(open_home: Path) -> Iterator[Bench]:
     made = Bench(partial(LocalEngine, open_home), open_home.parent)
     yield made
     made.close()
+
+
+def test_the_library_for_tasks_of_other_users_stays_open(tmp_path: Path) -> None:
+    """A service that runs as root has its home where root's library is, as the systemd unit has it."""
+    home = ROOTS.parent.name
+    library = tmp_path / home / ROOTS.name
+    library.mkdir(parents=True)
+    (tmp_path / home / "gpusquad.db").touch()
+    for place in (library, tmp_path / home / "gpusquad.db"):
+        place.chmod(0o755)
+    folders._close_rest(tmp_path / home)
+    modes = [stat.S_IMODE(place.stat().st_mode) for place in (library, tmp_path / home / "gpusquad.db")]
+    assert modes == [0o755, 0o700]
 
 
 @root_only

@@ -206,6 +206,21 @@ def test_nothing_is_taken_back_before_all_gangs_are_known(home: Path, tmp_path: 
         made.close()
 
 
+def test_a_part_that_somebody_held_who_ended_while_the_service_was_away(
+    home: Path, tmp_path: Path, quota: FakeQuota
+) -> None:
+    """Until all gangs are known, such parts are not given back: nobody is to fail for that."""
+    quota.problems = [Invalid("tenant.quota_bytes", "8 of 0 bytes that nobody holds", "ask for less")]
+    made = Bench(lambda report: LocalEngine(home, report, quota=quota, cards=[CARD]), tmp_path)
+    try:
+        made.launch("job", tasks=shared("true"))
+        eventually(lambda: not quota.problems)
+        made.engine.recover([])
+        assert made.reports.ended("job").how == "succeeded"
+    finally:
+        made.close()
+
+
 def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None:
     news = bench.news()
     bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600", "sleep 600"))

@@ -11,6 +11,7 @@ import pytest
 from gpusquad.gpu.api import Attachment, Holder, QuotaFile, Standing
 from gpusquad.gpu.attach import keeper
 from gpusquad.gpu.attach.keeper import cards_of
+from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.model.cluster import Card
@@ -197,6 +198,12 @@ def test_a_policy_of_a_package_that_is_gone_is_left_aside(place: Place) -> None:
     assert quota.status(CARD.id)["policy"] == "jct"
 
 
+def test_a_card_is_divided_though_no_policy_is_left(place: Place) -> None:
+    quota = place.quota(policy="of-a-package-that-is-gone")
+    attach(quota, "a")
+    assert quota.status(CARD.id)["policy"] == "equal"
+
+
 def test_a_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     quota = place.quota()
     told = attach(quota, "a")
@@ -237,8 +244,103 @@ def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
         quota.forget_all_but(set())
     assert len(tried) == 1
     assert sum("gcc" in record.getMessage() for record in caplog.records) == 1
-    attach(quota, "b")  # whoever asks for it is answered at once
+    attach(quota, "b", 1000)  # whoever asks for it is answered at once, and finds what others left
+    assert set(tenants(quota)) == {"b/0"}
+
+
+def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    waited: list[object] = []
+
+    def hangs(self: keeper.CardKeeper) -> None:
+        waited.append(self)
+        raise Invalid("card", "no daemon answered")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper.CardKeeper, "start", hangs)
+        for weight in (2.0, 3.0, 4.0):
+            quota.change(holder("a"), Standing(weight=weight))
+        quota.tend()
+    assert len(waited) == 1
+    assert tenants(quota)["a/0"]["weight"] == 1.0
+
+
+def test_who_waited_for_another_to_give_a_card_up_does_not_try_again(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    quota.stop(CARD.id)
+
+    class HeldByAnother:
+        def __enter__(self) -> None:
+            quota._left_until_s[CARD.id] = float("inf")
+
+        def __exit__(self, *_: object) -> None: ...
+
+    quota._keepers[CARD.id].lock, before = HeldByAnother(), quota._keepers[CARD.id].lock  # type: ignore[assignment]
+    quota.tend()
+    quota._keepers[CARD.id].lock = before
+    assert not quota.status(CARD.id)["running"]
+
+
+def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "detach", "id": "a/0"})
+    quota.change(holder("a"), Standing(weight=2.0))
+    quota.forget_all_but(set())
+    assert quota.status(CARD.id)["mps"] == "none: tenants take turns"
+    attach(quota, "b", 1000)
+    quota.change(holder("b"), Standing(weight=2.0))
+    assert tenants(quota)["b/0"]["weight"] == 2.0
+
+
+def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    attach(quota, "b")
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper.CardKeeper, "ask", no_answer)
+        quota.forget_all_but({"b"})
     assert set(tenants(quota)) == {"a/0", "b/0"}
+    quota._left_until_s.clear()  # a while has passed
+    quota.tend()
+    assert set(tenants(quota)) == {"b/0"}
+
+
+def no_answer(self: keeper.CardKeeper, question: object) -> dict:
+    raise Invalid("card", "no daemon answered")
+
+
+def test_folders_are_open_though_the_pool_is_there_first(place: Place, mps: FakeMps) -> None:
+    before = os.umask(0o077)
+    try:
+        attach(place.quota(has_mps=True), "a")
+    finally:
+        os.umask(before)
+    modes = {place.settings.folder / below: 0o755 for below in ("", "cards")}
+    assert {folder: folder.stat().st_mode & 0o777 for folder in modes} == modes
+
+
+def test_policies_are_checked_once_for_all_cards(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service has many of them, and tells all when it starts."""
+    monkeypatch.setattr(keeper, "_good_policies", set())
+    checked: list[str] = []
+    monkeypatch.setattr(keeper.CardKeeper, "_check", lambda self, policy: checked.append(policy))
+    quota = SquadQuota(place.settings, [Card(f"GPU-{number}", "x", MIB, 64) for number in range(8)])
+    for card in quota.policies():
+        quota.set_policy(card, "slo")
+    assert checked == ["slo"]
+
+
+def test_the_daemon_is_no_program_of_the_folder_it_was_started_in(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "argparse.py").write_text("raise SystemExit('somebody else')\n")
+    monkeypatch.chdir(tmp_path)
+    attach(place.quota(), "a")
 
 
 def test_cards_are_found_in_the_folder(place: Place) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.gpu.attach import library
 from gpusquad.gpu.attach.keeper import CardKeeper
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.places import place_on
@@ -49,11 +50,26 @@ def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
     settings = Settings(folder=closed / "run", library=Path("/lib.so"), library_folder=None)
     before = os.umask(0o077)
     try:
-        CardKeeper(Card("GPU-1"), settings)._keep_card()
+        CardKeeper(Card("GPU-1"), settings).make_folder()
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(place.stat().st_mode) for place in (closed / "run/cards/GPU-1", closed / "run", closed)]
     assert modes == [0o755, 0o755, 0o700]  # what was there stays as somebody wanted it
+
+
+@pytest.mark.parametrize("place", ["run", "run/cards", "run/cards/GPU-1"])
+@pytest.mark.parametrize("how", ["open", "link"])
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: str, how: str) -> None:
+    keeper = CardKeeper(Card("GPU-1"), Settings(folder=tmp_path / "run"))
+    keeper.make_folder()
+    keeper.make_folder()
+    if how == "open":
+        (tmp_path / place).chmod(0o777)
+    else:
+        (tmp_path / place).rename(tmp_path / "elsewhere")
+        (tmp_path / place).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Invalid, match="others may write"):
+        keeper.make_folder()
 
 
 def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
@@ -68,6 +84,60 @@ def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
     built.write_bytes(b"two")
     assert library_for_tenants(settings) != first
     assert first.read_bytes() == b"one"  # tenants have it loaded
+
+
+def test_a_library_that_lost_its_content_is_put_there_again(tmp_path: Path) -> None:
+    built = tmp_path / "built.so"
+    built.write_bytes(b"one")
+    settings = Settings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
+    library_for_tenants(settings).write_bytes(b"")
+    (tmp_path / "lib").chmod(0o700)
+    assert library_for_tenants(settings).read_bytes() == b"one"
+    assert stat.S_IMODE((tmp_path / "lib").stat().st_mode) == 0o755
+
+
+def test_folders_above_a_library_are_open(tmp_path: Path) -> None:
+    (tmp_path / "built.so").write_bytes(b"one")
+    before = os.umask(0o077)
+    try:
+        library_for_tenants(
+            Settings(folder=tmp_path, library=tmp_path / "built.so", library_folder=tmp_path / "made/lib")
+        )
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o755
+
+
+def test_a_library_whose_cache_was_cleared_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+
+    def build() -> Path:
+        made.append(tmp_path / f"{len(made)}.so")
+        made[-1].write_bytes(b"one")
+        return made[-1]
+
+    monkeypatch.setattr("gpusquad.gpu.build.library", build)
+    library._built.cache_clear()
+    settings = Settings(folder=tmp_path, library_folder=tmp_path / "lib")
+    try:
+        library_for_tenants(settings)
+        library_for_tenants(settings)
+        assert len(made) == 1
+        made[0].unlink()
+        assert library_for_tenants(settings).read_bytes() == b"one"
+        assert len(made) == 2
+    finally:
+        library._built.cache_clear()
+
+
+def test_a_user_without_a_home_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("gpusquad.gpu.build.library", homeless)
+    library._built.cache_clear()
+    with pytest.raises(Invalid, match="XDG_CACHE_HOME"):
+        library_for_tenants(Settings(folder=tmp_path))
 
 
 def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:

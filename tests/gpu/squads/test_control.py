@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,12 +18,15 @@ from hypothesis import strategies as st
 from gpusquad.gpu.region.in_memory import MemoryRegion
 from gpusquad.gpu.squads.__main__ import Daemon, ask, coefficients, keep_facts, kept_facts, options_of
 from gpusquad.gpu.squads.control import Control, facts_from, plain
+from gpusquad.gpu.squads.daemon import now_us as clock_us
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
-from gpusquad.gpu.squads.tenant import TenantFacts
+from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts
+from gpusquad.gpu.squads.watchdog import watched
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts, Member, Squad, State, solo_speed
+from gpusquad.model.units import US_PER_S
 from tests.gpu.squads.loads import curve
 
 FULL = TenantFacts(
@@ -156,8 +163,8 @@ def test_anything_is_answered(line):
 
 def test_facts_are_read_as_they_were_written(tmp_path):
     assert facts_from(json.loads(json.dumps(plain(FULL))), None) == FULL
-    keep_facts(tmp_path / "facts.json", {3: FULL, 5: TenantFacts("b")})
-    assert kept_facts(tmp_path / "facts.json") == {3: FULL, 5: TenantFacts("b")}
+    keep_facts(tmp_path / "facts.json", {3: (FULL, 7), 5: (TenantFacts("b"), 9)})
+    assert kept_facts(tmp_path / "facts.json") == {3: (FULL, 7), 5: (TenantFacts("b"), 9)}
     assert kept_facts(tmp_path / "none.json") == {}
     (tmp_path / "bad.json").write_text("[")
     assert kept_facts(tmp_path / "bad.json") == {}
@@ -228,3 +235,55 @@ def test_a_daemon_bears_bad_callers(daemon):
         with caller.makefile("rb") as answers:
             assert [json.loads(answers.readline())["ok"] for _ in range(2)] == [False, False]
     assert ask(daemon, {"do": "status"})["ok"]
+
+
+def test_a_deadline_does_not_wait_for_the_next_daemon(tmp_path: Path) -> None:
+    keep_facts(tmp_path / "facts.json", {3: (TenantFacts("a", deadline_in_us=100 * US_PER_S), 0)})
+    facts, told_us = kept_facts(tmp_path / "facts.json")[3]
+    assert CardTenant(3, facts, told_us).snapshot(70 * US_PER_S).deadline_in_us == 30 * US_PER_S
+
+
+def test_what_an_older_daemon_kept_holds_from_now_on(tmp_path: Path) -> None:
+    """And so does what was kept before a boot, when the clock was further on."""
+    (tmp_path / "facts.json").write_text('{"3": {"id": "a"}, "4": {"id": "b", "told_at_us": 9000000000000000}}')
+    before_us = clock_us()
+    kept = kept_facts(tmp_path / "facts.json")
+    assert [facts.id for facts, _ in kept.values()] == ["a", "b"]
+    assert all(before_us <= told_us <= clock_us() for _, told_us in kept.values())
+
+
+def test_a_daemon_that_hangs_ends_and_says_where(tmp_path: Path) -> None:
+    """A policy may be anybody's. Whoever needs the card starts the next daemon; this one would keep it out."""
+    program = (
+        "from pathlib import Path\n"
+        "from gpusquad.gpu.squads import watchdog\n"
+        "def endless():\n"
+        "    while True: pass\n"
+        f"with watchdog.watched(Path({str(tmp_path / 'log')!r}), 0.05) as still_here:\n"
+        "    still_here()\n"
+        "    endless()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -signal.SIGALRM
+    assert "in endless" in (tmp_path / "log").read_text()
+
+
+def test_a_daemon_that_goes_on_is_left_alone() -> None:
+    with watched(within_s=60.0) as still_here:
+        still_here()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_every_turn_says_that_the_daemon_is_there(tmp_path: Path) -> None:
+    one, squads = control()
+    said: list[int] = []
+
+    def still_here() -> None:
+        said.append(len(said))
+        if len(said) == 3:
+            running.stop()
+
+    running = Daemon(squads, one, tmp_path / "control.sock", still_here=still_here)
+    running.run()
+    assert said == [0, 1, 2]

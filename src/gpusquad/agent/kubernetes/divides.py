@@ -4,7 +4,8 @@ a report, the other goes out with the next."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from gpusquad.model.virtual import physical
@@ -16,6 +17,10 @@ _TENANT = (
     "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note",
 )  # fmt: skip
 _CARD = ("policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "rule", "strangers")
+_REST_S = 300.0
+"""Until a card that could not be told its policy is told again: reports are answered every few seconds."""
+_MOST = 2**62
+"""That the service takes."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,10 +40,13 @@ class Divided(Protocol):
 class CardPolicies:
     """Said by one thread, asked by others."""
 
-    def __init__(self, first: str = FIRST) -> None:
+    def __init__(self, first: str = FIRST, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._first = first
         self._wanted: Mapping[str, str] = {}
         self._divided: Divided | None = None
+        self._monotonic_s = monotonic_s
+        self._in_vain: dict[str, tuple[str, float]] = {}
+        """By card: the policy that it could not be told, and until when it is not told again."""
 
     def use(self, divided: Divided) -> None:
         """From here on these are told, and asked."""
@@ -82,9 +90,14 @@ class CardPolicies:
         wanted = self._wanted.get(card)
         if wanted is None or {policy, (self._status(card) or {}).get("policy", policy)} == {wanted}:
             return
+        refused, until_s = self._in_vain.get(card, ("", 0.0))
+        if refused == wanted and self._monotonic_s() < until_s:
+            return
         try:
             self._divided.set_policy(card, wanted)
+            self._in_vain.pop(card, None)
         except Exception:
+            self._in_vain[card] = wanted, self._monotonic_s() + _REST_S
             _log.exception("a card could not be told its policy", extra={"card": card, "policy": wanted})
 
     def _status(self, card: str) -> Mapping[str, Any] | None:
@@ -98,10 +111,15 @@ class CardPolicies:
         return status if status.get("running") else None
 
 
+def _bounded(value: Any) -> Any:
+    """Tenants write some of these numbers themselves: what one of them claims must not cost the node its report."""
+    return min(value, _MOST) if isinstance(value, int) else value
+
+
 def _told(status: Mapping[str, Any]) -> dict[str, Any]:
     """What the service shows; the rest would only make reports longer."""
     tenants = [
-        {name: tenant[name] for name in _TENANT if tenant.get(name) is not None}
+        {name: _bounded(tenant[name]) for name in _TENANT if tenant.get(name) is not None}
         for tenant in status.get("tenants") or ()
     ]
     return {name: status[name] for name in _CARD if status.get(name) is not None} | {"tenants": tenants}

@@ -10,6 +10,9 @@ from gpusquad.core.ports import Launch
 from gpusquad.engines.local.names import checkpoint_path, run_folder
 from gpusquad.engines.local.run_folder import make_private
 
+_STAYS_OPEN = ("runs", "checkpoints", "lib")
+"""The last one: where home is the usual place of the library that tasks are started with (``gpu.attach.library``). One
+that they may not read is left out without an error, and then nobody keeps them to their parts of cards."""
 _FOR_OTHERS = 0o077
 _PASS_THROUGH = 0o011
 
@@ -41,7 +44,7 @@ def _open_way(home: Path, folder: Path) -> None:
 def _close_rest(home: Path) -> None:
     """Where others can pass, they could open what they know the name of: the database, for example."""
     for entry in os.scandir(home):
-        if entry.name in ("runs", "checkpoints") or entry.is_symlink():
+        if entry.name in _STAYS_OPEN or entry.is_symlink():
             continue
         mode = stat.S_IMODE(entry.stat().st_mode)
         if mode & _FOR_OTHERS:

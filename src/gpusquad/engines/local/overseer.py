@@ -87,7 +87,7 @@ class Overseer:
 
     def knows_all(self) -> None:
         """Whatever was there when the service came back has been named."""
-        self._knows_all = True
+        self._knows_all = self._starter.knows_all = True
         self._take_parts_back()
 
     def close(self) -> None:

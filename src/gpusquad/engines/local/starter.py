@@ -50,6 +50,8 @@ class Starter:
         self._on_begun = on_begun
         self._on_failed = on_failed
         self._shares = shares
+        self.knows_all = False
+        """Before that, those who ended while the service was away may still hold the part that a gang is to have."""
 
     def add(self, attempt: Attempt) -> None:
         """To be begun when its turn comes, unless it is told to stop before."""
@@ -92,6 +94,9 @@ class Starter:
                 attempt.parts = given
                 self._queue.appendleft(attempt)
                 self._fill()
+            case Invalid() if not self.knows_all and attempt.tries < _TRIES:
+                attempt.tries += 1
+                self._loop.later(_PAUSE_S, partial(self.add, attempt))
             case Invalid():
                 self._on_failed(attempt, "failed", f"its part of a card cannot be given: {given}")
             case OSError():

@@ -6,6 +6,7 @@ import time
 
 from gpusquad.gpu.attach.keeper import CardKeeper
 from gpusquad.gpu.squads.wire import LONGEST_HOLD_US
+from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
 
 _LOOK_S = 0.02
@@ -30,6 +31,9 @@ def wait_until_done(keeper: CardKeeper, name: str, within_s: float) -> tuple[boo
         if quiet >= _LOOKS or time.monotonic() > until_s:
             return quiet >= _LOOKS, set(one["pids"])
         if not is_held:
-            keeper.ask_if_running({"do": "hold", "id": name, "for_us": held_us})
+            try:
+                keeper.ask_if_running({"do": "hold", "id": name, "for_us": held_us})
+            except Invalid:
+                return True, set()  # it has left the card since
             is_held = True
         time.sleep(_LOOK_S)

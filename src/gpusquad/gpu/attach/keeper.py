@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.pool import Pool
-from gpusquad.gpu.attach.records import Records, read_json, write_whole
+from gpusquad.gpu.attach.records import Records, make_open, read_json, refuse_others, write_whole
 from gpusquad.gpu.attach.settings import Settings
 from gpusquad.gpu.mps import Run, run_here
 from gpusquad.gpu.region.layout import VERSION
@@ -33,11 +33,14 @@ from gpusquad.model.sm_groups import SMS_PER_GROUP
 
 CARD, POLICY, WORDS = "card.json", "policy", "stderr"
 _LOOK_S = 0.02
-_PROGRAM = (sys.executable, "-m", "gpusquad.gpu.squads")
+# -P: not what lies in the folder that the service was started in.
+_PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.squads")
 _NOT_FOR_IT = ("LD_PRELOAD", "GPUSQUAD_TENANT")
 _log = logging.getLogger(__name__)
 _children: list[subprocess.Popen] = []
 """Daemons of this process: asked now and then whether they have ended, so that none stays a zombie."""
+_good_policies: set[str] = set()
+"""A program was started to check them; for the next card it need not be."""
 
 
 class CardKeeper:
@@ -81,7 +84,7 @@ class CardKeeper:
             hello = self._hello()
             if hello is not None and (hello.get("version"), hello.get("region")) == (version(), VERSION):
                 return
-            self._keep_card()
+            self.make_folder()
             if hello is not None:
                 _log.info("card %s: its daemon is of version %s and is replaced", self.card.id, hello.get("version"))
                 self.ask_if_running({"do": "stop"})
@@ -94,6 +97,13 @@ class CardKeeper:
                 self._wait_for_end()
             self.pool.stop()
 
+    def make_folder(self) -> None:
+        """To be called before anything is put into it."""
+        make_open(self.folder)
+        for place in (self._settings.folder, self.folder.parent, self.folder):
+            refuse_others(place)
+        write_whole(self.folder / CARD, json.dumps(asdict(self.card)) + "\n")
+
     # -- its policy --------------------------------------------------------------------------------------------------
 
     def policy(self) -> str:
@@ -102,10 +112,11 @@ class CardKeeper:
 
     def set_policy(self, policy: str | None) -> str:
         with self.lock:
-            self._keep_card()
+            self.make_folder()
             wanted = policy if policy is not None else self._settings.policy_for(self.card.id)
-            if self.ask_if_running({"do": "policy", "policy": wanted}) is None:
+            if self.ask_if_running({"do": "policy", "policy": wanted}) is None and wanted not in _good_policies:
                 self._check(wanted)
+                _good_policies.add(wanted)
             if policy is None:
                 (self.folder / POLICY).unlink(missing_ok=True)
             else:
@@ -129,13 +140,6 @@ class CardKeeper:
         if answer.get("ok"):
             return answer
         raise Invalid(str(answer.get("field", "card")), str(answer.get("error", "")), str(answer.get("cure", "")))
-
-    def _keep_card(self) -> None:
-        missing = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for place in missing:
-            place.chmod(0o755)  # tenants of other users look into it, whatever the service's umask is
-        write_whole(self.folder / CARD, json.dumps(asdict(self.card)) + "\n")
 
     def _start_and_wait(self, old_pid: object) -> None:
         until_s = time.monotonic() + self._settings.starts_within_s
@@ -169,7 +173,11 @@ class CardKeeper:
     def _check(self, policy: str) -> None:
         """Policies are known to the daemon's program alone; its error names what there is."""
         options = ["--check", "--card", self.card.id, "--folder", str(self.folder), f"--policy={policy}"]
-        done = subprocess.run([*_PROGRAM, *options], capture_output=True, text=True, check=False)
+        within_s = self._settings.starts_within_s
+        try:
+            done = subprocess.run([*_PROGRAM, *options], capture_output=True, text=True, check=False, timeout=within_s)
+        except subprocess.TimeoutExpired:
+            raise self._trouble(f"its policy could not be checked within {within_s:g} s") from None
         if done.returncode != 0:
             raise self._trouble(f"its policy cannot be checked: {done.stderr.strip()[-500:]}")
         self._checked(json.loads(done.stdout))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpusquad.gpu.mps import PROGRAM, MpsDaemon, Run, run_here
 from gpusquad.model.errors import Invalid
+from gpusquad.model.standing import Standing
 
 IMPORTANT, BEST_EFFORT = 0, 1
 """Client priorities of MPS: the lower number goes first."""
@@ -130,3 +131,8 @@ class Pool:
             _log.warning("no MPS pool, so tenants of the card take turns (time slicing): %s", why)
         self.trouble, self.is_up = why, False
         return False
+
+
+def is_important(standing: Standing) -> bool:
+    """Passes queued work of others in MPS: who has a latency goal, or stands above normal."""
+    return standing.priority > 0 or (standing.slo is not None and standing.slo.latency_us is not None)

@@ -15,9 +15,11 @@ from gpusquad.gpu.attach.draining import wait_until_done
 from gpusquad.gpu.attach.keeper import CardKeeper, cards_of
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.places import Place, place_on
+from gpusquad.gpu.attach.pool import is_important
 from gpusquad.gpu.attach.records import Told
 from gpusquad.gpu.attach.settings import Settings
 from gpusquad.gpu.attach.telling import to_container, to_process
+from gpusquad.gpu.attach.words import about_tenant, mps_in_words, told_to_people
 from gpusquad.gpu.mps import NO_DAEMON, Run, run_here
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.model.cluster import Card
@@ -45,6 +47,8 @@ class SquadQuota(Quota):
         self._settings, self._fallback, self._run = settings or Settings(), fallback, run
         self._lock = threading.Lock()
         self._left_until_s: dict[str, float] = {}
+        self._still_to_forget: dict[str, set[str]] = {}
+        """By card: who still exists, where others could not be detached yet."""
         self._keepers: dict[str, CardKeeper] = {}
         for card in (*cards_of(self._settings), *cards):
             self._keeper_of(place_on(card).card, update=True)
@@ -65,21 +69,27 @@ class SquadQuota(Quota):
             return self._attach(places[0], holder, share, standing)
         except (Invalid, OSError) as error:
             if self._settings.strict:
-                raise _told_to_people(error) from error
+                raise told_to_people(error) from error
             note = f"not kept to its part of the card: {error}"
             _log.warning("%s: %s", _id(holder), note)
             without = self._fallback.attach(cards, holder, share, standing) if self._fallback else Attachment()
             return Attachment(without.env, without.mounts, without.devices, (*without.notes, note))
 
     def change(self, holder: Holder, standing: Standing) -> None:
-        """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start."""
-        for keeper in self._all():
-            if _id(holder) not in keeper.told.all():
-                continue
+        """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start. Never raises; on a
+        card that is left alone for a while it keeps the standing it had."""
+        question = {"do": "change", "tenant": {"id": _id(holder), **_as_told(standing)}}
+
+        def change(keeper: CardKeeper) -> None:
+            keeper.start()
             try:
-                keeper.ask({"do": "change", "tenant": {"id": _id(holder), **_as_told(standing)}})
-            except (Invalid, OSError) as error:
+                keeper.ask(question)
+            except Invalid as error:  # of this tenant: nothing is wrong with the card
                 _log.warning("%s keeps the standing it had: %s", _id(holder), error)
+
+        for keeper in self._all():
+            if _id(holder) in keeper.told.all():
+                self._on(keeper, change)
 
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
         """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
@@ -97,8 +107,11 @@ class SquadQuota(Quota):
 
     def forget_all_but(self, owners: set[str]) -> None:
         """Detaches tenants of owners that are gone, and starts daemons again that died under tenants that are not.
-        Never raises: it is called from loops. Tenants of an earlier process of the service are known too."""
-        self._on_all(lambda keeper: self._forget_on(keeper, owners))
+        Never raises: it is called from loops. Tenants of an earlier process of the service are known too. On a card
+        where it cannot be done now it is done before the next tenant comes."""
+        with self._lock:
+            self._still_to_forget = dict.fromkeys(self._keepers, owners)
+        self._on_all(self._tend_on)
         if self._fallback is not None:
             self._fallback.forget_all_but(owners)
 
@@ -123,10 +136,10 @@ class SquadQuota(Quota):
         keeper = self._known(card_id)
         answer = keeper.ask_if_running({"do": "status"})
         told = keeper.told.all()
-        about = {"card": keeper.card.id, "running": answer is not None, "mps": _mps_in_words(keeper, told)}
+        about = {"card": keeper.card.id, "running": answer is not None, "mps": mps_in_words(keeper, told)}
         if answer is None:
             return {**about, "policy": keeper.policy(), "tenants": [], "strangers": []}
-        tenants = [{**one, **_about_tenant(told.get(one["id"]))} for one in answer["tenants"]]
+        tenants = [{**one, **about_tenant(told.get(one["id"]))} for one in answer["tenants"]]
         return {**answer, **about, "tenants": tenants}
 
     def processes(self, card_id: str, listed: Iterable[Stranger], ours: Collection[int]) -> tuple[int, ...]:
@@ -154,6 +167,8 @@ class SquadQuota(Quota):
         keeper, name = self._keeper_of(place.card), _id(holder)
         library = library_for_tenants(self._settings)
         with keeper.lock:
+            keeper.make_folder()
+            self._forget_on(keeper, {holder.owner})
             quota_bytes = (share.memory_bytes if share is not None else 0) or place.memory_bytes
             told = keeper.told.all().get(name) or self._to_tell(keeper, holder, share, standing, quota_bytes)
             tenant = {
@@ -189,29 +204,49 @@ class SquadQuota(Quota):
             return Told(alone.env, (why,), uid=uid, job=holder.job)
         slack_bytes = self._settings.second_wall_bytes
         limit_bytes = None if slack_bytes is None or not quota_bytes else quota_bytes + slack_bytes
-        env = keeper.pool.env(_is_important(standing), limit_bytes)
+        env = keeper.pool.env(is_important(standing), limit_bytes)
         return Told(env, is_pooled=True, uid=uid, job=holder.job)
 
-    def _on_all(self, do: Callable[[CardKeeper], None]) -> None:
-        """A card where it fails is left alone for a while: a daemon that does not start is not started all the time."""
+    def _on_all(self, do: Callable[[CardKeeper], object]) -> None:
         for keeper in self._all():
-            if time.monotonic() < self._left_until_s.get(keeper.card.id, 0.0):
-                continue
+            self._on(keeper, do)
+
+    def _on(self, keeper: CardKeeper, do: Callable[[CardKeeper], object]) -> None:
+        """A card where it fails is left alone for a while: a daemon that does not start is not started all the time,
+        and one that hangs is not waited for again and again."""
+        if self._is_left(keeper):
+            return
+        with keeper.lock:
+            if self._is_left(keeper):  # whoever had the lock has waited for it in vain
+                return
             try:
-                with keeper.lock:
-                    do(keeper)
+                do(keeper)
             except (Invalid, OSError) as error:
                 self._left_until_s[keeper.card.id] = time.monotonic() + _LEFT_FOR_S
                 _log.warning("card %s is not looked after: %s", keeper.card.id, error)
 
+    def _is_left(self, keeper: CardKeeper) -> bool:
+        return time.monotonic() < self._left_until_s.get(keeper.card.id, 0.0)
+
     def _tend_on(self, keeper: CardKeeper) -> None:
+        self._forget_on(keeper, set())
         told = keeper.told.all()
+        if any(one.is_pooled for one in told.values()):
+            keeper.pool.mend()  # first: the daemon is told whether there is one
         if told:
             keeper.start()
-        if any(one.is_pooled for one in told.values()):
-            keeper.pool.mend()
 
-    def _forget_on(self, keeper: CardKeeper, owners: set[str]) -> None:
+    def _forget_on(self, keeper: CardKeeper, besides: set[str]) -> None:
+        """What is still to be forgotten there, but not ``besides``."""
+        owners = self._still_to_forget.get(keeper.card.id)
+        if owners is None:
+            return
+        self._detach_all_but(keeper, owners | besides)
+        with self._lock:
+            if self._still_to_forget.get(keeper.card.id) is owners:  # else it was said anew meanwhile
+                del self._still_to_forget[keeper.card.id]
+
+    def _detach_all_but(self, keeper: CardKeeper, owners: set[str]) -> None:
         told = keeper.told.all()
         answer = keeper.ask({"do": "status"}) if told else keeper.ask_if_running({"do": "status"})
         here = {one["id"]: one for one in answer["tenants"]} if answer is not None else {}
@@ -221,7 +256,6 @@ class SquadQuota(Quota):
         for name in told:
             if name not in here or _is_gone(name, here[name], owners):
                 keeper.told.drop(name)
-        self._tend_on(keeper)
         if not any(one.is_pooled for one in keeper.told.all().values()):
             keeper.pool.stop()
 
@@ -263,29 +297,3 @@ def _as_told(standing: Standing) -> dict[str, object]:
         # The daemon's clock is not the calendar's.
         "deadline_in_us": None if deadline_us is None else max(0, deadline_us - time.time_ns() // 1000),
     }  # fmt: skip
-
-
-def _is_important(standing: Standing) -> bool:
-    """Passes queued work of others in MPS: who has a latency goal, or stands above normal."""
-    return standing.priority > 0 or (standing.slo is not None and standing.slo.latency_us is not None)
-
-
-def _about_tenant(told: Told | None) -> dict[str, object]:
-    if told is None:
-        return {"job": "", "isolation": "", "note": ""}
-    return {"job": told.job, "isolation": "shared" if told.is_pooled else "isolated", "note": "; ".join(told.notes)}
-
-
-def _mps_in_words(keeper: CardKeeper, told: Mapping[str, Told]) -> str:
-    pooled = sum(one.is_pooled for one in told.values())
-    if pooled:
-        return f"pool of {pooled}"
-    if not keeper.pool.is_installed:
-        return "none: tenants take turns"
-    return keeper.pool.trouble or "not needed now"
-
-
-def _told_to_people(error: Invalid | OSError) -> Invalid:
-    if isinstance(error, Invalid):
-        return error
-    return Invalid("card", f"its folder cannot be used: {error}", "make it writable for the service")

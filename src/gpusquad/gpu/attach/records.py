@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from gpusquad.model.errors import Invalid
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +55,21 @@ class Records:
 
     def _write(self, told: Mapping[str, Told]) -> None:
         write_whole(self._file, json.dumps({name: asdict(one) for name, one in told.items()}) + "\n")
+
+
+def make_open(folder: Path) -> None:
+    """Tenants of other users look into it, whatever the service's umask is. What was there stays as somebody wanted."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        place.chmod(0o755)
+
+
+def refuse_others(folder: Path) -> None:
+    """Whoever may write to a folder may put links there, and have the service overwrite what they name."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        raise Invalid("folder", f"others may write to {folder}", "remove it, and let the service make it")
 
 
 def write_whole(file: Path, content: str, mode: int = 0o644) -> None:

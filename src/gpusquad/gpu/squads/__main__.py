@@ -16,7 +16,7 @@ import logging.handlers
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpusquad import registry
@@ -28,18 +28,22 @@ from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.strangers import RULES
 from gpusquad.gpu.squads.tenant import TenantFacts
+from gpusquad.gpu.squads.watchdog import watched
 from gpusquad.gpu.squads.wire import LOCK, LOG, SOCKET, TAKEN
 from gpusquad.gpu.squads.wire import ask as ask
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts
-from gpusquad.model.units import number
+from gpusquad.model.units import number, whole
 
 KEPT = "facts.json"
+LAST_RESORT = "equal"
+"""Where neither the policy nor the one in its stead is there: nobody could share the card without any."""
+_AT = "told_at_us"
 _LOG_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-def make(options: argparse.Namespace) -> Daemon:
+def make(options: argparse.Namespace, still_here: Callable[[], object] = lambda: None) -> Daemon:
     from gpusquad.gpu.build import reclaimer
     from gpusquad.gpu.region.card_region import CardRegion
 
@@ -56,14 +60,14 @@ def make(options: argparse.Namespace) -> Daemon:
     squads = Squads(region, card, options.policy, coefficients(options.coefficients), options.strangers)
     facts = kept_facts(options.folder / KEPT)
     for slot in region.attached:
-        squads.adopt(slot, facts.get(slot, TenantFacts(f"slot {slot}")), now_us())
+        squads.adopt(slot, *facts.get(slot, (TenantFacts(f"slot {slot}"), now_us())))
 
     def place(slot: int) -> dict[str, str]:
         return {"tenant": str(region.path(slot)), "decisions": str(options.folder / "decisions")}
 
     about = {"card": options.card, "version": options.version, "region": VERSION, "pid": os.getpid()}
-    control = Control(squads, place, lambda: keep_facts(options.folder / KEPT, squads.tenants()), about)
-    return Daemon(squads, control, options.folder / SOCKET, options.idle_s)
+    control = Control(squads, place, lambda: keep_facts(options.folder / KEPT, squads.told()), about)
+    return Daemon(squads, control, options.folder / SOCKET, options.idle_s, still_here)
 
 
 def coefficients(path: Path | None) -> TableEffects:
@@ -78,22 +82,31 @@ def coefficients(path: Path | None) -> TableEffects:
     })  # fmt: skip
 
 
-def keep_facts(path: Path, tenants: Mapping[int, TenantFacts]) -> None:
-    """For a daemon that comes after this one."""
+def keep_facts(path: Path, told: Mapping[int, tuple[TenantFacts, int]]) -> None:
+    """For a daemon that comes after this one. With each, when it was said, by a clock that all processes share."""
     draft = path.with_suffix(".new")
-    draft.write_text(json.dumps({slot: plain(facts) for slot, facts in tenants.items()}), encoding="utf-8")
+    kept = {slot: {**plain(facts), _AT: at_us} for slot, (facts, at_us) in told.items()}
+    draft.write_text(json.dumps(kept), encoding="utf-8")
     os.replace(draft, path)
 
 
-def kept_facts(path: Path) -> dict[int, TenantFacts]:
+def kept_facts(path: Path) -> dict[int, tuple[TenantFacts, int]]:
     """What cannot be read is not known: tenants run on with the usual weight."""
     try:
-        return {int(slot): facts_from(said, None) for slot, said in _read(path).items()}
+        return {int(slot): _fact(said) for slot, said in _read(path).items()}
     except FileNotFoundError:
         return {}
     except ValueError as error:
         _log.warning("%s: %s", path, error)
         return {}
+
+
+def _fact(said: object) -> tuple[TenantFacts, int]:
+    """An older daemon did not say when. After a boot the clock begins anew."""
+    now, at_us = now_us(), None
+    if isinstance(said, dict):
+        at_us = said.pop(_AT, None)
+    return facts_from(said, None), now if at_us is None else min(whole(at_us, _AT), now)
 
 
 def _read(path: Path) -> dict:
@@ -158,14 +171,16 @@ def checked(policy: str) -> dict[str, object]:
 
 def _divide(options: argparse.Namespace) -> None:
     if options.otherwise and not checked(options.policy)["ok"]:
-        _log.warning("card %s: there is no policy %s: %s instead", options.card, options.policy, options.otherwise)
-        options.policy = options.otherwise
-    daemon = make(options)
-    os.chdir("/")  # whatever folder it was started in may be taken away
-    for number_ in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number_, daemon.stop)
-    _log.info("card %s: dividing by %s", options.card, options.policy)
-    daemon.run()
+        instead = options.otherwise if checked(options.otherwise)["ok"] else LAST_RESORT
+        _log.warning("card %s: there is no policy %s: %s instead", options.card, options.policy, instead)
+        options.policy = instead
+    with watched(options.folder / LOG if options.log else None) as still_here:
+        daemon = make(options, still_here)
+        os.chdir("/")  # whatever folder it was started in may be taken away
+        for number_ in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number_, daemon.stop)
+        _log.info("card %s: dividing by %s", options.card, options.policy)
+        daemon.run()
     if daemon.was_left:
         _stop_pool(options.folder / "mps")
     _log.info("card %s: ended", options.card)

@@ -7,6 +7,7 @@ import os
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gpusquad.gpu.squads.control import Control
@@ -20,9 +21,16 @@ _LONGEST_LINE = 1 << 20
 class Daemon:
     """The loop, the socket, and the clock."""
 
-    def __init__(self, squads: Squads, control: Control, path: Path, idle_s: float = 0.0) -> None:
-        """``idle_s``: it ends when nobody has needed it for so long; 0: never."""
-        self._squads, self._control, self._path = squads, control, path
+    def __init__(
+        self,
+        squads: Squads,
+        control: Control,
+        path: Path,
+        idle_s: float = 0.0,
+        still_here: Callable[[], object] = lambda: None,
+    ) -> None:
+        """``idle_s``: it ends when nobody has needed it for so long; 0: never. ``still_here``: called at each turn."""
+        self._squads, self._control, self._path, self._still_here = squads, control, path, still_here
         self._idle_us = int(idle_s * US_PER_S)
         self._needed_us = self._looked_us = self._spoken_us = now_us()
         self._selector = selectors.SelectSelector()  # the one that waits for less than a millisecond
@@ -35,6 +43,7 @@ class Daemon:
             self._selector.register(server, selectors.EVENT_READ)
             try:
                 while not (self._stopped or self._control.is_stopped or self._is_left_alone(now_us())):
+                    self._still_here()
                     rest_us = self._squads.step(now_us())
                     for key, _ in self._selector.select(rest_us / 1e6):
                         self._serve(server, key.fileobj)  # type: ignore[arg-type]

@@ -89,9 +89,10 @@ class Squads:
         self._state = replace(self._state, chosen="", wanted="", wanted_for=0)
         self._changed = True
 
-    def adopt(self, slot: int, facts: TenantFacts, now_us: int) -> None:
-        """A tenant that another daemon attached and that runs on."""
-        self._tenants[slot] = CardTenant(slot, facts, now_us)
+    def adopt(self, slot: int, facts: TenantFacts, told_us: int) -> None:
+        """A tenant that another daemon attached and that runs on. ``told_us``: when its facts were said, for a deadline
+        does not wait."""
+        self._tenants[slot] = CardTenant(slot, facts, told_us)
         self._changed = True
 
     def attach(self, facts: TenantFacts, now_us: int, uid: int | None = None, gid: int | None = None) -> int:
@@ -134,6 +135,10 @@ class Squads:
     def tenants(self) -> dict[int, TenantFacts]:
         """Those on the card, by slot."""
         return {slot: tenant.facts for slot, tenant in self._tenants.items()}
+
+    def told(self) -> dict[int, tuple[TenantFacts, int]]:
+        """What was said of each, by slot, and when."""
+        return {slot: (tenant.facts, tenant.told_at_us) for slot, tenant in self._tenants.items()}
 
     def has_processes(self) -> bool:
         """As last seen."""

@@ -50,12 +50,12 @@ class CardTenant:
         self.was_idle = True
         self.held_until_us = 0
         """Nothing of it passes the gate until then; 0: not held."""
-        self._told_us, self._told_at_us = 0.0, now_us
+        self._told_us, self.told_at_us = 0.0, now_us
 
     def tell(self, facts: TenantFacts, now_us: int) -> None:
         """Its goal, priority, estimate or quota changed."""
         self.facts = facts
-        self._told_us, self._told_at_us = self.attained_us, now_us
+        self._told_us, self.told_at_us = self.attained_us, now_us
 
     def let_go(self, now_us: int) -> bool:
         """True: it was held, and no longer is."""
@@ -75,7 +75,7 @@ class CardTenant:
         """``dry``: the card has run dry, so whoever has nothing to do now does not count as awake."""
         facts, forecast = self.facts, self.forecast
         is_idle = forecast.is_idle(now_us) or (dry and forecast.has_nothing)
-        passed_us, served_us = now_us - self._told_at_us, int(self.attained_us - self._told_us)
+        passed_us, served_us = now_us - self.told_at_us, int(self.attained_us - self._told_us)
         return Tenant(
             slot=self.slot,
             id=facts.id,

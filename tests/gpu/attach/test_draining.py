@@ -1,0 +1,23 @@
+"""What may happen while a tenant's work is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from gpusquad.gpu.attach.draining import wait_until_done
+from gpusquad.gpu.attach.keeper import CardKeeper
+from gpusquad.model.errors import Invalid
+
+
+class LeavesAtOnce:
+    """A card from which the tenant goes between two questions."""
+
+    def ask_if_running(self, question: Mapping[str, object]) -> dict:
+        if question["do"] == "hold":
+            raise Invalid("tenant.id", "'a/0' is not on this card")
+        return {"tenants": [{"id": "a/0", "in_flight": 1, "pids": [5]}]}
+
+
+def test_a_tenant_that_left_has_nothing_on_the_card() -> None:
+    assert wait_until_done(cast(CardKeeper, LeavesAtOnce()), "a/0", 5.0) == (True, set())
