@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 BUILT = FOLDER / "index.html"
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SHOTS = Path(os.environ.get("GPUSQUAD_SHOTS") or ROOT / "out" / "web")
+LONGEST_TASK_MS = 2000.0
+"""A page that stands still for longer hangs, however busy the machine is. What is asked of it on a machine that is not,
+``bench run dashboard`` measures."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # Lit areas and motion differ from machine to machine; root may not use the sandbox.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", "--disable-dev-shm-usage"]
@@ -61,6 +65,15 @@ def violations(page: Page) -> list[str]:
         f"{one['id']} ({one['impact']}): {one['help']}: {[node['html'][:160] for node in one['nodes'][:3]]}"
         for one in found["violations"]
     ]
+
+
+def figure(name: str, value: float) -> float:
+    """Something measured, for whoever measures (``bench/dashboard.py``). The value again."""
+    print(f"\n{name}: {value:.1f}")
+    if kept := os.environ.get("GPUSQUAD_FIGURES"):
+        with Path(kept).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"name": name, "value": value}) + "\n")
+    return value
 
 
 def shoot(page: Page, name: str, *, whole: bool = False) -> Path:

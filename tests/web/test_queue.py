@@ -42,6 +42,21 @@ def test_who_waits_why_and_until_when(page: Any, full: RunningService) -> None:
     shoot(page, "queue")
 
 
+def test_a_start_that_is_not_certain_is_shown_as_a_range(page: Any, full: RunningService) -> None:
+    def doubt(route: Any) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        for one in told["items"]:
+            one["eta_high_s"] = None if one["eta_s"] is None else one["eta_s"] + 7200
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/api/v1/queue?*", doubt)
+    log_in(page, full, path="/queue")
+    starts = row(page, "train-0").get_by_role("cell").nth(4)
+    expect(starts).to_have_text(re.compile(r"^\d\d:\d\d – .*\d\d:\d\d$"), timeout=20_000)
+    shoot(page, "queue-range")
+
+
 def test_names_are_text(page: Any, full: RunningService) -> None:
     log_in(page, full, path="/queue")
     expect(page.get_by_role("link", name=TRICK, exact=True)).to_be_visible()

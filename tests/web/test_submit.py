@@ -59,7 +59,7 @@ def test_a_job_that_has_to_wait_is_told_when_and_why(page: Any, service: Running
     _open(page, service)
     page.get_by_label("GPUs for each task").fill("8")
     expect(_plan(page)).to_contain_text(re.compile("Starts in about (10m|9m)"))
-    expect(_plan(page)).to_contain_text("GPUs asked for: 8; free now: only 0 of 16.")
+    expect(_plan(page)).to_contain_text("needs 8 idle cards, 0 are idle")
     shoot(page, "submit-waits")
     service.client.jobs.cancel(before)
 
