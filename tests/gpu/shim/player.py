@@ -163,6 +163,13 @@ class Stage:
         call("cuMemcpyDtoH_v2" + self._default(stream), byref(value), self._at(cell), c_size_t(4))
         self.seen.append(value.value)
 
+    def fetch(self, stream: str, cell: int) -> None:
+        """Into memory that is not pinned: done when the call returns."""
+        value = c_uint()
+        suffix, handle = self._on(stream)
+        call("cuMemcpyDtoHAsync_v2" + suffix, byref(value), self._at(cell), c_size_t(4), handle)
+        self.seen.append(value.value)
+
     @staticmethod
     def _default(stream: str) -> str:
         return "_ptds" if stream == "thread" else ""

@@ -109,7 +109,7 @@ class Writer:
         for cell in self._cells_for("legacy", 1):
             self._touch("legacy", cell)
             self.seen.append(self.cells[cell])
-            self.steps.append(["read", "legacy", cell])
+            self.steps.append([self.dice.choice(("read", "fetch")), "legacy", cell])
             join(self.host, self.clocks["legacy"])
 
     def _record(self, stream: str) -> None:

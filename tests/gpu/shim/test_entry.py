@@ -107,6 +107,18 @@ def test_a_program_that_looks_for_cuda_where_there_is_none_finds_none(card: Card
     assert _run([sys.executable, "-c", look], card.of()).stdout.split() == ["False", "False"]
 
 
+def test_a_program_that_only_asks_nvml_loads_no_driver(card: Card) -> None:
+    card.attach(quota_bytes=MIB)
+    look = (
+        "import ctypes\n"
+        "nvml, device, memory = ctypes.CDLL('libnvidia-ml.so.1'), ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()\n"
+        "assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0\n"
+        "assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == 0\n"
+        "print(memory[0], 'libcuda' in open('/proc/self/maps').read())\n"
+    )
+    assert _run([sys.executable, "-c", look], card.of()).stdout.split() == [str(MIB), "False"]
+
+
 def test_rtld_next_of_others_stays_theirs(card: Card, built: Path) -> None:
     wrapper = built / "next.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(wrapper), str(HERE / "next.c"), "-ldl"], check=True)

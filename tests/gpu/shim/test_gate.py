@@ -12,7 +12,7 @@ from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.layout import LIVE
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Player, Step, log, player, process_page, until
-from tests.gpu.shim.tenants import READS_LOG, Card
+from tests.gpu.shim.tenants import READS_LOG, Card, standin_only
 
 UNKNOWN_US = 10
 """What a kernel never seen is taken to last."""
@@ -416,3 +416,43 @@ def test_a_forked_child_that_launches_nothing_does_no_harm(card: Card) -> None:
     tenant.on_stage([["kernels", 10, "legacy", 0, "add", 20]])
     assert tenant("stage.cells()")[0] == 20
     assert tenant.end() == ""
+
+
+def test_what_was_queued_in_a_context_that_is_gone_is_no_longer_counted(card: Card) -> None:
+    tenant = staged(card)
+    held: list[Step] = [["grant", {"credit_us": 10**9}], ["stream", "s", False], ["kernels", 40, "s", 0, "add", 500]]
+    tenant.on_stage(held)
+    assert process_page(card).in_flight > 0
+    tenant("call('cuDevicePrimaryCtxReset_v2', 0)")
+    assert process_page(card).in_flight == 0
+    assert tenant.end() == ""
+
+
+@pytest.mark.parametrize("grant", [{}, {"credit_us": 10**9}])
+def test_the_primary_context_may_end_with_its_last_release_and_begin_anew(card: Card, grant: dict[str, int]) -> None:
+    """Its events are gone then, and what a driver does with those nobody promises."""
+    card.attach(0)
+    tenant = player(card)
+    for _ in range(3):
+        steps: list[Step] = [
+            ["grant", grant],
+            ["stream", "s", True],
+            ["kernels", 5, "s", 0],
+            ["kernels", 5, "legacy", 0],
+        ]
+        assert tenant.play(steps)["cells"][0] == 10
+        tenant("call('cuDevicePrimaryCtxRelease_v2', 0)")
+        assert process_page(card).in_flight == 0
+    assert tenant.end() == ""
+
+
+@standin_only("a real driver may refuse work for a stream of a context that is not current")
+def test_work_given_while_another_context_is_current_is_seen_to_end(card: Card) -> None:
+    """An event made then is of the wrong context, and cannot be recorded in the stream."""
+    tenant = staged(card)
+    tenant.on_stage([["grant", {"credit_us": 10**9}], ["stream", "s", False]])
+    tenant("call('cuCtxCreate_v2', byref(c_void_p()), c_uint(0), 0)")
+    tenant.on_stage([["set", "s", 0, 7]] * 100)
+    until(lambda: process_page(card).in_flight == 0, "the end of what was queued")
+    tenant.on_stage([["set", "s", 0, 8]] * 100)
+    until(lambda: process_page(card).in_flight == 0, "the end of what was queued")

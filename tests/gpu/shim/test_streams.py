@@ -108,6 +108,16 @@ def test_memory_is_freed_when_what_moved_has_done_with_it(card: Card, stream: st
     assert tenant("stage.cells()")[0] == 0, "no fault"
 
 
+@pytest.mark.parametrize("how", ["read", "fetch"])
+def test_a_copy_to_the_host_may_wait_for_what_another_thread_has_yet_to_bring(card: Card, how: str) -> None:
+    reader: list[Step] = [["await_value", "legacy", 1, 1], [how, "legacy", 1]]
+    bringer: list[Step] = [["kernels", 100, "f", 2], ["kernel", "legacy", 0], ["set", "f", 1, 1]]
+    steps: list[Step] = [["grant", {"mask": 0x03}], ["stream", "f", False], ["kernel", "legacy", 0], ["sync"]]
+    card.attach(0)
+    told = player(card).play([*steps, ["together", [reader, bringer]]])
+    assert (told["cells"][:3], told["seen"]) == ([2, 1, 100], [1])
+
+
 def test_threads_that_launch_and_move_at_once_lose_nothing(card: Card) -> None:
     masks = [0, 1, 2, 4, 8, 16, 32, 64, 128, 3, 6]
     parts: list[list[Step]] = []

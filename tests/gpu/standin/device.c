@@ -175,6 +175,7 @@ void si_context_end(struct si_context *context)
     pthread_mutex_lock(&si_me.lock);
     si_wait_locked(NULL, context, si_me.seq);
     context->is_destroyed = true;
+    context->ends++;
     context->legacy->is_destroyed = !context->is_primary;
     if (!context->is_green) si_forget_context_locked(context);
     pthread_mutex_unlock(&si_me.lock);

@@ -67,11 +67,14 @@ struct si_context {
     si_mask allowed;
     uint64_t charged_bytes;
     struct si_stream *legacy;
+    uint32_t ends; /* how often it came to an end: the primary one keeps its handle and begins anew */
 };
 
 struct si_event {
     uint32_t magic;
     unsigned flags;
+    struct si_context *context; /* it belongs to, and how often that had come to an end */
+    uint32_t ends;
     struct si_mark *mark;
     struct si_capture *capture;    /* recorded in a captured stream */
     unsigned long long capture_id;

@@ -1,6 +1,7 @@
 /* Streams and events. */
 #include "standin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SI_THREAD_STREAMS 16
@@ -176,19 +177,36 @@ SI_EXPORT_BOTH(cuStreamAddCallback, _ptsz, (CUstream stream, CUstreamCallback ca
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
-    SI_TRY(si_need_context(NULL));
+    struct si_context *context;
+    SI_TRY(si_need_context(&context));
     if (!event) return CUDA_ERROR_INVALID_VALUE;
     *event = calloc(1, sizeof **event);
     if (!*event) abort();
+    (*event)->context = context;
+    (*event)->ends = context->ends;
     (*event)->magic = SI_EVENT_MAGIC;
     (*event)->flags = flags;
     return CUDA_SUCCESS;
 }
 
+/* Events go with their context. What a real driver does with one that is used afterwards nobody promises, so here the
+ * process ends. */
 static CUresult need_event(const struct si_event *event)
 {
     SI_TRY(si_ready());
-    return event && event->magic == SI_EVENT_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (!event || event->magic != SI_EVENT_MAGIC) return CUDA_ERROR_INVALID_HANDLE;
+    if (event->context && event->ends != event->context->ends) {
+        fputs("stand-in: an event was used after its context\n", stderr);
+        abort();
+    }
+    return CUDA_SUCCESS;
+}
+
+/* An event of the primary context may be recorded in green ones too. */
+static bool may_record(const struct si_event *event, const struct si_stream *stream)
+{
+    return event->context == stream->context || (event->context->is_primary && stream->context->is_green) ||
+           (event->context->is_green && !stream->context->is_destroyed);
 }
 
 /* The object stays behind, so that a handle used too late is told apart from memory of somebody else. */
@@ -238,6 +256,7 @@ static CUresult cuEventRecordWithFlags_in(CUevent event, CUstream handle, unsign
     struct si_stream *stream;
     SI_TRY(need_event(event));
     SI_TRY(si_stream_of(handle, &stream));
+    if (!may_record(event, stream)) return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&si_me.lock);
     CUresult result = si_record_locked(event, stream, flags);
     pthread_mutex_unlock(&si_me.lock);
@@ -282,7 +301,8 @@ CUresult cuEventQuery(CUevent event)
 {
     SI_TRY(need_event(event));
     pthread_mutex_lock(&si_me.lock);
-    CUresult result = si_me.error;
+    CUresult result = si_capture_unsafe_locked(); /* asking may be waiting in disguise, so it spoils captures */
+    if (result == CUDA_SUCCESS) result = si_me.error;
     if (si_captured_locked(event)) result = CUDA_ERROR_CAPTURED_EVENT;
     else if (result == CUDA_SUCCESS && event->mark && !event->mark->done) result = CUDA_ERROR_NOT_READY;
     pthread_mutex_unlock(&si_me.lock);

@@ -1,6 +1,6 @@
 /* The hooks of capture, and of the lives of streams. Capture is of the caller's own stream: a graph must not depend on
  * where its stream happened to be. */
-#include "gate.h"
+#include "streams.h"
 
 /* An event recorded in a capture pulls whoever waits for it into that capture, so the wait must be on the caller's own
  * stream; such events are remembered until nothing is captured any more. */
@@ -126,10 +126,45 @@ GS_HOOK(cuStreamDestroy_v2)(CUstream stream) {
   return GS_CALL(cuStreamDestroy_v2)(stream);
 }
 
+CUstreamCaptureMode gs_relax(void) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  return GS_CALL(cuThreadExchangeStreamCaptureMode)(&mode) ? CU_STREAM_CAPTURE_MODE_RELAXED : mode;
+}
+
+void gs_unrelax(CUstreamCaptureMode mode) {
+  if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) GS_CALL(cuThreadExchangeStreamCaptureMode)(&mode);
+}
+
+CUresult gs_event_query(CUevent event) {
+  CUstreamCaptureMode before = gs_relax();
+  CUresult result = GS_CALL(cuEventQuery)(event);
+  gs_unrelax(before);
+  return result;
+}
+
+bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream) {
+  if (!*event && GS_CALL(cuEventCreate)(event, flags)) *event = NULL;
+  if (!*event) return false;
+  if (GS_CALL(cuEventRecord)(*event, stream) == CUDA_SUCCESS) return true;
+  GS_CALL(cuEventDestroy_v2)(*event);
+  *event = NULL;
+  return false;
+}
+
 /* Called by contexts.c. Green contexts stand on the primary one. */
 void gs_context_going(CUcontext context) {
   gs_streams_wait();
   pthread_rwlock_wrlock(&gs_places);
+  pthread_mutex_lock(&gs_table);
   if (gs_streams_context_gone(context)) gs_partitions_forget();
+  pthread_mutex_unlock(&gs_table);
   pthread_rwlock_unlock(&gs_places);
+}
+
+/* The helper looks at events with the table locked. Partitions keep their context alive: one that ended had none. */
+void gs_context_releasing(void) { pthread_mutex_lock(&gs_table); }
+
+void gs_context_released(CUcontext ended) {
+  if (ended) gs_streams_context_gone(ended);
+  pthread_mutex_unlock(&gs_table);
 }

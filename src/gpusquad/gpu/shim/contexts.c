@@ -85,8 +85,20 @@ GS_HOOK(cuDevicePrimaryCtxRetain)(CUcontext *context, CUdevice device) { CHARGED
 
 /* Contexts that go. */
 
+/* Whoever made it may have had another way than the one we see. */
+static CUcontext primary_as_told(CUdevice device) {
+  CUcontext context = NULL;
+  unsigned int flags;
+  int active = 0;
+  if (GS_CALL(cuDevicePrimaryCtxGetState)(device, &flags, &active) || !active) return NULL;
+  if (GS_CALL(cuDevicePrimaryCtxRetain)(&context, device)) return NULL;
+  GS_CALL(cuDevicePrimaryCtxRelease_v2)(device);
+  return context;
+}
+
 static CUcontext primary_of(CUdevice device) {
-  return device >= 0 && device < DEVICES ? GS_LOAD(primary[device]) : NULL;
+  CUcontext known = device >= 0 && device < DEVICES ? GS_LOAD(primary[device]) : NULL;
+  return known || !gs_attached() ? known : primary_as_told(device);
 }
 
 static CUresult gone(CUcontext context, CUresult result) {
@@ -115,19 +127,28 @@ DESTROY(cuCtxDestroy_v2)
 RESET(cuDevicePrimaryCtxReset)
 RESET(cuDevicePrimaryCtxReset_v2)
 
-/* Only the last release destroys it, and only the driver knows which is the last. */
-static CUresult released(CUdevice device, CUresult result) {
+static bool is_active(CUdevice device) {
   unsigned int flags = 0;
   int active = 1;
-  bool told = GS_CALL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS;
-  return told && !active ? gone(primary_of(device), result) : result;
+  return GS_CALL(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+/* Only the last release destroys it, and only the driver knows which is the last. */
+static CUresult release(CUdevice device, CUresult (*call)(CUdevice)) {
+  bool watched = gs_attached() && gs_context_releasing;
+  CUcontext context = primary_of(device);
+  if (watched) gs_context_releasing();
+  CUresult result = call(device);
+  bool ended = result == CUDA_SUCCESS && !is_active(device);
+  if (watched) gs_context_released(ended ? context : NULL);
+  return ended ? gone(context, result) : result;
 }
 
 GS_HOOK(cuDevicePrimaryCtxRelease)(CUdevice device) {
-  return released(device, GS_CALL(cuDevicePrimaryCtxRelease)(device));
+  return release(device, GS_CALL(cuDevicePrimaryCtxRelease));
 }
 GS_HOOK(cuDevicePrimaryCtxRelease_v2)(CUdevice device) {
-  return released(device, GS_CALL(cuDevicePrimaryCtxRelease_v2)(device));
+  return release(device, GS_CALL(cuDevicePrimaryCtxRelease_v2));
 }
 
 void gs_contexts_forget(void) {

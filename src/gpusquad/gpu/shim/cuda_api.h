@@ -124,6 +124,8 @@ enum {
   CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
   CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
 };
+typedef int CUpointer_attribute;
+enum { CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2 };
 typedef int CUmemAllocationHandleType;
 typedef struct CUmemLocation_st {
   int type;

@@ -11,13 +11,16 @@ static struct gs_stream *use_own(bool per_thread) {
   return held;
 }
 
+static void come_back(struct gs_stream *used) {
+  if (used->kind != GS_PER_THREAD) return;
+  gs_stream_take(used);
+  gs_stream_release(used);
+}
+
 static CUresult used_own(struct gs_stream *held, CUresult result) {
   if (!held) return result;
-  bool comes_back = held->kind == GS_PER_THREAD;
   gs_stream_release(held);
-  if (!comes_back) return result;
-  gs_stream_take(held);
-  gs_stream_release(held);
+  come_back(held);
   return result;
 }
 
@@ -26,6 +29,19 @@ static CUresult used_own(struct gs_stream *held, CUresult result) {
     struct gs_stream *held = use_own(per_thread);                \
     return used_own(held, GS_CALL(symbol) arguments);            \
   }
+/* When a copy to the host returns it is done, so what this thread does next comes after it wherever that goes. Other
+ * threads may bring work meanwhile, and the copy may be waiting for what they bring: nothing is locked. */
+#define TO_HOST_ONE(symbol, per_thread, parameters, arguments)   \
+  GS_HOOK(symbol) parameters {                                   \
+    struct gs_stream *used = use_own(per_thread);                \
+    if (used) gs_stream_release(used);                           \
+    CUresult result = GS_CALL(symbol) arguments;                 \
+    if (used) come_back(used);                                   \
+    return result;                                               \
+  }
+#define TO_HOST(symbol, thread, parameters, arguments) \
+  TO_HOST_ONE(symbol, false, parameters, arguments)    \
+  TO_HOST_ONE(thread, true, parameters, arguments)
 #define DEFAULT(symbol, thread, parameters, arguments) \
   DEFAULT_ONE(symbol, false, parameters, arguments)    \
   DEFAULT_ONE(thread, true, parameters, arguments)
@@ -35,7 +51,7 @@ DEFAULT(cuMemcpyPeer, cuMemcpyPeer_ptds,
         (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
         (to, to_context, from, from_context, bytes))
 DEFAULT(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr to, const void *from, size_t bytes), (to, from, bytes))
-DEFAULT(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes))
+TO_HOST(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes))
 DEFAULT(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes))
 DEFAULT(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, (CUarray to, size_t offset, CUdeviceptr from, size_t bytes),
         (to, offset, from, bytes))
@@ -43,7 +59,7 @@ DEFAULT(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, (CUdeviceptr to, CUarray from, si
         (to, from, offset, bytes))
 DEFAULT(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, (CUarray to, size_t offset, const void *from, size_t bytes),
         (to, offset, from, bytes))
-DEFAULT(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *to, CUarray from, size_t offset, size_t bytes),
+TO_HOST(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *to, CUarray from, size_t offset, size_t bytes),
         (to, from, offset, bytes))
 DEFAULT(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds,
         (CUarray to, size_t to_offset, CUarray from, size_t from_offset, size_t bytes),

@@ -102,10 +102,12 @@ void gs_find_driver(void) {
   GS_STORE(gs_driver_found, 1);
 }
 
+/* A program that only looks at the card through NVML needs no driver, so none is loaded for it. */
 static void learn(const struct row *row, void *found) {
-  gs_driver();
-  void *missing = (void *)gs_missing;
-  if (found && found != row->hook) GS_SWAP_IF(*row->real, missing, found);
+  if (!is_nvml(row->symbol)) gs_driver();
+  void *kept = GS_LOAD(*row->real);
+  bool unknown = !kept || kept == (void *)gs_missing;
+  if (unknown && found && found != row->hook) GS_STORE(*row->real, found);
 }
 
 /* dlsym. */
@@ -117,13 +119,13 @@ static void *not_there(const char *name) {
 static void *nvml_if_loaded(void) { return dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD); }
 
 void *gs_of_nvml(void **kept, const char *symbol) {
-  gs_driver();
-  if (GS_LOAD(*kept) == (void *)gs_missing) {
-    void *handle = nvml_if_loaded();
-    void *found = handle ? real_dlsym()(handle, symbol) : NULL;
-    if (found) GS_STORE(*kept, found);
-  }
-  return GS_LOAD(*kept);
+  void *known = GS_LOAD(*kept);
+  if (known && known != (void *)gs_missing) return known;
+  void *handle = nvml_if_loaded();
+  void *found = handle ? real_dlsym()(handle, symbol) : NULL;
+  if (!found) return (void *)gs_missing;
+  GS_STORE(*kept, found);
+  return found;
 }
 
 /* Our own export is also found where no driver was ever loaded; a program that looks must not be told there is one. */
@@ -179,9 +181,11 @@ static bool is_known(const char *base) {
   return false;
 }
 
+/* A driver whose own table was bound to the names that come first in the process answers with our hooks. */
 static const struct row *by_address(const char *base, void *found) {
   FOR_EACH_ROW(row) {
-    if (row->hook && strcmp(row->base, base) == 0 && GS_LOAD(*row->real) == found) return row;
+    if (!row->hook || strcmp(row->base, base) != 0) continue;
+    if (GS_LOAD(*row->real) == found || row->hook == found) return row;
   }
   return NULL;
 }

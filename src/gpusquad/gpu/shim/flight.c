@@ -34,14 +34,10 @@ void gs_flight_launching(struct gs_stream *stream, uint64_t cost_ns) {
   if (stream->open++ == 0 && GS_ADD(gs_region.process->in_flight, 1) == 1) ring_bell();
 }
 
-static bool batch_event_made(struct gs_batch *batch) {
-  return batch->event || GS_CALL(cuEventCreate)(&batch->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-}
-
 static void end_batch(struct gs_stream *stream) {
   if (stream->batch_count == GS_BATCHES) return; /* then this one grows */
   struct gs_batch *batch = &stream->batches[(stream->first_batch + stream->batch_count) % GS_BATCHES];
-  if (!batch_event_made(batch) || GS_CALL(cuEventRecord)(batch->event, stream->current)) return;
+  if (!gs_event_record(&batch->event, CU_EVENT_DISABLE_TIMING, stream->current)) return;
   batch->cost_ns = stream->open_ns;
   stream->batch_count++;
   stream->open = 0;
@@ -76,7 +72,7 @@ static void batch_done(uint64_t cost_ns) {
 void gs_flight_settle(struct gs_stream *stream) {
   while (stream->batch_count) {
     struct gs_batch *batch = &stream->batches[stream->first_batch];
-    if (GS_CALL(cuEventQuery)(batch->event) == CUDA_ERROR_NOT_READY) return;
+    if (gs_event_query(batch->event) == CUDA_ERROR_NOT_READY) return;
     batch_done(batch->cost_ns);
     stream->first_batch = (stream->first_batch + 1) % GS_BATCHES;
     stream->batch_count--;
@@ -84,13 +80,17 @@ void gs_flight_settle(struct gs_stream *stream) {
 }
 
 /* The stream goes away: what it still runs is no longer counted. */
-void gs_flight_drop(struct gs_stream *stream) {
+void gs_flight_lose(struct gs_stream *stream) {
   for (; stream->batch_count; stream->batch_count--) {
     batch_done(stream->batches[stream->first_batch].cost_ns);
     stream->first_batch = (stream->first_batch + 1) % GS_BATCHES;
   }
   if (stream->open) batch_done(stream->open_ns);
   stream->open = 0;
+}
+
+void gs_flight_drop(struct gs_stream *stream) {
+  gs_flight_lose(stream);
   for (uint32_t i = 0; i < GS_BATCHES; i++)
     if (stream->batches[i].event) GS_CALL(cuEventDestroy_v2)(stream->batches[i].event);
 }
@@ -124,15 +124,9 @@ static bool nothing_to_watch(void) {
   return nothing;
 }
 
-/* Asking for events would break captures that other threads begin meanwhile, were this thread not exempt. */
-static void leave_captures_alone(void) {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  GS_CALL(cuThreadExchangeStreamCaptureMode)(&mode);
-}
-
 static void *watch(void *unused) {
   (void)unused;
-  leave_captures_alone();
+  gs_relax(); /* for good: this thread is ours */
   prctl(PR_SET_TIMERSLACK, 1000ul);
   while (!nothing_to_watch()) {
     if (!GS_LOAD(gs_captures)) gs_streams_visit(look);

@@ -230,6 +230,28 @@ CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream
   return stream;
 }
 
+/* Not on a partition, for that may go as soon as the stream is let go of. While something is captured nothing moves. */
+bool gs_let_go(struct gs_ticket *ticket, CUstream *stream) {
+  struct gs_stream *taken = ticket->stream;
+  if (GS_PEEK(gs_captures)) return false;
+  gs_stream_leave_partition(taken);
+  *stream = taken->current;
+  if (taken->sampling == GS_SAMPLE_BEGUN) taken->sampling = GS_SAMPLE_UNLOCKED; /* nobody else ends it */
+  gs_stream_release(taken);
+  return true;
+}
+
+/* Where the driver did not wait, and another thread has moved the stream meanwhile, what comes next must follow it. */
+void gs_take_again(struct gs_ticket *ticket, CUstream given_to) {
+  struct gs_stream *taken = ticket->stream;
+  pthread_mutex_lock(&taken->lock);
+  if (taken->current != given_to && !GS_PEEK(gs_captures) &&
+      (!gs_event_record(&taken->hop, CU_EVENT_DISABLE_TIMING, given_to) ||
+       GS_CALL(cuStreamWaitEvent)(taken->current, taken->hop, 0)))
+    GS_CALL(cuStreamSynchronize)(given_to);
+  if (taken->sampling == GS_SAMPLE_UNLOCKED) taken->sampling = GS_SAMPLE_BEGUN;
+}
+
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result) {
   gs_measure_end(ticket->stream, result);
   if (ticket->stream->open) gs_flight_launched(ticket->stream);

@@ -106,6 +106,9 @@ static inline bool gs_again(struct gs_ticket *ticket, CUstream *stream) {
 static inline CUresult gs_end(struct gs_ticket *ticket, CUresult result) {
   return GS_LIKELY(!ticket->stream) ? result : gs_finish(ticket, result);
 }
+/* For work that the driver itself may wait for: it is given without the stream's lock, between these. */
+bool gs_let_go(struct gs_ticket *ticket, CUstream *stream); /* false: it is given as all other work */
+void gs_take_again(struct gs_ticket *ticket, CUstream given_to);
 extern uint64_t gs_quiet_epoch; /* the daemon's epoch while alone; above every epoch otherwise */
 static inline bool gs_quiet(void) { return GS_PEEK(gs_region.decisions->epoch) == GS_PEEK(gs_quiet_epoch); }
 uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrestricted */
@@ -134,6 +137,15 @@ void gs_streams_visit(void (*visit)(struct gs_stream *stream));   /* those nobod
 bool gs_is_captured(CUevent event);
 void gs_note_record(CUevent event, CUstream stream, bool per_thread);
 
+/* Another thread may begin a capture at any moment, and some of what we ask of the driver would then spoil it, were
+ * this thread not exempt while it asks. What the program had chosen for the thread is put back. */
+CUstreamCaptureMode gs_relax(void);
+void gs_unrelax(CUstreamCaptureMode mode);
+CUresult gs_event_query(CUevent event);
+/* Records an event of ours, made at first need; one that does not belong to the stream's context, because its maker was
+ * in another, is made anew the next time. */
+bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream);
+
 extern uint32_t gs_captures;      /* streams now being captured, in this process */
 extern uint32_t gs_streams_moved; /* streams that are not the caller's own now */
 extern uint32_t gs_blocking;      /* blocking streams the caller made */
@@ -150,12 +162,13 @@ void gs_flight_launching(struct gs_stream *stream, uint64_t cost_ns); /* the str
 void gs_flight_launched(struct gs_stream *stream);
 void gs_flight_settle(struct gs_stream *stream);
 void gs_flight_drop(struct gs_stream *stream);
+void gs_flight_lose(struct gs_stream *stream); /* the same, where its context took the events along */
 uint64_t gs_flight_ns(void); /* predicted time of what is queued */
 void gs_flight_watch(void);  /* a helper thread looks while there is something to see */
 void gs_flight_forget(void);
 
 /* measure.c */
-enum { GS_NO_SAMPLE = 0, GS_SAMPLE_BEGUN = 1, GS_SAMPLE_ENDED = 2 };
+enum { GS_NO_SAMPLE = 0, GS_SAMPLE_BEGUN = 1, GS_SAMPLE_ENDED = 2, GS_SAMPLE_UNLOCKED = 3 };
 enum { GS_DUE_SAMPLE = 1, GS_DUE_LOOK = 2 }; /* this launch is to be timed; one that was is to be looked at */
 struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due);
 uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work);
@@ -163,6 +176,7 @@ void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned);
 void gs_measure_end(struct gs_stream *stream, CUresult result);
 void gs_measure_settle(struct gs_stream *stream);
 void gs_measure_drop(struct gs_stream *stream);
+void gs_measure_lose(struct gs_stream *stream);
 void gs_measure_moved(uint64_t mask); /* work goes to this partition from now on; 0: unrestricted */
 void gs_measure_forget(void);
 

@@ -98,8 +98,27 @@ COPY(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, ANY_WAY, bytes,
      (to, to_context, from, from_context, bytes, stream))
 COPY(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, FROM_HOST, bytes,
      (CUdeviceptr to, const void *from, size_t bytes, CUstream stream), (to, from, bytes, stream))
-COPY(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, TO_HOST, bytes,
-     (void *to, CUdeviceptr from, size_t bytes, CUstream stream), (to, from, bytes, stream))
+/* To memory of the host that is not pinned most drivers copy before they return: they wait for all that the stream has
+ * yet to do, and perhaps that waits for what other threads are about to bring to the same stream. */
+static bool is_waited_for(const struct gs_ticket *ticket, const void *host) {
+  unsigned int type;
+  return ticket->stream &&
+         GS_CALL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host);
+}
+
+#define TO_HOST_ONE(symbol, per_thread)                                                        \
+  GS_HOOK(symbol)(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {                 \
+    struct gs_ticket ticket;                                                                   \
+    struct gs_work work = {.kind = GS_COPY, .handle = TO_HOST, .bytes = (uint64_t)bytes};      \
+    stream = gs_begin(&ticket, &work, stream, per_thread);                                     \
+    if (GS_LIKELY(!is_waited_for(&ticket, to)) || !gs_let_go(&ticket, &stream))                \
+      GIVE(GS_CALL(symbol)(to, from, bytes, stream), stream);                                  \
+    CUresult result = GS_CALL(symbol)(to, from, bytes, stream);                                \
+    gs_take_again(&ticket, stream);                                                            \
+    return gs_end(&ticket, result);                                                            \
+  }
+TO_HOST_ONE(cuMemcpyDtoHAsync_v2, false)
+TO_HOST_ONE(cuMemcpyDtoHAsync_v2_ptsz, true)
 COPY(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, ON_CARD, bytes,
      (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream), (to, from, bytes, stream))
 COPY(cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz, FROM_HOST, bytes,

@@ -198,18 +198,10 @@ uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_wo
   return (uint64_t)(us * 1000.0f);
 }
 
-static bool sample_events_made(struct gs_stream *stream) {
-  if (stream->sample_last) return true;
-  if (GS_CALL(cuEventCreate)(&stream->sample_first, CU_EVENT_DEFAULT)) return false;
-  if (GS_CALL(cuEventCreate)(&stream->sample_last, CU_EVENT_DEFAULT) == CUDA_SUCCESS) return true;
-  GS_CALL(cuEventDestroy_v2)(stream->sample_first);
-  return false;
-}
-
 /* One at a time on a stream; nobody waits for it. */
 void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned) {
-  if (learned == &unknown || stream->sampling != GS_NO_SAMPLE || !sample_events_made(stream)) return;
-  if (GS_CALL(cuEventRecord)(stream->sample_first, stream->current)) return;
+  if (learned == &unknown || stream->sampling != GS_NO_SAMPLE) return;
+  if (!gs_event_record(&stream->sample_first, CU_EVENT_DEFAULT, stream->current)) return;
   stream->sampled = learned;
   stream->sampled_width = width_of(gs_stream_mask(stream));
   stream->sampling = GS_SAMPLE_BEGUN;
@@ -219,7 +211,7 @@ void gs_measure_end(struct gs_stream *stream, CUresult result) {
   if (stream->sampling != GS_SAMPLE_BEGUN) return;
   stream->sampling = GS_NO_SAMPLE;
   if (stream->sampled_width != width_of(gs_stream_mask(stream))) return; /* refused there, and run elsewhere */
-  if (result || GS_CALL(cuEventRecord)(stream->sample_last, stream->current)) return;
+  if (result || !gs_event_record(&stream->sample_last, CU_EVENT_DEFAULT, stream->current)) return;
   stream->sampling = GS_SAMPLE_ENDED;
   GS_ADD(samples_on_their_way, 1);
 }
@@ -263,7 +255,7 @@ static void learn(struct gs_learned *learned, uint32_t width, float us) {
 
 void gs_measure_settle(struct gs_stream *stream) {
   if (stream->sampling != GS_SAMPLE_ENDED) return;
-  if (GS_CALL(cuEventQuery)(stream->sample_last) == CUDA_ERROR_NOT_READY) return;
+  if (gs_event_query(stream->sample_last) == CUDA_ERROR_NOT_READY) return;
   float ms;
   if (GS_CALL(cuEventElapsedTime)(&ms, stream->sample_first, stream->sample_last) == CUDA_SUCCESS)
     learn(stream->sampled, stream->sampled_width, ms * 1000.0f);
@@ -271,12 +263,15 @@ void gs_measure_settle(struct gs_stream *stream) {
   GS_SUB(samples_on_their_way, 1);
 }
 
-void gs_measure_drop(struct gs_stream *stream) {
+void gs_measure_lose(struct gs_stream *stream) {
   if (stream->sampling == GS_SAMPLE_ENDED) GS_SUB(samples_on_their_way, 1);
   stream->sampling = GS_NO_SAMPLE;
-  if (!stream->sample_last) return;
-  GS_CALL(cuEventDestroy_v2)(stream->sample_first);
-  GS_CALL(cuEventDestroy_v2)(stream->sample_last);
+}
+
+void gs_measure_drop(struct gs_stream *stream) {
+  gs_measure_lose(stream);
+  if (stream->sample_first) GS_CALL(cuEventDestroy_v2)(stream->sample_first);
+  if (stream->sample_last) GS_CALL(cuEventDestroy_v2)(stream->sample_last);
 }
 
 void gs_measure_forget(void) {

@@ -7,8 +7,7 @@
 uint32_t gs_streams_moved;
 
 void gs_follow(struct gs_stream *first, CUstream behind) {
-  if (!first->hop && GS_CALL(cuEventCreate)(&first->hop, CU_EVENT_DISABLE_TIMING)) first->hop = NULL;
-  if (first->hop && !GS_CALL(cuEventRecord)(first->hop, first->current) &&
+  if (gs_event_record(&first->hop, CU_EVENT_DISABLE_TIMING, first->current) &&
       !GS_CALL(cuStreamWaitEvent)(behind, first->hop, 0))
     return;
   GS_CALL(cuStreamSynchronize)(first->current);

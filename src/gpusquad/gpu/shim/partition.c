@@ -18,6 +18,7 @@ static CUdevice split_device;
 static uint64_t clock_count;
 static uint64_t refused_mask; /* the last that could not be made: not tried again until another is wanted */
 pthread_rwlock_t gs_places = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER; /* a green context promises nothing to threads at once */
 
 static bool split(void) {
   if (group_count) return true;
@@ -79,8 +80,11 @@ static void unmake(uint32_t index) {
 static void make_room_and_make(uint64_t mask) {
   if (find(mask) >= 0) return; /* another thread did */
   uint32_t index = longest_unused();
+  CUstreamCaptureMode before = gs_relax();
   unmake(index);
-  if (make(&partitions[index], mask)) {
+  bool made = make(&partitions[index], mask);
+  gs_unrelax(before);
+  if (made) {
     find(mask);
     return;
   }
@@ -103,7 +107,13 @@ int32_t gs_partition_of(uint64_t mask) {
 uint64_t gs_partition_mask(uint32_t partition) { return GS_PEEK(partitions[partition].mask); }
 
 CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream) {
-  return GS_CALL(cuGreenCtxStreamCreate)(stream, partitions[partition].context, CU_STREAM_NON_BLOCKING, priority);
+  CUgreenCtx context = partitions[partition].context;
+  CUstreamCaptureMode before = gs_relax();
+  pthread_mutex_lock(&creating);
+  CUresult result = GS_CALL(cuGreenCtxStreamCreate)(stream, context, CU_STREAM_NON_BLOCKING, priority);
+  pthread_mutex_unlock(&creating);
+  gs_unrelax(before);
+  return result;
 }
 
 /* The context they belong to is gone, or the process is a fork. */
@@ -111,4 +121,5 @@ void gs_partitions_forget(void) {
   for (uint32_t i = 0; i < GS_PARTITIONS; i++) partitions[i] = (struct partition){0};
   group_count = 0;
   refused_mask = 0;
+  pthread_mutex_init(&creating, NULL);
 }

@@ -103,6 +103,9 @@ GS_WEAK void gs_gate_leave(void);
 /* A context was made or retained; one is about to be destroyed or reset. */
 GS_WEAK void gs_context_made(CUcontext context);
 GS_WEAK void gs_context_going(CUcontext context);
+/* Around a call that may end the primary context or not: nobody of ours looks at it meanwhile. NULL: it goes on. */
+GS_WEAK void gs_context_releasing(void);
+GS_WEAK void gs_context_released(CUcontext ended);
 /* The stream that work meant for `stream` goes to now; `per_thread`: whether 0 means the calling thread's own. */
 GS_WEAK CUstream gs_stream_real(CUstream stream, bool per_thread);
 /* Memory is about to be freed. That waits for what is under way, but perhaps not for what runs on partitions. */

@@ -251,10 +251,9 @@ static void at_thread_end(void *unused) {
   }
 }
 
-/* The streams of a context go with it; their handles must not be touched any more. True: partitions stood on it. */
+/* The streams of a context go with it; their handles must not be touched any more. gs_table is held. */
 bool gs_streams_context_gone(CUcontext handle) {
   bool had_partitions = false;
-  pthread_mutex_lock(&gs_table);
   for (uint32_t i = 0; i < GS_BUCKETS; i++)
     for (struct gs_stream **at = &gs_stream_buckets[i]; *at;) {
       struct gs_stream *stream = *at;
@@ -263,6 +262,8 @@ bool gs_streams_context_gone(CUcontext handle) {
         continue;
       }
       unlink_stream(stream);
+      gs_flight_lose(stream);
+      gs_measure_lose(stream);
       free(stream);
     }
   for (struct gs_context **at = &gs_contexts; *at; at = &(*at)->next)
@@ -271,7 +272,6 @@ bool gs_streams_context_gone(CUcontext handle) {
       *at = (*at)->next; /* not freed: threads may still look at it */
       break;
     }
-  pthread_mutex_unlock(&gs_table);
   return had_partitions;
 }
 

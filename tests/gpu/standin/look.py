@@ -1,0 +1,149 @@
+"""Short questions to a driver, without the library, for ``FIRST_LOOK.md``. Answers differ from driver to driver.
+
+python -c "from tests.gpu.standin.look import *; print(Look().sms_on_green())"
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Any
+
+from tests.gpu.shim.kernels import PTX
+from tests.gpu.shim.player import LaunchConfig, Stage, call, cuda
+
+SM, DEFAULT_STREAM, NON_BLOCKING, RELAXED = 1, 1, 1, 2
+LASTS_NS = 2_000_000_000
+"""Long enough to be seen under way."""
+
+
+class Resource(ctypes.Structure):
+    """A part of the card, as the driver describes it."""
+
+    _fields_ = [("type", c_uint), ("rest", c_uint * 35)]
+
+
+class Look(Stage):
+    """A stage with one stream, ``green``, on the first groups of eight SMs."""
+
+    def __init__(self, groups: int = 1, priority: int = 0) -> None:
+        super().__init__()
+        self.partition = self.make_green(groups)
+        self.streams["green"] = stream = c_void_p()
+        call("cuGreenCtxStreamCreate", byref(stream), self.partition, c_uint(NON_BLOCKING), c_int(priority))
+        self.stream("own", blocking=False)
+
+    @staticmethod
+    def make_green(groups: int = 1) -> c_void_p:
+        whole, parts, rest, count = Resource(), (Resource * 64)(), Resource(), c_uint(64)
+        described, made = c_void_p(), c_void_p()
+        call("cuDeviceGetDevResource", c_int(0), byref(whole), c_int(SM))
+        call("cuDevSmResourceSplitByCount", parts, byref(count), byref(whole), byref(rest), c_uint(0), c_uint(8))
+        call("cuDevResourceGenerateDesc", byref(described), parts, c_uint(groups))
+        call("cuGreenCtxCreate", byref(made), described, c_int(0), c_uint(DEFAULT_STREAM))
+        return made
+
+    def result_of(self, name: str, *arguments: Any) -> int:
+        return getattr(cuda, name)(*arguments)
+
+    def sms_on_green(self) -> int:
+        return len(self.burn("green", 264))
+
+    def sms_of_graph_on_green(self) -> int:
+        """Captured on a stream of the primary context, launched on the green one: 8, or the whole card?"""
+        cells, lasts = c_uint64(), c_uint64(200_000)
+        call("cuMemAlloc_v2", byref(cells), c_size_t(4 * 264))
+        parameters = (c_void_p * 2)(ctypes.addressof(cells), ctypes.addressof(lasts))
+        graph, made = c_void_p(), c_void_p()
+        call("cuStreamBeginCapture_v2", self.streams["own"], c_int(0))
+        shape = [c_uint(one) for one in (264, 1, 1, 1024, 1, 1)]
+        call("cuLaunchKernel", self.functions["burn"], *shape, c_uint(0), self.streams["own"], parameters, None)
+        call("cuStreamEndCapture", self.streams["own"], byref(graph))
+        call("cuGraphInstantiateWithFlags", byref(made), graph, c_uint64(0))
+        call("cuGraphLaunch", made, self.streams["green"])
+        self.wait_stream("green")
+        found = (c_uint * 264)()
+        call("cuMemcpyDtoH_v2", found, cells, c_size_t(4 * 264))
+        return len(set(found))
+
+    def launch_too_large(self, blocks: int, attribute: int, value: int) -> int:
+        """Result of a launch on the green stream with one attribute (2: cooperative, 4: cluster of so many blocks)."""
+        attributes = (c_uint * 18)(attribute, 0, value, *((1, 1) if attribute == 4 else (0, 0)))
+        config = LaunchConfig(blocks, 1, 1, 1024, 1, 1, 0, self.streams["green"], ctypes.addressof(attributes), 1)
+        target, lasts = self._at(0), c_uint64(0)
+        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(lasts))
+        result = self.result_of("cuLaunchKernelEx", byref(config), self.functions["add"], parameters, None)
+        self.sync()
+        return result
+
+    def names_by_wrong_handle(self) -> tuple[int, int]:
+        """What name queries say to a handle of the other kind. A crash is an answer too."""
+        library, kernel, name = c_void_p(), c_void_p(), ctypes.c_char_p()
+        call("cuLibraryLoadData", byref(library), PTX.encode(), None, None, c_uint(0), None, None, c_uint(0))
+        call("cuLibraryGetKernel", byref(kernel), library, b"add")
+        first = self.result_of("cuFuncGetName", byref(name), kernel)
+        return first, self.result_of("cuKernelGetName", byref(name), self.functions["add"])
+
+    def threads_at_once(self, count: int = 8, launches: int = 20_000) -> list[int]:
+        """Each thread launches on a stream of its own of the one green context, whose maker promises them nothing."""
+        for number in range(count):
+            self.streams[f"g{number}"] = made = c_void_p()
+            call("cuGreenCtxStreamCreate", byref(made), self.partition, c_uint(NON_BLOCKING), c_int(0))
+        self.together([[["kernels", launches, f"g{number}", number]] for number in range(count)])
+        return self.cells()
+
+    def ms_between(self) -> float:
+        """Between an event of the primary context on its own stream and one on the green stream."""
+        events, ms = [c_void_p(), c_void_p()], c_float()
+        for event, stream in zip(events, ("own", "green"), strict=True):
+            call("cuEventCreate", byref(event), c_uint(0))
+            call("cuEventRecord", event, self.streams[stream])
+        self.sync()
+        call("cuEventElapsedTime", byref(ms), *events)
+        return ms.value
+
+    def while_captured(self, relaxed: bool) -> dict[str, int]:
+        """What another thread may ask while a stream is captured in global mode, and how the capture ends."""
+        event, told = c_void_p(), dict[str, int]()
+        call("cuEventCreate", byref(event), c_uint(2))
+        call("cuEventRecord", event, self.streams["green"])
+
+        def ask() -> None:
+            self.enter()
+            mode, stream, priority = c_int(RELAXED), c_void_p(), c_int()
+            if relaxed:
+                call("cuThreadExchangeStreamCaptureMode", byref(mode))
+            for name, *arguments in (
+                ("cuEventQuery", event),
+                ("cuEventRecord", event, self.streams["green"]),
+                ("cuStreamWaitEvent", self.streams["green"], event, c_uint(0)),
+                ("cuStreamGetPriority", c_void_p(1), byref(priority)),
+                ("cuStreamSynchronize", self.streams["green"]),
+                ("cuGreenCtxStreamCreate", byref(stream), self.partition, c_uint(NON_BLOCKING), c_int(0)),
+            ):
+                told[name] = self.result_of(name, *arguments)
+
+        call("cuStreamBeginCapture_v2", self.streams["own"], c_int(0))
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        told["end"] = self.result_of("cuStreamEndCapture", self.streams["own"], byref(c_void_p()))
+        return told
+
+    def free_waits_for_green(self) -> bool:
+        cell = c_uint64()
+        call("cuMemAlloc_v2", byref(cell), c_size_t(4))
+        self.kernel("green", 0, "add", LASTS_NS // 1000)
+        call("cuMemFree_v2", cell)
+        return self.is_done("green")
+
+    def after_reset(self) -> tuple[int, int]:
+        """Of a reset while a green context lives, and of that context's end afterwards."""
+        return self.result_of("cuDevicePrimaryCtxReset_v2", 0), self.result_of("cuGreenCtxDestroy", self.partition)
+
+    def is_active_after_last_release(self) -> int:
+        flags, active = c_uint(), c_int()
+        call("cuDevicePrimaryCtxRelease_v2", 0)
+        call("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
+        return active.value
