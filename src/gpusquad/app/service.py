@@ -33,6 +33,7 @@ from gpusquad.server.notify.outbox import Outbox
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.server.secrets import SecretStore
 from gpusquad.server.services.cards import CardDesk
+from gpusquad.server.services.goal_record import GoalRecord
 from gpusquad.server.services.models import Models
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.server.wiring import Services
@@ -79,6 +80,7 @@ class Service:
         self.ground.divide_by(self.divides.policy_of)
         self.meters.watch(self)
         self.housekeeping = Housekeeping(self.database, self.home, self.config.store, self.clock.now_us)
+        self.goals = GoalRecord(self.database, self.divides, self.scheduler.cards, self.clock.now_us)
         self._connect_notices()
 
     def start(self) -> None:
@@ -89,12 +91,14 @@ class Service:
         self.divides.follow()
         self.notices.start()
         self.housekeeping.start()
+        self.goals.start()
 
     def close(self) -> None:
         """Jobs run on; the next start finds them."""
         (self.home / SERVER_FILE).unlink(missing_ok=True)
         self.scheduler.close()
         self.notices.stop(5.0)
+        self.goals.close()
         self.housekeeping.close()
         self.ground.close()
         self.database.close()

@@ -213,6 +213,18 @@ marks = Table(
 )
 
 # Without row numbers SQLite keeps the samples of a card side by side.
+# How far a job's goal was met over the last while, as whoever divides its card says.
+goal_samples = Table(
+    "goal_samples",
+    metadata,
+    Column("job_id", Id, primary_key=True),
+    Column("at_us", Us, primary_key=True, autoincrement=False),
+    Column("attainment", Float),
+    Column("weight", Float),
+    Index(None, "at_us"),
+    sqlite_with_rowid=False,
+)
+
 samples = Table(
     "samples",
     metadata,

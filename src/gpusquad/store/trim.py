@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 
 from sqlalchemy import Connection, delete, func, select
 
-from gpusquad.store import samples
+from gpusquad.store import goal_samples, samples
 from gpusquad.store.rows import drop_smallest
 from gpusquad.store.tables import events, forecasts, jobs, notices, run_forecasts
 
@@ -17,6 +17,7 @@ class Trimmed:
 
     events: int = 0
     samples: int = 0
+    """Of cards and of goals."""
     notices: int = 0
     forecasts: int = 0
     """Of starts and of run times."""
@@ -32,7 +33,7 @@ def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int
     """
     return Trimmed(
         events=_trim_events(c, events_before_us, most),
-        samples=samples.trim(c, samples_before_us, most),
+        samples=samples.trim(c, samples_before_us, most) + goal_samples.trim(c, events_before_us, most),
         notices=_trim_notices(c, events_before_us, most),
         forecasts=_trim_forecasts(c, events_before_us, most) + _trim_run_forecasts(c, events_before_us, most),
     )

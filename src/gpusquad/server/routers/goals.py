@@ -1,0 +1,153 @@
+"""Goals of jobs, and how far they are met."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.answers import Who
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import Svc, to_s
+from gpusquad.server.rights import Reader, may_see
+from gpusquad.server.routers.kept import kept
+from gpusquad.server.schemas.goals import GoalsView
+from gpusquad.server.services.goals import Goal, GoalDesk, Look, Seen, goals
+from gpusquad.server.views import Plain
+from gpusquad.server.wiring import Services
+from gpusquad.store import goal_samples, people, policy
+from gpusquad.store.goal_samples import GoalSample
+
+router = APIRouter(tags=["goals"])
+MOST_HOURS = 24 * 31
+MOST_SHOWN, MOST_POINTS, MOST_REVISIONS = 1_000, 20_000, 100
+SPANS = 48
+_US_PER_HOUR = 3600 * US_PER_S
+_NOTHING = Seen(None, None)
+
+
+async def goal_desk(request: Request) -> GoalDesk:
+    svc: Services = request.app.state.services
+    return kept(request.app.state, "goals", lambda: GoalDesk(svc.divides, svc.clock.now_us))
+
+
+@router.get("/goals", response_model=GoalsView)
+async def get_goals(
+    who: Reader, svc: Svc, desk: Annotated[GoalDesk, Depends(goal_desk)],
+    hours: Annotated[int, Query(ge=1, le=MOST_HOURS, description="Looked back")] = 24,
+) -> Answer:  # fmt: skip
+    """Weights, goals and how far they are met, by tenant and by job; one's own tenant unless one administers.
+    Deadlines are judged by the store. Attainment of latency, throughput and availability is what whoever divides a
+    card says: on record once a minute, and more often while somebody asks."""
+    return Answer(await svc.slow.run(lambda: _goals(svc, who, desk, hours)))
+
+
+def _goals(svc: Services, who: Who, desk: GoalDesk, hours: int) -> Plain:
+    now_us = svc.clock.now_us()
+    since_us = max(0, now_us - hours * _US_PER_HOUR)
+    with svc.database.read() as c:
+        every, has_more = goals(c, since_us)
+        weights = {row.name: row.weight for row in people.tenants(c)}
+        revisions = policy.all(c, MOST_REVISIONS)
+        record = goal_samples.since(c, since_us, MOST_POINTS)
+    # Looked at for all, whoever asks: what is kept serves everybody.
+    looks = desk.looks(every, svc.scheduler.cards())
+    seen, now = [goal for goal in every if may_see(who, goal)], looks[-1].jobs if looks else {}
+    points = _attainment([*_on_record(record), *looks], {goal.id for goal in seen}, since_us)
+    return {
+        "since_s": since_us / US_PER_S,
+        "until_s": now_us / US_PER_S,
+        "span_s": (now_us - since_us) / SPANS / US_PER_S,
+        "tenants": _tenants(seen, now, weights, now_us),
+        "jobs": [_job(goal, now.get(goal.id, _NOTHING), now_us) for goal in seen[:MOST_SHOWN]],
+        "deadlines": _deadlines(seen, since_us, now_us),
+        "attainment": points[-MOST_POINTS:],
+        "policies": [
+            {"at_s": row.at_us / US_PER_S, "revision": row.revision, "mode": row.settings.get("mode"),
+             "settings": row.settings}
+            for row in _holding(revisions, since_us)
+        ],
+        "truncated": has_more or len(seen) > MOST_SHOWN or len(points) > MOST_POINTS,
+    }  # fmt: skip
+
+
+def _job(goal: Goal, seen: Seen, now_us: int) -> Plain:
+    slo = goal.slo
+    return {
+        "job": goal.id,
+        "name": goal.name,
+        "tenant": goal.tenant,
+        "state": goal.state,
+        "goal": {
+            "deadline_s": to_s(goal.deadline_us),
+            "latency_s": slo.get("latency"),
+            "throughput_per_s": slo.get("throughput"),
+            "availability_ratio": slo.get("availability"),
+        },
+        "deadline_met": goal.is_met(now_us),
+        "attainment_ratio": seen.attainment,
+        "weight": seen.weight,
+    }
+
+
+def _tenants(seen: Sequence[Goal], now: Mapping[str, Seen], weights: Mapping[str, float], now_us: int) -> list[Plain]:
+    own: defaultdict[str, list[Goal]] = defaultdict(list)
+    for goal in seen:
+        own[goal.tenant].append(goal)
+    return [_tenant(name, own[name], now, weights.get(name), now_us) for name in sorted(own)]
+
+
+def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, Seen], weight: float | None, now_us: int) -> Plain:
+    judged = Counter(goal.is_met(now_us) for goal in own)
+    met, missed = judged[True], judged[False]
+    told = [seen.attainment for goal in own if (seen := now.get(goal.id)) and seen.attainment is not None]
+    return {
+        "tenant": name,
+        "weight": weight,
+        "jobs": len(own),
+        "deadlines_met": met,
+        "deadlines_missed": missed,
+        "deadline_ratio": met / (met + missed) if met + missed else None,
+        "attainment_ratio": sum(told) / len(told) if told else None,
+    }
+
+
+def _deadlines(seen: Sequence[Goal], since_us: int, now_us: int) -> list[Plain]:
+    span_us = max(1, (now_us - since_us) // SPANS)
+    counts: defaultdict[tuple[int, str], Counter[bool]] = defaultdict(Counter)
+    for goal in seen:
+        met = goal.is_met(now_us)
+        if met is not None and goal.judged_us() >= since_us:
+            counts[(goal.judged_us() - since_us) // span_us, goal.tenant][met] += 1
+    return [
+        {"at_s": (since_us + at * span_us) / US_PER_S, "tenant": tenant, "met": judged[True], "missed": judged[False]}
+        for (at, tenant), judged in sorted(counts.items())
+    ]
+
+
+def _on_record(record: Sequence[GoalSample]) -> list[Look]:
+    return [Look(one.at_us, {one.job_id: Seen(one.attainment, one.weight)}) for one in record]
+
+
+def _attainment(looks: Sequence[Look], wanted: set[str], since_us: int) -> list[Plain]:
+    found = [
+        {"at_s": look.at_us / US_PER_S, "job": job, "attainment_ratio": seen.attainment, "weight": seen.weight}
+        for look in looks
+        if look.at_us >= since_us
+        for job, seen in look.jobs.items()
+        if job in wanted
+    ]
+    return sorted(found, key=lambda point: point["at_s"])
+
+
+def _holding(revisions: Sequence[policy.PolicyRow], since_us: int) -> list[policy.PolicyRow]:
+    """Those set since then, and the one that held before; oldest first."""
+    found = []
+    for row in revisions:
+        found.append(row)
+        if row.at_us < since_us:
+            break
+    return found[::-1]

@@ -1,0 +1,104 @@
+"""Goals and how far they are met, over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.schemas.goals import GoalsView
+from gpusquad.server.services.goal_record import GoalRecord
+from gpusquad.store import jobs, people
+from gpusquad.store.people import TenantRow
+from tests.server.fake_divides import FakeDivides, tenant
+from tests.server.rig import Rig
+
+HOUR_US = 3600 * US_PER_S
+
+
+def goals(rig: Rig, user: str = "root", hours: int = 24) -> dict[str, Any]:
+    answer = rig.get(f"goals?hours={hours}", user)
+    assert answer.status_code == 200, answer.text
+    GoalsView.model_validate(answer.json())
+    return answer.json()
+
+
+def ended(rig: Rig, user: str, state: str, after_s: float, **file: Any) -> str:
+    """A job that was submitted two hours ago, and ended so long after."""
+    job_id = rig.submit(user, **file)["id"]
+    submitted_us = rig.clock.now_us() - 2 * HOUR_US
+    with rig.database.write() as c:
+        jobs.change(
+            c, job_id, state=state, submitted_us=submitted_us, ended_us=submitted_us + round(after_s * US_PER_S)
+        )
+    return job_id
+
+
+def test_nobody_has_a_goal(rig: Rig) -> None:
+    rig.submit("ann")
+    found = goals(rig)
+    assert (found["jobs"], found["tenants"], found["deadlines"], found["attainment"]) == ([], [], [], [])
+
+
+def test_deadlines_are_judged_by_the_store(rig: Rig) -> None:
+    with rig.database.write() as c:
+        people.put_tenant(c, TenantRow("a", weight=3.0))
+    for state, after_s in (("succeeded", 600), ("succeeded", 5000), ("failed", 600)):
+        ended(rig, "ann", state, after_s, slo={"deadline": "1h"})
+    rig.submit("ann", slo={"deadline": "1h"})
+    rig.submit("bob", slo={"deadline": "1h"})
+    found = goals(rig, "ann")
+    [line] = found["tenants"]
+    assert (line["tenant"], line["weight"], line["jobs"]) == ("a", 3.0, 4)
+    assert (line["deadlines_met"], line["deadlines_missed"]) == (1, 2)
+    assert line["deadline_ratio"] == pytest.approx(1 / 3)
+    assert sum(point["met"] for point in found["deadlines"]) == 1
+    assert sum(point["missed"] for point in found["deadlines"]) == 2
+    assert sorted(str(job["deadline_met"]) for job in found["jobs"]) == ["False", "False", "None", "True"]
+    assert [line["tenant"] for line in goals(rig, "root")["tenants"]] == ["a", "b"]
+    assert goals(rig, "ann", hours=1)["tenants"][0]["jobs"] == 2, "what ended before is not looked at"
+
+
+def test_attainment_is_what_those_say_who_divide_the_card(rig: Rig) -> None:
+    mine = rig.submit("ann", name="serve", slo={"p99": "20ms"})["id"]
+    theirs = rig.submit("bob", slo={"throughput": 5})["id"]
+    for job_id in (mine, theirs):
+        rig.scheduler.move(job_id, "running")
+    assert isinstance(rig.divides, FakeDivides)
+    rig.divides.begin("node0/0", "slo", tenant(f"{mine}.0", attainment=0.8, weight=2.5))
+    rig.divides.begin("node0/1", "slo", tenant(f"{theirs}.0", attainment=0.1))
+    found = goals(rig, "ann")
+    [job] = found["jobs"]
+    assert (job["job"], job["attainment_ratio"], job["weight"]) == (mine, 0.8, 2.5)
+    assert job["goal"]["latency_s"] == pytest.approx(0.02)
+    assert found["tenants"][0]["attainment_ratio"] == pytest.approx(0.8)
+    assert [(point["job"], point["attainment_ratio"]) for point in found["attainment"]] == [(mine, 0.8)]
+    assert {point["job"] for point in goals(rig, "root")["attainment"]} == {mine, theirs}
+
+
+def test_the_policies_that_held(rig: Rig) -> None:
+    assert rig.call("PUT", "policy", "root", json={"mode": "slo"}).status_code == 200
+    assert [point["mode"] for point in goals(rig)["policies"]] == ["slo"]
+
+
+@pytest.mark.parametrize("query", ["hours=0", "hours=745", "days=1"])
+def test_bounds(rig: Rig, query: str) -> None:
+    assert rig.get(f"goals?{query}", "root").status_code == 422
+
+
+def test_attainment_is_on_record(rig: Rig) -> None:
+    mine = rig.submit("ann", name="serve", slo={"p99": "20ms"})["id"]
+    assert isinstance(rig.divides, FakeDivides)
+    times = iter(range(rig.clock.now_us() - 10 * HOUR_US, rig.clock.now_us(), HOUR_US))
+    now_us = [next(times)]
+    record = GoalRecord(rig.database, rig.services.divides, rig.scheduler.cards, lambda: now_us[0])
+    assert record.record() == 0, "it does not run yet"
+    rig.scheduler.move(mine, "running")
+    for attainment in (0.5, 0.75):
+        rig.divides.begin("node0/0", "slo", tenant(f"{mine}.0", attainment=attainment, weight=2.0))
+        assert record.record() == 1
+        now_us[0] = next(times)
+    points = [(point["attainment_ratio"], point["weight"]) for point in goals(rig, "ann")["attainment"]]
+    assert points[:2] == [(0.5, 2.0), (0.75, 2.0)]
+    assert goals(rig, "bob")["attainment"] == []
