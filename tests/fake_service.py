@@ -58,6 +58,7 @@ class FakeService:
         self._lock = threading.Lock()
         for (method, path), body in canned(self.now_s).items():
             self.tell(method, path, body)
+        self.tell("HEAD", "/index.html", None)  # the dashboard
 
     def tell(self, method: str, path: str, *bodies: Any) -> None:
         """What to answer from now on; plain data, or ``Told``."""
@@ -141,7 +142,7 @@ def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
             asked = Asked(self.command, path, parse_qs(parts.query), headers, body, self.connection_number)
             self._tell(service.answer(asked))
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
+        do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
         def _tell(self, told: Told) -> None:
             if told.before is not None:
@@ -161,7 +162,8 @@ def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            if self.command != "HEAD":
+                self.wfile.write(data)
 
         def _stream(self, parts: Sequence[bytes]) -> None:
             self.send_response(200)
@@ -209,7 +211,9 @@ def job_id(number: int) -> str:
 
 def queued(now_s: float, number: int, name: str, position: int, eta_min: float | None, why: tuple, **more: Any) -> dict:
     eta_s = None if eta_min is None else now_s + eta_min * MINUTE_S
-    place = {"position": position, "eta_s": eta_s, "promised_s": None, "reason": {"code": why[0], "message": why[1]}}
+    high_s = None if eta_min is None else now_s + 2 * eta_min * MINUTE_S
+    place = {"position": position, "eta_s": eta_s, "eta_high_s": high_s, "promised_s": None}
+    place["reason"] = {"code": why[0], "message": why[1]}
     return job(now_s, number, name, **more) | place
 
 
@@ -249,7 +253,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
     }  # fmt: skip
     policy = {
         "revision": 7, "mode": "predictive", "order": "sjf", "plan": "easy:backfill=shortest", "place": "binpack",
-        "preemption": {"by": "priority", "min_run_s": 600.0, "most_per_job": 3},
+        "divide": "jct", "preemption": {"by": "priority", "min_run_s": 600.0, "most_per_job": 3},
         "modes": ["fifo", "fair", "predictive"],
         "since_s": now_s - DAY_S, "by": "root", "note": "after the review",
     }  # fmt: skip
@@ -277,7 +281,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         },
         ("POST", "/whatif"): {
             "refused": None, "starts_now": False, "placement": [], "delayed": [{"job": job_id(5), "by_s": 900.0}],
-            "preempted": [], "others": 2, "jobs": 1, **UNNOTED,
+            "preempted": [], "others": 2, "jobs": 1, "reasons": _reasons(), **UNNOTED,
             **{k: when[k] for k in ("start_s", "high_s", "promised_s", "run")},
         },
         ("POST", "/recommend"): recommendation(),
@@ -292,6 +296,16 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         },
         ("POST", "/nodes/n1/drain"): {"ok": True}, ("POST", "/nodes/n1/undrain"): {"ok": True},
         ("POST", "/cards/n0%2F3/cordon"): {"ok": True}, ("POST", "/cards/n0%2F3/uncordon"): {"ok": True},
+        ("GET", "/cards"): {"items": [_division(now_s, 0), _division(now_s, 1, "jct", own=False)], "next": None},
+        ("GET", "/cards/n0%2F0"): _division(now_s, 0) | {"now": _divided()},
+        ("GET", "/cards/0"): _division(now_s, 0) | {"now": _divided()},
+        ("GET", "/cards/n0%2F1"): _division(now_s, 1, "jct", own=False) | {"now": None},
+        **{("PUT", f"/cards/{card}/divide"): _division(now_s, at)
+           for card, at in (("0", 0), ("n0%2F0", 0), ("n0%2F1", 1))},
+        ("GET", "/cards/0/divide/revisions"): {"items": [
+            {"revision": 3, "at_s": now_s - 60, "by": "root", "card": "n0/0", "policy": "slo", "note": HOSTILE},
+            {"revision": 2, "at_s": now_s - 90, "by": "root", "card": "n0/0", "policy": None, "note": ""},
+        ], "next": None},
         ("GET", "/windows"): {"items": [_window(now_s)], "next": None},
         ("POST", "/windows"): _window(now_s), ("DELETE", "/windows/w1"): None,
         ("GET", "/policy"): policy, ("PUT", "/policy"): policy | {"revision": 8},
@@ -328,6 +342,38 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         ("POST", "/notices/9/retry"): {"ok": True}, ("POST", "/notices/test"): {"ok": True, "error": ""},
         ("GET", "/predictions"): _predictions(now_s),
         ("GET", "/healthz"): {"ok": True, "reason": ""}, ("GET", "/readyz"): {"ok": True, "reason": ""},
+    }  # fmt: skip
+
+
+def _division(now_s: float, index: int, policy: str = "slo", own: bool = True) -> dict[str, Any]:
+    return {
+        "id": f"n0/{index}", "uuid": None, "node": "n0", "index": index, "model": "NVIDIA H200",
+        "memory_bytes": 141 * GIB, "simulated": False,
+        "divide": {
+            "policy": policy, "own": own, "of_mode": "jct", "revision": 3 if own else None,
+            "since_s": now_s - 60 if own else None, "by": "root" if own else "", "note": "demo" if own else "",
+            "effect": "live" if own else "unused", "message": "the card is divided by it now" if own else
+            "nobody shares this card now; holds as soon as somebody does",
+        },
+    }  # fmt: skip
+
+
+def _divided() -> dict[str, Any]:
+    mine = {
+        "job": job_id(3), "name": HOSTILE, "user": "ana", "id": "uid/main", "groups": 5, "sm_ratio": 1 / 3,
+        "used_bytes": 10 * GIB, "quota_bytes": 20 * GIB, "peak_bytes": 12 * GIB, "weight": 2.0, "priority": 1,
+        "slo": {"latency_us": 20_000}, "attainment_ratio": 0.972, "credit_us": 400, "waiting": 1, "waited_s": 3.5,
+        "is_idle": False, "processes": 2, "isolation": "isolated", "note": "",
+    }  # fmt: skip
+    hidden = dict.fromkeys(mine) | {
+        "groups": 0, "sm_ratio": 1.0, "used_bytes": 3 * GIB, "quota_bytes": 0, "peak_bytes": 3 * GIB,
+        "isolation": "shared", "note": "",
+    }  # fmt: skip
+    free = mine | {"name": "batch", "credit_us": None, "waiting": 0, "is_idle": True, "slo": {}, "weight": 1.0}
+    return {
+        "policy": "slo", "configuration": "semi-spatial", "length_us": 2500, "squads": 12345, "groups": 15,
+        "why": f"{HOSTILE} is at risk", "failure": "", "pool": "one MPS server", "tenants": [mine, hidden, free],
+        "stranger_count": 2, "strangers": [{"pid": 4242, "name": HOSTILE, "memory_bytes": GIB}], "rule": "report",
     }  # fmt: skip
 
 
@@ -374,7 +420,7 @@ def _as_job(view: dict[str, Any]) -> dict[str, Any]:
 
 
 UNNOTED = {"chosen": [], "warnings": []}
-_QUEUE_ONLY = ("position", "eta_s", "promised_s", "reason")
+_QUEUE_ONLY = ("position", "eta_s", "eta_high_s", "promised_s", "reason")
 
 
 def _progress(now_s: float, ratio: float) -> dict[str, Any]:
@@ -408,8 +454,9 @@ def _nodes(now_s: float) -> list[dict[str, Any]]:
     cards = nodes[0]["cards"]
     cards[0] |= {"state": "busy", "jobs": [{"id": job_id(1), "name": "vgg16-imagenet", "user": "ana", "share": None}]}
     cards[1] |= {"state": "shared", "jobs": [
-        {"id": job_id(3), "name": HOSTILE, "user": "ana", "share": {"sm": 0.25, "memory_bytes": 10 * GIB}},
-        {"id": None, "name": None, "user": None, "share": {"sm": 0.5, "memory_bytes": None}},
+        {"id": job_id(3), "name": HOSTILE, "user": "ana",
+         "share": {"sm": 0.25, "memory_bytes": 10 * GIB, "isolation": "shared"}},
+        {"id": None, "name": None, "user": None, "share": {"sm": 0.5, "memory_bytes": None, "isolation": "shared"}},
     ]}  # fmt: skip
     cards[2] |= {"state": "taken_outside", "cause": "pid 4242 (python) of carol, not started by gpusquad"}
     cards[3] |= {"state": "cordoned", "cause": "ECC errors", "sample": None}
@@ -424,7 +471,7 @@ def _node(name: str, now_s: float) -> dict[str, Any]:
         for index in range(8)
     ]  # fmt: skip
     return {
-        "id": name, "up": True, "drained": False, "cpu_milli": 192_000, "cpu_free_milli": 64_500,
+        "id": name, "rack": "", "up": True, "drained": False, "cpu_milli": 192_000, "cpu_free_milli": 64_500,
         "memory_bytes": 2048 * GIB, "memory_free_bytes": 900 * GIB, "cards": cards, "windows": [],
     }  # fmt: skip
 

@@ -225,6 +225,8 @@ def test_following_the_logs(service, gsq):
 def test_what_if(service, gsq):
     shown = gsq("whatif", "-g", 8, "--", "python", "train.py").stdout
     assert shown.startswith("train would wait\n")
+    assert "no block  " in shown
+    assert "→ " in shown
     assert "0005bxdf by 15 min" in shown
     assert "2 jobs of other tenants would be delayed or preempted" in shown
     assert json.loads(gsq("whatif", "--json", "-g", 8, "--", "true").stdout)["starts_now"] is False

@@ -3,6 +3,7 @@
 import pytest
 from starlette.routing import compile_path
 
+from gpusquad.client.errors import ApiError
 from gpusquad.client.pages import joined
 from tests.fake_service import PREFIX
 
@@ -80,7 +81,7 @@ def test_every_method_is_tried_here(client):
         for method in vars(type(group))
         if not method.startswith("_")
     }
-    elsewhere = {"logs.read_all", "logs.stream", "events.follow", "events.pulse"}
+    elsewhere = {"logs.read_all", "logs.stream", "events.follow", "events.pulse", "health.has_dashboard"}
     assert methods - elsewhere == CALLS.keys()
 
 
@@ -110,6 +111,15 @@ def test_readiness_in_words(client, service):
     service.fail("GET", "/readyz", 503, "unavailable", "the store is away")
     ready = client.health.ready()
     assert (ready.ok, ready.reason) == (False, "the store is away")
+
+
+def test_whether_there_is_a_page(client, service):
+    assert client.health.has_dashboard()
+    service.fail("HEAD", "/index.html", 404, "not_found", "nothing here")
+    assert not client.health.has_dashboard()
+    service.fail("HEAD", "/index.html", 400, "bad_host", "not by this name")
+    with pytest.raises(ApiError):
+        client.health.has_dashboard()
 
 
 def test_pages_are_one_list():

@@ -14,6 +14,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import Forecast
+from gpusquad.modes import load_mode
 from gpusquad.server.answers import (
     Accuracy,
     CardStatus,
@@ -49,6 +50,9 @@ FAR_US = 2**62
 
 class FakeScheduler:
     """See ``server.wiring.SchedulerPort``."""
+
+    desk = neighbours = None
+    """It keeps no plan, and learns nothing."""
 
     def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
         self._database = database
@@ -211,13 +215,19 @@ class FakeScheduler:
         self._may_fail()
         return self._policy
 
+    def mode_divide(self) -> str:
+        return self._policy.divide
+
     def set_policy(self, settings: Mapping[str, Any], who: Who, note: str) -> PolicyStatus:
         _check_mode(settings)
         now_us = self._now_us()
         with self._database.write() as c:
             number = policy.append(c, now_us, who.user, dict(settings), note)
         mode = settings.get("mode", self._policy.mode)
-        self._policy = replace(self._policy, revision=number, mode=mode, at_us=now_us, by=who.user, note=note)
+        divide = load_mode(mode).divide
+        self._policy = replace(
+            self._policy, revision=number, mode=mode, at_us=now_us, by=who.user, note=note, divide=divide
+        )
         return self._policy
 
     def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview:

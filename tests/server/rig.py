@@ -19,10 +19,12 @@ from gpusquad.server.limits import Limits
 from gpusquad.server.metrics import Meters
 from gpusquad.server.rights import SCOPES_OF
 from gpusquad.server.secrets import SecretStore
+from gpusquad.server.services.cards import CardDesk, CardDivides
 from gpusquad.server.wiring import Services
 from gpusquad.store import people
 from gpusquad.store.database import Database
 from gpusquad.store.people import TenantRow, TokenRow, UserRow
+from tests.server.fake_divides import FakeDivides
 from tests.server.fake_scheduler import FakeScheduler
 
 USERS = (
@@ -117,6 +119,7 @@ class Rig:
     monotonic_s: Callable[[], float] | None = None
     make_scheduler: Callable[[Database, Clock], Any] | None = None
     """Another one than the fake."""
+    divides: CardDivides = field(default_factory=FakeDivides)
 
     def __post_init__(self) -> None:
         self.clock = Clock()
@@ -142,6 +145,9 @@ class Rig:
             metrics=Meters(self.clock.now_us),
             auth=self.auth,
             audit=AuditTrail(self.database, self.clock.now_us),
+            divides=CardDesk(
+                self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.divides
+            ),
             limits=self.limits,
             clock=self.clock,
         )

@@ -11,9 +11,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from gpusquad.server.agent_auth import TTL_S, AgentAuth, Reviewed
+from gpusquad.server.answers import SYSTEM, CardStatus
 from gpusquad.server.app import AGENT_PATH, all_routes, make_app
 from gpusquad.server.errors import Unavailable
 from gpusquad.server.limits import Limits
+from gpusquad.server.services.card_reports import ReportedDivides
+from gpusquad.server.services.cards import CardDesk
 from gpusquad.server.services.reports import Reports
 from gpusquad.server.wiring import Agents
 from tests.server.exposition import values
@@ -44,14 +47,16 @@ class Watcher:
 class Door:
     """The API of a service whose nodes have agents."""
 
-    def __init__(self, rig: Rig, limits: Limits | None = None) -> None:
+    def __init__(
+        self, rig: Rig, limits: Limits | None = None, divides: CardDesk | None = None, reports: Reports | None = None
+    ) -> None:
         self.now_s, self.reviewed, self.is_away = 0.0, [], False
-        self.reports = Reports(rig.clock.now_us, 5.0)
+        self.reports = reports or Reports(rig.clock.now_us, 5.0)
         self.reports.attach(Watcher())
         self.auth = AgentAuth(self._review, ACCOUNT, monotonic_s=lambda: self.now_s)
         self.services = replace(
             rig.services, agents=Agents(self.auth, self.reports), limits=limits or rig.limits,
-            monotonic_s=lambda: self.now_s,
+            divides=divides or rig.services.divides, monotonic_s=lambda: self.now_s,
         )  # fmt: skip
         self.client = TestClient(make_app(self.services), base_url="http://localhost", raise_server_exceptions=False)
 
@@ -76,9 +81,39 @@ def door(rig: Rig) -> Door:
 
 def test_an_agent_reports_its_own_node(door: Door):
     answer = door.post()
-    assert (answer.status_code, answer.json()) == (200, {"ok": True})
+    assert (answer.status_code, answer.json()) == (200, {"ok": True, "divide": {"a/0": "equal"}})
     assert list(door.reports._last) == ["a"]
     assert door.counted() == {("taken",): 1, ("refused",): 0}
+
+
+def test_the_answer_says_how_to_divide_the_cards_and_the_next_report_how_they_are(door: Door, rig: Rig):
+    desk = CardDesk(
+        rig.database, rig.clock.now_us, lambda: [CardStatus("a/0", "a", 0, "H200", 1, "shared")], lambda: "equal",
+        ReportedDivides(door.reports),
+    )  # fmt: skip
+    door = Door(rig, divides=desk, reports=door.reports)
+    assert desk.set("a/0", "slo", SYSTEM).effect == "unused"
+    assert door.post().json()["divide"] == {"a/0": "slo"}
+
+    def divided(policy: str) -> dict[str, Any]:
+        said = {"policy": policy, "tenants": [{"id": "uid/main", "job": "J", "isolation": "shared"}], "more": 1}
+        return {**REPORT, "cards": [{"id": "a/0", "divided": said}]}
+
+    door.post(content=divided("equal"))
+    assert desk.get("a/0").division.effect == "told"
+    door.post(content=divided("slo"))
+    now = desk.get("a/0")
+    assert now.division.effect == "live"
+    assert now.status is not None
+    assert [(one["id"], one["job"]) for one in now.status["tenants"]] == [("uid/main", "J")]
+    assert "divided" not in door.reports._last["a"].cards["a/0"], "everybody is told of the card's sample"
+    door.post()
+    assert desk.get("a/0").status is None, "nobody shares it any more"
+
+
+@pytest.mark.parametrize("said", [{}, {"policy": "slo", "tenants": [{}]}, {"policy": "slo", "groups": -1}, []])
+def test_a_card_divided_in_a_way_that_cannot_be(door: Door, said: Any):
+    assert door.post(content={**REPORT, "cards": [{"id": "a/0", "divided": said}]}).status_code == 422
 
 
 @pytest.mark.parametrize(

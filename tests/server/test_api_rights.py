@@ -39,6 +39,10 @@ TABLE = {
     "POST /cards/{card:path}/cordon": ADMIN,
     "POST /cards/{card:path}/uncordon": ADMIN,
     "GET /cards/{card:path}/samples": READ,
+    "GET /cards": READ,
+    "GET /cards/{card:path}": READ,
+    "PUT /cards/{card:path}/divide": ADMIN,
+    "GET /cards/{card:path}/divide/revisions": READ,
     "GET /windows": READ,
     "POST /windows": ADMIN,
     "DELETE /windows/{window}": ADMIN,
@@ -48,6 +52,13 @@ TABLE = {
     "POST /policy/preview": ADMIN,
     "GET /usage": READ,
     "GET /predictions": READ,
+    "GET /predictions/series": READ,
+    "GET /timeline": READ,
+    "GET /efficiency": READ,
+    "GET /free": READ,
+    "GET /interference": READ,
+    "GET /jobs/{job}/neighbours": READ,
+    "GET /goals": READ,
     "GET /events": READ,
     "GET /me": READ,
     "GET /tenants": READ,
@@ -193,7 +204,8 @@ def test_own_tenant_is_seen_but_not_touched(shared_rig: Rig, name: str, user: st
     answer = shared_rig.call(
         method, path.replace("/x", f"/{job['id']}", 1), user, json=body if method != "GET" else None
     )
-    shown = {"GET /jobs/{job}", "GET /jobs/{job}/why", "GET /jobs/{job}/when", "GET /jobs/{job}/story"}
+    shown = {"GET /jobs/{job}", "GET /jobs/{job}/why", "GET /jobs/{job}/when", "GET /jobs/{job}/story",
+             "GET /jobs/{job}/neighbours"}  # fmt: skip
     assert answer.status_code == (200 if name in shown else 403)
     assert "secret" not in answer.text
     assert shared_rig.get(f"jobs/{job['id']}").json()["state"] == "pending"

@@ -26,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
 
 from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
 from gpusquad.model.cluster import grid
+from gpusquad.model.standing import Standing
 from gpusquad.registry import create
 from gpusquad.server.app import OPENAPI, all_routes
 from gpusquad.server.clock import Clock
@@ -64,6 +65,8 @@ class IdleEngine:
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         self._report(EngineEnded(job_id, attempt, "stopped", cause))
+
+    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None: ...
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None: ...
 

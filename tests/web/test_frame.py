@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import expect
 
 from bench.running import RunningService
+from gpusquad.cli import dashboard
 from tests.web.browser import shoot, violations
 from tests.web.visit import address, admin_token, log_in, new_user
 
@@ -22,6 +24,15 @@ def test_a_link_logs_in_and_leaves_no_token_in_the_address(page: Any, service: R
     assert page.evaluate("history.length") <= 2
     assert page.evaluate("document.cookie") == ""
     expect(page.get_by_title("live", exact=True)).to_be_visible()
+
+
+def test_the_file_that_the_command_line_opens_logs_in(page: Any, service: RunningService, tmp_path: Path) -> None:
+    file = tmp_path / "sends-on.html"
+    file.write_text(dashboard._sends_on(dashboard._link(f"{address(service)}/", admin_token(service))))
+    page.goto(file.as_uri())
+    expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
+    assert page.evaluate("location.href") == f"{address(service)}/"
+    assert service.client.health.has_dashboard()
 
 
 def test_a_pasted_token_logs_in_and_a_wrong_one_does_not(page: Any, service: RunningService) -> None:

@@ -37,6 +37,7 @@ _VERBS = {
         "down": "Stop it. Jobs run on.",
         "serve": "Run the service in the foreground.",
         "top": "Watch cards and jobs live.",
+        "dashboard": "Say where the dashboard is, with a link that logs in.",
         "status": "Show how the service and its cards are.",
         "nodes": "List nodes and their cards.",
         "usage": "Show who used how many GPU hours.",

@@ -28,6 +28,8 @@ def show_what_if(answer: Mapping[str, Any], name: str, now_s: float) -> None:
     if (answer.get("jobs") or 1) > 1:
         heading.append(f" (the first of {answer['jobs']:,} jobs of the sweep)", "dim")
     out.print(heading)
+    if answer.get("reasons"):
+        out.print(reasons_view(answer["reasons"]))
     out.print(facts(_facts(answer, now_s)))
 
 

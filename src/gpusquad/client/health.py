@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http.client import NOT_FOUND
 from typing import TYPE_CHECKING, Any
 
 from gpusquad.client.errors import ApiError, Unreachable
@@ -36,6 +37,16 @@ class Health:
         except ApiError as error:
             return Ready(False, error.message)
         return Ready(True)
+
+    def has_dashboard(self) -> bool:
+        """Whether it serves the page for browsers; one from a checkout may not have been built."""
+        try:
+            self._http.call("HEAD", ("index.html",), prefix=())
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return False
+        return True
 
     def job_schema(self) -> dict[str, Any]:
         """The job file as JSON Schema, as this service checks it."""

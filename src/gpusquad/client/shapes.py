@@ -88,6 +88,7 @@ class JobView(TypedDict):
 class QueueEntry(JobView):
     position: int | None
     eta_s: float | None
+    eta_high_s: NotRequired[float | None]
     promised_s: float | None
 
 
@@ -148,6 +149,8 @@ class WhatIfAnswer(TypedDict):
     promised_s: float | None
     run: RunTime | None
     placement: list[TaskPlace]
+    reasons: NotRequired[list[Reason]]
+    """Everything that would keep it waiting."""
     delayed: list[Delay]
     preempted: list[str]
     others: NotRequired[int]

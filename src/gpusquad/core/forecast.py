@@ -96,6 +96,7 @@ class Replay:
         self.state = copy_state(state)
         self.started: dict[str, int] = {}
         """When each job that waits now starts first."""
+        self.placed: dict[str, Placement] = {}  # and where
         self._quantile = quantile
         self._ends: list[tuple[int, str, int]] = []
         self._versions: dict[str, int] = {}
@@ -134,6 +135,7 @@ class Replay:
         """Whether capacity came free."""
         if isinstance(decision, Start):
             self.started.setdefault(decision.job_id, self.state.now_us)
+            self.placed.setdefault(decision.job_id, decision.placement)
             self._expect(self.state.runs[decision.job_id])
             return False
         if isinstance(decision, (Preempt, Stop)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 SMS_PER_GROUP = 8
 """What the driver rounds to on cards of compute capability 9.0."""
 _MEASURED = {132: 15}
-"""Groups that the driver made of so many SMs (H200, driver 580). Those left over are used by unrestricted work alone."""
+"""Groups that the driver made of so many SMs (H200, driver 580). Those left over are for unrestricted work alone."""
 
 
 def sm_groups(sms: int) -> int:

@@ -71,6 +71,8 @@ class QueueEntry:
     eta_us: int | None
     code: str
     message: str
+    eta_high_us: int | None = None
+    """If every gang needs the high quantile of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class WhatIfAnswer:
     placement: tuple[TaskPlace, ...] = ()
     delayed: tuple[tuple[str, int], ...] = ()
     preempted: tuple[str, ...] = ()
+    reasons: Sequence[Reason] = ()
+    """What would keep it waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ class CardUser:
     sm_milli: int | None = None
     """None: the whole card."""
     memory_bytes: int | None = None
+    isolation: str = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +200,7 @@ class NodeStatus:
     memory_free_bytes: int
     cards: tuple[CardStatus, ...] = ()
     windows: tuple[WindowStatus, ...] = ()
+    rack: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +231,8 @@ class PolicyStatus:
     at_us: int
     by: str
     note: str = ""
+    divide: str = "equal"
+    """How shared cards are divided that have no setting of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,19 @@ from gpusquad.server.middleware.entrance import Entrance
 from gpusquad.server.middleware.failures import Failures
 from gpusquad.server.middleware.headers import SecurityHeaders
 from gpusquad.server.middleware.hosts import Hosts
+from gpusquad.server.middleware.packing import Packing
 from gpusquad.server.params import known_query_only
 from gpusquad.server.routers import (
     agents,
     audit,
+    cards,
     cluster,
+    efficiency,
     events,
+    free,
+    goals,
     health,
+    interference,
     job_answers,
     jobs,
     logs,
@@ -34,14 +40,17 @@ from gpusquad.server.routers import (
     people,
     pods,
     policy,
+    prediction_series,
     predictions,
     queue,
     recommend,
     schema,
     secrets,
+    timeline,
     tokens,
     usage,
 )
+from gpusquad.server.web import Dashboard
 from gpusquad.server.wiring import Services
 
 PREFIX = "/api/v1"
@@ -51,13 +60,25 @@ OPEN_PATHS = (OPENAPI, f"{PREFIX}/schema/job")
 AGENT_PATH = f"{PREFIX}{agents.SAMPLES}"
 """Only where nodes have agents. They have an entrance, and tokens, of their own."""
 ROUTERS = (
-    jobs, job_answers, pods, recommend, logs, queue, cluster, policy, usage, predictions, events, people, tokens, audit,
-    secrets, notices, schema,
+    jobs, job_answers, pods, recommend, logs, queue, cluster, cards, policy, usage, predictions, events, people, tokens,
+    audit, secrets, notices, schema,
+    timeline, efficiency, free, interference, goals, prediction_series,
 )  # fmt: skip
 
 
 def make_app(services: Services) -> FastAPI:
     """The application for these services. It starts and stops none of them."""
+    app = bare_app(has_agents=services.agents is not None)
+    app.state.services = services
+    app.router.default = Dashboard(app.router.default, PREFIX)
+    api_errors.install(app)
+    _add_middleware(app, services)
+    services.scheduler.on_event(services.broadcast.wake)
+    return app
+
+
+def bare_app(has_agents: bool = False) -> FastAPI:
+    """The routes and their description, with nothing behind them."""
     app = FastAPI(
         title="gpusquad",
         version=__version__,
@@ -68,16 +89,12 @@ def make_app(services: Services) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         lifespan=_lifespan,
     )
-    app.state.services = services
     app.openapi = lambda: describe(app)
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query_only)])
-    for module in (*ROUTERS, *((agents,) if services.agents is not None else ())):
+    for module in (*ROUTERS, *((agents,) if has_agents else ())):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(health.router)
-    api_errors.install(app)
-    _add_middleware(app, services)
-    services.scheduler.on_event(services.broadcast.wake)
     return app
 
 
@@ -92,6 +109,7 @@ def all_routes() -> list[tuple[str, APIRoute]]:
 def _add_middleware(app: FastAPI, services: Services) -> None:
     """Each one added goes around those before it: read from the end for the way in."""
     limits, monotonic_s = services.limits, services.monotonic_s
+    app.add_middleware(Packing, prefix=PREFIX)
     app.add_middleware(Body, most_bytes=limits.body_bytes, timeout_s=limits.body_timeout_s)
     open_paths = OPEN_PATHS
     if services.agents is not None:

@@ -43,6 +43,15 @@ JobRef = Annotated[
 ]
 NodeId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE)]
 CardId = Annotated[str, Path(min_length=1, max_length=MOST_TEXT, pattern=_LINE, description="As in node0/3")]
+CardRef = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=MOST_TEXT,
+        pattern=_LINE,
+        description="Id or UUID, the beginning of one, or the place: node0/3, or 3 where there is one node",
+    ),
+]
 PathName = Annotated[str, Path(min_length=1, max_length=63, pattern=NAME_PATTERN)]
 SecretName = Annotated[str, Path(min_length=1, max_length=128, pattern=rf"^{SECRET_NAME.pattern}$")]
 RowId = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]

@@ -68,6 +68,7 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
     return job_view(row) | {
         "position": entry.position,
         "eta_s": instant_s(entry.eta_us),
+        "eta_high_s": instant_s(entry.eta_high_us),
         "promised_s": instant_s(entry.promised_us),
         "reason": {"code": str(entry.code), "message": entry.message} if entry.code else None,
     }
@@ -105,6 +106,7 @@ def event_view(row: EventRow) -> Plain:
 def node_view(node: NodeStatus, who: Who) -> Plain:
     return {
         "id": node.id,
+        "rack": node.rack,
         "up": not node.drained,
         "drained": node.drained,
         "cpu_milli": node.cpu_milli,
@@ -119,7 +121,7 @@ def node_view(node: NodeStatus, who: Who) -> Plain:
 def card_view(card: CardStatus, who: Who) -> Plain:
     return {
         "id": card.id,
-        "uuid": card.id if card.id.startswith(_UUIDS) else None,
+        "uuid": uuid_of(card.id),
         "model": card.model,
         "memory_bytes": card.memory_bytes,
         "index": card.index,
@@ -129,6 +131,11 @@ def card_view(card: CardStatus, who: Who) -> Plain:
         "sample": _sample(card.sample, who),
         "simulated": card.simulated,
     }
+
+
+def uuid_of(card: str) -> str | None:
+    """Where a card is called by its UUID; simulated ones have none."""
+    return card if card.startswith(_UUIDS) else None
 
 
 def sample_view(row: SampleRow) -> Plain:
@@ -162,6 +169,7 @@ def policy_view(policy: PolicyStatus) -> Plain:
         "order": policy.order,
         "plan": policy.plan,
         "place": policy.place,
+        "divide": policy.divide,
         "preemption": dict(policy.preemption),
         "modes": list(policy.modes),
         "since_s": policy.at_us / US_PER_S,
@@ -190,7 +198,8 @@ def _card_user(user: CardUser, who: Who) -> Plain:
     """Jobs of other tenants take room on a card, and that is all one hears of them."""
     seen = may_see(who, user)
     whole = user.sm_milli is None and user.memory_bytes is None
-    share = {"sm": None if user.sm_milli is None else user.sm_milli / WHOLE_MILLI, "memory_bytes": user.memory_bytes}
+    sm_ratio = None if user.sm_milli is None else user.sm_milli / WHOLE_MILLI
+    share = {"sm": sm_ratio, "memory_bytes": user.memory_bytes, "isolation": user.isolation}
     return {
         "id": user.job_id if seen else None,
         "name": user.name if seen else None,

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from gpusquad.server.auth import Auth
     from gpusquad.server.metrics import Meters
     from gpusquad.server.secrets import SecretStore
+    from gpusquad.server.services.cards import CardDesk
+    from gpusquad.server.services.desk import Desk
+    from gpusquad.server.services.neighbours import Neighbours
     from gpusquad.server.services.reports import Reports
     from gpusquad.spec.model import JobSpec
     from gpusquad.store.database import Database
@@ -77,6 +80,16 @@ class SchedulerPort(Protocol):
     def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview: ...
     def set_tenants(self) -> object:
         """Tenants changed in the store: read them again."""
+        ...
+
+    @property
+    def desk(self) -> Desk | None:
+        """What it decides on, for pages that draw the plan. None: it keeps none, and they show what the store knows."""
+        ...
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """What it learns of jobs that share a card. None: nothing."""
         ...
 
     def ready(self) -> tuple[bool, str]: ...
@@ -159,6 +172,7 @@ class Services:
     metrics: Meters
     auth: Auth
     audit: AuditTrail
+    divides: CardDesk
     pods: PodSource | None = None
     """None: jobs are no pods here."""
     agents: Agents | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
 from gpusquad.model.cluster import Cluster
+from gpusquad.model.standing import Standing
 
 Key = tuple[str, int]
 
@@ -76,6 +77,8 @@ class StormEngine:
             self._say(self.ends[key])
         else:
             self._over(EngineEnded(*key, "lost", "unknown", never_started=True))
+
+    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None: ...
 
     def recover(self, attempts: Sequence[Key]) -> None:
         self.unsaid.clear()

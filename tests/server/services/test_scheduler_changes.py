@@ -99,6 +99,13 @@ def test_a_process_from_outside_takes_the_card_and_gives_it_back(world: World) -
     assert world.state(job_id) == "running"
 
 
+def test_the_server_of_mps_takes_no_card(world: World) -> None:
+    server = {"pid": 4, "name": "nvidia-cuda-mps", "memory_bytes": 2**26, "job": None, "attempt": None}
+    for i in range(4):
+        sample(world, i * SECOND_US, [server])
+    assert [card.state for card in world.scheduler.cards()] == ["free", "free"]
+
+
 def test_a_hung_job_is_warned_of_and_then_stopped_by_the_tenants_rule(tmp_path, database) -> None:
     world = World(tmp_path, "1x2", database, rules=Rules(silent_s=60, stop_after_s=30))
     with database.write() as c:
@@ -195,6 +202,7 @@ def test_why_when_and_what_if(world: World) -> None:
     (spec,) = expand(check({"command": ["true"], "gpus": 1, "estimate": 5}))
     answer = world.scheduler.what_if(spec, ADA)
     assert (answer.starts_now, answer.start_us) == (False, 60 * SECOND_US)
+    assert [(one.code, one.numbers["needed"], one.numbers["idle"]) for one in answer.reasons] == [("no_cards", 1, 0)]
     (entry,) = world.scheduler.queue(0, 10)
     assert (entry.job_id, entry.position, entry.promised_us) == (second, 1, 60 * SECOND_US)
     world.at(70 * SECOND_US)

@@ -11,6 +11,7 @@ from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
 from gpusquad.model.cluster import Cluster, grid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
+from gpusquad.model.standing import Standing
 from gpusquad.predict.base import Online
 from gpusquad.server.answers import Who
 from gpusquad.server.services.scheduler import Scheduler, Setup
@@ -52,6 +53,7 @@ class ScriptedEngine:
     ends_as: dict[str, str] = field(default_factory=dict)
     launched: list[tuple[int, str, int, tuple[str, ...]]] = field(default_factory=list)
     stopped: list[tuple[int, str, int, str]] = field(default_factory=list)
+    changed: list[tuple[str, int, int, Standing]] = field(default_factory=list)
     running: dict[tuple[str, int], Launch] = field(default_factory=dict)
     recovered: Sequence[tuple[str, int]] = ()
     slow_to_stop: bool = False
@@ -76,6 +78,9 @@ class ScriptedEngine:
         self.stopped.append((self.clock.at_us, job_id, attempt, cause))
         if not self.slow_to_stop:
             self.end(job_id, attempt, "stopped", cause)
+
+    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+        self.changed.append((job_id, attempt, tasks, standing))
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         self.recovered = list(attempts)

@@ -65,6 +65,7 @@ class Interference:
         self.online = online or Online()
         self._memory = dict(memory_bytes or {})
         self._newest = by_card(one for one in measured if one.setting.sharing == sharing)
+        self.tables: Mapping[str, Measured] = self._newest  # by model of card, for whoever shows them
         self._cards: dict[str, _Card] = {}
         """By the name asked for: several may be one card."""
 

@@ -110,6 +110,7 @@ def _what_if(body: FileRequest, who: Who, svc: Services) -> Plain:
         "promised_s": instant_s(answer.promised_us),
         "run": run_view(answer.forecast),
         "placement": places_view(answer.placement),
+        "reasons": [reason_view(reason) for reason in answer.reasons],
         "jobs": len(specs),
         **notes_view(settled_as(specs[0], who, svc).notes),
     }

@@ -18,7 +18,9 @@ class CardUserView(View):
     id: str | None
     name: str | None
     user: str | None
-    share: dict[str, float | int | None] | None = Field(description="sm (ratio) and memory_bytes; null: the whole card")
+    share: dict[str, float | int | str | None] | None = Field(
+        description="sm (ratio), memory_bytes, and isolation: shared or isolated; null: the whole card"
+    )
 
 
 class CardView(View):
@@ -57,6 +59,8 @@ class WindowRequest(Body):
 
 class NodeView(View):
     id: str
+    rack: str
+    """Empty: not known."""
     up: bool
     drained: bool
     cpu_milli: int
@@ -122,6 +126,7 @@ class PolicyView(View):
     order: str
     plan: str
     place: str
+    divide: str = Field(description="How shared cards are divided that have no setting of their own")
     preemption: dict[str, Any]
     modes: list[str]
     since_s: float

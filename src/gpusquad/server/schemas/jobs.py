@@ -151,6 +151,7 @@ class JobDetail(JobView):
 class QueuedView(JobView):
     position: int
     eta_s: float | None
+    eta_high_s: float | None = Field(description="By then in nine of ten cases; null where only eta_s is known")
     promised_s: float | None
     reason: ShortReason | None
 
@@ -222,6 +223,7 @@ class WhatIfView(Noted):
     promised_s: float | None
     run: RunForecast | None
     placement: list[Place]
+    reasons: list[ReasonView] = Field(description="Everything that would keep it waiting; empty if it would start now")
     delayed: list[Delay]
     preempted: list[str]
     others: int = Field(description="Jobs of other tenants that would be delayed or preempted")

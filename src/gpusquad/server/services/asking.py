@@ -11,7 +11,8 @@ from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
-from gpusquad.model.reasons import Code
+from gpusquad.model.job import Job
+from gpusquad.model.reasons import Code, Reason
 from gpusquad.model.units import show_us
 from gpusquad.model.views import Forecast
 from gpusquad.server.answers import (
@@ -80,11 +81,11 @@ class Asking:
         job, foretold = self._intake.imagine(spec, who)
         forecast, copy = foretold.forecast, self._copy()
         answer = explain.what_if(copy, job, forecast, STEPS)
-        eta = answer.eta
+        eta, waits = answer.eta, answer.refused is None and not answer.starts_now
         return WhatIfAnswer(
             answer.refused, answer.starts_now, eta.start_us, eta.high_us, eta.promised_us, _or_none(forecast),
             places_of(job, answer.placement, copy.space.fixed) if answer.placement else (),
-            answer.delayed, answer.preempted,
+            answer.delayed, answer.preempted, _why_if(copy, job, forecast) if waits else (),
         )  # fmt: skip
 
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
@@ -146,12 +147,19 @@ def _end(state: State, job_id: str) -> EndAnswer | None:
     return EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.forecast.source)
 
 
-def _entry(state: State, waiting: Waiting, position: int, starts: Mapping[str, int]) -> QueueEntry:
+def _why_if(copy: State, job: Job, forecast: Forecast) -> list[Reason]:
+    """What would keep one more job waiting. The copy is spent."""
+    copy.enqueue(job, forecast)
+    return next(reasons for _, reasons in explain.whys(copy, (job.id,), spend=True))
+
+
+def _entry(state: State, waiting: Waiting, position: int, starts: Mapping[str, explain.Eta]) -> QueueEntry:
     job = waiting.job
     promise = state.timeline.promises.get(job.id)
     promised_us = promise.start_us if promise is not None and promise.start_us < NEVER_US else None
     code, message = _first_blocker(state, waiting, promised_us)
-    return QueueEntry(job.id, position, promised_us, starts.get(job.id, promised_us), code, message)
+    eta = starts.get(job.id, explain.Eta(promised_us, None))
+    return QueueEntry(job.id, position, promised_us, eta.start_us, code, message, eta.high_us)
 
 
 def _first_blocker(state: State, waiting: Waiting, promised_us: int | None) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -253,8 +254,10 @@ class Machines:
             for part in run.placement.parts:
                 share = run.job.groups[part.request_index][0].share
                 job = run.job
-                user = CardUser(job.id, job.name, job.user, job.tenant, share.sm_milli if share else None,
-                                share.memory_bytes if share else None)  # fmt: skip
+                user = CardUser(job.id, job.name, job.user, job.tenant)
+                if share is not None:
+                    user = replace(user, sm_milli=share.sm_milli, memory_bytes=share.memory_bytes,
+                                   isolation=share.isolation)  # fmt: skip
                 for card in part.cards.ravel().tolist():
                     users[self._desk.fixed.card_ids[card]].append(user)
         return users
@@ -267,7 +270,7 @@ class Machines:
             cpu_free_milli=int(space.node_cpu_free[index]), memory_bytes=node.memory_bytes,
             memory_free_bytes=int(space.node_memory_free[index]),
             cards=tuple(self._card_status(card, at, node.id, users) for at, card in enumerate(node.cards)),
-            windows=tuple(w for w in self.windows() if node.id in w.nodes),
+            windows=tuple(w for w in self.windows() if node.id in w.nodes), rack=node.rack,
         )  # fmt: skip
 
     def _card_status(self, card: Any, index: int, node: str, users: Mapping[str, list[CardUser]]) -> CardStatus:

@@ -97,6 +97,24 @@ class Neighbours:
         """For the core."""
         return None if self._known is None or self._known.is_empty else self._known.model
 
+    @property
+    def model(self) -> Interference | None:
+        """All that is known, little as it may be. None: nobody asks here."""
+        return None if self._known is None else self._known.model
+
+    def alone_pace(self, row: JobRow) -> float | None:
+        """Steps a second of such runs alone on such a card; None: none was seen. KeyError: the job is over."""
+        if row.id not in self._desk.rows:
+            raise KeyError(row.id)
+        return self._alone.get(_alike(self._desk.job(row.id), self._gpu(row)))
+
+    def company_since(self, row: JobRow) -> tuple[int, int] | None:
+        """When this attempt was first timed in the company that it has, and its step then. None: it is not yet."""
+        stretch = self._stretches.get(row.id)
+        if stretch is None or stretch.at_us is None or stretch.attempt != row.attempt:
+            return None
+        return stretch.at_us, stretch.step
+
     def look(self, at_us: int) -> None:
         """Who shares cards with whom now. Once for all the runs of a sample."""
         if self._known is None:
@@ -144,7 +162,7 @@ class Neighbours:
 
     def _timed(self, row: JobRow, company: tuple[str, ...], steps_per_s: float, passed_s: float) -> None:
         job, gpu = self._desk.job(row.id), self._gpu(row)
-        alike = (job.tenant, job.user, job.app, job.command, gpu)
+        alike = _alike(job, gpu)
         if not company:
             self._remember(alike, steps_per_s)
         elif (alone := self._alone.get(alike)) is not None and all(other in self._desk.rows for other in company):
@@ -194,6 +212,10 @@ class Neighbours:
                 if card in fixed.card_index:
                     return fixed.models[fixed.card_model[fixed.card_index[card]]]
         return ""
+
+
+def _alike(job: Job, gpu: str) -> Alike:
+    return job.tenant, job.user, job.app, job.command, gpu
 
 
 def company_of(rows: Sequence[JobRow]) -> dict[str, tuple[str, ...]]:

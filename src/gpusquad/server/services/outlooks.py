@@ -49,7 +49,8 @@ class Outlooks:
         until_s = time.monotonic() + most_s
         for job_id, reasons in explain.whys(copy, positions, spend=True):
             promise = promises[job_id]
-            eta_us = starts.get(job_id, promise.start_us if promise is not None else None)
+            eta = starts.get(job_id)
+            eta_us = eta.start_us if eta is not None else promise.start_us if promise is not None else None
             found[job_id] = Outlook(positions[job_id], reasons, eta_us, promise)
             if time.monotonic() > until_s:
                 break

@@ -33,6 +33,10 @@ class People:
         row = self._tenants.get(tenant)
         return row is not None and row.on_hang == "stop"
 
+    def weight(self, tenant: str) -> float:
+        row = self._tenants.get(tenant)
+        return row.weight if row is not None else 1.0
+
     def run_as(self, tenant: str) -> tuple[int, int] | None:
         row = self._tenants.get(tenant)
         if row is None or not row.run_as:

@@ -53,6 +53,7 @@ from gpusquad.server.services.records import forecast_record, run_forecast_row
 from gpusquad.server.services.renewing import Renewing
 from gpusquad.server.services.restore import restore
 from gpusquad.server.services.sightings import Sightings
+from gpusquad.server.services.standings import Standings
 from gpusquad.server.services.watch import Watcher
 from gpusquad.spec.convert import DEFAULT_GRACE_S
 from gpusquad.spec.model import JobSpec
@@ -103,6 +104,7 @@ class Scheduler:
                           cluster_engine, setup.observer)  # fmt: skip
         self._learning.renewing = Renewing(self._desk)
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
+        self._standings = Standings(self._desk, self._people)
         self._holds = Holds(self._desk, self._outcomes)
         self._outside = Outside(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
         self._intake = Intake(self._desk, self._people, self._holds, self._outside)
@@ -199,6 +201,14 @@ class Scheduler:
     def tenants(self) -> list[str]:
         return self._people.names()
 
+    @property
+    def desk(self) -> Desk:
+        return self._desk
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self._neighbours
+
     # -- jobs ------------------------------------------------------------------------------------------------------
 
     def submit(self, specs: Sequence[JobSpec], who: Who, group_id: str | None = None,
@@ -260,6 +270,7 @@ class Scheduler:
                 made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
                 turn.foretold.append(made)
             turn.change(row.id, **columns)
+            turn.acts.append(lambda: self._standings.tell(job_id))
             outside = self._outside
             if outside is not None:
                 turn.acts.append(lambda: outside.note(job_id, job))
@@ -352,6 +363,10 @@ class Scheduler:
     def policy(self) -> PolicyStatus:
         return self._policy.status()
 
+    def mode_divide(self) -> str:
+        """How the mode divides shared cards."""
+        return self._policy.divide
+
     def set_policy(self, settings: Mapping[str, Any], who: Who, note: str = "") -> PolicyStatus:
         return self._policy.set(settings, who, note)
 
@@ -360,6 +375,7 @@ class Scheduler:
 
     def set_tenants(self) -> None:
         self._policy.tenants_changed()
+        self._standings.tell_all()
 
     def _report(self, report: Report | Sighting) -> None:
         if isinstance(report, (EngineStarted, EngineEnded)):

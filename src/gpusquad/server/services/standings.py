@@ -7,7 +7,7 @@ from gpusquad.model.job import Job
 from gpusquad.model.standing import Standing
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.people import People
-from gpusquad.server.services.records import forecast_of
+from gpusquad.server.services.records import forecast_of, job_of
 from gpusquad.store.jobs import JobRow
 
 _HAS_TASKS = frozenset({JobState.STARTING, JobState.RUNNING})
@@ -28,7 +28,8 @@ class Standings:
         row = self._desk.rows.get(job_id)
         if row is not None and JobState(row.state) in _HAS_TASKS:
             tasks = len((row.placement or {}).get("tasks", ()))
-            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, self._desk.job(job_id)))
+            job = self._desk.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
+            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, job))
 
     def tell_all(self) -> None:
         """The weight of a tenant is another now."""

@@ -1,0 +1,52 @@
+"""How well the cards were used, and what is free of them now."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import Svc
+from gpusquad.server.rights import Reader
+from gpusquad.server.routers.kept import kept
+from gpusquad.server.schemas.efficiency import EfficiencyView
+from gpusquad.server.services.efficiency import EfficiencyDesk
+from gpusquad.server.views import Plain
+from gpusquad.server.wiring import Services
+
+router = APIRouter(tags=["efficiency"])
+MOST_HOURS = 168
+Hours = Annotated[int, Query(ge=1, le=MOST_HOURS, description="Looked back")]
+
+
+async def efficiency_desk(request: Request) -> EfficiencyDesk:
+    svc: Services = request.app.state.services
+    return kept(
+        request.app.state, "efficiency", lambda: EfficiencyDesk(svc.database, svc.clock.now_us, svc.scheduler.cards)
+    )
+
+
+@router.get("/efficiency", response_model=EfficiencyView)
+async def get_efficiency(
+    _: Reader, svc: Svc, desk: Annotated[EfficiencyDesk, Depends(efficiency_desk)], hours: Hours = 24
+) -> Answer:
+    """GPU-hours of all tenants by what became of them, in all and by node. Attempts tell what was given, samples how
+    busy it was, thirty looks in each slot who waited; a job counts as waiting from its submission, or the end of an
+    attempt, to its next start, unless it is held now. Slots are ten minutes long, and longer for many cards or a long
+    time; of each the samples of the first ten minutes are read. A slot without a sample of a card is unknown."""
+    return Answer(await svc.slow.run(lambda: _efficiency(desk, hours)))
+
+
+def _efficiency(desk: EfficiencyDesk, hours: int) -> Plain:
+    found = desk.over(hours)
+    return {
+        "since_s": found.since_us / US_PER_S,
+        "until_s": found.until_us / US_PER_S,
+        "slot_s": found.slot_us / US_PER_S,
+        "total": asdict(found.total),
+        "nodes": [{"node": node, "hours": asdict(hours)} for node, hours in found.nodes.items()],
+        "truncated": found.truncated,
+    }

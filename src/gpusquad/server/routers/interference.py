@@ -1,0 +1,98 @@
+"""What jobs on one card cost each other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.server.answers import Who
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import Svc
+from gpusquad.server.rights import Reader, may_see
+from gpusquad.server.routers.jobs import SeenJob
+from gpusquad.server.routers.kept import kept
+from gpusquad.server.schemas.interference import InterferenceView, NeighboursView
+from gpusquad.server.services.company import Company, Neighbour, company, pace
+from gpusquad.server.services.interference import InterferenceDesk
+from gpusquad.server.services.neighbours import Interference
+from gpusquad.server.views import Plain
+from gpusquad.server.wiring import Services
+from gpusquad.store.jobs import JobRow
+
+router = APIRouter(tags=["interference"])
+
+
+async def interference_desk(request: Request) -> InterferenceDesk:
+    svc: Services = request.app.state.services
+    desk = svc.scheduler.desk
+    return kept(request.app.state, "interference", lambda: InterferenceDesk(None if desk is None else desk.lock))
+
+
+@router.get("/interference", response_model=InterferenceView)
+async def get_interference(
+    who: Reader, svc: Svc, desk: Annotated[InterferenceDesk, Depends(interference_desk)]
+) -> Answer:
+    """What the service knows of workloads that share a card: alone, every two of them beside each other and where the
+    figure comes from, and how far off the model was. Workloads that were only learned of have names that tenants
+    gave them: they are for administrators."""
+    return Answer(await svc.slow.run(lambda: desk.tables(_model(svc), who.is_admin)))
+
+
+@router.get("/jobs/{job}/neighbours", response_model=NeighboursView)
+def job_neighbours(row: SeenJob, who: Reader, svc: Svc) -> Answer:
+    """Who is on the cards of a job now, and the slowdown that is expected and seen. Jobs of other tenants have no
+    names here."""
+    return Answer(_neighbours(row, who, svc))
+
+
+def _neighbours(row: JobRow, who: Who, svc: Services) -> Plain:
+    cards = company(row, svc.scheduler.cards(), svc.scheduler.desk, _model(svc))
+    rates = [one.rate for one in cards]
+    expected = min((rate for rate in rates if rate is not None), default=None) if None not in rates else None
+    seen = pace(row, svc.scheduler.neighbours)
+    return {
+        "job": row.id,
+        "cards": [_card(one, who) for one in cards],
+        "expected_ratio": expected,
+        "expected_slowdown": _slowdown(expected),
+        "observed_ratio": seen.ratio,
+        "observed_slowdown": _slowdown(seen.ratio),
+        "steps_per_s": seen.now,
+        "alone_steps_per_s": seen.alone,
+    }
+
+
+def _model(svc: Services) -> Interference | None:
+    neighbours = svc.scheduler.neighbours
+    return None if neighbours is None else neighbours.model
+
+
+def _card(one: Company, who: Who) -> Plain:
+    return {
+        "card": one.card.id,
+        "node": one.card.node,
+        "gpu": one.card.model,
+        "neighbours": [_neighbour(beside, who) for beside in one.neighbours],
+        "speed_ratio": one.rate,
+    }
+
+
+def _neighbour(beside: Neighbour, who: Who) -> Plain:
+    user, estimate = beside.user, beside.estimate
+    seen = may_see(who, user)
+    return {
+        "job": user.job_id if seen else None,
+        "name": user.name if seen else None,
+        "user": user.user if seen else None,
+        "app": beside.app if seen else None,
+        "sm_ratio": None if user.sm_milli is None else user.sm_milli / WHOLE_MILLI,
+        "memory_bytes": user.memory_bytes,
+        "speed_ratio": None if estimate is None else estimate.rate,
+        "basis": None if estimate is None else estimate.source,
+    }
+
+
+def _slowdown(ratio: float | None) -> float | None:
+    return 1.0 / ratio if ratio else None

@@ -1,0 +1,59 @@
+"""How good predicted run times were, over time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
+from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.routers.predictions import USUAL_US
+from gpusquad.server.schemas.prediction_series import PredictionSeriesView
+from gpusquad.server.services.prediction_series import lines, points, series
+from gpusquad.server.services.predictions import MOST_ROWS
+from gpusquad.server.views import Plain
+from gpusquad.server.wiring import Services
+from gpusquad.store import run_forecasts
+
+router = APIRouter(tags=["predictions"])
+MOST_POINTS = 2_000
+Spans = Annotated[int, Query(ge=1, le=200, description="Points in time of the series")]
+Points = Annotated[int, Query(ge=0, le=MOST_POINTS, description="Predictions to draw, with their truths")]
+
+
+@router.get("/predictions/series", response_model=PredictionSeriesView)
+async def get_prediction_series(
+    who: Reader, svc: Svc, tenant: QueryLine = None, source: QueryLine = None, since_s: TimeS = None,
+    spans: Spans = 30, points: Points = 0,
+) -> Answer:  # fmt: skip
+    """Errors of predicted run times by tenant and source together, their course over time, and single predictions
+    beside their truths; of the last 30 days unless told."""
+    held_to, now_us, since_us = tenant_seen(who, tenant), svc.clock.now_us(), to_us(since_s)
+    if since_us is None:
+        since_us = max(0, now_us - USUAL_US)
+    if since_us >= now_us:
+        raise Invalid("since_s", "is not in the past")
+    return Answer(await svc.slow.run(lambda: _series(svc, held_to, source, (since_us, now_us), spans, points)))
+
+
+def _series(
+    svc: Services, tenant: str | None, source: str | None, between: tuple[int, int], spans: int, most: int
+) -> Plain:
+    since_us, now_us = between
+    with svc.database.read() as c:
+        rows = run_forecasts.settled(c, since_us, tenant, source, limit=MOST_ROWS + 1)
+    span_us, shown = max(1, -(-(now_us + 1 - since_us) // spans)), rows[:MOST_ROWS]
+    return {
+        "since_s": since_us / US_PER_S,
+        "until_s": now_us / US_PER_S,
+        "span_s": span_us / US_PER_S,
+        "count": len(shown),
+        "truncated": len(rows) > MOST_ROWS,
+        "lines": lines(shown),
+        "series": series(shown, since_us, span_us),
+        "points": points(shown, most),
+    }

@@ -1,0 +1,65 @@
+"""Cards over time: what ran, what runs, and what is planned."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.errors import NotFound
+from gpusquad.server.json_answer import Answer
+from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
+from gpusquad.server.rights import Reader
+from gpusquad.server.routers.kept import kept
+from gpusquad.server.schemas.timeline import TimelineView
+from gpusquad.server.services.ahead import Ahead
+from gpusquad.server.services.timeline import Span, timeline
+from gpusquad.server.wiring import Services
+
+router = APIRouter(tags=["timeline"])
+MOST_US = 31 * 86_400 * US_PER_S
+USUAL_US = 86_400 * US_PER_S
+"""Back, unless told otherwise; ahead, half of it."""
+
+
+async def ahead_of(request: Request) -> Ahead | None:
+    """What is planned, as far as the scheduler plans."""
+    services: Services = request.app.state.services
+    desk = services.scheduler.desk
+    return None if desk is None else kept(request.app.state, "ahead", lambda: Ahead(desk))
+
+
+@router.get("/timeline", response_model=TimelineView)
+async def get_timeline(
+    who: Reader, svc: Svc, ahead: Annotated[Ahead | None, Depends(ahead_of)],
+    from_s: TimeS = None, to_s: TimeS = None, node: QueryLine = None,
+) -> Answer:  # fmt: skip
+    """What ran on the cards, what runs and until when it is expected to, what is reserved and planned, and announced
+    maintenance. From a day back to half a day ahead unless told otherwise; 31 days and 20,000 bars at most. Jobs of
+    other tenants have no names here; those that wait are left out while the plan has no cards for them."""
+    span = _span(svc.clock.now_us(), to_us(from_s), to_us(to_s))
+    return Answer(await svc.slow.run(lambda: timeline(svc, who, ahead, span, _cards_of(svc, node))))
+
+
+def _span(now_us: int, from_us: int | None, until_us: int | None) -> Span:
+    if from_us is None:
+        from_us = (now_us if until_us is None else min(now_us, until_us)) - USUAL_US
+    if until_us is None:
+        until_us = min(max(now_us, from_us) + USUAL_US // 2, from_us + MOST_US)
+    if until_us <= from_us:
+        raise Invalid("to_s", "is not after from_s", "leave it out for half a day from now")
+    if until_us - from_us > MOST_US:
+        raise Invalid("from_s", "is more than 31 days before to_s", "ask for less at once")
+    return Span(now_us, max(0, from_us), until_us)
+
+
+def _cards_of(svc: Services, node: str | None) -> frozenset[str] | None:
+    """None: all of them."""
+    if node is None:
+        return None
+    cards = frozenset(card.id for card in svc.scheduler.cards() if card.node == node)
+    if not cards and all(one.id != node for one in svc.scheduler.nodes()):
+        raise NotFound(f"there is no node {node!r}", field="node", cure="gpusquad nodes lists them")
+    return cards
