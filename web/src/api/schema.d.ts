@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 44e9fc2841efd715
+// mark: 0ab5892139574db1
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1177,7 +1177,7 @@ export interface paths {
          * Get Goals
          * @description Weights, goals and how far they are met, by tenant and by job; one's own tenant unless one administers.
          *     Deadlines are judged by the store. Attainment of latency, throughput and availability is what whoever divides a
-         *     card says now, and what was said before while somebody asked: it is not on record.
+         *     card says: on record once a minute, and more often while somebody asks.
          */
         get: operations["get_goals"];
         put?: never;
@@ -3269,6 +3269,11 @@ export interface components {
             position: number;
             /** Eta S */
             eta_s: number | null;
+            /**
+             * Eta High S
+             * @description By then in nine of ten cases; null where only eta_s is known
+             */
+            eta_high_s: number | null;
             /** Promised S */
             promised_s: number | null;
             reason: components["schemas"]["ShortReason"] | null;
@@ -4241,6 +4246,11 @@ export interface components {
             run: components["schemas"]["RunForecast"] | null;
             /** Placement */
             placement: components["schemas"]["Place"][];
+            /**
+             * Reasons
+             * @description Everything that would keep it waiting; empty if it would start now
+             */
+            reasons: components["schemas"]["ReasonView"][];
             /** Delayed */
             delayed: components["schemas"]["Delay"][];
             /** Preempted */

@@ -63,7 +63,7 @@ function Courses({ goals }: { goals: Goals }) {
       )}
       {met.x_s.length > 1 && met.jobs.size > 0 && (
         <Chart
-          title={say("services")} summary={`${say("servicesSay", { mean: percent(mean([...met.jobs.values()].flat())) })} · ${say("notKept")}`}
+          title={say("services")} summary={`${say("servicesSay", { mean: percent(mean([...met.jobs.values()].flat())) })}`}
           x_s={met.x_s} range={[0, 1]} format={percent} lines={lines(met.jobs)}
         />
       )}

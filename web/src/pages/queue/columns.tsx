@@ -5,7 +5,7 @@ import { clock, count, fromNow, instant } from "../../i18n/format";
 import { StateBadge } from "../../ui/StateBadge";
 import type { Col } from "../../ui/VirtualTable";
 import styles from "./Queue.module.css";
-import { PRIORITY_NAMES, type Row } from "./rows";
+import { PRIORITY_NAMES, type Row, startRange } from "./rows";
 import type { text } from "./texts";
 
 type T = Say<keyof (typeof text)["en"]>;
@@ -50,17 +50,18 @@ function Priority({ name, say }: { name: string; say: T }) {
   return <span data-priority={name} className={styles.priority}>{known ? say(`priority.${known}`) : name}</span>;
 }
 
-/** When it started; of who waits the forecast, and the latest that was promised. */
+/** When it started; of who waits the forecast, from the middle to the high end. */
 function Starts({ row, say, now_s }: { row: Row; say: T; now_s: number }) {
   if (row.started_s != null) return <span title={instant(row.started_s)}>{fromNow(row.started_s, now_s)}</span>;
-  const { eta_s: eta, promised_s: promised } = row;
-  if (eta == null && promised == null) return <span className={styles.quiet}>–</span>;
-  const title = say("etaNote", { eta: eta == null ? "–" : instant(eta), promised: promised == null ? "–" : instant(promised) });
-  return <span title={title}>{startText(eta ?? null, promised ?? null, say, now_s)}</span>;
+  const { from_s, to_s } = startRange(row);
+  if (from_s == null && to_s == null) return <span className={styles.quiet}>–</span>;
+  const told = (at_s?: number | null) => (at_s == null ? "–" : instant(at_s));
+  const title = say("etaNote", { eta: told(row.eta_s), high: told(row.eta_high_s), promised: told(row.promised_s) });
+  return <span title={title}>{startText(from_s, to_s, say, now_s)}</span>;
 }
 
-function startText(eta: number | null, promised: number | null, say: T, now_s: number): string {
-  if (eta == null) return say("promised", { when: clock(promised!, now_s) });
-  if (promised == null || promised - eta < 60) return say("eta", { when: clock(eta, now_s) });
-  return say("range", { from: clock(eta, now_s), to: clock(promised, now_s) });
+function startText(from_s: number | null, to_s: number | null, say: T, now_s: number): string {
+  if (from_s == null) return say("promised", { when: clock(to_s!, now_s) });
+  if (to_s == null) return say("eta", { when: clock(from_s, now_s) });
+  return say("range", { from: clock(from_s, now_s), to: clock(to_s, now_s) });
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filtered, joined, nextSorting, NO_FILTER, type Row, sorted } from "./rows";
+import { filtered, joined, nextSorting, NO_FILTER, type Row, sorted, startRange } from "./rows";
 
 const row = (id: string, more: Partial<Row> = {}): Row =>
   ({ id, name: id, user: "ann", tenant: "a", queue: "", state: "pending", priority: "normal", gpus: 1, submitted_s: 0, cause: "",
@@ -52,4 +52,12 @@ test("ten thousand rows are filtered and sorted within a blink", () => {
   const began = performance.now();
   sorted(filtered(many, { ...NO_FILTER, text: "job" }), { by: "name", isDown: false });
   expect(performance.now() - began).toBeLessThan(200);
+});
+
+test("a start is told as a range: to the high end, or to the promise where that is all there is", () => {
+  expect(startRange(row("a", { eta_s: 100, eta_high_s: 400, promised_s: 900 }))).toEqual({ from_s: 100, to_s: 400 });
+  expect(startRange(row("a", { eta_s: 100, promised_s: 900 }))).toEqual({ from_s: 100, to_s: 900 });
+  expect(startRange(row("a", { eta_s: 100, eta_high_s: 130 }))).toEqual({ from_s: 100, to_s: null });
+  expect(startRange(row("a", { promised_s: 900 }))).toEqual({ from_s: null, to_s: 900 });
+  expect(startRange(row("a"))).toEqual({ from_s: null, to_s: null });
 });

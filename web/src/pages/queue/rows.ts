@@ -3,7 +3,7 @@
 import type { Schemas } from "../../api/client";
 
 export type Queued = Schemas["QueuedView"];
-export type Row = Schemas["JobView"] & Partial<Pick<Queued, "position" | "eta_s" | "promised_s" | "reason">>;
+export type Row = Schemas["JobView"] & Partial<Pick<Queued, "position" | "eta_s" | "eta_high_s" | "promised_s" | "reason">>;
 export type Column = "position" | "name" | "state" | "reason" | "eta" | "gpus" | "priority" | "tenant" | "user" | "submitted";
 
 export interface Filter {
@@ -93,6 +93,13 @@ const KEYS: Record<Exclude<Column, "position">, (row: Row) => string | number> =
   user: (row) => row.user,
   submitted: (row) => row.submitted_s,
 };
+
+/** Of who waits: from the middle of the forecast to its high end, or to what was promised; a minute is no range. */
+export function startRange(row: Row): { from_s: number | null; to_s: number | null } {
+  const from_s = row.eta_s ?? null;
+  const to_s = row.eta_high_s ?? row.promised_s ?? null;
+  return { from_s, to_s: from_s !== null && to_s !== null && to_s - from_s < 60 ? null : to_s };
+}
 
 /** Equal rows stay in the order of the queue. */
 export function sorted(rows: readonly Row[], sorting: Sorting): readonly Row[] {

@@ -50,14 +50,27 @@ function When({ plan }: { plan: Plan }) {
   );
 }
 
-/** The numbers that decide it: what it asks for, and what there is. */
+/** What there is room for, or everything that would keep it waiting, in the scheduler's own words. */
 function Why({ plan, gpus }: { plan: Plan; gpus: number | null }) {
   const say = useTexts(text);
   const cluster = useCluster();
-  if (gpus === null) return <>{say(plan.starts_now ? "why.fits" : "why.waits")}</>;
+  if (!plan.starts_now) return plan.reasons.length > 0 ? <Reasons plan={plan} /> : <>{say("why.waits")}</>;
+  if (gpus === null) return <>{say("why.fits")}</>;
   const values = { asked: count(gpus), free: count(cluster.data?.free ?? 0), all: count(cluster.data?.gpus ?? 0) };
-  if (plan.starts_now) return <>{say("why.fitsGpus", values)}</>;
-  return <>{say((cluster.data?.free ?? 0) < gpus ? "why.tooFew" : "why.ahead", values)}</>;
+  return <>{say("why.fitsGpus", values)}</>;
+}
+
+function Reasons({ plan }: { plan: Plan }) {
+  return (
+    <ul className={styles.reasons}>
+      {plan.reasons.map((reason, n) => (
+        <li key={`${reason.code}${n}`}>
+          {reason.message}
+          {reason.cure && <span className={styles.source}>{reason.cure}</span>}
+        </li>
+      ))}
+    </ul>
+  );
 }
 
 function Where({ plan }: { plan: Plan }) {

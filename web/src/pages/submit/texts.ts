@@ -80,8 +80,6 @@ export const text = texts({
     "why.fits": "There is room for it now.",
     "why.waits": "There is no room for it now, or others are before it.",
     "why.fitsGpus": "GPUs asked for: {asked}; free: {free} of {all}.",
-    "why.tooFew": "GPUs asked for: {asked}; free now: only {free} of {all}.",
-    "why.ahead": "GPUs asked for: {asked}; free: {free} of {all}, but not together, or kept for jobs before it.",
   },
   ko: {
     title: "작업 제출",
@@ -162,7 +160,5 @@ export const text = texts({
     "why.fits": "지금 실행할 자리가 있습니다.",
     "why.waits": "지금은 자리가 없거나 먼저 온 작업이 있습니다.",
     "why.fitsGpus": "GPU {asked}개가 필요하고, 전체 {all}개 중 {free}개가 비어 있습니다.",
-    "why.tooFew": "GPU {asked}개가 필요하지만, 전체 {all}개 중 {free}개만 비어 있습니다.",
-    "why.ahead": "GPU {asked}개가 필요합니다. 전체 {all}개 중 {free}개가 비어 있지만 한곳에 모여 있지 않거나 앞선 작업에 예약되어 있습니다.",
   },
 });
