@@ -10,6 +10,7 @@ import pytest
 
 from gpusquad.gpu.mps import PROGRAM, Mps, MpsDaemon, no_daemon_env, run_here
 from gpusquad.model.errors import Invalid
+from tests.gpu.mps_program import put_in_place
 
 SCRIPT = """#!/bin/sh
 { echo "$@|$CUDA_MPS_PIPE_DIRECTORY|$CUDA_VISIBLE_DEVICES"; [ "$1" = -d ] || cat; } >>"$ASKED"
@@ -18,13 +19,7 @@ SCRIPT = """#!/bin/sh
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    program = tmp_path / "bin" / PROGRAM
-    program.parent.mkdir()
-    program.write_text(SCRIPT)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
-    return tmp_path / "asked"
+    return put_in_place(tmp_path, monkeypatch, SCRIPT)
 
 
 def test_starts_gives_shares_and_stops_without_a_trace(asked: Path) -> None:

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from gpusquad.app.config import StoreConfig
 from gpusquad.model.units import US_PER_S
+from gpusquad.server.regularly import Regularly
 from gpusquad.store import jobs, trim
-from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.database import Database
 
 EVERY_S = 600.0
 _DAY_US = 86_400 * US_PER_S
-_log = structlog.get_logger("gpusquad.housekeeping")
 
 
-class Housekeeping:
-    """A thread that comes by now and then."""
+class Housekeeping(Regularly):
+    """Comes by now and then."""
 
     def __init__(self, database: Database, home: Path, config: StoreConfig, now_us: Callable[[], int]) -> None:
+        super().__init__("housekeeping", EVERY_S, self.tidy, "could not tidy up")
         self._database = database
         self._runs = home / "runs"
         self._keep_us = int(config.keep_days * _DAY_US)
         self._now_us = now_us
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join(5.0)
 
     def tidy(self) -> None:
         """Once."""
@@ -53,10 +41,3 @@ class Housekeeping:
         with self._database.read() as connection:
             row = jobs.get(connection, job_id)
         return row is not None and row.ended_us is not None and row.ended_us < now_us - self._keep_us
-
-    def _run(self) -> None:
-        while not self._closing.wait(EVERY_S):
-            try:
-                self.tidy()
-            except (StoreUnavailable, OSError) as error:
-                _log.warning("could not tidy up", error=str(error))

@@ -8,7 +8,7 @@ import pytest
 
 from bench.card import leftovers, stage
 from bench.card.place import Place
-from gpusquad.gpu.mps import PROGRAM
+from tests.gpu.mps_program import put_in_place
 
 SCRIPT = """#!/bin/sh
 { echo "asked $@"; [ "$1" = -d ] || cat; } >>"$ASKED"
@@ -18,12 +18,7 @@ SCRIPT = """#!/bin/sh
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """What MPS was asked is in ``asked`` of the test's folder."""
-    program = tmp_path / "bin" / PROGRAM
-    program.parent.mkdir()
-    program.write_text(SCRIPT)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    put_in_place(tmp_path, monkeypatch, SCRIPT)
     shared = tmp_path / "shm"
     shared.mkdir()
     for module in (leftovers, stage):

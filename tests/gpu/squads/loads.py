@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from gpusquad.gpu.squads.card_sim import Load, with_remaining
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts
+from tests.gpu.squads.card_sim import Load, with_remaining
 
 CARD = CardFacts(groups=15, sms_per_group=8, sms=132)
 

@@ -9,9 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.gpu.squads.card_sim import CardSim, mean_jct_us
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Pace
+from tests.gpu.squads.card_sim import CardSim, mean_jct_us
 from tests.gpu.squads.loads import BESIDE, CARD, TRAIN, batch, inference, mix
 
 POLICIES = registry.names("divide")

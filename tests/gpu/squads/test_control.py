@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.gpu.region.in_memory import MemoryRegion
 from gpusquad.gpu.squads.__main__ import Daemon, ask, coefficients, keep_facts, kept_facts, options_of
 from gpusquad.gpu.squads.control import Control, facts_from, plain
 from gpusquad.gpu.squads.daemon import now_us as clock_us
@@ -28,6 +27,7 @@ from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts, Member, Squad, State, solo_speed
 from gpusquad.model.units import US_PER_S
 from tests.gpu.squads.loads import curve
+from tests.gpu.squads.memory_region import MemoryRegion
 
 FULL = TenantFacts(
     "a", 2.0, 1, Slo(latency_us=20_000, availability_ratio=0.999), curve(0.5), 10**6, 10**7, 123, 3000.0, 90.0

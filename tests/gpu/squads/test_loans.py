@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from gpusquad import registry
-from gpusquad.gpu.region.in_memory import MemoryRegion
 from gpusquad.gpu.region.pages import Page
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.squad import CardFacts, Member, Squad
+from tests.gpu.squads.memory_region import MemoryRegion
 
 BUSY = Page(asked_us=5000, done_us=4000, launches=50, in_flight=2)
 

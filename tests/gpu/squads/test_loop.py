@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gpusquad import registry
-from gpusquad.gpu.region.in_memory import MemoryRegion
 from gpusquad.gpu.region.pages import Page
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
@@ -16,6 +15,7 @@ from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import UNGATED_US, CardFacts, Member, Squad
+from tests.gpu.squads.memory_region import MemoryRegion
 
 CARD = CardFacts(groups=15, sms_per_group=8, sms=132, memory_bytes=100)
 BUSY = Page(asked_us=5000, done_us=4000, launches=50, in_flight=2)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from gpusquad.server.answers import CardStatus
+from gpusquad.server.regularly import Regularly
 from gpusquad.server.services.cards import CardDesk
 from gpusquad.server.services.goals import GoalDesk, goals
 from gpusquad.store import goal_samples
-from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.database import Database
 from gpusquad.store.goal_samples import GoalSample
 
 EVERY_S = 60.0
-_log = structlog.get_logger("gpusquad.goals")
 
 
-class GoalRecord:
-    """A thread that looks now and then. Nobody is asked where no running job has a goal."""
+class GoalRecord(Regularly):
+    """Nobody is asked where no running job has a goal."""
 
     def __init__(
         self,
@@ -28,18 +25,9 @@ class GoalRecord:
         cards: Callable[[], Sequence[CardStatus]],
         now_us: Callable[[], int],
     ) -> None:
+        super().__init__("goals", EVERY_S, self.record, "goals are not written down")
         self._database, self._cards, self._now_us = database, cards, now_us
         self._desk = GoalDesk(divides, now_us)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="goals", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join(5.0)
 
     def record(self) -> int:
         """Once; how many jobs somebody had something to say of."""
@@ -53,12 +41,3 @@ class GoalRecord:
             with self._database.write() as connection:
                 goal_samples.append(connection, rows)
         return len(rows)
-
-    def _run(self) -> None:
-        while not self._closing.wait(EVERY_S):
-            try:
-                self.record()
-            except StoreUnavailable as error:
-                _log.warning("goals are not written down", error=str(error))
-            except Exception:
-                _log.exception("one look at the goals failed")  # the next may go well

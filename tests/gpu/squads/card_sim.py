@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from gpusquad.gpu.region.in_memory import MemoryRegion
 from gpusquad.gpu.region.pages import Grant, Page
 from gpusquad.gpu.squads.loop import Pace, Squads
 from gpusquad.gpu.squads.tenant import TenantFacts
 from gpusquad.model.squad import CardFacts, Effective, Tenant
+from tests.gpu.squads.memory_region import MemoryRegion
 
 _TINY = 1e-6
 _SLOWLY = 0.2
