@@ -65,6 +65,8 @@ class Stage:
         self.streams: dict[str, c_void_p] = {"legacy": c_void_p(), "explicit": c_void_p(1)}
         self.events: dict[str, c_void_p] = {}
         self.graphs: dict[str, c_void_p] = {}
+        self.rooms: dict[str, tuple[c_uint64, int]] = {}
+        self.pinned = c_void_p()
         self.seen: list[Any] = []
         self.kept: list[Any] = []
         self.region: Any = None
@@ -90,35 +92,52 @@ class Stage:
     def kernel(
         self, stream: str, cell: int, name: str = "add", lasts_us: int = 0, how: str = "plain", grid: int = 1
     ) -> None:
+        self._launch(stream, self.functions[name], (grid, 32), (self._at(cell), c_uint64(lasts_us)), how)
+
+    def _launch(
+        self, stream: str, function: c_void_p, shape: tuple[int, int], arguments: tuple[c_uint64, c_uint64], how: str
+    ) -> None:
+        """Of so many blocks of so many threads."""
         suffix, handle = self._on(stream)
-        target, lasts = self._at(cell), c_uint64(lasts_us)
-        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(lasts))
-        function, shape = self.functions[name], [c_uint(one) for one in (grid, 1, 1, 32, 1, 1)]
+        parameters = (c_void_p * 2)(*(ctypes.addressof(argument) for argument in arguments))
+        sizes = [c_uint(one) for one in (shape[0], 1, 1, shape[1], 1, 1)]
         if how == "ex":
-            config = LaunchConfig(*(one.value for one in shape), 0, handle)
+            config = LaunchConfig(*(one.value for one in sizes), 0, handle)
             call("cuLaunchKernelEx" + suffix, byref(config), function, parameters, None)
         elif how == "cooperative":
-            call("cuLaunchCooperativeKernel" + suffix, function, *shape, c_uint(0), handle, parameters)
+            call("cuLaunchCooperativeKernel" + suffix, function, *sizes, c_uint(0), handle, parameters)
         else:
-            call("cuLaunchKernel" + suffix, function, *shape, c_uint(0), handle, parameters, None)
+            call("cuLaunchKernel" + suffix, function, *sizes, c_uint(0), handle, parameters, None)
 
     def kernels(self, count: int, *arguments: Any) -> None:
         for _ in range(count):
             self.kernel(*arguments)
 
-    def burn(self, stream: str, blocks: int, cycles: int = 200_000) -> list[int]:
-        """The SMs that a kernel of so many large blocks runs on. Waits for it."""
-        suffix, handle = self._on(stream)
-        cells, lasts = c_uint64(), c_uint64(cycles)
+    def room(self, name: str, blocks: int) -> None:
+        """Memory in which so many blocks can tell where they ran."""
+        cells = c_uint64()
         call("cuMemAlloc_v2", byref(cells), c_size_t(4 * blocks))
-        parameters = (c_void_p * 2)(ctypes.addressof(cells), ctypes.addressof(lasts))
-        shape = [c_uint(one) for one in (blocks, 1, 1, 1024, 1, 1)]
-        call("cuLaunchKernel" + suffix, self.functions["burn"], *shape, c_uint(0), handle, parameters, None)
-        self.wait_stream(stream)
+        self.rooms[name] = cells, blocks
+
+    def tell_sms(self, name: str, stream: str, how: str = "plain", cycles: int = 200_000) -> None:
+        """A kernel of as many large blocks as the room is for. It can be captured."""
+        cells, blocks = self.rooms[name]
+        self._launch(stream, self.functions["burn"], (blocks, 1024), (cells, c_uint64(cycles)), how)
+
+    def sms(self, name: str) -> list[int]:
+        """What the blocks told, once they are done; the room is gone then."""
+        cells, blocks = self.rooms.pop(name)
         found = (c_uint * blocks)()
         call("cuMemcpyDtoH_v2", found, cells, c_size_t(4 * blocks))
         call("cuMemFree_v2", cells)
         return sorted(set(found))
+
+    def burn(self, stream: str, blocks: int, how: str = "plain", cycles: int = 200_000) -> list[int]:
+        """The SMs that a kernel of so many large blocks runs on. Waits for it."""
+        self.room("burn", blocks)
+        self.tell_sms("burn", stream, how, cycles)
+        self.wait_stream(stream)
+        return self.sms("burn")
 
     def set(self, stream: str, cell: int, value: int) -> None:
         suffix, handle = self._on(stream)
@@ -169,6 +188,17 @@ class Stage:
         suffix, handle = self._on(stream)
         call("cuMemcpyDtoHAsync_v2" + suffix, byref(value), self._at(cell), c_size_t(4), handle)
         self.seen.append(value.value)
+
+    def pin(self) -> None:
+        """Memory of the host for `fetch_pinned`; to be had before anything waits, for it may wait for all."""
+        call("cuMemHostAlloc", byref(self.pinned), c_size_t(4), c_uint(0))
+
+    def fetch_pinned(self, stream: str, cell: int) -> None:
+        """As a program copies that must not hold its other threads."""
+        suffix, handle = self._on(stream)
+        call("cuMemcpyDtoHAsync_v2" + suffix, self.pinned, self._at(cell), c_size_t(4), handle)
+        self.wait_stream(stream)
+        self.seen.append(c_uint.from_address(self.pinned.value or 0).value)
 
     @staticmethod
     def _default(stream: str) -> str:

@@ -24,8 +24,6 @@ def standin_only(why: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(REAL_DRIVER), reason=why)
 
 
-READS_LOG = standin_only("reads the stand-in's log of what ran where")
-
 _PEER = Path(__file__).with_name("peer.py")
 
 

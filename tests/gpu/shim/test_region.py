@@ -21,7 +21,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import UNGATED_US
 from tests.gpu.shim.tenants import Card
 
-ON_REGION = ("region", "waiting", "mates")
+ON_REGION = ("region", "files", "waiting", "mates")
 """The parts of the library that know the region and nothing of a driver."""
 MIRRORS = {
     "gs_grant": layout.GrantLayout,

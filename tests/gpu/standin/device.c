@@ -247,9 +247,11 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* Refused while a green context stands on it; nothing is destroyed then. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     SI_TRY(need_device(device));
+    if (__atomic_load_n(&si_me.green_contexts, __ATOMIC_ACQUIRE)) return CUDA_ERROR_NOT_PERMITTED;
     if (si_me.primary && !si_me.primary->is_destroyed) si_context_end(si_me.primary);
     si_me.primary_holders = 0;
     return CUDA_SUCCESS;

@@ -134,9 +134,12 @@ CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice de
     if (!green || !desc || flags != CU_GREEN_CTX_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
     if (!si_primary_hold()) return CUDA_ERROR_OUT_OF_MEMORY;
     *green = si_context_new(true, desc->mask, si_me.card->green_bytes);
-    if (*green) return CUDA_SUCCESS;
-    si_primary_let_go();
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!*green) {
+        si_primary_let_go();
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    __atomic_add_fetch(&si_me.green_contexts, 1, __ATOMIC_ACQ_REL);
+    return CUDA_SUCCESS;
 }
 
 static CUresult need_green(const struct si_context *green)
@@ -151,6 +154,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 {
     SI_TRY(need_green(green));
     si_context_end(green);
+    __atomic_sub_fetch(&si_me.green_contexts, 1, __ATOMIC_ACQ_REL);
     si_primary_let_go();
     return CUDA_SUCCESS;
 }

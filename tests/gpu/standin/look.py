@@ -16,6 +16,8 @@ from tests.gpu.shim.player import LaunchConfig, Stage, call, cuda
 SM, DEFAULT_STREAM, NON_BLOCKING, RELAXED = 1, 1, 1, 2
 LASTS_NS = 2_000_000_000
 """Long enough to be seen under way."""
+PATIENCE_S = 5.0
+"""What has not come by then waits for something."""
 
 
 class Resource(ctypes.Structure):
@@ -52,20 +54,11 @@ class Look(Stage):
 
     def sms_of_graph_on_green(self) -> int:
         """Captured on a stream of the primary context, launched on the green one: 8, or the whole card?"""
-        cells, lasts = c_uint64(), c_uint64(200_000)
-        call("cuMemAlloc_v2", byref(cells), c_size_t(4 * 264))
-        parameters = (c_void_p * 2)(ctypes.addressof(cells), ctypes.addressof(lasts))
-        graph, made = c_void_p(), c_void_p()
-        call("cuStreamBeginCapture_v2", self.streams["own"], c_int(0))
-        shape = [c_uint(one) for one in (264, 1, 1, 1024, 1, 1)]
-        call("cuLaunchKernel", self.functions["burn"], *shape, c_uint(0), self.streams["own"], parameters, None)
-        call("cuStreamEndCapture", self.streams["own"], byref(graph))
-        call("cuGraphInstantiateWithFlags", byref(made), graph, c_uint64(0))
-        call("cuGraphLaunch", made, self.streams["green"])
+        self.room("graph", 264)
+        self.capture("graph", "own", [["tell_sms", "graph", "own"]])
+        self.graph("green", "graph")
         self.wait_stream("green")
-        found = (c_uint * 264)()
-        call("cuMemcpyDtoH_v2", found, cells, c_size_t(4 * 264))
-        return len(set(found))
+        return len(self.sms("graph"))
 
     def launch_too_large(self, blocks: int, attribute: int, value: int) -> int:
         """Result of a launch on the green stream with one attribute (2: cooperative, 4: cluster of so many blocks)."""
@@ -147,3 +140,56 @@ class Look(Stage):
         call("cuDevicePrimaryCtxRelease_v2", 0)
         call("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
         return active.value
+
+    def _let_wait(self, stream: str) -> c_uint:
+        """The stream goes on when what is answered is no longer 0; nothing need be asked of the driver for that."""
+        memory, address = c_void_p(), c_uint64()
+        call("cuMemHostAlloc", byref(memory), c_size_t(4), c_uint(0))
+        call("cuMemHostGetDevicePointer_v2", byref(address), memory, c_uint(0))
+        flag = c_uint.from_address(memory.value or 0)
+        flag.value = 0
+        call("cuStreamWaitValue32_v2", self.streams[stream], address, c_uint(1), c_uint(0))
+        return flag
+
+    def goes_on_while_copying(self, pinned: bool) -> bool:
+        """Whether a thread may launch on a stream of its own while another one's copy to the host waits."""
+        self.pin()
+        self.kernels(100, "own", 0)
+        self.sync()
+        flag = self._let_wait("legacy")
+        copy = ["fetch_pinned" if pinned else "fetch", "legacy", 0]
+        copies = threading.Thread(target=self.in_thread, args=([copy],))
+        launches = threading.Thread(target=self.in_thread, args=([["kernels", 100, "own", 0]],))
+        copies.start()
+        copies.join(1)  # by then it is inside
+        launches.start()
+        launches.join(PATIENCE_S)
+        went_on = not launches.is_alive()
+        flag.value = 1
+        launches.join()
+        copies.join()
+        return went_on
+
+    def made_while_waiting(self) -> list[str]:
+        """What can be made while a stream of the context waits; the first that is not here waits too."""
+        flag, made = self._let_wait("own"), list[str]()
+
+        def make() -> None:
+            self.enter()
+            stream, event = c_void_p(), c_void_p()
+            call("cuEventCreate", byref(event), c_uint(2))
+            made.append("event")
+            call("cuStreamCreateWithPriority", byref(stream), c_uint(NON_BLOCKING), c_int(0))
+            made.append("stream")
+            call("cuGreenCtxStreamCreate", byref(stream), self.partition, c_uint(NON_BLOCKING), c_int(0))
+            made.append("green stream")
+            self.make_green(2)
+            made.append("green context")
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join(PATIENCE_S)
+        in_time = list(made)
+        flag.value = 1
+        thread.join()
+        return in_time

@@ -125,7 +125,7 @@ struct si_process {
     struct si_stream *streams;
     struct si_context *primary;
     unsigned primary_flags;
-    int primary_holders, pending, most_pending, captures;
+    int primary_holders, green_contexts, pending, most_pending, captures;
     uint64_t seq;
     unsigned long long ids;
     CUresult error;            /* sticky, as a fault is on a real card */

@@ -90,6 +90,7 @@ static CUresult cuStreamSynchronize_in(CUstream handle)
     SI_TRY(si_stream_of(handle, &stream));
     pthread_mutex_lock(&si_me.lock);
     CUresult result = si_capture_refuses_locked(stream);
+    if (result == CUDA_SUCCESS) result = si_capture_unsafe_locked();
     uint64_t seq = si_me.seq;
     for (struct si_stream *other = si_me.streams; other && result == CUDA_SUCCESS; other = other->next) {
         if (concerns(stream, other)) si_wait_locked(other, NULL, seq);

@@ -516,13 +516,14 @@ def fork(s):
     return 0
 tell([
     capture(lambda s: c.code("cuStreamSynchronize", c_void_p(s))),
+    capture(lambda s: c.code("cuStreamSynchronize", c_void_p(c.stream(False)))),
     capture(lambda s: c.code("cuStreamQuery", c_void_p(0))),
     capture(lambda s: c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))),
     capture(fork),
     c.code("cuStreamBeginCapture", c_void_p(0), c_int(0)),
 ])
 """)
-    assert codes == [[900, 901], [906, 901], [900, 901], [0, 904], 900]
+    assert codes == [[900, 901], [900, 901], [906, 901], [900, 901], [0, 904], 900]
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -654,6 +655,18 @@ c("cuDevicePrimaryCtxRetain", byref(again), c_int(0))
 tell([*steps, again.value == c.context.value, free()])
 """)
     assert steps == [steps[0], steps[0] - (2 << 20), 709, True, steps[0]]
+
+
+def test_a_context_is_not_reset_under_a_green_one(card: Card) -> None:
+    codes = card.run("""
+c = Cuda()
+p, green = c.number(7), c.green(c.groups()[0][:1])
+refused, still = c.code("cuDevicePrimaryCtxReset", c_int(0)), c.read(p)
+c("cuGreenCtxDestroy", green)
+c("cuDevicePrimaryCtxReset", c_int(0))
+tell([refused, still, c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))])
+""")
+    assert codes == [800, 7, 709]
 
 
 def test_managed_and_pinned_memory_cost_the_card_nothing(card: Card) -> None:

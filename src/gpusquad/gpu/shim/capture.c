@@ -151,10 +151,18 @@ bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream) {
   return false;
 }
 
-/* Called by contexts.c. Green contexts stand on the primary one. */
+/* Called by contexts.c. Green contexts stand on the primary one, and drivers refuse to reset it under them. */
+
+static bool carries_partitions(CUcontext handle) {
+  for (struct gs_context *context = GS_LOAD(gs_contexts); context; context = context->next)
+    if (context->handle == handle) return context->placeable;
+  return false;
+}
+
 void gs_context_going(CUcontext context) {
   gs_streams_wait();
   pthread_rwlock_wrlock(&gs_places);
+  if (carries_partitions(context)) gs_partitions_end();
   pthread_mutex_lock(&gs_table);
   if (gs_streams_context_gone(context)) gs_partitions_forget();
   pthread_mutex_unlock(&gs_table);

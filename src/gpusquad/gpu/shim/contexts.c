@@ -15,11 +15,18 @@ const void *gs_current_context(void) {
   return GS_CALL(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : NULL;
 }
 
+/* Not strtoull: since glibc 2.38 its header asks for one of another name, which older containers do not have. */
+static uint64_t decimal(const char *text) {
+  uint64_t number = 0;
+  for (; *text >= '0' && *text <= '9'; text++) number = number * 10 + (uint64_t)(*text - '0');
+  return number;
+}
+
 /* The daemon's figure; a variable for cards it has none of. */
 static uint64_t constant_bytes(void) {
   uint64_t bytes = gs_attached() ? GS_LOAD(gs_region.grant->context_bytes) : 0;
   const char *text = bytes ? NULL : getenv("GPUSQUAD_CONTEXT_BYTES");
-  return text ? strtoull(text, NULL, 10) : bytes;
+  return text ? decimal(text) : bytes;
 }
 
 /* What this call charged, for `charge_kept` to undo if the driver refuses; false: over the quota. */

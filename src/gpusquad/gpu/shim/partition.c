@@ -116,6 +116,12 @@ CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream)
   return result;
 }
 
+void gs_partitions_end(void) {
+  CUstreamCaptureMode before = gs_relax();
+  for (uint32_t i = 0; i < GS_PARTITIONS; i++) unmake(i);
+  gs_unrelax(before);
+}
+
 /* The context they belong to is gone, or the process is a fork. */
 void gs_partitions_forget(void) {
   for (uint32_t i = 0; i < GS_PARTITIONS; i++) partitions[i] = (struct partition){0};

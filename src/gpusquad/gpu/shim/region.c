@@ -1,19 +1,12 @@
-/* The region of shared memory: finding it, a slot in it, and byte counts that survive the death of anybody. */
+/* The region of shared memory: a slot in it, and byte counts that survive the death of anybody. */
 #include "region.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim.h"
 
-#define FIXED_TENANT "/run/gpusquad/tenant" /* where containers find theirs, whatever a shell did to the environment */
 #define HOLDER_CHECK_NS 5000000ull /* how long to sleep before asking whether the holder of the lock has died */
 #define SPINS 200
 #define SLOT_ROUNDS 3
@@ -196,64 +189,6 @@ static bool take_slot(struct gs_region *region) {
   return false;
 }
 
-/* Finding the files. */
-
-void *gs_map_file(int fd, int protection, size_t size) {
-  struct stat status;
-  if (gs_fstat(fd, &status) != 0 || (size_t)status.st_size < size) return NULL;
-  void *mapped = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
-  return mapped == MAP_FAILED ? NULL : mapped;
-}
-
-static void *map_path(const char *path, size_t size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return NULL;
-  void *mapped = gs_map_file(fd, PROT_READ, size);
-  close(fd);
-  return mapped;
-}
-
-const char *gs_tenant_path(void) {
-  if (access(FIXED_TENANT, F_OK) == 0) return FIXED_TENANT; /* what is mounted in a container is not for it to choose */
-  const char *path = getenv("GPUSQUAD_TENANT");
-  return path && *path ? path : FIXED_TENANT;
-}
-
-int gs_folder_length(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? (int)(slash - path) : 0;
-}
-
-/* Beside the tenant's file in a container; beside its folder on the machine itself. */
-static const struct gs_decisions *map_decisions(const char *tenant) {
-  const char *forms[] = {"%.*s/decisions", "%.*s/../decisions"};
-  for (size_t i = 0; i < 2; i++) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, forms[i], gs_folder_length(tenant), tenant);
-    const struct gs_decisions *decisions = map_path(path, sizeof *decisions);
-    if (decisions) return decisions;
-  }
-  return NULL;
-}
-
-static bool map_region(struct gs_region *region, const char *path) {
-  region->fd = open(path, O_RDWR | O_CLOEXEC);
-  if (region->fd < 0) {
-    gs_say("no region at %s (%s): this process runs without quota and share", path, strerror(errno));
-    return false;
-  }
-  region->tenant = gs_map_file(region->fd, PROT_READ | PROT_WRITE, sizeof *region->tenant);
-  region->decisions = map_decisions(path);
-  if (!region->tenant || !region->decisions || !GS_IS_OURS(region->tenant) || !GS_IS_OURS(region->decisions) ||
-      region->tenant->slot >= GS_SLOTS) {
-    gs_say("the region at %s is not of version %u: this process runs without quota and share", path, GS_VERSION);
-    return false;
-  }
-  region->slot = region->tenant->slot;
-  region->grant = &region->decisions->grants[region->slot];
-  return true;
-}
-
 static void drop(struct gs_region *region) {
   if (region->tenant) munmap(region->tenant, sizeof *region->tenant);
   if (region->decisions) munmap((void *)region->decisions, sizeof *region->decisions);
@@ -262,7 +197,7 @@ static void drop(struct gs_region *region) {
 }
 
 enum gs_found gs_region_attach(struct gs_region *region) {
-  if (!map_region(region, gs_tenant_path())) {
+  if (!gs_region_map(region, gs_tenant_path())) {
     drop(region);
     return GS_NO_REGION;
   }

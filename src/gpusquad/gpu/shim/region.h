@@ -107,7 +107,7 @@ struct gs_region {
   struct gs_tenant *tenant;
   struct gs_process *process; /* ours, in `tenant` */
   uint32_t slot, index;       /* of the tenant on the card, of the process in the tenant */
-  int fd;                     /* of the tenant file; holds the OFD lock on byte `index` */
+  int fd;                     /* of the tenant file; holds the OFD lock on byte `index`; mapped is another */
 };
 extern struct gs_region gs_region;
 
@@ -141,6 +141,7 @@ void gs_futex_wait(const uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 void gs_futex_wake(uint32_t *word, int waiters);
 
 /* What the files of the region share. */
+bool gs_region_map(struct gs_region *region, const char *path); /* false: said on stderr; what was opened stays open */
 #define GS_IS_OURS(file) ((file)->magic == GS_MAGIC && (file)->version == GS_VERSION && (file)->size == sizeof *(file))
 bool gs_byte_take(int fd, uint32_t index); /* the lock that says that a process is alive; false: another's */
 void *gs_map_file(int fd, int protection, size_t size); /* NULL: it cannot be, or is too short */
