@@ -1,7 +1,10 @@
 /* What is queued and when it is done. Launches of a stream are gathered in batches, each ended by an event; `in_flight`
  * of the process counts batches, so that mates see when this tenant has nothing to do and use the card at once, without
  * the daemon. A helper thread ends the last batch and looks at events; it runs only while there are mates, and sleeps
- * while nothing is queued. */
+ * while nothing is queued.
+ *
+ * Events and questions cost the launching thread time, since the driver has locks. A tenant that nothing holds back is
+ * not counted closely: its batches are long, and while it launches nobody asks whether it is done. */
 #include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -10,7 +13,10 @@
 
 #define BATCH_LAUNCHES 32u
 #define BATCH_NS 500000u
+#define LONG_BATCH_LAUNCHES 1024u /* of a tenant that is not counted closely */
+#define LONG_BATCH_NS 5000000u
 #define LOOK_EVERY_NS 50000u
+#define STILL_LAUNCHING_NS 40000u
 #define SLEEP_NS 20000000u /* with nothing queued: only to see whether there still are mates */
 
 static uint64_t queued_ns;
@@ -57,10 +63,19 @@ static uint64_t part_of_loan_ns(uint64_t parts, uint64_t at_most_ns) {
   return part_ns && part_ns < at_most_ns ? part_ns : at_most_ns;
 }
 
+static bool is_full(const struct gs_stream *stream) {
+  if (!gs_gate_counts()) return stream->open >= LONG_BATCH_LAUNCHES || stream->open_ns >= LONG_BATCH_NS;
+  return stream->open >= BATCH_LAUNCHES || stream->open_ns >= part_of_loan_ns(4, BATCH_NS);
+}
+
+/* Whether a stream is done can be asked of all but another thread's default stream. */
+static bool is_asked(const struct gs_stream *stream) {
+  return !gs_gate_counts() && (stream->kind != GS_PER_THREAD || stream->current != stream->own);
+}
+
 void gs_flight_launched(struct gs_stream *stream) {
   if (GS_PEEK(gs_captures)) return;
-  bool full = stream->open >= BATCH_LAUNCHES || stream->open_ns >= part_of_loan_ns(4, BATCH_NS);
-  if (full || only_caller_ends(stream)) end_batch(stream);
+  if (is_full(stream) || (only_caller_ends(stream) && !is_asked(stream))) end_batch(stream);
 }
 
 static void batch_done(uint64_t cost_ns) {
@@ -87,6 +102,7 @@ void gs_flight_lose(struct gs_stream *stream) {
   }
   if (stream->open) batch_done(stream->open_ns);
   stream->open = 0;
+  stream->open_ns = 0;
 }
 
 void gs_flight_drop(struct gs_stream *stream) {
@@ -95,12 +111,28 @@ void gs_flight_drop(struct gs_stream *stream) {
     if (stream->batches[i].event) GS_CALL(cuEventDestroy_v2)(stream->batches[i].event);
 }
 
+static void ask_whether_done(struct gs_stream *stream) {
+  if (GS_CALL(cuStreamQuery)(stream->current) == CUDA_ERROR_NOT_READY) return;
+  batch_done(stream->open_ns);
+  stream->open = 0;
+  stream->open_ns = 0;
+}
+
+static bool is_launching(void) {
+  return !gs_gate_counts() && gs_now_ns() - GS_PEEK(gs_region.process->last_launch_ns) < STILL_LAUNCHING_NS;
+}
+
 static void look(struct gs_stream *stream) {
   if (!stream->open && !stream->batch_count && stream->sampling != GS_SAMPLE_ENDED) return;
+  if (is_launching()) return;
   GS_CALL(cuCtxSetCurrent)(stream->context->handle);
   gs_flight_settle(stream);
   gs_measure_settle(stream);
-  if (stream->open && !stream->batch_count && !only_caller_ends(stream)) end_batch(stream);
+  if (!stream->open || stream->batch_count) return;
+  if (is_asked(stream))
+    ask_whether_done(stream);
+  else if (!only_caller_ends(stream))
+    end_batch(stream);
 }
 
 static void rest(void) {

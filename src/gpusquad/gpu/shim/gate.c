@@ -110,6 +110,11 @@ static bool within_credit(uint64_t cost_us) {
   return asked_us + cost_us <= credit_us || (asked_us < credit_us && cost_us > squad_us);
 }
 
+/* Whether it matters how much of this tenant is queued. */
+bool gs_gate_counts(void) {
+  return GS_PEEK(grant()->credit_us) != GS_UNGATED || (GS_PEEK(grant()->flags) & GS_LEND);
+}
+
 static uint64_t in_ns(uint32_t us, uint32_t otherwise_us) { return 1000ull * (us ? us : otherwise_us); }
 
 uint64_t gs_gate_loan_ns(void) {
@@ -195,8 +200,7 @@ static void pass_quietly(uint64_t cost_ns) {
 }
 
 static void measure_on(struct gs_stream *stream, struct gs_learned *learned, uint32_t due) {
-  if (GS_PEEK(gs_captures)) return; /* asking for events may break another thread's capture */
-  gs_flight_settle(stream);
+  if (!due || GS_PEEK(gs_captures)) return; /* asking for events may break another thread's capture */
   gs_measure_settle(stream);
   if (due & GS_DUE_SAMPLE) gs_measure_begin(stream, learned);
 }

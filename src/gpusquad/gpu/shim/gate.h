@@ -36,7 +36,7 @@ struct gs_learned {
   float var[GS_WIDTHS];
 } __attribute__((aligned(64)));
 
-#define GS_PARTITIONS 8 /* kept at once; each green context costs about a quarter of a GiB of the card */
+#define GS_PARTITIONS 8 /* kept at once; each green context costs memory of the card, some MiB where it was measured */
 #define GS_BATCHES 8    /* known to be in flight on one stream */
 
 struct gs_batch {
@@ -114,6 +114,7 @@ static inline bool gs_quiet(void) { return GS_PEEK(gs_region.decisions->epoch) =
 uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrestricted */
 bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
 bool gs_gate_has_mates(void);
+bool gs_gate_counts(void);     /* it matters how much is queued: it is gated, or borrows */
 uint64_t gs_gate_loan_ns(void); /* a borrower queues no more than this at a time; 0: it does not borrow */
 void gs_gate_tell_done(void);
 void gs_gate_look(void);       /* at the daemon's decisions: whether this process can be quiet */
@@ -155,6 +156,7 @@ extern pthread_rwlock_t gs_places; /* written while partitions come and go */
 int32_t gs_partition_of(uint64_t mask); /* found or made; -1: none, run unrestricted. gs_places is held for reading */
 uint64_t gs_partition_mask(uint32_t partition);
 CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream);
+void gs_partitions_end(void); /* nobody is on any afterwards. gs_places is held for writing */
 void gs_partitions_forget(void);
 
 /* flight.c: what is queued, and when it is done */
