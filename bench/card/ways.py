@@ -14,6 +14,8 @@ LOW = "mps-low"
 """Under MPS, with a client priority below the others'."""
 FIXED = "fixed"
 """The library and a grant that is written once: static green contexts, under MPS."""
+FIXED_LOW = "fixed-low"
+"""The same, with a client priority below the others'."""
 SQUADS = "squads"
 """The library and the card's daemon, under MPS."""
 SQUADS_LOW = "squads-low"
@@ -44,12 +46,12 @@ def at_percent(percent: int) -> str:
 
 
 def needs_mps(way: str) -> bool:
-    return way in (MPS, LOW, FIXED, SQUADS, SQUADS_LOW) or way.startswith(_PERCENT)
+    return way in (MPS, LOW, FIXED, FIXED_LOW, SQUADS, SQUADS_LOW) or way.startswith(_PERCENT)
 
 
 def needs_region(way: str) -> bool:
     """The one that the bench writes."""
-    return way == FIXED
+    return way in (FIXED, FIXED_LOW)
 
 
 def needs_daemon(way: str) -> bool:
@@ -64,7 +66,7 @@ def environment(way: str, card: str, mps: Mps | None, library: Path | None, tena
         found = mps.env(10 * percent)
     else:
         found = no_daemon_env(card)
-    if way in (LOW, SQUADS_LOW):
+    if way in (LOW, FIXED_LOW, SQUADS_LOW):
         found[_PRIORITY] = _BELOW
     if way == SHIM or needs_region(way) or needs_daemon(way):
         found["LD_PRELOAD"] = str(library)
