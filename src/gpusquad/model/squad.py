@@ -34,8 +34,8 @@ class CardFacts:
     """All of them; 0: those in groups."""
     memory_bytes: int = 0
     has_priorities: bool = False
-    """The driver lets work of important tenants pass queued work of others (client priorities of MPS are set), so
-    that they wait for a kernel that runs, and not for all that is queued."""
+    """The driver lets blocks of important tenants pass those of others (client priorities of MPS are set), so that
+    side by side they wait for a block that runs, and not for all that is queued."""
     loan_us: int = 2000
     """Whoever borrows has no more than this queued at a time, unless its member says otherwise: the shim's default."""
 
@@ -90,6 +90,9 @@ class Tenant:
     backlog_us: int = 0
     """GPU time that it has queued on the card when nobody holds it: how far its program runs ahead."""
     is_idle: bool = False
+    busy_ratio: float = 0.0
+    """The part of the time in which something of it was on the card, of late: pauses of its program within a request
+    included, which its GPU time is not."""
     quota_bytes: int = 0
     used_bytes: int = 0
     requests: Requests | None = None
@@ -129,7 +132,10 @@ class Member:
     loan_us: int = 0
     """While it borrows it has no more than this queued at a time; 0: as the card's facts say."""
     linger_us: int = 0
-    """Mates count as busy until so long after their last launch, so that a pause inside a request is not lent out."""
+    """Mates count as busy until so long after they were, so that a pause between two requests is not lent out."""
+    yields: int = 0
+    """A mask of slots that go first: while one of them has something on the card, what this one has queued stands still
+    between two kernels. Its program is not held, and goes on the moment they pause."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +151,14 @@ class State:
     dues: Mapping[str, float] = field(default_factory=dict)
     """The part of all service that was due to each in the last squad."""
     waited: Mapping[str, int] = field(default_factory=dict)
-    """Squads in a row in which a tenant wanted the card and had no credit."""
+    """Squads in a row in which a tenant wanted the card and had no part in the squad."""
+    kept_off: Mapping[str, int] = field(default_factory=dict)
+    """Squads in a row in which a tenant wanted the card and was served nothing, for whatever reason."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """Masks of the last squad that had any."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Tenants with a latency target that others run beside instead of yielding: above 0. Below 0: that was tried, did
+    not do, and is not tried again for so many squads."""
     configuration: str = ""
     chosen: str = ""
     """What a policy that chooses among others has chosen."""

@@ -185,17 +185,19 @@ def test_a_mate_at_the_gate_is_not_idle(card: Card) -> None:
     tenant.answer()
 
 
-def test_a_mate_lingers_after_its_last_launch(card: Card) -> None:
-    """Between two kernels of a request there is nothing to lend."""
+@pytest.mark.parametrize("since", ["last_launch_ns", "idle_since_ns"])
+def test_a_mate_lingers_after_its_last_launch_and_its_last_work(card: Card, since: str) -> None:
+    """Between two kernels of a request, and two requests, there is nothing to lend."""
     tenant = staged(card)
     card.attach(1)
     mate = process_page(card, 1)
-    mate.state, mate.last_launch_ns = LIVE, time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    mate.state = LIVE
+    setattr(mate, since, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
     long_us = 2**32 - 1
     card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True, linger_us=long_us)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
-    mate.last_launch_ns -= 1000 * (long_us + 1)
+    setattr(mate, since, getattr(mate, since) - 1000 * (long_us + 1))
     tenant.answer()
 
 
@@ -304,6 +306,17 @@ def test_mates_see_that_it_is_idle_without_a_call_of_its_own(card: Card) -> None
     until(lambda: page.in_flight == 0, "idleness")
     until(lambda: tenant("stage.is_done('legacy')") and tenant("stage.is_done('s')"), "the end")
     assert page.asked_us == page.done_us
+
+
+def test_who_has_waited_for_its_work_is_seen_to_be_idle_at_once(card: Card) -> None:
+    """Not when the helper looks: that is a pause in which nobody would have the card."""
+    tenant = staged(card)
+    card.attach(1)
+    card.region.write({0: Grant(mates=0b11)})
+    for _ in range(20):
+        tenant.on_stage([["kernel", "legacy", 0, "add", 100], ["wait_stream", "legacy"]])
+        assert process_page(card).in_flight == 0
+    assert process_page(card).idle_since_ns > 0
 
 
 def test_never_seems_idle_while_something_runs(card: Card) -> None:

@@ -81,6 +81,7 @@ class _Program:
         self._ready_us = 0.0
         self._open: dict[int, list] = {}
         self.waiting = False
+        self.busy_us = -inf
         self.starved_us: float | None = None
         self.finished: list[float] = []
         self.facts = Tenant(slot, load.facts.id, curve=load.facts.curve)
@@ -160,6 +161,11 @@ class _Program:
         if not self.queue and self.left_us <= _TINY and self.load.arrivals_us is None:
             self.outcome.ended_us = now_us
 
+    def is_busy(self, now_us: float, linger_us: int) -> bool:
+        """As others see it."""
+        self.busy_us = now_us if not self.is_idle else self.busy_us
+        return now_us - self.busy_us < max(linger_us, _TINY)
+
     def page(self) -> Page:
         """The shim counts whole microseconds and knows what is done when a batch is."""
         mask = self.queue[0].mask if self.queue else 0
@@ -237,9 +243,27 @@ class CardSim:
         mates = [self.programs[mate] for mate in self.programs if grant.mates >> mate & 1]
         return grant.borrows and all(mate.is_idle for mate in mates)
 
+    def _stands_still(self, slot: int) -> bool:
+        """Between two kernels, while one that goes first is busy."""
+        grant, program = self.region.grants[slot], self.programs[slot]
+        first = [self.programs[mate] for mate in self.programs if grant.yields >> mate & 1]
+        busy = [mate.is_busy(self.now_us, grant.linger_us) for mate in first]
+        return program.queue[0].begun_us < 0 and any(busy)
+
+    def _lingers_until_us(self) -> float:
+        """When somebody who stands still may go on though nothing else happens."""
+        found = inf
+        for slot, program in self.programs.items():
+            grant = self.region.grants[slot]
+            for mate in self.programs:
+                ends_us = self.programs[mate].busy_us + grant.linger_us
+                if program.queue and grant.yields >> mate & 1 and ends_us > self.now_us + _TINY:
+                    found = min(found, ends_us)
+        return found
+
     def _running(self) -> Iterator[tuple[_Program, float]]:
         """Each kernel that runs, with its speed."""
-        heads = [program for program in self.programs.values() if program.queue]
+        heads = [program for slot, program in self.programs.items() if program.queue and not self._stands_still(slot)]
         shares = [(program.facts, self.card.share_milli(program.queue[0].mask.bit_count())) for program in heads]
         for at, program in enumerate(heads):
             others = shares[:at] + shares[at + 1 :]
@@ -248,7 +272,7 @@ class CardSim:
     def _next_us(self) -> float:
         own = min((program.next_us(self.now_us) for program in self.programs.values()), default=inf)
         come = self._coming[0].from_us if self._coming else inf
-        return min(own, come, self._look_us)
+        return min(own, come, self._look_us, self._lingers_until_us())
 
     def _advance(self, to_us: float) -> None:
         running = list(self._running())
@@ -268,13 +292,13 @@ class CardSim:
         self._departures()
 
     def _count(self, passed_us: float, busy: bool) -> None:
-        held = any(program.waiting for program in self.programs.values())
+        held = any(program.waiting or program.queue for program in self.programs.values())
         self._bubble_now_us = self._bubble_now_us + passed_us if held and not busy else 0.0
         self.bubble_us += passed_us if held and not busy else 0.0
         self.longest_bubble_us = max(self.longest_bubble_us, self._bubble_now_us)
         self.busy_us += passed_us if busy else 0.0
-        for program in self.programs.values():
-            starved = program.waiting and not program.queue
+        for slot, program in self.programs.items():
+            starved = self._stands_still(slot) if program.queue else program.waiting
             program.starved_us = (program.starved_us or 0.0) + passed_us if starved else None
             program.outcome.longest_wait_us = max(program.outcome.longest_wait_us, program.starved_us or 0.0)
 

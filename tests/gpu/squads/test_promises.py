@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpusquad import registry
 from gpusquad.gpu.squads.promises import MOST_US, KeepsPromises
 from gpusquad.model.squad import CardFacts, Squad, State, Tenant
-from tests.policies.divide.snapshots import CARD, crowds, rivals, tenant
+from tests.policies.divide.snapshots import CARD, crowds, rivals, running, tenant
 
 DIVIDES = registry.names("divide")
 
@@ -22,7 +22,7 @@ class OnlyFirst:
 
     def next_squad(self, tenants, card, effective, state):
         squad = registry.create("divide", "equal").next_squad(tenants, card, effective, state)
-        members = tuple(replace(one, credit_us=one.credit_us if one.slot == 0 else 0) for one in squad.members)
+        members = tuple(replace(one, groups=0, yields=one.slot and 1) for one in squad.members)
         return replace(squad, members=members, why="only the first")
 
 
@@ -31,11 +31,12 @@ def keeping(policy: object) -> KeepsPromises:
 
 
 def served(squad: Squad, tenants: list[Tenant], card: CardFacts) -> dict[str, float]:
-    """What a squad comes to where all that is served is by groups, or by credits where there are none."""
+    """What a squad comes to: to each by its groups, and nothing to those who stand back."""
+    first = running(squad, tenants)
     asks = {
-        one.id: (member.groups.bit_count() or card.groups) * min(member.credit_us, 10_000)
+        one.id: member.groups.bit_count() or card.groups
         for one in tenants
-        if (member := squad.of(one.slot)) is not None
+        if (member := squad.of(one.slot)) is not None and one.slot in first
     }
     total = sum(asks.values()) or 1
     return {name: squad.length_us * ask / total for name, ask in asks.items()}

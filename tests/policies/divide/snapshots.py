@@ -89,18 +89,25 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[Tenant]:
 def squads_in_a_row(
     policy: Divide, tenants: Sequence[Tenant], count: int, effective: Effective = rivals, state: State | None = None
 ) -> list[Squad]:
-    """Each as the one before left things; whoever has credit is served its part of the squad."""
+    """Each as the one before left things; those who go first are served alike, the others nothing."""
     found, now, state = [], list(tenants), state or State()
     for _ in range(count):
         squad = policy.next_squad(now, CARD, effective, state)
         found.append(squad)
         state = squad.state
-        given_us = {member.slot: min(member.credit_us, squad.length_us) for member in squad.members}
-        total = sum(given_us[one.slot] for one in now if not one.is_idle) or 1
+        first = running(squad, now)
         now = [
-            replace(one, attained_us=one.attained_us + squad.length_us * given_us[one.slot] // total)
-            if not one.is_idle
-            else one
+            replace(one, attained_us=one.attained_us + squad.length_us // len(first)) if one.slot in first else one
             for one in now
         ]
     return found
+
+
+def running(squad: Squad, tenants: Sequence[Tenant]) -> list[int]:
+    """Slots of those who are awake and stand back for nobody who is."""
+    awake = [one.slot for one in tenants if not one.is_idle]
+    return [
+        member.slot
+        for member in squad.members
+        if member.slot in awake and member.credit_us and not any(member.yields >> slot & 1 for slot in awake)
+    ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpusquad import registry
 from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US, CardFacts, State
-from tests.policies.divide.snapshots import CARD, crowds, rivals, squads_in_a_row, tenant, with_rho
+from tests.policies.divide.snapshots import CARD, crowds, rivals, running, squads_in_a_row, tenant, with_rho
 
 DIVIDES = registry.names("divide")
 OURS = {"auto", "equal", "hybrid", "jct", "priority", "promised", "slo"}
@@ -42,7 +42,8 @@ def test_a_squad_makes_sense(name, tenants, rho):
     for member in squad.members:
         assert 0 <= member.groups < 1 << CARD.groups
         assert 0 <= member.credit_us <= UNGATED_US
-        assert not member.mates >> member.slot & 1, "nobody is its own mate"
+        assert not (member.mates | member.yields) >> member.slot & 1, "nobody is its own mate"
+        assert not member.yields & ~member.mates, "who yields must see to whom"
         assert member.restricted_us == 0 or (member.groups and member.restricted_us <= squad.length_us)
 
 
@@ -52,7 +53,22 @@ def test_a_squad_makes_sense(name, tenants, rho):
 def test_somebody_who_wants_the_card_may_run(name, tenants):
     squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
     awake = {one.slot for one in tenants if not one.is_idle} or {one.slot for one in tenants}
-    assert any(member.credit_us > 0 for member in squad.members if member.slot in awake)
+    assert any(not any(member.yields >> slot & 1 for slot in awake) for member in squad.members if member.slot in awake)
+    assert all(member.credit_us > 0 for member in squad.members)
+
+
+@each
+@settings(max_examples=25)
+@given(tenants=crowds(least=2), rho=st.floats(0.0, 0.9))
+def test_of_two_at_most_one_yields_to_the_other(name, tenants, rho):
+    """Nor do three in a ring: all would stand still for ever."""
+    squad = registry.create("divide", name).next_squad(tenants, CARD, with_rho(rho), State())
+    left = {member.slot: member.yields for member in squad.members}
+    while left:
+        free = [slot for slot, first in left.items() if not any(first >> other & 1 for other in left)]
+        assert free, f"{left} stand still for each other"
+        for slot in free:
+            del left[slot]
 
 
 @each
@@ -111,8 +127,7 @@ def test_nobody_at_all(name):
 def test_nobody_starves(name, tenants):
     squads = squads_in_a_row(registry.create("divide", name), tenants, 2 * BOUND)
     for one in tenants:
-        given_us = [member.credit_us for squad in squads for member in squad.members if member.slot == one.slot]
-        served = [at for at, credit_us in enumerate(given_us) if credit_us > 0]
+        served = [at for at, squad in enumerate(squads) if one.is_idle or one.slot in running(squad, tenants)]
         longest = max(b - a for a, b in zip([-1, *served], [*served, len(squads)], strict=True))
         assert longest <= BOUND, f"{one} waited for {longest} squads"
 

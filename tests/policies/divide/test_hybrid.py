@@ -15,7 +15,17 @@ from gpusquad.model.squad import CardFacts, Requests, State
 from gpusquad.policies.divide._search import best_counts, climbed_counts, total
 from gpusquad.policies.divide._weights import LEAST, MOST, updated
 from gpusquad.policies.divide.hybrid import Hybrid
-from tests.policies.divide.snapshots import CARD, FLAT, LINEAR, crowds, service, squads_in_a_row, tenant, with_rho
+from tests.policies.divide.snapshots import (
+    CARD,
+    FLAT,
+    LINEAR,
+    crowds,
+    running,
+    service,
+    squads_in_a_row,
+    tenant,
+    with_rho,
+)
 
 SMALL = CardFacts(groups=8, sms_per_group=8)
 
@@ -53,10 +63,17 @@ def test_the_squad_is_the_best_of_all_configurations():
 
 
 def test_where_sharing_ruins_both_they_take_turns():
-    squads = squads_in_a_row(Hybrid(), [tenant(0), tenant(1)], 4, lambda one, share, others: 0.1 if others else 1.0)
+    two = [tenant(0), tenant(1)]
+    squads = squads_in_a_row(Hybrid(), two, 4, lambda one, share, others: 0.1 if others else 1.0)
     assert {squad.configuration for squad in squads} == {"temporal"}
-    served = [[member.slot for member in squad.members if member.credit_us] for squad in squads]
+    served = [running(squad, two) for squad in squads]
     assert served[0] != served[1]
+
+
+def test_a_service_goes_first_where_it_needs_little_of_the_time():
+    squad = Hybrid().next_squad([service(0, per_s=60.0), tenant(1), tenant(2)], CARD, with_rho(0.3), State())
+    assert [member.yields for member in squad.members] == [0, 1, 1]
+    assert "t0 first" in squad.why
 
 
 def test_a_split_nearly_as_good_stays():

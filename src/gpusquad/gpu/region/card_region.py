@@ -145,7 +145,8 @@ class CardRegion:
             layout.flags = LEND if grant.borrows else 0
             layout.context_bytes = self._context_bytes
             layout.loan_us, layout.loan_patience_us = grant.loan_us, grant.loan_patience_us
-            layout.within, layout.linger_us = grant.within, grant.linger_us
+            layout.within, layout.linger_us, layout.yields = grant.within, grant.linger_us, grant.yields
+            layout.stand_us = grant.stand_us
             layout.credit_us = grant.credit_us
             layout.state = LIVE
         self._let_know()

@@ -36,8 +36,9 @@ class GrantLayout(Structure):
         ("loan_patience_us", c_uint32),
         ("within", c_uint64),
         ("linger_us", c_uint32),
-        ("reserved_word", c_uint32),
-        ("reserved", c_uint64 * 5),
+        ("stand_us", c_uint32),
+        ("yields", c_uint64),
+        ("reserved", c_uint64 * 4),
     ]
 
 
@@ -80,7 +81,8 @@ class ProcessLayout(Structure):
         ("period_us", c_uint64),
         ("iterations", c_uint64),
         ("refusals", c_uint64),
-        ("reserved", c_uint64 * 14),
+        ("idle_since_ns", c_uint64),
+        ("reserved", c_uint64 * 13),
     ]
 
 

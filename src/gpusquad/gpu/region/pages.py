@@ -54,7 +54,11 @@ class Grant:
     within: int = 0
     """Groups that it never leaves, lent or released: those of its virtual card. 0: the whole card."""
     linger_us: int = 0
-    """A mate counts as busy until so long after its last launch."""
+    """A mate counts as busy until so long after it was."""
+    yields: int = 0
+    """Slots of mates that go first: while one of them is busy, what this one has queued stands still on the card."""
+    stand_us: int = 0
+    """It can be made to so often: once in so much queued GPU time, and before every longer kernel. 0: 50."""
 
 
 class Region(Protocol):

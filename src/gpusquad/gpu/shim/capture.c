@@ -160,6 +160,7 @@ static bool carries_partitions(CUcontext handle) {
 }
 
 void gs_context_going(CUcontext context) {
+  gs_yield_context_going(context);
   gs_streams_wait();
   pthread_rwlock_wrlock(&gs_places);
   if (carries_partitions(context)) gs_partitions_end();
@@ -174,5 +175,6 @@ void gs_context_releasing(void) { pthread_mutex_lock(&gs_table); }
 
 void gs_context_released(CUcontext ended) {
   if (ended) gs_streams_context_gone(ended);
+  if (ended) gs_yield_context_going(ended);
   pthread_mutex_unlock(&gs_table);
 }

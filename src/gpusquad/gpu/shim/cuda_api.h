@@ -17,6 +17,7 @@ enum {
   CUDA_ERROR_INVALID_CONTEXT = 201,
   CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600,
+  CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
   CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
@@ -43,6 +44,8 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 
 /* Handles that mean a default stream. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
+#define CU_STREAM_WAIT_VALUE_EQ 0x1
+#define CU_MEMHOSTREGISTER_PORTABLE_DEVICEMAP 0x3
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 

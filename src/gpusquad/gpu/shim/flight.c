@@ -16,6 +16,9 @@
 #define LONG_BATCH_LAUNCHES 1024u /* of a tenant that is not counted closely */
 #define LONG_BATCH_NS 5000000u
 #define LOOK_EVERY_NS 50000u
+#define LOOK_RARELY_NS 100000u /* at a tenant that is not counted closely */
+#define DOZE_NS 1000000u       /* between its requests: a thread that sleeps would have to be woken by the next one */
+#define DOZES_NS 100000000u
 #define STILL_LAUNCHING_NS 40000u
 #define SLEEP_NS 20000000u /* with nothing queued: only to see whether there still are mates */
 
@@ -79,9 +82,11 @@ void gs_flight_launched(struct gs_stream *stream) {
 }
 
 static void batch_done(uint64_t cost_ns) {
+  struct gs_process *process = gs_region.process;
   GS_SUB(queued_ns, cost_ns);
   gs_gate_tell_done();
-  GS_SUB(gs_region.process->in_flight, 1);
+  if (GS_LOAD(process->in_flight) == 1) GS_STORE(process->idle_since_ns, gs_now_ns());
+  GS_SUB(process->in_flight, 1);
 }
 
 void gs_flight_settle(struct gs_stream *stream) {
@@ -118,6 +123,24 @@ static void ask_whether_done(struct gs_stream *stream) {
   stream->open_ns = 0;
 }
 
+/* A default stream is that of the context that is current. */
+static bool is_named_here(const struct gs_stream *stream) {
+  CUcontext current = NULL;
+  if (stream->current != CU_STREAM_LEGACY) return true;
+  return !GS_CALL(cuCtxGetCurrent)(&current) && current == stream->context->handle;
+}
+
+static void look_after_sync(struct gs_stream *stream) {
+  if (!is_named_here(stream)) return;
+  gs_flight_settle(stream);
+  if (stream->open && !stream->batch_count && is_asked(stream)) ask_whether_done(stream);
+}
+
+/* The caller has waited for something. So that mates know of it at once, and not when the helper looks. */
+void gs_flight_synced(void) {
+  if (GS_LOAD(gs_region.process->in_flight)) gs_streams_visit(look_after_sync);
+}
+
 static bool is_launching(void) {
   return !gs_gate_counts() && gs_now_ns() - GS_PEEK(gs_region.process->last_launch_ns) < STILL_LAUNCHING_NS;
 }
@@ -135,10 +158,17 @@ static void look(struct gs_stream *stream) {
     end_batch(stream);
 }
 
+static long nap_ns(void) {
+  struct gs_process *process = gs_region.process;
+  if (gs_gate_counts()) return GS_LOAD(process->in_flight) ? (long)part_of_loan_ns(8, LOOK_EVERY_NS) : 0;
+  if (GS_LOAD(process->in_flight)) return LOOK_RARELY_NS;
+  return gs_now_ns() - GS_PEEK(process->last_launch_ns) < DOZES_NS ? DOZE_NS : 0;
+}
+
 static void rest(void) {
   uint32_t seen = GS_LOAD(bell);
-  if (GS_LOAD(gs_region.process->in_flight)) {
-    struct timespec nap = {0, (long)part_of_loan_ns(8, LOOK_EVERY_NS)};
+  struct timespec nap = {0, nap_ns()};
+  if (nap.tv_nsec) {
     nanosleep(&nap, NULL);
     return;
   }
@@ -167,25 +197,26 @@ static void *watch(void *unused) {
   return NULL;
 }
 
-static bool start_thread(void) {
+bool gs_start_thread(pthread_t *thread, void *(*run)(void *)) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
-  bool started = pthread_create(&watcher, NULL, watch, NULL) == 0;
+  bool started = pthread_create(thread, NULL, run, NULL) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (started) pthread_detach(watcher);
+  if (started) pthread_detach(*thread);
   return started;
 }
 
 void gs_flight_watch(void) {
   if (GS_LOAD(watching)) return;
   pthread_mutex_lock(&watch_lock);
-  if (!watching && !stop && start_thread()) GS_STORE(watching, 1);
+  if (!watching && !stop && gs_start_thread(&watcher, watch)) GS_STORE(watching, 1);
   pthread_mutex_unlock(&watch_lock);
 }
 
 /* The driver is about to go: the helper must not be inside it. */
 void gs_gate_leave(void) {
+  gs_yield_leave();
   GS_STORE(stop, 1);
   ring_bell();
   for (int i = 0; i < 1000 && GS_LOAD(watching); i++) {

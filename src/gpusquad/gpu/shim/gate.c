@@ -9,6 +9,7 @@
 #define MATES_EVERY_NS 20000u
 #define DEFAULT_LOAN_US 2000u
 #define DEFAULT_PATIENCE_US 5000u
+#define DEFAULT_STAND_US 50u
 
 uint64_t gs_quiet_epoch = NOT_QUIET;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,9 +22,13 @@ static uint64_t other_mates(void) { return GS_PEEK(grant()->mates) & ~(1ull << g
 
 bool gs_gate_has_mates(void) { return GS_LOAD(grant()->state) == GS_LIVE && other_mates(); }
 
+static uint64_t goes_first(void) { return GS_PEEK(grant()->yields) & ~(1ull << gs_region.slot); }
+
+bool gs_gate_yields(void) { return GS_LOAD(grant()->state) == GS_LIVE && goes_first(); }
+
 bool gs_gate_alone(void) {
   if (GS_LOAD(grant()->state) != GS_LIVE) return true;
-  if (GS_PEEK(grant()->credit_us) != GS_UNGATED || other_mates()) return false;
+  if (GS_PEEK(grant()->credit_us) != GS_UNGATED || other_mates() || gs_gate_yields()) return false;
   return !GS_PEEK(grant()->mask) && !GS_PEEK(grant()->within);
 }
 
@@ -48,8 +53,9 @@ static uint64_t tenant_asked_us(void) {
 
 static bool is_busy(const struct gs_process *process, uint64_t now_ns) {
   if (process->state != GS_LIVE) return false;
-  return process->in_flight || process->waiting ||
-         now_ns - process->last_launch_ns < 1000ull * GS_PEEK(grant()->linger_us);
+  uint64_t linger_ns = 1000ull * GS_PEEK(grant()->linger_us);
+  return process->in_flight || process->waiting || now_ns - process->last_launch_ns < linger_ns ||
+         now_ns - process->idle_since_ns < linger_ns;
 }
 
 static bool all_idle(const struct gs_process procs[GS_PROCS]) {
@@ -66,21 +72,31 @@ static bool mate_idle(uint32_t slot) {
   return gs_mate_read(slot, procs) && all_idle(procs);
 }
 
-static bool mates_idle_now(void) {
-  for (uint64_t mates = other_mates(); mates; mates &= mates - 1)
+/* One thread at a time: there is one place to read their files to. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+
+static bool idle_now(uint64_t mates) {
+  for (; mates; mates &= mates - 1)
     if (!mate_idle((uint32_t)__builtin_ctzll(mates))) return false;
   return true;
 }
 
-/* Looked at rarely, by one thread at a time; the others take its last word. */
-static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+bool gs_gate_must_yield(void) {
+  if (!gs_gate_yields() || !gs_daemon_alive(gs_region.decisions)) return false;
+  pthread_mutex_lock(&looking);
+  bool idle = idle_now(goes_first());
+  pthread_mutex_unlock(&looking);
+  return !idle;
+}
+
+/* Looked at rarely; others take the last word. */
 static uint64_t mates_looked_ns;
 static uint32_t mates_were_idle;
 
 static bool mates_idle(void) {
   uint64_t now_ns = gs_now_ns();
   if (now_ns - GS_PEEK(mates_looked_ns) > MATES_EVERY_NS && pthread_mutex_trylock(&looking) == 0) {
-    GS_STORE(mates_were_idle, mates_idle_now());
+    GS_STORE(mates_were_idle, idle_now(other_mates()));
     GS_STORE(mates_looked_ns, now_ns);
     pthread_mutex_unlock(&looking);
   }
@@ -116,6 +132,8 @@ bool gs_gate_counts(void) {
 }
 
 static uint64_t in_ns(uint32_t us, uint32_t otherwise_us) { return 1000ull * (us ? us : otherwise_us); }
+
+uint64_t gs_gate_stand_ns(void) { return in_ns(GS_PEEK(grant()->stand_us), DEFAULT_STAND_US); }
 
 uint64_t gs_gate_loan_ns(void) {
   return GS_PEEK(grant()->flags) & GS_LEND ? in_ns(GS_PEEK(grant()->loan_us), DEFAULT_LOAN_US) : 0;
@@ -215,11 +233,12 @@ static CUstream begin_with_care(struct gs_ticket *ticket, uint64_t cost_ns, uint
     pass_gate(ticket->learned, cost_ns);
   struct gs_stream *taken = gs_stream_of(stream, per_thread);
   if (!taken) return stream;
-  CUstream real = gs_stream_take(taken);
+  gs_stream_take(taken);
+  if (!quiet) gs_yield_before(taken, ticket->learned, cost_ns);
   measure_on(taken, ticket->learned, due);
   if (!quiet) gs_flight_launching(taken, cost_ns);
   ticket->stream = taken;
-  return real;
+  return taken->current;
 }
 
 CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread) {
@@ -281,5 +300,6 @@ void gs_gate_forget(void) {
   gs_streams_forget();
   gs_partitions_forget();
   gs_flight_forget();
+  gs_yield_forget();
   gs_measure_forget();
 }

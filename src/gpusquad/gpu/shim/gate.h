@@ -64,6 +64,8 @@ struct gs_stream {
   uint64_t joined;      /* of a blocking stream: up to here the legacy stream waits for it */
   uint64_t legacy_seen; /* of a blocking stream: up to here it waits for the legacy stream */
 
+  uint64_t standless_ns; /* predicted, since the last place where it may be made to stand still */
+
   uint32_t open; /* launches since the last batch was closed */
   uint64_t open_ns;
   struct gs_batch batches[GS_BATCHES];
@@ -115,6 +117,9 @@ uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrest
 bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
 bool gs_gate_has_mates(void);
 bool gs_gate_counts(void);     /* it matters how much is queued: it is gated, or borrows */
+bool gs_gate_yields(void);     /* to somebody, */
+bool gs_gate_must_yield(void); /* and now */
+uint64_t gs_gate_stand_ns(void); /* in so much of its work there is a place to stand still */
 uint64_t gs_gate_loan_ns(void); /* a borrower queues no more than this at a time; 0: it does not borrow */
 void gs_gate_tell_done(void);
 void gs_gate_look(void);       /* at the daemon's decisions: whether this process can be quiet */
@@ -167,7 +172,15 @@ void gs_flight_drop(struct gs_stream *stream);
 void gs_flight_lose(struct gs_stream *stream); /* the same, where its context took the events along */
 uint64_t gs_flight_ns(void); /* predicted time of what is queued */
 void gs_flight_watch(void);  /* a helper thread looks while there is something to see */
+void gs_flight_synced(void); /* the caller has waited for something */
 void gs_flight_forget(void);
+bool gs_start_thread(pthread_t *thread, void *(*run)(void *)); /* one of ours, without the program's signals */
+
+/* yielding.c: standing still on the card while others go first */
+void gs_yield_before(struct gs_stream *stream, const struct gs_learned *learned, uint64_t cost_ns);
+void gs_yield_context_going(CUcontext context);
+void gs_yield_leave(void);
+void gs_yield_forget(void);
 
 /* measure.c */
 enum { GS_NO_SAMPLE = 0, GS_SAMPLE_BEGUN = 1, GS_SAMPLE_ENDED = 2, GS_SAMPLE_UNLOCKED = 3 };

@@ -110,8 +110,12 @@ static CUstream awaited(CUstream stream, bool per_thread) {
   return gs_stream_now(stream, per_thread);
 }
 
+static bool may_have_moved(void) { return gs_attached() && !gs_quiet() && !GS_PEEK(gs_captures); }
+
 static CUresult synced(CUresult result) {
-  if (result == CUDA_SUCCESS && gs_attached()) gs_memory_after_sync();
+  if (result || !gs_attached()) return result;
+  gs_memory_after_sync();
+  if (may_have_moved()) gs_flight_synced();
   return result;
 }
 
@@ -119,10 +123,9 @@ GS_HOOK(cuStreamSynchronize)(CUstream stream) { return synced(GS_CALL(cuStreamSy
 GS_HOOK(cuStreamSynchronize_ptsz)(CUstream stream) {
   return synced(GS_CALL(cuStreamSynchronize_ptsz)(awaited(stream, true)));
 }
+GS_HOOK(cuEventSynchronize)(CUevent event) { return synced(GS_CALL(cuEventSynchronize)(event)); }
 GS_HOOK(cuStreamQuery)(CUstream stream) { return GS_CALL(cuStreamQuery)(awaited(stream, false)); }
 GS_HOOK(cuStreamQuery_ptsz)(CUstream stream) { return GS_CALL(cuStreamQuery_ptsz)(awaited(stream, true)); }
-
-static bool may_have_moved(void) { return gs_attached() && !gs_quiet() && !GS_PEEK(gs_captures); }
 
 void gs_before_free(void) {
   if (may_have_moved()) gs_streams_wait();

@@ -36,9 +36,10 @@ struct gs_grant {
   uint32_t loan_us;       /* a borrower has no more than this queued, so that it can give back soon; 0: 2000 */
   uint32_t loan_patience_us; /* its longest wait: a queue that stands may be waiting for this very launch; 0: 5000 */
   uint64_t within;     /* groups of its virtual card, which it never leaves, lent or released; 0: the whole card */
-  uint32_t linger_us; /* a mate is busy until so long after its last launch: a pause inside a request is not lent */
-  uint32_t reserved_word;
-  uint64_t reserved[5];
+  uint32_t linger_us; /* a mate is busy until so long after it was: a pause between two requests is not lent */
+  uint32_t stand_us; /* one that yields can be made to stand still so often in its queued work; 0: 50 */
+  uint64_t yields; /* slots of mates that go first: while one is busy, what is queued here stands still */
+  uint64_t reserved[4];
 };
 
 struct gs_decisions {
@@ -70,7 +71,8 @@ struct gs_process {
   uint64_t moves;
   uint64_t period_us, iterations; /* found from the launch sequence; 0: none found */
   uint64_t refusals;              /* allocations refused for the quota */
-  uint64_t reserved[14];
+  uint64_t idle_since_ns;         /* when in_flight last came to 0 */
+  uint64_t reserved[13];
 };
 
 struct gs_kernel {

@@ -13,6 +13,8 @@ QUIET_US = 300
 """Nothing launched, queued or waiting for so long: idle. Programs pause between kernels all the time."""
 _SLOWLY = 0.2
 """How much of a new figure is believed."""
+_BUSY_OVER_US = 500_000
+"""Of how busy it is of late: over about so long."""
 _FADES_US = 1_000_000
 """A deep queue that was seen once is remembered for about so long."""
 
@@ -27,6 +29,8 @@ class Forecast:
         self._drift_us = 0
         self._wanted_per_us = 0.0
         self.kernel_us = 0.0
+        self.busy_ratio = 0.0
+        """The part of the time in which something of it was on the card, of late."""
         self.backlog_us = 0
         """GPU time queued on the card now."""
         self.deepest_us = 0.0
@@ -42,6 +46,8 @@ class Forecast:
             self._busy_us = now_us
         if launched and done_us:
             self.kernel_us = _eased(self.kernel_us, done_us / launched)
+        believed = min(1.0, passed_us / _BUSY_OVER_US)
+        self.busy_ratio += believed * (float(page.in_flight > 0) - self.busy_ratio)
         self._queue(page, passed_us)
         self._demand(page, max(page.asked_us - last.asked_us, 0) / passed_us)
         self._last, self._seen_us = page, now_us

@@ -47,10 +47,6 @@ class Pace:
     beat_us: int = 250_000
     """With one tenant or none there is nothing to decide but to be alive."""
     reclaim_us: int = 100_000
-    hand_over_us: int = 200
-    """By turns the next one begins when so much is left to do of the last one."""
-    overtime: int = 4
-    """A turn may last for so many lengths more, until what was queued is done."""
 
 
 class Squads:
@@ -217,21 +213,7 @@ class Squads:
             return True
         if all(tenant.was_idle for tenant in self._tenants.values()):
             return False
-        if self.squad.configuration == "temporal":
-            return self._turn_is_over(self.squad, now_us)
         return now_us >= self._ends_us
-
-    def _turn_is_over(self, squad: Squad, now_us: int) -> bool:
-        """A turn ends when what it was given is nearly done, not by the clock: what is left over would run beside the
-        next one, make both slow, and leave more over each time."""
-        queued_us = sum(tenant.forecast.backlog_us for tenant in self._tenants.values())
-        if queued_us > self._pace.hand_over_us:
-            return now_us >= self._ends_us + self._pace.overtime * squad.length_us
-        served = [self._tenants[member.slot] for member in squad.members if member.credit_us and self._knows(member)]
-        return now_us >= self._ends_us or any(tenant.page.waiting for tenant in served)
-
-    def _knows(self, member: Member) -> bool:
-        return member.slot in self._tenants
 
     def _runs_dry(self) -> bool:
         """Nobody has anything on the card and somebody stands at the gate: the squad was too short for its length."""
@@ -277,11 +259,11 @@ class Squads:
         if tenant.held_until_us:
             return Grant(self.number, tenant.facts.quota_bytes, credit_us=0)
         from_us = tenant.forecast.settled_us
-        ungated = member.credit_us == UNGATED_US
+        credit_us = self._credit_us(member, shared)
         return Grant(
             squad=self.number,
             quota_bytes=tenant.facts.quota_bytes,
-            credit_us=UNGATED_US if ungated else from_us + member.credit_us,
+            credit_us=UNGATED_US if credit_us == UNGATED_US else from_us + credit_us,
             mask=0 if tenant.facts.is_time_sliced else member.groups,
             mates=member.mates & ((1 << self._region.slots) - 1),
             restricted_us=from_us + member.restricted_us if member.restricted_us else 0,
@@ -289,7 +271,15 @@ class Squads:
             loan_us=member.loan_us or self._card.loan_us,
             within=tenant.facts.within,
             linger_us=member.linger_us,
+            yields=member.yields & ((1 << self._region.slots) - 1),
         )
+
+    def _credit_us(self, member: Member, shared: bool) -> int:
+        """Nobody can yield to strangers, of whom nothing is seen: all others stand at the gate for their part."""
+        if not shared or member.groups:
+            return member.credit_us
+        assert self.squad is not None
+        return min(member.credit_us, self.squad.length_us // len(self.squad.members))
 
     def _rest_us(self, now_us: int) -> int:
         pace = self._pace
@@ -300,12 +290,7 @@ class Squads:
         self._awake_us = now_us
         assert self.squad is not None
         look_us = max(pace.shortest_look_us, self.squad.length_us // pace.looks_a_squad)
-        ends_us = max(self._ends_us - now_us, pace.shortest_look_us)
-        if self.squad.configuration == "temporal":
-            queued_us = sum(tenant.forecast.backlog_us for tenant in self._tenants.values())
-            # Looking twice on the way, for kernels may be shorter than foretold.
-            ends_us = max((queued_us - pace.hand_over_us) // 2, pace.shortest_look_us // 2)
-        return max(1, min(look_us, ends_us))
+        return max(1, min(look_us, max(self._ends_us - now_us, pace.shortest_look_us)))
 
     def _check_quota(self, facts: TenantFacts, before: CardTenant | None) -> None:
         """Memory that is promised is there: it cannot be taken back from others later."""
@@ -327,6 +312,9 @@ class Squads:
         known = ", ".join(one.facts.id for one in self._tenants.values()) or "nobody"
         raise Invalid("tenant.id", f"{name!r} is not on this card", f"here: {known}")
 
+    def _names(self, slots: int) -> list[str]:
+        return [one.facts.id for slot, one in self._tenants.items() if slots >> slot & 1]
+
     def _tenant_status(self, tenant: CardTenant, now_us: int) -> dict[str, object]:
         now, page, grant = tenant.snapshot(now_us), tenant.page, tenant.grant
         gated = grant.credit_us != UNGATED_US
@@ -336,7 +324,7 @@ class Squads:
             "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
             "processes": len(page.pids), "groups": grant.mask.bit_count(), "gated": gated,
             "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
-            "moves": page.moves, "waited_us": page.waited_ns // 1000,
+            "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
             "in_flight": page.in_flight, "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
         }  # fmt: skip
 

@@ -91,6 +91,7 @@ class CardTenant:
             kernel_us=forecast.kernel_us,
             backlog_us=int(forecast.deepest_us),
             is_idle=is_idle,
+            busy_ratio=forecast.busy_ratio,
             quota_bytes=facts.quota_bytes,
             used_bytes=self.page.used_bytes,
             requests=self._requests(now_us),

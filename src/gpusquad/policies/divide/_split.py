@@ -1,4 +1,4 @@
-"""A squad in which each gets its part: by SM groups, by credits side by side, or by turns, whichever does most work.
+"""A squad in which each gets its part: by SM groups, side by side, or by turns, whichever does most work.
 
 The three are compared by what each tenant's speed would be, by the sum of ``part * log(speed)``: twice the speed of one
 makes good half the speed of another with the same part, so neither is given up for the other.
@@ -33,6 +33,8 @@ class Way:
     configuration: Configuration
     score: float
     counts: tuple[int, ...] = ()
+    first: int = 0
+    """Slots that all others yield to; 0: by turns, or nobody."""
 
 
 def by_parts(
@@ -46,12 +48,12 @@ def by_parts(
 ) -> Squad:
     """``parts``: what is due to each; only those who are awake count."""
     awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
-    length_us = _build.length_us(tenants, card, default_us)
+    length_us = _build.length_us(tenants, default_us)
     dues = _normal({tenant.id: parts[tenant.id] for tenant in awake})
     lags = lags_us(tenants, state, length_us)
     leant = _normal(leaning(dues, lags, length_us))
     way = best_way(awake, leant, card, effective, state)
-    given = given_parts(awake, leant, way, card, state, length_us)
+    given = given_parts(awake, leant, way, card, state, length_us, lags)
     semi = any(part.restricted_us for part in given)
     after = _build.fresh(tenants, state, lags_us=lags, dues=dues)
     names = "semi-spatial" if semi else way.configuration
@@ -71,22 +73,35 @@ def best_way(
 
 
 def given_parts(
-    awake: Sequence[Tenant], parts: Mapping[str, float], way: Way, card: CardFacts, state: State, length_us: int
-) -> list[_build.Part]:
-    """The way as credits and masks."""
-    ahead_us = int(_build.AHEAD * length_us)
+    awake: Sequence[Tenant], parts: Mapping[str, float], way: Way, card: CardFacts, state: State, length_us: int,
+    lags: Mapping[str, float],
+) -> list[_build.Part]:  # fmt: skip
+    """The way as masks, and as who goes first."""
     if way.configuration == "strict":
         chosen = masks(awake, way.counts, card, state.groups)
         until_us = _let_out_us(awake, length_us)
+        ahead_us = int(_build.AHEAD * length_us)
         return [
-            _build.Part(tenant, ahead_us, chosen[tenant.id], until_us if tenant.wants_us > until_us else 0)
+            _build.Part(tenant, chosen[tenant.id], until_us if tenant.wants_us > until_us else 0, credit_us=ahead_us)
             for tenant in awake
         ]
-    most = max(parts[tenant.id] for tenant in awake)
+    queued_us = max(_build.MOST_QUEUED_US, int(_build.AHEAD * length_us))
+    if way.first:
+        return [
+            _build.Part(tenant, yields=0 if way.first >> tenant.slot & 1 else way.first, credit_us=queued_us)
+            for tenant in awake
+        ]
     if way.configuration == "unrestricted":
-        return [_build.Part(tenant, max(1, int(ahead_us * parts[tenant.id] / most))) for tenant in awake]
+        first = 1 << late.slot if (late := _far_behind(awake, lags, length_us)) is not None else 0
+        return [_build.Part(tenant, yields=first, credit_us=queued_us) for tenant in awake]
     now = max(awake, key=lambda tenant: (_turn(tenant, parts, state), -tenant.slot))
-    return [_build.Part(now, length_us + _build.TURN_AHEAD_US)]
+    return [_build.Part(now, credit_us=queued_us)]
+
+
+def _far_behind(awake: Sequence[Tenant], lags: Mapping[str, float], length_us: int) -> Tenant | None:
+    """Side by side each takes what it can get. Who is owed more than a squad goes first until it is made good."""
+    late = max(awake, key=lambda tenant: lags.get(tenant.id, 0.0))
+    return late if len(awake) > 1 and lags.get(late.id, 0.0) > length_us else None
 
 
 def _turn(tenant: Tenant, parts: Mapping[str, float], state: State) -> tuple[bool, float]:

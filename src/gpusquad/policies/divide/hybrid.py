@@ -7,17 +7,17 @@ are, or a tenant that fails would be given up while its weight grows. Weights fo
 
 Every way to hand out the groups, at least one each and none left over, is considered; for up to ``exact`` tenants the
 best is found without fail. Whatever cannot be better than the best so far is passed over: nobody runs faster than with
-all others at one group. So is the card without restriction, and by turns.
+all others at one group. So is the card without restriction, by turns, and with those first who have a latency target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
-from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.policies.divide import _build
 from gpusquad.policies.divide._compatibility import blocks_goal
 from gpusquad.policies.divide._goals import foretold
@@ -53,13 +53,13 @@ class Hybrid:
         weights = updated(tenants, state.weights, self.alpha, self.ease)
         state = _build.fresh(tenants, state, weights=weights)
         awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
-        length_us = _build.length_us(tenants, card, self.squad_us)
+        length_us = _build.length_us(tenants, self.squad_us)
         if len(awake) == 1:
-            parts = [_build.Part(awake[0], int(_build.AHEAD * length_us))]
+            parts = [_build.Part(awake[0], credit_us=_build.MOST_QUEUED_US)]
             why = f"only {awake[0].id} is awake"
             return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
         way = self.best(awake, weights, card, effective, state)
-        parts = given_parts(awake, weights, way, card, state, length_us)
+        parts = given_parts(awake, weights, way, card, state, length_us, {})
         why = f"{_words(way, awake)}: {way.score:.3f} of weighted work"
         return _build.squad(parts, tenants, card, way.configuration, length_us, why, state)
 
@@ -72,7 +72,7 @@ class Hybrid:
         def worth(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
             return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
 
-        ways = [self._turns(awake, weights)]
+        ways = [self._turns(awake, weights), *self._latency_first(awake, weights, effective)]
         if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
             everything = [(tenant, WHOLE_MILLI) for tenant in awake]
             ways.append(Way("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything)))
@@ -95,6 +95,23 @@ class Hybrid:
         total = sum(weights[tenant.id] for tenant in awake)
         return Way("temporal", sum(self.worth(t, weights[t.id] / total, weights[t.id]) for t in awake))
 
+    def _latency_first(
+        self, awake: Sequence[Tenant], weights: Mapping[str, float], effective: Effective
+    ) -> Iterator[Way]:
+        """Those with a latency target have the card while they need it; the others what time that leaves."""
+        first = [tenant for tenant in awake if tenant.has_latency_goal]
+        rest = [tenant for tenant in awake if not tenant.has_latency_goal]
+        if not first or not rest:
+            return
+        left = max(0.0, 1.0 - sum(_busy(tenant) for tenant in first))
+        score = 0.0
+        for company, part in ((first, 1.0), (rest, left)):
+            shares = [(tenant, WHOLE_MILLI) for tenant in company]
+            for tenant in company:
+                speed = part * effective(tenant, WHOLE_MILLI, _without(shares, tenant))
+                score += self.worth(tenant, speed, weights[tenant.id])
+        yield Way("temporal", score, first=_build.slots(tenant.slot for tenant in first))
+
     def _standing(
         self, awake: Sequence[Tenant], card: CardFacts, shares: Sequence[int], worth: Worth, state: State
     ) -> list[Way]:
@@ -104,6 +121,13 @@ class Hybrid:
             return []
         pairs = [(tenant, shares[count]) for tenant, count in zip(awake, counts, strict=True)]
         return [Way("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
+
+
+def _busy(tenant: Tenant) -> float:
+    """The part of the time in which it needs the card."""
+    requests = tenant.requests
+    known = requests is not None and requests.per_s * requests.work_us > 0
+    return requests.per_s * requests.work_us / US_PER_S if known and requests is not None else tenant.busy_ratio
 
 
 def _stands(way: Way, awake: Sequence[Tenant], state: State) -> bool:
@@ -122,4 +146,7 @@ def _without(pairs: Sequence[tuple[Tenant, int]], tenant: Tenant) -> tuple[tuple
 def _words(way: Way, awake: Sequence[Tenant]) -> str:
     if way.counts:
         return ", ".join(f"{count} groups for {tenant.id}" for tenant, count in zip(awake, way.counts, strict=True))
+    if way.first:
+        names = ", ".join(tenant.id for tenant in awake if way.first >> tenant.slot & 1)
+        return f"{names} first, others in the pauses"
     return "no restriction" if way.configuration == "unrestricted" else "by turns"

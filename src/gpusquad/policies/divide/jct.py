@@ -57,7 +57,7 @@ class Jct:
         if alone is not None:
             return alone
         awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
-        length_us = _build.length_us(tenants, card, self.squad_us)
+        length_us = _build.length_us(tenants, self.squad_us)
         late = max(awake, key=lambda tenant: (state.waited.get(tenant.id, 0), -tenant.slot))
         if state.waited.get(late.id, 0) >= self.patience:
             company = self._best(awake, card, effective, state, late)
@@ -143,12 +143,13 @@ def _left_us(tenant: Tenant) -> float:
 
 
 def _parts(company: _Company, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
-    by_turns = company.configuration == "temporal"
-    credit_us = length_us + _build.TURN_AHEAD_US if by_turns else int(_build.AHEAD * length_us)
+    """All others fill the pauses of these."""
+    ahead_us = int(_build.AHEAD * length_us)
     if company.configuration != "strict":
-        return [_build.Part(tenant, credit_us) for tenant in company.tenants]
+        queued_us = max(_build.MOST_QUEUED_US, ahead_us)
+        return [_build.Part(tenant, credit_us=queued_us) for tenant in company.tenants]
     chosen = masks(company.tenants, company.counts, card, state.groups)
-    return [_build.Part(tenant, credit_us, chosen[tenant.id]) for tenant in company.tenants]
+    return [_build.Part(tenant, chosen[tenant.id], credit_us=ahead_us) for tenant in company.tenants]
 
 
 def _words(company: _Company) -> str:
