@@ -152,8 +152,6 @@ class State:
     """The part of all service that was due to each in the last squad."""
     waited: Mapping[str, int] = field(default_factory=dict)
     """Squads in a row in which a tenant wanted the card and had no part in the squad."""
-    kept_off: Mapping[str, int] = field(default_factory=dict)
-    """Squads in a row in which a tenant wanted the card and was served nothing, for whatever reason."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """Masks of the last squad that had any."""
     beside: Mapping[str, int] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusquad import registry
+from gpusquad.gpu.squads.sparing import SparesTheStarved
 from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US, CardFacts, State
 from tests.policies.divide.snapshots import CARD, crowds, rivals, running, squads_in_a_row, tenant, with_rho
 
@@ -125,7 +126,7 @@ def test_nobody_at_all(name):
 @settings(max_examples=8)
 @given(tenants=crowds(least=2, most=5))
 def test_nobody_starves(name, tenants):
-    squads = squads_in_a_row(registry.create("divide", name), tenants, 2 * BOUND)
+    squads = squads_in_a_row(SparesTheStarved(registry.create("divide", name)), tenants, 2 * BOUND)
     for one in tenants:
         served = [at for at, squad in enumerate(squads) if one.is_idle or one.slot in running(squad, tenants)]
         longest = max(b - a for a, b in zip([-1, *served], [*served, len(squads)], strict=True))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from gpusquad.gpu.squads.sparing import PATIENCE, SparesTheStarved
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import UNGATED_US, Requests, State
@@ -185,10 +187,12 @@ def test_a_latency_target_met_with_ease_leaves_goals_at_risk_alone():
 
 
 def test_a_service_that_never_rests_leaves_something():
-    squads = squads_in_a_row(SloFirst(patience=5), [service(0, per_s=400.0), tenant(1)], 30, with_rho(0.8))
-    served = [1 in running(squad, [service(0), tenant(1)]) for squad in squads]
-    assert sum(served) >= 4
-    assert not any(served[at] and served[at + 1] for at in range(29))
+    policy = SparesTheStarved(SloFirst())
+    squads = squads_in_a_row(policy, [service(0, per_s=400.0), tenant(1)], 4 * PATIENCE, with_rho(0.8))
+    served = [at for at, squad in enumerate(squads) if 1 in running(squad, [service(0), tenant(1)])]
+    assert len(served) == 3
+    assert min(b - a for a, b in pairwise(served)) >= PATIENCE
+    assert "t1 had nothing for too long" in squads[served[0]].why
 
 
 class TestBoundByItsHost:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from gpusquad import registry
 from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.gpu.squads.promises import KeepsPromises
+from gpusquad.gpu.squads.sparing import SparesTheStarved
 from gpusquad.gpu.squads.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
 from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts, plain_facts
 from gpusquad.gpu.squads.virtual import OnVirtualCards
@@ -332,7 +333,7 @@ class Squads:
 def _made(policy: str) -> OnVirtualCards:
     """Policies are objects without a memory, so one of each is enough for all virtual cards."""
     chosen, as_promised = registry.create("divide", policy), registry.create("divide", "promised")
-    return OnVirtualCards(lambda: KeepsPromises(chosen, as_promised))
+    return OnVirtualCards(lambda: SparesTheStarved(KeepsPromises(chosen, as_promised)))
 
 
 def _check(squad: Squad, snapshot: Sequence[Tenant], card: CardFacts) -> None:

@@ -67,7 +67,6 @@ def fresh(tenants: Sequence[Tenant], state: State, **changes: object) -> State:
         weights=_of(here, state.weights),
         lags_us=_of(here, state.lags_us),
         waited=_of(here, state.waited),
-        kept_off=_of(here, state.kept_off),
         groups=_of(here, state.groups),
         beside=_of(here, state.beside),
         seen_us={tenant.id: tenant.attained_us for tenant in tenants},

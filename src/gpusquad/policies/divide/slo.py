@@ -7,9 +7,8 @@ every pause of it:
 - One with a throughput target or a deadline is urgent while that is at risk.
 - All others share what is left by their weights.
 
-Two things bound this. A service may be bound by its host: it seems busy while its program thinks, and others would lose
-far more than it uses. Where the driver knows priorities, others run beside such a one, as long as that does. And nobody
-who wants the card is kept off it for ever.
+A service may be bound by its host: it seems busy while its program thinks, and others would lose far more than it uses.
+Where the driver knows priorities, others run beside such a one, as long as that does.
 
 Memory is held by quotas, which always stand: unlike SMs it could not be taken back from whoever borrowed it.
 """
@@ -46,8 +45,6 @@ class SloFirst:
     ease: float = 0.0002
     """How fast a weight goes back once the goal is met: in thousands of squads, which are seconds, as the window is in
     which it is seen whether the goal is met."""
-    patience: int = 50
-    """Nobody who wants the card is without it for more squads in a row."""
     wasteful: float = 2.0
     """A service that seems busy for so many times its own GPU time is bound by its host."""
     slack: float = 0.02
@@ -63,18 +60,15 @@ class SloFirst:
         weights = updated(tenants, state.weights, self.alpha, self.ease)
         beside = {one.id: self._beside(one, card, state) for one in tenants if one.has_latency_goal}
         urgency = {one.id: self._urgency(one, tenants, beside, weights, effective) for one in tenants}
-        kept_off = {one.id: _kept_off(one, state) for one in tenants}
-        starved = [one for one in tenants if kept_off[one.id] >= self.patience]
-        kept_off.update((one.id, 0) for one in starved)
         shared = self._shared([one for one in tenants if urgency[one.id] == _CALM], weights, card, effective, state)
         before = shared.state if shared is not None else state
-        parts = [_part(one, shared, 0 if one in starved else _more_urgent(one, tenants, urgency)) for one in tenants]
+        parts = [_part(one, shared, _more_urgent(one, tenants, urgency)) for one in tenants]
         after = _build.fresh(tenants, before, weights=weights, beside=beside)
         length_us = _build.length_us(tenants, self.squad_us)
-        why = _words(tenants, urgency, beside, starved, shared)
+        why = _words(tenants, urgency, beside, shared)
         found = _build.squad(parts, tenants, card, _configuration(urgency, shared), length_us, why, after)
         # Whose turn it is among those who share is their business: here everybody has a part.
-        return replace(found, state=replace(found.state, waited=dict(before.waited), kept_off=kept_off))
+        return replace(found, state=replace(found.state, waited=before.waited))
 
     def _shared(
         self, calm: Sequence[Tenant], weights: Mapping[str, float], card: CardFacts, effective: Effective, state: State
@@ -156,21 +150,13 @@ def _credit_us(shared: Member) -> int:
     return shared.credit_us if shared.groups else UNGATED_US
 
 
-def _kept_off(tenant: Tenant, state: State) -> int:
-    """Squads in a row in which it wanted the card and had nothing of it."""
-    had_none = tenant.attained_us <= state.seen_us.get(tenant.id, -1)
-    return state.kept_off.get(tenant.id, 0) + 1 if had_none and not tenant.is_idle else 0
-
-
 def _words(
-    tenants: Sequence[Tenant], urgency: Mapping[str, float], beside: Mapping[str, int], starved: Sequence[Tenant],
-    shared: Squad | None,
-) -> str:  # fmt: skip
+    tenants: Sequence[Tenant], urgency: Mapping[str, float], beside: Mapping[str, int], shared: Squad | None
+) -> str:
     ranked = sorted((one for one in tenants if urgency[one.id] > _CALM), key=lambda one: -urgency[one.id])
     told = [f"{_names(ranked)} first, others in the pauses" if ranked else "nothing is urgent"]
     bound = [one for one in tenants if beside.get(one.id, 0) > 0]
     told += [f"beside {_names(bound)}, bound by the host"] if bound else []
-    told += [f"{_names(starved)} had nothing for too long"] if starved else []
     told += [shared.why] if shared is not None else []
     return "; ".join(told)
 
