@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.card import cost, pair_plan, pairs, slos, training, virtual
+from bench.card import cost, mechanism, pair_plan, pairs, slos, training, virtual
 from bench.card.check import check
 from bench.card.clock import Deadline
 from bench.card.machine import sitting
@@ -23,7 +23,7 @@ from bench.card.report import report
 from bench.card.rows import RowFile, read_all
 from gpusquad.model.errors import Invalid
 
-BENCHES = ("pairs", "slos", "training", "virtual", "cost")
+BENCHES = ("pairs", "slos", "training", "virtual", "mechanism", "cost")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file, head, training.Options(place, options.tiny, options.length, options.only), deadline
         ),
         "virtual": lambda: virtual.run(file, head, virtual.Options(place, options.tiny, options.length), deadline),
+        "mechanism": lambda: mechanism.run(
+            file, head, mechanism.Options(place, options.tiny, options.length, options.only), deadline
+        ),
         "cost": lambda: cost.run(file, head, cost.Options(place, options.tiny, options.length), deadline),
     }
     try:
@@ -72,7 +75,7 @@ def _pair_options(options: argparse.Namespace, place: Place) -> pairs.Options:
     timing = Timing(length_s=options.length or Timing().length_s)
     return pairs.Options(
         place, _named(known, options.only), conditions, timing,
-        options.percentages or pair_plan.PERCENTAGES, options.stay, min(60.0, 20 * options.minutes),
+        options.percentages or pair_plan.PERCENTAGES, options.stay, min(pairs.START_S, 20 * options.minutes),
     )  # fmt: skip
 
 
@@ -123,8 +126,9 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--sms", type=int, default=132, help="all of the card's")
         verb.add_argument("--logs", default="", help="folder for what workers print; else it goes with them")
         verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
-        if name == "pairs":
+        if name in ("pairs", "mechanism"):
             verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
+        if name == "pairs":
             verb.add_argument("--conditions", type=_words, default=[], help=", ".join(pair_plan.CONDITIONS))
             verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
             verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")

@@ -20,7 +20,8 @@ from bench.card.ways import Seat, at_percent
 from gpusquad.gpu.build import library
 from gpusquad.model.errors import Invalid
 
-WAYS = (ways.PLAIN, ways.SHIM, ways.ALONE, ways.MPS, ways.LOW, at_percent(50), ways.FIXED, ways.SQUADS, ways.SQUADS_LOW)
+WAYS = (ways.PLAIN, ways.SHIM, ways.ALONE, ways.FIXED_ALONE, ways.MPS, ways.LOW, at_percent(50), ways.FIXED,
+        ways.SQUADS, ways.SQUADS_LOW)  # fmt: skip
 _LENGTH_S = 0.4
 _ONE = "one"
 _FEW_GROUPS = 0b11

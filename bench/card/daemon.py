@@ -1,4 +1,4 @@
-"""The card's daemon, as a process beside the bench."""
+"""The card's daemon, as a process beside the bench, and what it is asked and told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.card.place import Lost, Place
 from bench.data import ROOT
@@ -19,11 +21,33 @@ DAEMON_WITHIN_S = 20.0
 _PR_SET_PDEATHSIG = 1
 
 
-def started(
-    folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack, *, priorities: bool
+class CardDaemon:
+    """One that is up, and the tenants that it knows. It is ended when ``parts`` is closed."""
+
+    def __init__(
+        self, folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack, *, priorities: bool
+    ) -> None:
+        """``priorities``: less important tenants are started with a lower one under MPS."""
+        self.socket = _started(folder, place, policy, logs, parts, priorities)
+        self._pages: dict[str, str] = {}
+
+    def ask(self, question: Mapping[str, object]) -> dict[str, Any]:
+        answer = ask(self.socket, question)
+        if not answer.get("ok"):
+            raise Lost(f"the daemon: {answer.get('field')}: {answer.get('error')}")
+        return answer
+
+    def page(self, name: str, facts: Mapping[str, object]) -> str:
+        """The path of a tenant's page. Who is not known yet is attached, with these facts."""
+        if name not in self._pages:
+            self._pages[name] = str(self.ask({"do": "attach", "tenant": {"id": name, **facts}})["tenant"])
+        return self._pages[name]
+
+
+def _started(
+    folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack, priorities: bool
 ) -> Path:
-    """Its socket. It is ended when ``parts`` is closed. ``priorities``: less important tenants are started with a lower
-    one under MPS."""
+    """Its socket, once it answers."""
     folder.mkdir(exist_ok=True)
     words = ["--card", place.card, "--folder", str(folder), "--policy", policy]
     words += ["--priorities"] if priorities else []

@@ -45,7 +45,7 @@ def run_seats(stage: Stage, pair: Pair, seats: list[Seat], seed: str, timing: Ti
     asked: dict[Seat, tuple[str, dict[str, Any]]] = {}
     for seat in seats:
         if seat.tenant == LATENCY:
-            report = stage.report_to(LATENCY) if needs_daemon(seat.way) else None
+            report = stage.report_to(LATENCY, seat.way) if needs_daemon(seat.way) else None
             give_up_s = timing.counted_to_s + PATIENCE_S
             asked[seat] = ("serve", {"offsets_s": coming, "give_up_s": give_up_s, "report": report})
         else:

@@ -1,4 +1,5 @@
-"""What is found out of a pair before its conditions are compared: once, and kept in the file like all else.
+"""What is found out of a pair before its conditions are compared: once, and kept in the file like all else. Half a
+minute, since it is paid for each pair: so percentages and splits are told apart by short blocks.
 
 The best percentage for MPS and the best split for static green contexts, so that both baselines are as good as they
 get; the target that the service is held to; and both tenants' speeds over their part of the SMs, which our policy knows
@@ -8,6 +9,7 @@ of jobs it has seen before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ TARGET_RATIO = 1.05
 """The service's target over its 99th percentile alone: what is aimed at in the end."""
 WITHIN_RATIO = 1.10
 """Percentages and splits that keep the service within this are compared by what the training job does."""
+ALONE_S, TRIED_S = 3.0, 1.5
+"""Lengths of blocks: of the service alone, which its target comes from, and of each percentage and split."""
+_LEAD_IN_S, _TAIL_S = 0.2, 0.1
 
 
 def calibration(rows: Sequence[Row], pair: Pair, setup: str) -> Row | None:
@@ -37,13 +42,16 @@ def calibration(rows: Sequence[Row], pair: Pair, setup: str) -> Row | None:
 def calibrate(stage: Stage, pair: Pair, timing: Timing, percentages: Sequence[int]) -> dict[str, Any]:
     """Lost: the service alone could not be measured. What else is lost is left out."""
     # A p99 of one short block would be the target of all: so it is that of several, with arrivals of their own.
+    alone_for, tried_for = (_shortened(timing, length_s) for length_s in (ALONE_S, TRIED_S))
     seeds = [f"{pair.name} calibration {index}" for index in range(3)]
-    blocks = [run_block(stage, pair, plan.ALONE, 0, seed, timing)["late_us"] for seed in seeds]
+    blocks = [run_block(stage, pair, plan.ALONE, 0, seed, alone_for)["late_us"] for seed in seeds]
     alone = [late_us for block in blocks for late_us in block]
     p99_us = float(np.percentile(alone, 99))
-    seed, base_p99_us = seeds[0], float(np.percentile(blocks[0], 99))
-    percents = _percents(stage, pair, seed, timing, percentages)
-    splits = _splits(stage, pair, seed, timing)
+    # And what is tried is compared over the same arrivals: short blocks differ by these more than by the ways.
+    seed = f"{pair.name} tried"
+    base_p99_us = float(np.percentile(run_block(stage, pair, plan.ALONE, 0, seed, tried_for)["late_us"], 99))
+    percents = _percents(stage, pair, seed, tried_for, percentages)
+    splits = _splits(stage, pair, seed, tried_for)
     best_percent = best(percents, base_p99_us) or max(percentages)
     stage.let_go([Seat(TRAINING, at_percent(one)) for one in percentages if one != best_percent])
     return {
@@ -53,6 +61,13 @@ def calibrate(stage: Stage, pair: Pair, timing: Timing, percentages: Sequence[in
         "splits": splits, "split": best(splits, base_p99_us) or plan.SPLITS[0],
         "curves": curves(stage, (LATENCY, TRAINING), min(CURVE_S, timing.length_s)),
     }  # fmt: skip
+
+
+def _shortened(timing: Timing, length_s: float) -> Timing:
+    return replace(
+        timing, lead_in_s=min(_LEAD_IN_S, timing.lead_in_s), length_s=min(length_s, timing.length_s),
+        tail_s=min(_TAIL_S, timing.tail_s),
+    )  # fmt: skip
 
 
 def best(tried: Mapping[int, Mapping[str, float]], alone_p99_us: float) -> int | None:

@@ -43,8 +43,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of ours, on one pair. None: too little was measured to say."""
+    """Of one of ours, on one pair. None: too little was measured to say."""
 
+    condition: str
     floor: bool | None
     aim: bool | None
     behind_priority: bool | None
@@ -62,10 +63,23 @@ class PairTable:
     left_out: int
     """Rows of an older setup."""
     cells: tuple[Cell, ...]
-    verdict: Verdict
+    verdicts: tuple[Verdict, ...]
+    """One for each of ours."""
+
+    @property
+    def passed_by(self) -> tuple[str, ...]:
+        """Those that hold the floor. One is enough: what each leaves out, and what it costs, is told beside it."""
+        return tuple(one.condition for one in self.verdicts if one.floor)
+
+    @property
+    def passes(self) -> bool | None:
+        """None: nobody has passed, and not all were measured to the end."""
+        if self.passed_by:
+            return True
+        return None if any(one.floor is None for one in self.verdicts) else False
 
     def plain(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "passed_by": self.passed_by, "passes": self.passes}
 
 
 def pair_tables(rows: Sequence[Row]) -> list[PairTable]:
@@ -84,7 +98,7 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
     names = [name for name in plan.CONDITIONS if any(row["condition"] == name for row in ours)]
     cells = tuple(_cell(ours, name) for name in names)
     per_s = float(np.mean(alone)) if alone else float("nan")
-    return PairTable(pair, setup, busy, per_s, len(of_pair) - len(ours), cells, verdict(cells, busy))
+    return PairTable(pair, setup, busy, per_s, len(of_pair) - len(ours), cells, verdicts(cells, busy))
 
 
 def _cell(rows: Sequence[Row], condition: str) -> Cell:
@@ -95,12 +109,12 @@ def _cell(rows: Sequence[Row], condition: str) -> Cell:
     return Cell(
         condition, len(late), len(good), len({row["sitting"] for row in good.values()}), len(of_it) - len(good),
         sum(row.get("unserved", 0) for row in good.values()), *shown,
-        p99_ratio=_beside(rows, good, plan.ALONE, "late_us", percentile(99)),
-        training_ratio=_beside(rows, good, plan.TRAINING_ALONE, "steps_per_s", mean),
+        p99_ratio=beside(rows, good, plan.ALONE, "late_us", percentile(99)),
+        training_ratio=beside(rows, good, plan.TRAINING_ALONE, "steps_per_s", mean),
     )  # fmt: skip
 
 
-def _beside(rows: Sequence[Row], good: dict[int, Row], base: str, what: str, statistic: Any) -> Ratio:
+def beside(rows: Sequence[Row], good: dict[int, Row], base: str, what: str, statistic: Any) -> Ratio:
     """Against the same rounds of the base: rounds that lack one of both are left out."""
     bases = {row["repeat"]: row for row in rows if row["condition"] == base and not row.get("failed")}
     both = [repeat for repeat in good if repeat in bases and what in good[repeat] and what in bases[repeat]]
@@ -112,29 +126,50 @@ def _values(row: Row, what: str) -> list[float]:
     return found if isinstance(found, list) else [found]
 
 
-def verdict(cells: Sequence[Cell], busy_ratio: float) -> Verdict:
+def verdicts(cells: Sequence[Cell], busy_ratio: float) -> tuple[Verdict, ...]:
+    return tuple(_verdict(cells, busy_ratio, condition) for condition in plan.DAEMON_WAYS)
+
+
+def _verdict(cells: Sequence[Cell], busy_ratio: float, condition: str) -> Verdict:
     by_name = {cell.condition: cell for cell in cells}
-    ours, priority = by_name.get(plan.OURS), by_name.get(plan.PRIORITY)
-    needed = [by_name.get(name) for name in (plan.ALONE, plan.OURS, plan.PRIORITY)]
+    ours, priority = by_name.get(condition), by_name.get(plan.PRIORITY)
+    needed = [by_name.get(name) for name in (plan.ALONE, condition, plan.PRIORITY)]
     if ours is None or priority is None or isnan(busy_ratio):
-        return Verdict(None, None, None, "no verdict: gpusquad, MPS priority or the calibration was not measured")
+        return _undecided(condition, "it, MPS priority or the calibration was not measured")
     if not all(cell is not None and cell.is_enough for cell in needed) or ours.training_ratio.blocks == 0:
         least = min((cell.requests for cell in needed if cell is not None), default=0)
         few = min((cell.repeats for cell in needed if cell is not None), default=0)
-        words = f"no verdict: {least:,} of {plan.ENOUGH_REQUESTS:,} requests, {few} of {plan.ENOUGH_REPEATS} repeats"
-        return Verdict(None, None, None, words)
-    spare = 1 - busy_ratio
-    behind = (
-        ours.p99_ratio.value > priority.p99_ratio.value and ours.training_ratio.value < priority.training_ratio.value
-    )
-    floor = ours.p99_ratio.high <= FLOOR_P99 and ours.training_ratio.value >= FLOOR_TRAINING * spare and not behind
-    aim = ours.p99_ratio.high <= AIM_P99 and ours.training_ratio.value >= AIM_TRAINING * spare and not behind
+        words = f"{least:,} of {plan.ENOUGH_REQUESTS:,} requests, {few} of {plan.ENOUGH_REPEATS} repeats"
+        return _undecided(condition, words)
+    return _decided(ours, priority, 1 - busy_ratio)
+
+
+def _undecided(condition: str, why: str) -> Verdict:
+    return Verdict(condition, None, None, None, f"no verdict: {why}")
+
+
+def _decided(ours: Cell, priority: Cell, spare: float) -> Verdict:
+    """``spare``: the part of the time in which the service alone leaves the card to others."""
+    p99, trained = ours.p99_ratio, ours.training_ratio.value
+    behind = p99.value > priority.p99_ratio.value and trained < priority.training_ratio.value
+    floor = p99.high <= FLOOR_P99 and trained >= FLOOR_TRAINING * spare and not behind
+    aim = p99.high <= AIM_P99 and trained >= AIM_TRAINING * spare and not behind
     words = "aim met" if aim else "floor met" if floor else "floor missed"
-    words += (
-        f": p99 at most {number(ours.p99_ratio.high)} of alone, training {number(ours.training_ratio.value)} where "
-    )
+    words += f": p99 at most {number(p99.high)} of alone, training {number(trained)} where "
     words += f"{number(FLOOR_TRAINING * spare)} is the floor" + ("; behind MPS priority in both" if behind else "")
-    return Verdict(floor, aim, behind, words)
+    return Verdict(ours.condition, floor, aim, behind, words)
+
+
+def summary(tables: Sequence[PairTable]) -> str:
+    """How often each of ours is enough: whichever is so more often is what tenants should have unless they ask."""
+    found = []
+    for condition in plan.DAEMON_WAYS:
+        of_it = [one for table in tables for one in table.verdicts if one.condition == condition]
+        decided = [one for one in of_it if one.floor is not None]
+        floors, aims = sum(one.floor is True for one in of_it), sum(one.aim is True for one in of_it)
+        found.append(f"{condition}: floor met in {floors} and aim in {aims} of {len(decided)} pairs with a verdict")
+    either = sum(table.passes is True for table in tables)
+    return "; ".join([*found, f"one of both meets the floor in {either} of {len(tables)} pairs"])
 
 
 def shown(tables: Sequence[PairTable]) -> str:
@@ -150,5 +185,12 @@ def shown(tables: Sequence[PairTable]) -> str:
         facts += f"training alone {number(table.training_per_s)}/s"
         if table.left_out:
             facts += f"; {table.left_out} blocks of another setup left out"
-        parts.append(f"### {table.pair}\n\n{facts}\n\n{markdown(_HEADINGS, lines)}\n\n**{table.verdict.words}**\n")
-    return "\n".join(parts)
+        parts.append(f"### {table.pair}\n\n{facts}\n\n{markdown(_HEADINGS, lines)}\n\n{_judged(table)}\n")
+    return "\n".join([*parts, f"**{summary(tables)}**\n"])
+
+
+def _judged(table: PairTable) -> str:
+    """A line for each of ours, and whether the pair passes."""
+    lines = [f"- {one.condition}: {one.words}" for one in table.verdicts]
+    whole = {True: f"passes, by {' and by '.join(table.passed_by)}", False: "does not pass", None: "not decided"}
+    return "\n".join([*lines, "", f"**The pair: {whole[table.passes]}**"])

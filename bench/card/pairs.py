@@ -24,7 +24,7 @@ from bench.card.solo import facts_of
 from bench.card.stage import Stage, Tenant
 from bench.card.ways import FIXED, MPS, PLAIN, Seat, at_percent
 
-_START_S = 60.0
+START_S = 45.0
 _BLOCK_MORE_S = 1.0
 
 
@@ -39,7 +39,7 @@ class Options:
     percentages: Sequence[int] = plan.PERCENTAGES
     stay_minutes: float = 4.0
     """After so long, its start not counted, the next pair has its turn."""
-    start_s: float = _START_S
+    start_s: float = START_S
     """Time that must be left to begin with a pair; twice as much where it must be calibrated."""
 
 
@@ -102,11 +102,12 @@ def _calibrated(
     percent = [Seat(TRAINING, at_percent(one)) for one in options.percentages]
     later = [seat for name in options.conditions for seat in plan.seats_of(name, options.percentages[0])]
     # All processes start at once, since that takes the longest; the models of the later ones need memory, and wait.
-    for seat, why in stage.ready([*first, *percent, *later], build=False).items():
-        _tell(f"  {seat}: {why}")
+    lost = stage.ready([*first, *percent, *later], build=False)
     began_s = time.monotonic()
-    short = replace(options.timing, length_s=min(3.0, options.timing.length_s))
-    found = calibrate(stage, pair, short, options.percentages)
+    lost |= stage.build([seat for seat in (*first, *percent) if seat not in lost])
+    for seat, why in lost.items():
+        _tell(f"  {seat}: {why}")
+    found = calibrate(stage, pair, options.timing, options.percentages)
     row = {**_head(sitting, pair, options), "kind": "calibration", **found}
     file.add(row)
     best = f"{found['percent']} % and {found['split']} groups"
@@ -115,18 +116,19 @@ def _calibrated(
 
 
 def _tell_facts(stage: Stage, pair: Pair, known: Row, conditions: Sequence[str]) -> None:
-    """What stands for all of this sitting: the static split, and what our daemon knows of both."""
+    """What stands for all of this sitting: the static split, and what our daemons know of both."""
     if plan.STATIC in conditions:
         stage.masks(split_masks(stage.place.groups, int(known["split"])))
-    if plan.OURS not in conditions:
-        return
     curves = known["curves"]
     service = {"slo": {"latency_us": known["target_us"]}, "work_us": known["work_us"]}
-    try:
-        stage.change(LATENCY, **service, **facts_of(curves.get(LATENCY)))
-        stage.change(TRAINING, **facts_of(curves.get(TRAINING)))
-    except (Lost, OSError) as error:
-        _tell(f"  the daemon was not told: {error}")
+    for condition, way in plan.DAEMON_WAYS.items():
+        if condition not in conditions:
+            continue
+        try:
+            stage.change(LATENCY, way, **service, **facts_of(curves.get(LATENCY)))
+            stage.change(TRAINING, way, **facts_of(curves.get(TRAINING)))
+        except (Lost, OSError) as error:
+            _tell(f"  the daemon of {condition} was not told: {error}")
 
 
 def _round(
@@ -149,8 +151,8 @@ def _round(
             if condition == plan.TRAINING_ALONE:
                 timing = replace(timing, length_s=min(2.0, timing.length_s))
             row = run_block(stage, pair, condition, int(known["percent"]), f"{pair.name} {repeat}", timing)
-            if condition == plan.OURS:
-                row["daemon"] = brief(stage.ask({"do": "status"}))
+            if condition in plan.DAEMON_WAYS:
+                row["daemon"] = brief(stage.ask({"do": "status"}, plan.DAEMON_WAYS[condition]))
         except (Lost, OSError) as lost:
             row = {"failed": str(lost), "late_us": []}
         file.add({**head, "percent": known["percent"], "split": known["split"], **row})

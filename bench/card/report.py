@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.card import cost_table, pair_table, slo_table, training_table, virtual_table
+from bench.card import cost_table, mechanism_table, pair_table, slo_table, training_table, virtual_table
 from bench.card.curves import Panel, svg
 from bench.card.rows import Row, chosen
 from bench.card.slos import BENCH as SLOS
@@ -20,7 +20,8 @@ def report(rows: Sequence[Row], pictures: Path) -> tuple[str, dict[str, Any]]:
     """Of every bench that has rows. Pictures are written to the folder."""
     parts: dict[str, Callable[[], Section | None]] = {
         "Pairs": lambda: _pairs(rows), "Goals": lambda: _slos(rows, pictures), "Training": lambda: _training(rows),
-        "Virtual cards": lambda: _virtual(rows), "Cost of the library": lambda: _cost(rows),
+        "Virtual cards": lambda: _virtual(rows), "Means of holding back": lambda: _mechanism(rows),
+        "Cost of the library": lambda: _cost(rows),
     }  # fmt: skip
     sections = [section for title, part in parts.items() if (section := _told(title, part)) is not None]
     text = "\n".join([_where(rows), *(f"## {title}\n\n{body}" for title, body, _ in sections), _failures(rows)])
@@ -70,6 +71,11 @@ def _training(rows: Sequence[Row]) -> Section | None:
 def _virtual(rows: Sequence[Row]) -> Section | None:
     tables = virtual_table.virtual_tables(rows)
     return ("Virtual cards", virtual_table.shown(tables), virtual_table.plain(tables)) if tables else None
+
+
+def _mechanism(rows: Sequence[Row]) -> Section | None:
+    tables = mechanism_table.mechanism_tables(rows)
+    return ("Means of holding back", mechanism_table.shown(tables), mechanism_table.plain(tables)) if tables else None
 
 
 def _cost(rows: Sequence[Row]) -> Section | None:

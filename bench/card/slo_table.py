@@ -9,7 +9,7 @@ from statistics import mean, median
 
 from bench.card.marks import markdown
 from bench.card.rows import Row, chosen
-from bench.card.slos import BENCH, IMAGE, NAMES, OURS, SPARE, STEADY, SWITCHED, TEXT
+from bench.card.slos import BENCH, IMAGE, ISOLATED, NAMES, OURS, REPEATS, SPARE, STEADY, SWITCHED, TEXT
 
 BAR = 0.99
 WINDOW_S, STEP_S = 1.0, 0.25
@@ -92,18 +92,21 @@ def slo_tables(rows: Sequence[Row]) -> dict[str, list[Met]]:
 
 
 def verdict(told: Sequence[Met]) -> str:
-    ours = next((one for one in told if one.condition == OURS), None)
-    static = [one for one in told if one.condition not in (OURS, SWITCHED) and one.runs]
-    if ours is None or not ours.runs or not static:
+    """Of each of ours, and whether anything static is as good."""
+    ours = [one for one in told if one.condition in (OURS, ISOLATED) and one.runs]
+    static = [one for one in told if one.condition not in (OURS, ISOLATED, SWITCHED) and one.runs]
+    if not ours or not static:
         return "no verdict: gpusquad or all of the others were not measured"
-    if min(one.runs for one in (ours, *static)) < 3:
-        few = f" (fewer than three runs each: {min(one.runs for one in (ours, *static))} at least)"
-    else:
-        few = ""
+    fewest = min(one.runs for one in (*ours, *static))
+    few = f" (fewer than three runs each: {fewest} at least)" if fewest < REPEATS else ""
+    heads = [f"{one.condition} {'meets all three goals' if one.meets_all else 'misses a goal'}" for one in ours]
     meeting = [one.condition for one in static if one.meets_all]
-    head = "gpusquad meets all three goals" if ours.meets_all else "gpusquad misses a goal"
-    rest = f"so do {', '.join(meeting)}" if meeting else f"each of the {len(static)} static ones misses at least one"
-    return f"{head}; {rest}{few}"
+    rest = (
+        f"all are met by {', '.join(meeting)}"
+        if meeting
+        else f"each of the {len(static)} static ones misses at least one"
+    )
+    return "; ".join([*heads, rest]) + few
 
 
 def shown(tables: Mapping[str, Sequence[Met]]) -> str:

@@ -9,8 +9,8 @@ from bench.card.place import Lost
 from bench.card.stage import Stage
 from bench.card.ways import FIXED, Seat
 
-CURVE_GROUPS = (2, 4, 8, 12)
-CURVE_S = 0.8
+CURVE_GROUPS = (2, 5, 10)
+CURVE_S = 0.5
 _GRACE_S = 30.0
 _WHOLE_MILLI = 1000
 

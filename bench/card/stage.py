@@ -12,12 +12,11 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from bench.card import ways
-from bench.card.daemon import started
+from bench.card.daemon import CardDaemon
 from bench.card.leftovers import MPS, SHARED, new_folder, sweep
 from bench.card.place import Lost, Place
 from bench.card.ways import Seat
@@ -27,8 +26,7 @@ from gpusquad.gpu.measure.channel import Channel, Gone, ask_all, close_all
 from gpusquad.gpu.measure.launching import LocalLauncher
 from gpusquad.gpu.mps import Mps
 from gpusquad.gpu.region.card_region import CardRegion
-from gpusquad.gpu.region.pages import Grant
-from gpusquad.gpu.squads.__main__ import ask
+from gpusquad.gpu.region.pages import Grant, Page
 from gpusquad.model.errors import Invalid
 
 HELLO_WITHIN_S, BUILD_WITHIN_S = 120.0, 120.0
@@ -65,9 +63,8 @@ class Stage:
         """And when its model was built."""
         self._parts = contextlib.ExitStack()
         self._mps: Mps | None = None
-        self._region: CardRegion | None = None
-        self._daemon: Path | None = None
-        self._pages: dict[str, str] = {}
+        self._regions: dict[str, CardRegion] = {}
+        self._daemons: dict[str, CardDaemon] = {}
 
     def __enter__(self) -> Stage:
         sweep(SHARED, self.place.card)
@@ -150,27 +147,29 @@ class Stage:
 
     def masks(self, masks: Mapping[str, int]) -> None:
         """Of the tenants with a grant that the bench writes. 0: the whole card."""
-        region = self._own_region()
-        region.write({
-            self._slots[name]: Grant(quota_bytes=self._tenants[name].quota_bytes, mask=mask)
-            for name, mask in masks.items()
-        })  # fmt: skip
+        quotas = {name: self._tenants[name].quota_bytes for name in masks}
+        self.grants({name: Grant(quota_bytes=quotas[name], mask=mask) for name, mask in masks.items()})
 
-    def ask(self, question: Mapping[str, object]) -> dict[str, Any]:
-        """Of the card's daemon."""
-        answer = ask(self._socket(), question)
-        if not answer.get("ok"):
-            raise Lost(f"the daemon: {answer.get('field')}: {answer.get('error')}")
-        return answer
+    def grants(self, grants: Mapping[str, Grant], way: str = ways.FIXED) -> None:
+        """Whole ones, of the tenants that share a region in this way. A tenant's slot is its place in the list."""
+        self._region_of(way).write({self._slots[name]: grant for name, grant in grants.items()})
 
-    def change(self, name: str, **facts: object) -> None:
+    def page(self, name: str, way: str = ways.FIXED) -> Page:
+        """What the processes of a tenant with such a grant have told so far."""
+        return self._region_of(way).page(self._slots[name])
+
+    def ask(self, question: Mapping[str, object], way: str = ways.SQUADS) -> dict[str, Any]:
+        """Of the card's daemon: there is one for tenants under MPS, and one for those without."""
+        return self._daemon_of(way).ask(question)
+
+    def change(self, name: str, way: str = ways.SQUADS, **facts: object) -> None:
         """Tells the daemon more of a tenant."""
-        self._page(name)
-        self.ask({"do": "change", "tenant": {"id": name, **facts}})
+        self._page(name, way)
+        self.ask({"do": "change", "tenant": {"id": name, **facts}}, way)
 
-    def report_to(self, name: str) -> dict[str, str]:
+    def report_to(self, name: str, way: str = ways.SQUADS) -> dict[str, str]:
         """What a tenant needs to tell its latencies."""
-        return {"socket": str(self._socket()), "id": name}
+        return {"socket": str(self._daemon_of(way).socket), "id": name}
 
     def _start(self, seat: Seat) -> Channel:
         self._starts[seat] = self._starts.get(seat, 0) + 1
@@ -185,9 +184,9 @@ class Stage:
         """What a process in this seat is started with, beyond our own."""
         page = ""
         if ways.needs_region(seat.way):
-            page = str(self._own_region().path(self._slots[seat.tenant]))
+            page = str(self._region_of(seat.way).path(self._slots[seat.tenant]))
         elif ways.needs_daemon(seat.way):
-            page = self._page(seat.tenant)
+            page = self._page(seat.tenant, seat.way)
         mps = self._with_mps() if ways.needs_mps(seat.way) else None
         env = ways.environment(seat.way, self.place.card, mps, library(), page)
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -217,28 +216,31 @@ class Stage:
             self._mps = self._parts.enter_context(Mps(self.place.card, folder=str(self._folder / MPS)))
         return self._mps
 
-    def _own_region(self) -> CardRegion:
+    def _region_of(self, way: str) -> CardRegion:
         """Without a heartbeat: what it says holds for good."""
-        if self._region is None:
+        company = ways.company(way)
+        if company not in self._regions:
             place = self.place
-            folder = self._folder / "fixed"
-            self._region = CardRegion(folder, groups=place.groups, sms_per_group=place.sms_per_group)
+            folder = self._folder / f"fixed-{company}"
+            region = CardRegion(folder, groups=place.groups, sms_per_group=place.sms_per_group)
             for name, slot in self._slots.items():
-                self._region.attach(slot, quota_bytes=self._tenants[name].quota_bytes)
-        return self._region
+                region.attach(slot, quota_bytes=self._tenants[name].quota_bytes)
+            self._regions[company] = region
+        return self._regions[company]
 
-    def _page(self, name: str) -> str:
-        if name not in self._pages:
-            tenant = self._tenants[name]
-            facts = {"id": name, **tenant.facts}
-            if tenant.quota_bytes:
-                facts["quota_bytes"] = tenant.quota_bytes
-            self._pages[name] = str(self.ask({"do": "attach", "tenant": facts})["tenant"])
-        return self._pages[name]
+    def _page(self, name: str, way: str) -> str:
+        tenant = self._tenants[name]
+        facts = dict(tenant.facts)
+        if tenant.quota_bytes:
+            facts["quota_bytes"] = tenant.quota_bytes
+        return self._daemon_of(way).page(name, facts)
 
-    def _socket(self) -> Path:
-        if self._daemon is None:
-            self._daemon = started(
-                self._folder / "squads", self.place, self._policy, self._logs, self._parts, priorities=self._priorities
-            )
-        return self._daemon
+    def _daemon_of(self, way: str) -> CardDaemon:
+        """Without MPS there are no priorities, and the daemon must not count on them."""
+        company = ways.company(way)
+        if company not in self._daemons:
+            self._daemons[company] = CardDaemon(
+                self._folder / f"squads-{company}", self.place, self._policy, self._logs, self._parts,
+                priorities=self._priorities and ways.needs_mps(way),
+            )  # fmt: skip
+        return self._daemons[company]

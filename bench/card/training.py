@@ -17,7 +17,7 @@ from bench.card import ways
 from bench.card.clock import Deadline
 from bench.card.place import Lost, Place
 from bench.card.rows import Row, RowFile
-from bench.card.solo import curves, facts_of, saturated_per_s
+from bench.card.solo import CURVE_S, curves, facts_of, saturated_per_s
 from bench.card.stage import Stage, Tenant
 from bench.card.steward import Watcher
 from bench.card.ways import Seat, at_percent
@@ -127,7 +127,7 @@ def _alone(stage: Stage, file: RowFile, sitting: Row, setup: str, options: Optio
     length_s = min(3.0, options.long_s / 2)
     row = {**_head(sitting, setup), "kind": "alone",
            "per_s": {name: saturated_per_s(stage, Seat(name, ways.PLAIN), length_s) for name in (FIRST, SECOND)},
-           "curves": curves(stage, (FIRST, SECOND), min(0.8, length_s / 2))}  # fmt: skip
+           "curves": curves(stage, (FIRST, SECOND), min(CURVE_S, length_s / 2))}  # fmt: skip
     file.add(row)
     return row
 

@@ -29,6 +29,8 @@ KINDS = "abcd"
 JOB_S = 3.0
 """A job's time alone on a virtual card."""
 REPEATS = 3
+MOST_FAILURES = 3
+"""In one call: all pairings have the same processes, so one that cannot be started fails them all."""
 MIXES = {
     "2020": ("cnn", "vgg16", "alexnet", "googlenet"),
     "2020, lighter": ("cnn", "vgg11", "alexnet", "googlenet"),
@@ -126,6 +128,7 @@ def _visit(
         for seat, why in stage.ready([Seat(tenant.name, ways.FIXED) for tenant in tenants]).items():
             raise Lost(f"{seat}: {why}")
         known = _alone(stage, file, sitting, mix, workloads, options, watcher)
+        failures = 0
         for repeat in range(REPEATS):
             for pairing in pairings(len(workloads)):
                 done = [row for row in _runs(file, options.setup(mix)) if row["pairing"] == [list(p) for p in pairing]]
@@ -136,6 +139,9 @@ def _visit(
                 row = _measured(stage, known, pairing, options)
                 head = {**_head(sitting, options, mix), "kind": "run", "repeat": repeat, "workloads": list(workloads)}
                 file.add({**head, "pairing": pairing, "at_s": round(time.time(), 2), **row})
+                failures += "failed" in row
+                if failures >= MOST_FAILURES:
+                    raise Lost(f"{failures} pairings failed: {row.get('failed')}")
             _tell(f"  repeat {repeat}: done; {deadline.left_s:.0f} s left")
 
 
@@ -190,7 +196,8 @@ def _measured(stage: Stage, known: Row, pairing: Pairing, options: Options) -> d
 
 
 def _runs(file: RowFile, setup: str) -> list[Row]:
-    return [row for row in file.of(BENCH, "run") if row["setup"] == setup]
+    """What failed is tried again by the next call."""
+    return [row for row in file.of(BENCH, "run") if row["setup"] == setup and not row.get("failed")]
 
 
 def _head(sitting: Row, options: Options, mix: str) -> Row:

@@ -16,6 +16,8 @@ FIXED = "fixed"
 """The library and a grant that is written once: static green contexts, under MPS."""
 FIXED_LOW = "fixed-low"
 """The same, with a client priority below the others'."""
+FIXED_ALONE = "fixed-alone"
+"""The library and a grant that is written once, without MPS."""
 SQUADS = "squads"
 """The library and the card's daemon, under MPS."""
 SQUADS_LOW = "squads-low"
@@ -51,11 +53,17 @@ def needs_mps(way: str) -> bool:
 
 def needs_region(way: str) -> bool:
     """The one that the bench writes."""
-    return way in (FIXED, FIXED_LOW)
+    return way in (FIXED, FIXED_LOW, FIXED_ALONE)
 
 
 def needs_daemon(way: str) -> bool:
     return way in (SQUADS, SQUADS_LOW, ALONE)
+
+
+def company(way: str) -> str:
+    """Whoever shares a region, by hand or by a daemon. Those with MPS and those without never run at the same time, and
+    what is learned of a tenant in one of both is not true in the other: so each has a region of its own."""
+    return "alone" if way in (FIXED_ALONE, ALONE) else "pool"
 
 
 def environment(way: str, card: str, mps: Mps | None, library: Path | None, tenant: str = "") -> dict[str, str]:

@@ -13,8 +13,10 @@ from bench.card.pair_calibration import split_masks
 from bench.card.pair_plan import LATENCY, TRAINING, Pair
 from bench.card.pairs import brief
 from bench.card.place import Place
+from bench.card.solo import saturated_per_s
 from bench.card.stage import Stage, Tenant
-from bench.card.ways import FIXED, Seat
+from bench.card.ways import FIXED, FIXED_ALONE, Seat
+from gpusquad.gpu.region.pages import Grant
 from tests.gpu.standin.running import Card, new_card
 
 PAIR = Pair("asks / trains", "asks", Load(50), "trains")
@@ -34,6 +36,29 @@ def stage_of(place: Place) -> Stage:
     return Stage(place, [Tenant(LATENCY, PAIR.service, facts={"priority": 1}), Tenant(TRAINING, PAIR.training)])
 
 
+def used_by(card: Card, pid: int, since: int) -> int:
+    """SMs that kernels of a process ran on, from this line on."""
+    used = 0
+    for line in card.lines()[since:]:
+        used |= line.used if line.pid == pid else 0
+    return used
+
+
+@pytest.mark.slow
+def test_what_is_granted_without_mps_holds_for_those_without_it_alone(place: Place, card: Card) -> None:
+    with stage_of(place) as stage:
+        seats = [Seat(TRAINING, FIXED), Seat(TRAINING, FIXED_ALONE)]
+        assert stage.ready(seats) == {}
+        stage.grants({TRAINING: Grant(mask=0b11)}, FIXED_ALONE)
+        before = len(card.lines())
+        for seat in seats:
+            assert saturated_per_s(stage, seat, 0.2) > 0
+        used = [used_by(card, stage.said[seat]["pid"], before).bit_count() for seat in seats]
+        launched = [stage.page(TRAINING, seat.way).launches for seat in seats]
+    assert used == [place.sms, 2 * place.sms_per_group]
+    assert all(launched)
+
+
 @pytest.mark.slow
 def test_a_static_split_holds_each_to_its_own_sms(place: Place, card: Card) -> None:
     with stage_of(place) as stage:
@@ -45,11 +70,7 @@ def test_a_static_split_holds_each_to_its_own_sms(place: Place, card: Card) -> N
         pids = {seat.tenant: stage.said[seat]["pid"] for seat in seats}
     assert row["late_us"]
     assert row["steps_per_s"] > 0
-    used = dict.fromkeys(pids, 0)
-    for line in card.lines()[before:]:
-        for name, pid in pids.items():
-            if line.pid == pid:
-                used[name] |= line.used
+    used = {name: used_by(card, pid, before) for name, pid in pids.items()}
     assert used[LATENCY]
     assert used[TRAINING]
     assert used[LATENCY] & used[TRAINING] == 0
@@ -70,3 +91,17 @@ def test_the_daemon_divides_the_card_between_both(place: Place, card: Card) -> N
     assert not seen["failure"]
     assert seen["squads"]
     assert all(tenant["attained_us"] > 0 for tenant in seen["tenants"])
+
+
+@pytest.mark.slow
+def test_the_isolated_pair_has_a_daemon_of_its_own(place: Place, card: Card) -> None:
+    """Processes under MPS of the same tenants stand by: each daemon knows its own alone."""
+    with stage_of(place) as stage:
+        seats = [*plan.seats_of(plan.OURS, 0), *plan.seats_of(plan.ISOLATED, 0)]
+        assert stage.ready(seats) == {}
+        row = run_block(stage, PAIR, plan.ISOLATED, 0, "seed", TIMING)
+        seen = {name: stage.ask({"do": "status"}, way)["tenants"] for name, way in plan.DAEMON_WAYS.items()}
+    assert len(row["late_us"]) > 5
+    assert row["steps_per_s"] > 0
+    assert all(tenant["attained_us"] > 0 for tenant in seen[plan.ISOLATED])
+    assert [tenant["processes"] for tenants in seen.values() for tenant in tenants] == [1] * 4

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bench.card import pair_plan as plan
 from bench.card.arrivals import Load
+from bench.card.models import EXTRA
 from bench.card.pair_plan import ALONE, CONDITIONS, OURS, PRIORITY, TRAINING_ALONE, Pair
+from bench.card.ways import needs_daemon, needs_mps
 
 ONE, OTHER = Pair("one", "s", Load(100), "t"), Pair("other", "s", Load(100), "t")
 FEW = (ALONE, TRAINING_ALONE, OURS)
@@ -78,9 +80,19 @@ def test_each_condition_says_who_runs_and_how() -> None:
     assert [str(seat) for seat in plan.seats_of(TRAINING_ALONE, 70)] == ["training-plain"]
     assert [str(seat) for seat in plan.seats_of(plan.PERCENT, 70)] == ["latency-mps", "training-mps70"]
     assert [str(seat) for seat in plan.seats_of(PRIORITY, 70)] == ["latency-mps", "training-mps-low"]
+    isolated = plan.seats_of(plan.ISOLATED, 70)
+    assert [str(seat) for seat in isolated] == ["latency-squads-alone", "training-squads-alone"]
+    assert not any(needs_mps(seat.way) for seat in isolated)
 
 
 def test_the_pairs_are_six_or_more_with_both_kinds_of_arrivals() -> None:
     assert len(plan.PAIRS) >= 6
     assert {pair.load.kind for pair in plan.PAIRS} == {"poisson", "bursty"}
     assert len({pair.name for pair in plan.PAIRS}) == len(plan.PAIRS)
+    assert all(pair.service in EXTRA for pair in plan.PAIRS)
+
+
+def test_who_is_judged_is_who_has_a_daemon() -> None:
+    judged = [name for name in CONDITIONS if any(needs_daemon(seat.way) for seat in plan.seats_of(name, 70))]
+    assert judged == list(plan.DAEMON_WAYS)
+    assert all(plan.ways_of(name, 70)[0] == way for name, way in plan.DAEMON_WAYS.items())

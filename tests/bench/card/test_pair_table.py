@@ -6,20 +6,23 @@ import pytest
 
 from bench.card import pair_plan as plan
 from bench.card.pair_calibration import best, split_masks
-from bench.card.pair_table import PairTable, pair_tables, shown
+from bench.card.pair_table import PairTable, Verdict, pair_tables, shown
 
 WORK_US, PER_S = 2000.0, 100.0  # busy for a fifth of the time
 
 
 def rows(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: float, requests: int = 4000,
-         repeats: int = 3) -> list[dict]:  # fmt: skip
-    """Requests all take the same, a tenth of them twice as long; repeats differ."""
+         repeats: int = 3, isolated_ms: float | None = None) -> list[dict]:  # fmt: skip
+    """Requests all take the same, a tenth of them twice as long; repeats differ. Isolated it is measured where its time
+    is given, with the same training."""
     head = {"bench": "pairs", "sitting": "s", "pair": "p", "setup": "x", "per_s": PER_S}
     found: list[dict] = [{**head, "kind": "calibration", "work_us": WORK_US}]
     conditions = {
         plan.ALONE: (10.0, None), plan.TRAINING_ALONE: (None, 20.0), plan.PRIORITY: (priority_ms, priority_steps),
         plan.OURS: (ours_ms, ours_steps),
     }  # fmt: skip
+    if isolated_ms:
+        conditions[plan.ISOLATED] = (isolated_ms, ours_steps)
     for repeat in range(repeats):
         for condition, (ms, steps) in conditions.items():
             late = [round(1000 * ms * (1 + repeat / 10) * (2 if index % 10 == 0 else 1)) for index in range(requests)] \
@@ -32,6 +35,11 @@ def rows(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: 
 def table(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: float, requests: int = 4000,
           repeats: int = 3) -> PairTable:  # fmt: skip
     return pair_tables(rows(ours_ms, ours_steps, priority_ms, priority_steps, requests, repeats))[0]
+
+
+def of_ours(found: PairTable) -> Verdict:
+    """Of the one under MPS."""
+    return next(one for one in found.verdicts if one.condition == plan.OURS)
 
 
 def test_tells_percentiles_ratios_and_the_busy_share() -> None:
@@ -56,21 +64,43 @@ def test_tells_percentiles_ratios_and_the_busy_share() -> None:
     ],
 )
 def test_floor_and_aim(ours_ms: float, ours_steps: float, floor: bool, aim: bool) -> None:
-    verdict = table(ours_ms, ours_steps, 12.0, 10.0).verdict
+    verdict = of_ours(table(ours_ms, ours_steps, 12.0, 10.0))
     assert (verdict.floor, verdict.aim, verdict.behind_priority) == (floor, aim, False)
 
 
 def test_behind_mps_with_priority_in_both_is_no_floor() -> None:
-    verdict = table(10.4, 16.0, 10.2, 17.0).verdict
+    verdict = of_ours(table(10.4, 16.0, 10.2, 17.0))
     assert verdict.behind_priority
     assert verdict.floor is False
     assert "behind" in verdict.words
-    assert table(10.4, 16.0, 10.2, 15.0).verdict.floor
+    assert of_ours(table(10.4, 16.0, 10.2, 15.0)).floor
+
+
+@pytest.mark.parametrize(
+    ("ours_ms", "isolated_ms", "passes", "by"),
+    [
+        (11.5, 10.4, True, ("gpusquad isolated",)),
+        (10.4, 11.5, True, ("gpusquad",)),
+        (10.4, 10.4, True, ("gpusquad", "gpusquad isolated")),
+        (11.5, 11.5, False, ()),
+        (11.5, None, None, ()),  # the other may still pass
+        (10.4, None, True, ("gpusquad",)),
+    ],
+)
+def test_a_pair_passes_if_one_of_ours_does_and_it_is_said_which(
+    ours_ms: float, isolated_ms: float | None, passes: bool | None, by: tuple[str, ...]
+) -> None:
+    found = pair_tables(rows(ours_ms, 16.0, 12.0, 10.0, isolated_ms=isolated_ms))[0]
+    assert (found.passes, found.passed_by) == (passes, by)
+    text = shown([found])
+    assert ("**The pair: passes, by " + " and by ".join(by) in text) == bool(by)
+    assert f"one of both meets the floor in {len(by[:1])} of 1 pairs" in text
+    assert found.plain()["passes"] is passes
 
 
 @pytest.mark.parametrize(("requests", "repeats"), [(3000, 3), (6000, 2)])
 def test_too_little_is_no_verdict(requests: int, repeats: int) -> None:
-    verdict = table(10.4, 16.0, 11.0, 15.0, requests=requests, repeats=repeats).verdict
+    verdict = of_ours(table(10.4, 16.0, 11.0, 15.0, requests=requests, repeats=repeats))
     assert (verdict.floor, verdict.aim) == (None, None)
     assert verdict.words.startswith("no verdict")
 

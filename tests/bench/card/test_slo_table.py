@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bench.card.curves import svg
+from bench.card.place import Place
 from bench.card.report import report
+from bench.card.rows import RowFile
 from bench.card.slo_table import curve, in_time, met_of, slo_tables, steady_met, verdict
-from bench.card.slos import NAMES, changing, conditions, masks_of
+from bench.card.slos import NAMES, Options, changing, conditions, masks_of, next_run
 from bench.card.ways import FIXED
 
 TENANTS = {
@@ -54,10 +56,28 @@ def test_the_verdict_needs_runs_and_names_whoever_is_as_good() -> None:
     told = slo_tables([CALIBRATION, *good, *bad])["x"]
     assert verdict(told) == "gpusquad meets all three goals; each of the 1 static ones misses at least one"
     told = slo_tables([CALIBRATION, *bad[:1], *good[:1], row("time slicing")])["x"]
-    assert "so do time slicing" in verdict(told)
+    assert "all are met by time slicing" in verdict(told)
     assert "fewer than three" in verdict(told)
     assert verdict(slo_tables([CALIBRATION, *bad])["x"]).startswith("no verdict")
     assert slo_tables([CALIBRATION, {**row(), "failed": "it died"}])["x"][0].runs == 0
+
+
+def test_ours_without_mps_has_a_verdict_of_its_own() -> None:
+    told = slo_tables([CALIBRATION, *[row()] * 3, *[row("gpusquad isolated", late_image=2)] * 3, *[row("MPS")] * 3])
+    assert verdict(told["x"]) == "gpusquad meets all three goals; gpusquad isolated misses a goal; all are met by MPS"
+
+
+def test_the_condition_with_the_fewest_runs_is_next_until_all_have_three(tmp_path) -> None:
+    options = Options(Place(device="cpu"), tiny=True)
+    file = RowFile(tmp_path / "s.jsonl")
+    wanted = {"MPS": (), "gpusquad": ()}
+    seen = []
+    while found := next_run(file, options, wanted):
+        seen.append(found)
+        file.add({**row(found[0]), "setup": options.setup})
+    assert seen == [(name, repeat) for repeat in range(3) for name in wanted]
+    assert next_run(file, options, {"time slicing": ()}) == ("time slicing", 0)
+    assert next_run(file, options, {}) is None
 
 
 def test_the_load_changes_by_thirds_and_is_the_same_for_all_conditions() -> None:

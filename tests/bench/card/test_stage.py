@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.card import stage as stage_module
 from bench.card import ways
 from bench.card.leftovers import new_folder, sweep
 from bench.card.place import Lost, Place
@@ -15,7 +16,8 @@ from bench.card.stage import Stage, Tenant
 from bench.card.ways import Seat, at_percent
 
 ITERATE = ("iterate", {"length_s": 0.05, "instants": True})
-WAYS = (ways.PLAIN, ways.MPS, ways.LOW, at_percent(70), ways.FIXED, ways.SQUADS, ways.SQUADS_LOW, ways.SHIM)
+WAYS = (ways.PLAIN, ways.MPS, ways.LOW, at_percent(70), ways.FIXED, ways.FIXED_LOW, ways.FIXED_ALONE, ways.SQUADS,
+        ways.SQUADS_LOW, ways.ALONE, ways.SHIM)  # fmt: skip
 
 
 def test_each_way_is_started_as_it_must_be_and_all_are_let_go(place: Place, tmp_path: Path) -> None:
@@ -27,12 +29,15 @@ def test_each_way_is_started_as_it_must_be_and_all_are_let_go(place: Place, tmp_
         assert found[ways.LOW] == {"CUDA_MPS_CLIENT_PRIORITY": "1"}
         assert found[at_percent(70)] == {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "70"}
         assert set(found[ways.SHIM]) == {"LD_PRELOAD"}
-        assert found[ways.FIXED]["GPUSQUAD_TENANT"].endswith("fixed/tenants/0")
-        assert found[ways.SQUADS]["GPUSQUAD_TENANT"].endswith("squads/tenants/0")
-        assert "CUDA_MPS_CLIENT_PRIORITY" in found[ways.SQUADS_LOW]
-        assert "CUDA_MPS_CLIENT_PRIORITY" not in found[ways.SQUADS]
+        assert found[ways.FIXED]["GPUSQUAD_TENANT"].endswith("fixed-pool/tenants/0")
+        assert found[ways.FIXED_ALONE]["GPUSQUAD_TENANT"].endswith("fixed-alone/tenants/0")
+        assert found[ways.SQUADS]["GPUSQUAD_TENANT"].endswith("squads-pool/tenants/0")
+        assert found[ways.ALONE]["GPUSQUAD_TENANT"].endswith("squads-alone/tenants/0")
+        low = {way for way, env in found.items() if "CUDA_MPS_CLIENT_PRIORITY" in env}
+        assert low == {ways.LOW, ways.FIXED_LOW, ways.SQUADS_LOW}
         stage.change("b", weight=2.0)
         assert [one["id"] for one in stage.ask({"do": "status"})["tenants"]] == ["a", "b"]
+        assert [one["id"] for one in stage.ask({"do": "status"}, ways.ALONE)["tenants"]] == ["a"]
         stage.masks({"a": 3, "b": 12})
         answers = stage.together({seats[0]: ITERATE, Seat("b", ways.PLAIN): ITERATE}, 20.0)
         assert all(answer["count"] for answer in answers.values())
@@ -49,6 +54,22 @@ def test_whoever_dies_is_started_again_but_not_for_ever(place: Place) -> None:
         with pytest.raises(Lost, match="too often"):
             stage.together(asked, 20.0)
         assert stage.together({Seat("b", ways.PLAIN): ITERATE}, 20.0)
+
+
+@pytest.mark.parametrize(("way", "has_priorities"), [(ways.SQUADS, True), (ways.ALONE, False)])
+def test_only_under_mps_does_the_daemon_count_on_priorities(
+    place: Place, monkeypatch: pytest.MonkeyPatch, way: str, has_priorities: bool
+) -> None:
+    asked = []
+
+    def started(*arguments: object, priorities: bool) -> None:
+        asked.append(priorities)
+        raise Lost("not today")
+
+    monkeypatch.setattr(stage_module, "CardDaemon", started)
+    with Stage(place, [Tenant("a", "sleeps")]) as stage, pytest.raises(Lost):
+        stage.ask({"do": "status"}, way)
+    assert asked == [has_priorities]
 
 
 def test_a_question_that_the_daemon_refuses_is_told(place: Place) -> None:

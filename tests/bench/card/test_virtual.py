@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from bench.card import virtual
+from bench.card.clock import Deadline
+from bench.card.machine import sitting
+from bench.card.place import Place
+from bench.card.rows import RowFile
 from bench.card.virtual import card_masks, job_name, pairings, seats_on_cards
 from bench.card.virtual_places import measured_of, pair_rates
 from bench.card.virtual_table import ORACLE, shown, virtual_tables
@@ -94,3 +101,17 @@ def test_no_verdict_before_all_pairings_were_measured() -> None:
     table = virtual_tables(rows(left_out=3))[0]
     assert table.words == "no verdict: 14 of 17 pairings were measured"
     assert not table.placed
+
+
+@pytest.mark.slow
+def test_a_mix_that_fails_again_and_again_is_left_and_tried_again_by_the_next_call(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process that does not start would fail all pairings within a second, and all of them would be over."""
+    monkeypatch.setattr(virtual, "TINY_MIXES", {"tiny": ("sleeps",) * 4})
+    monkeypatch.setattr(virtual, "_measured", lambda *_: {"failed": "it died"})
+    for calls in (1, 2):
+        file = RowFile(tmp_path / "v.jsonl")
+        virtual.run(file, sitting("virtual", "cpu", "0"), virtual.Options(place, True, 0.05), Deadline(10))
+        assert len(file.of("virtual", "run")) == calls * virtual.MOST_FAILURES
+        assert len(file.of("virtual", "failure")) == calls
