@@ -287,3 +287,23 @@ def test_every_turn_says_that_the_daemon_is_there(tmp_path: Path) -> None:
     running = Daemon(squads, one, tmp_path / "control.sock", still_here=still_here)
     running.run()
     assert said == [0, 1, 2]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_daemon_that_nobody_can_find_ends(tmp_path: Path, anew: bool) -> None:
+    """Its folder was taken away, or somebody began anew in it, whose socket it leaves alone."""
+    one, squads = control()
+    path = tmp_path / "control.sock"
+
+    def take_away() -> None:
+        path.unlink(missing_ok=True)
+        if anew:
+            path.touch()
+        running._found_us = 0  # it is time to look
+
+    running = Daemon(squads, one, path, still_here=take_away)
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert path.exists() == anew

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import selectors
 import socket
@@ -15,7 +16,10 @@ from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.wire import address
 from gpusquad.model.units import US_PER_S
 
+_log = logging.getLogger(__name__)
 _LONGEST_LINE = 1 << 20
+_STILL_OURS_US = US_PER_S
+"""So often it is looked whether anybody can still find the daemon."""
 
 
 class Daemon:
@@ -32,17 +36,18 @@ class Daemon:
         """``idle_s``: it ends when nobody has needed it for so long; 0: never. ``still_here``: called at each turn."""
         self._squads, self._control, self._path, self._still_here = squads, control, path, still_here
         self._idle_us = int(idle_s * US_PER_S)
-        self._needed_us = self._looked_us = self._spoken_us = now_us()
+        self._needed_us = self._looked_us = self._spoken_us = self._found_us = now_us()
         self._selector = selectors.SelectSelector()  # the one that waits for less than a millisecond
         self._heard: dict[socket.socket, bytes] = {}
         self._stopped = self.was_left = False
+        self._bound: tuple[int, int] | None = None
 
     def run(self) -> None:
         """Until ``stop``, or until nobody needs it."""
         with contextlib.closing(self._listen()) as server:
             self._selector.register(server, selectors.EVENT_READ)
             try:
-                while not (self._stopped or self._control.is_stopped or self._is_left_alone(now_us())):
+                while not (self._stopped or self._control.is_stopped or self._is_over(now_us())):
                     self._still_here()
                     rest_us = self._squads.step(now_us())
                     for key, _ in self._selector.select(rest_us / 1e6):
@@ -50,7 +55,8 @@ class Daemon:
             finally:
                 for client in list(self._heard):
                     self._leave(client)
-                self._path.unlink(missing_ok=True)
+                if self._is_ours():
+                    self._path.unlink()
 
     def stop(self, *_: object) -> None:
         self._stopped = True
@@ -62,11 +68,24 @@ class Daemon:
         try:
             with address(self._path) as name:
                 server.bind(name)
+            self._bound = _file_of(self._path)
         finally:
             os.umask(old)
         server.listen()
         server.setblocking(False)
         return server
+
+    def _is_over(self, now: int) -> bool:
+        if now - self._found_us >= _STILL_OURS_US:
+            self._found_us = now
+            if not self._is_ours():
+                _log.warning("%s is gone: nobody could speak to this daemon any more", self._path)
+                return True
+        return self._is_left_alone(now)
+
+    def _is_ours(self) -> bool:
+        """Somebody may have taken the folder away, or begun anew in it."""
+        return self._bound is not None and _file_of(self._path) == self._bound
 
     def _is_left_alone(self, now: int) -> bool:
         """Long without a tenant; or with tenants that have no process, and nobody to speak to it. Then it ends, and
@@ -110,6 +129,14 @@ class Daemon:
         self._selector.unregister(client)
         del self._heard[client]
         client.close()
+
+
+def _file_of(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def now_us() -> int:

@@ -42,8 +42,8 @@ class Pace:
     looks_a_squad: int = 3
     """So that who runs dry, wakes or falls asleep is seen before the squad is over."""
     asleep_us: int = 2_000
-    """All tenants idle: the first to wake is held by nothing, but two who wake at once have a squad's credit each."""
-    fast_asleep_us: int = 10_000
+    """All tenants idle: whoever wakes begins at once, and those who yield do so without the daemon."""
+    fast_asleep_us: int = 50_000
     """The same, after a second of it."""
     beat_us: int = 250_000
     """With one tenant or none there is nothing to decide but to be alive."""
