@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from gpusquad.gpu.api import Standing
+from gpusquad.gpu.api import Attachment, Standing
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.model.job import Slo
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
@@ -47,6 +47,33 @@ def test_two_share_a_card(place: Place) -> None:
         return all(seen[name]["attained_us"] > 0 and seen[name]["gated"] for name in ("a/0", "b/0"))
 
     until(are_divided, "the card is not divided")
+
+
+def test_a_service_goes_first_and_the_training_beside_it_fills_the_pauses(place: Place) -> None:
+    """Nobody tells the training when: not even the daemon, which is stopped."""
+    quota = place.quota(policy="slo", fail_open_ms=60_000)
+    service = place.player(attach(quota, "service", standing=Standing(slo=Slo(latency_us=20_000))))
+    training = place.player(attach(quota, "training"))
+    stranger = place.player(Attachment())  # of whom nobody knows: it shows that time passes
+    for player in (service, training, stranger):
+        player.stage()
+    work = ["kernels", 40, "legacy", 0, "add", 200]
+    training.on_stage([work, ["sync"]])
+    until(lambda: tenants(quota)["training/0"]["yields_to"] == ["service/0"], "it does not yield")
+    pid = daemon_of(place)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            service.on_stage([["await_value", "legacy", 1, 7], ["kernel", "legacy", 2]])  # lasts until it is told
+            training.on_stage([work])
+            stranger.on_stage([work, ["sync"]])
+            assert not training("stage.is_done('legacy')")
+            service.on_stage([["stream", "aside", False], ["set", "aside", 1, 7], ["wait_stream", "legacy"]])
+            training.on_stage([["sync"]])
+            service.on_stage([["set_now", "legacy", 1, 0], ["destroy", "aside"]])
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert training("stage.cells()")[0] == 4 * 40
 
 
 def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
