@@ -190,9 +190,12 @@ static void wait_at_gate(uint64_t cost_ns) {
   GS_SUB(process->waiting, 1);
 }
 
+/* Neither credit nor loan bounds what it has queued. */
+static bool has_no_gate(void) { return !gs_gate_counts() || GS_LOAD(grant()->state) != GS_LIVE; }
+
 static void pass_gate(const struct gs_learned *learned, uint64_t cost_ns) {
-  if (learned->collective)
-    charge(cost_ns); /* its peers spin: it goes now, and later launches pay for it */
+  if (learned->collective || has_no_gate())
+    charge(cost_ns); /* of a collective its peers spin: it goes now, and later launches pay for it */
   else if (!try_pass(cost_ns, 0))
     wait_at_gate(cost_ns);
   GS_STORE(gs_region.process->last_launch_ns, gs_now_ns());

@@ -32,6 +32,7 @@ static bool in_capture(const struct gs_stream *stream) {
 }
 
 static void join_all(struct gs_stream *legacy) {
+  if (GS_LIKELY(!GS_LOAD(legacy->context->ordered))) return; /* most programs have none */
   pthread_mutex_lock(&gs_table);
   for (struct gs_stream *stream = legacy->context->ordered; stream; stream = stream->ordered) {
     pthread_mutex_lock(&stream->lock);
