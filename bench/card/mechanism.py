@@ -69,6 +69,7 @@ _LINGERS = replace(_YIELDS, linger_us=100)
 MEANS = {
     ALONE: Means(ways.PLAIN, None),
     TRAINING_ALONE: Means(None, ways.PLAIN),
+    "alone, library": Means(ways.FIXED_ALONE, None, _KNOWN, _KNOWN),
     "alone, MPS and library": Means(ways.FIXED, None, _KNOWN, _KNOWN),
     "MPS priority": Means(ways.MPS, ways.LOW),
     "MPS priority, quiet library": Means(ways.FIXED, ways.FIXED_LOW),
