@@ -158,6 +158,11 @@ class State:
     """Tenants with a latency target that others run beside instead of yielding: above 0. Below 0: that was tried, did
     not do, and is not tried again for so many squads."""
     configuration: str = ""
+    found_for: tuple[str, ...] = ()
+    """Those who were awake when a policy that searches last did so, and how many squads ago that was."""
+    found_ago: int = 0
+    first: int = 0
+    """Slots that went first in what it found."""
     chosen: str = ""
     """What a policy that chooses among others has chosen."""
     wanted: str = ""

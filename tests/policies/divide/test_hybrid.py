@@ -76,6 +76,22 @@ def test_a_service_goes_first_where_it_needs_little_of_the_time():
     assert "t0 first" in squad.why
 
 
+def test_what_was_found_is_kept_for_a_while_if_the_same_are_awake():
+    searches = []
+
+    class Counts(Hybrid):
+        def best(self, *arguments):
+            searches.append(1)
+            return super().best(*arguments)
+
+    policy, three = Counts(keep=5), [service(0), tenant(1), tenant(2)]
+    squads = squads_in_a_row(policy, three, 10, with_rho(0.3))
+    assert len(searches) == 2
+    assert len({tuple((one.groups, one.yields) for one in squad.members) for squad in squads}) == 1
+    policy.next_squad([three[0], tenant(1, is_idle=True), three[2]], CARD, with_rho(0.3), squads[-1].state)
+    assert len(searches) == 3
+
+
 def test_a_split_nearly_as_good_stays():
     tenants = [tenant(0, curve=FLAT), tenant(1, curve=FLAT)]
     first = Hybrid().next_squad(tenants, CARD, with_rho(0.3), State())
@@ -128,7 +144,7 @@ def test_a_miss_raises_by_the_rule():
 
 def test_more_than_can_be_solved_exactly_are_climbed_to_step_by_step():
     tenants = [tenant(slot, curve=LINEAR if slot < 2 else FLAT) for slot in range(7)]
-    squads = squads_in_a_row(Hybrid(stay=0.0), tenants, 12, with_rho(0.2))
+    squads = squads_in_a_row(Hybrid(stay=0.0, keep=1), tenants, 12, with_rho(0.2))
     values = [float(squad.why.split(":")[1].split()[0]) for squad in squads if squad.configuration == "strict"]
     assert values == sorted(values)
 

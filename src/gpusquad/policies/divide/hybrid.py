@@ -13,10 +13,11 @@ all others at one group. So is the card without restriction, by turns, and with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 from gpusquad.policies.divide import _build
 from gpusquad.policies.divide._compatibility import blocks_goal
@@ -40,6 +41,9 @@ class Hybrid:
     """Up to so many tenants the split is the best there is; for more it is climbed to."""
     stay: float = 0.02
     """A new split must be better by so much: moving costs a little."""
+    keep: int = 25
+    """For so many squads what was found is kept while the same are awake: with several tenants a search takes longer
+    than a squad, and what it goes by changes slowly."""
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
@@ -58,9 +62,13 @@ class Hybrid:
             parts = [_build.Part(awake[0], credit_us=_build.MOST_QUEUED_US)]
             why = f"only {awake[0].id} is awake"
             return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
-        way = self.best(awake, weights, card, effective, state)
+        names = tuple(tenant.id for tenant in awake)
+        kept = state.found_for == names and 0 < state.found_ago < self.keep
+        way = _kept(awake, state) if kept else self.best(awake, weights, card, effective, state)
+        found_ago = state.found_ago + 1 if kept else 1
+        state = replace(state, found_for=names, found_ago=found_ago, first=way.first)
         parts = given_parts(awake, weights, way, card, state, length_us, {})
-        why = f"{_words(way, awake)}: {way.score:.3f} of weighted work"
+        why = _words(way, awake) + (", as found before" if kept else f": {way.score:.3f} of weighted work")
         return _build.squad(parts, tenants, card, way.configuration, length_us, why, state)
 
     def best(
@@ -121,6 +129,12 @@ class Hybrid:
             return []
         pairs = [(tenant, shares[count]) for tenant, count in zip(awake, counts, strict=True)]
         return [Way("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
+
+
+def _kept(awake: Sequence[Tenant], state: State) -> Way:
+    """What was found last."""
+    configuration = cast("Configuration", state.configuration)
+    return Way(configuration, 0.0, _counts(awake, state) if configuration == "strict" else (), state.first)
 
 
 def _busy(tenant: Tenant) -> float:
