@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import mmap
 import os
 import select
+import struct
 import subprocess
 import sys
 import time
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusquad.gpu.region.layout import ProcessLayout, TenantLayout
+from gpusquad.gpu.region.layout import LIVE, ProcessLayout, TenantLayout
 from tests.gpu.shim.tenants import Card
 
 _PLAYER = Path(__file__).with_name("player.py")
@@ -144,6 +146,26 @@ def tenant_page(card: Card, slot: int = 0) -> TenantLayout:
 
 def process_page(card: Card, slot: int = 0, index: int = 0) -> ProcessLayout:
     return tenant_page(card, slot).procs[index]
+
+
+def mate(card: Card, slot: int) -> ProcessLayout:
+    """As if that tenant had a process: its page, and the lock that says that it is alive."""
+    if slot not in card.places:
+        fd = card.places[slot] = os.open(card.region.path(slot), os.O_RDWR | os.O_CLOEXEC)
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hh4xqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    page = process_page(card, slot)
+    page.state = LIVE
+    return page
+
+
+def make_busy(card: Card, slot: int, in_flight: int) -> None:
+    """As if a process of that tenant had so much queued."""
+    mate(card, slot).in_flight = in_flight
+
+
+def die(card: Card, slot: int) -> None:
+    """As that process does when it is killed: what it told last stays, the lock does not."""
+    os.close(card.places.pop(slot))
 
 
 def until(condition: Callable[[], bool], what: str = "what was awaited") -> None:

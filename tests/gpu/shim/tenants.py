@@ -78,6 +78,8 @@ class Card:
     region: CardRegion
     environment: dict[str, str]
     peers: list[Peer] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    """Files that keep a place for a process that is only told of, by slot; see ``playing.mate``."""
 
     def attach(self, slot: int = 0, quota_bytes: int = 0) -> None:
         self.region.attach(slot, quota_bytes=quota_bytes)
@@ -97,6 +99,8 @@ class Card:
         return self.region.page(slot).used_bytes
 
     def close(self) -> None:
+        for fd in self.places.values():
+            os.close(fd)
         for peer in self.peers:
             if peer.process.poll() is None:
                 peer.kill()

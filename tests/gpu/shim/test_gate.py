@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.region.card_region import CardRegion
-from gpusquad.gpu.region.layout import LIVE
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import (
     GROUPS,
     SMS_PER_GROUP,
     Player,
     Step,
+    die,
     log,
+    make_busy,
+    mate,
     player,
     process_page,
     until,
@@ -53,12 +55,6 @@ def asked_us(card: Card, slot: int = 0) -> int:
 def longest_us(card: Card, slot: int = 0) -> float:
     """What the longest kernel known so far is taken to last."""
     return max([UNKNOWN_US, *(kernel.mean_us for kernel in card.region.kernels(slot))])
-
-
-def make_busy(card: Card, slot: int, in_flight: int) -> None:
-    """As if a process of that tenant had so much queued."""
-    page = process_page(card, slot)
-    page.state, page.in_flight = LIVE, in_flight
 
 
 def unknown_kernels(first: int, count: int, stream: str = "legacy") -> list[Step]:
@@ -176,12 +172,12 @@ def test_borrows_while_all_mates_are_idle(card: Card) -> None:
 def test_a_mate_at_the_gate_is_not_idle(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)
-    mate = process_page(card, 1)
-    mate.state, mate.waiting = LIVE, 1
+    beside = mate(card, 1)
+    beside.waiting = 1
     card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
-    mate.waiting = 0
+    beside.waiting = 0
     tenant.answer()
 
 
@@ -190,14 +186,13 @@ def test_a_mate_lingers_after_its_last_launch_and_its_last_work(card: Card, sinc
     """Between two kernels of a request, and two requests, there is nothing to lend."""
     tenant = staged(card)
     card.attach(1)
-    mate = process_page(card, 1)
-    mate.state = LIVE
-    setattr(mate, since, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+    beside = mate(card, 1)
+    setattr(beside, since, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
     long_us = 2**32 - 1
     card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True, linger_us=long_us)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
-    setattr(mate, since, getattr(mate, since) - 1000 * (long_us + 1))
+    setattr(beside, since, getattr(beside, since) - 1000 * (long_us + 1))
     tenant.answer()
 
 
@@ -317,6 +312,31 @@ def test_who_has_waited_for_its_work_is_seen_to_be_idle_at_once(card: Card) -> N
         tenant.on_stage([["kernel", "legacy", 0, "add", 100], ["wait_stream", "legacy"]])
         assert process_page(card).in_flight == 0
     assert process_page(card).idle_since_ns > 0
+
+
+@pytest.mark.parametrize("first", [{"credit_us": 10**9}, {"mates": 0b11}], ids=["counted", "not counted"])
+def test_seems_idle_in_the_end_whatever_it_was_granted_meanwhile(card: Card, first: dict[str, int]) -> None:
+    """Beside blocking streams only the caller may end a batch on the legacy stream, and it may never come again."""
+    tenant = staged(card)
+    card.attach(1)
+    many: Step = ["kernels", 20, "legacy", 0, "add", 500]
+    tenant.on_stage([["stream", "s", True], ["grant", first], many, ["grant", {"credit_us": 10**9, "mates": 0b11}]])
+    page = process_page(card)
+    assert page.in_flight >= 1
+    until(lambda: tenant("stage.is_done('legacy')"), "the end of the work")
+    until(lambda: page.in_flight == 0, "idleness")
+    assert page.asked_us == page.done_us
+
+
+def test_a_mate_that_was_killed_is_idle(card: Card) -> None:
+    tenant = staged(card)
+    card.attach(1)
+    make_busy(card, 1, in_flight=3)
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    until_held(card)
+    die(card, 1)
+    tenant.answer()
 
 
 def test_never_seems_idle_while_something_runs(card: Card) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.gpu.region.layout import LIVE
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import (
     GROUPS,
@@ -15,6 +14,7 @@ from tests.gpu.shim.playing import (
     Ran,
     Step,
     log,
+    mate,
     player,
     process_page,
     sms_of,
@@ -173,13 +173,13 @@ def test_the_mask_holds_until_so_much_was_asked_for(tenant: Player, lines: Path)
 
 def test_borrows_the_whole_card_while_mates_are_idle(card: Card, tenant: Player, lines: Path) -> None:
     card.attach(1)
-    mate = process_page(card, 1)
-    mate.state, mate.in_flight = LIVE, 1
+    beside = mate(card, 1)
+    beside.in_flight = 1
     card.region.write({0: Grant(mask=0x03, mates=0b11, borrows=True)})
     assert len(sms_now(tenant)) == count_of(0x03)
-    mate.in_flight = 0
+    beside.in_flight = 0
     until(lambda: is_whole(sms_now(tenant)), "the whole card")
-    mate.in_flight = 1
+    beside.in_flight = 1
     until(lambda: len(sms_now(tenant)) == count_of(0x03), "the way back")
     assert REAL_DRIVER or {line.used for line in kernels(lines)} == {sms_of(0x03), WHOLE}
 

@@ -228,6 +228,7 @@ CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
         struct si_alloc *alloc = calloc(1, sizeof *alloc);
         if (!alloc) abort();
         *alloc = (struct si_alloc){.base = address, .bytes = bytes, .memory = SI_REGISTERED, .fd = -1};
+        alloc->owner = owner_now();
         si_alloc_add_locked(alloc);
     }
     pthread_mutex_unlock(&si_me.lock);

@@ -38,7 +38,9 @@ class GrantLayout(Structure):
         ("linger_us", c_uint32),
         ("stand_us", c_uint32),
         ("yields", c_uint64),
-        ("reserved", c_uint64 * 4),
+        ("stand_patience_ms", c_uint32),
+        ("unused", c_uint32),
+        ("reserved", c_uint64 * 3),
     ]
 
 

@@ -59,6 +59,9 @@ class Grant:
     """Slots of mates that go first: while one of them is busy, what this one has queued stands still on the card."""
     stand_us: int = 0
     """It can be made to so often: once in so much queued GPU time, and before every longer kernel. 0: 50."""
+    stand_patience_ms: int = 0
+    """So long it stands still at a time; then it goes for a hundredth of that. Whoever goes first may hang, or wait for
+    its work by ways that nobody sees. 0: 10 s."""
 
 
 class Region(Protocol):

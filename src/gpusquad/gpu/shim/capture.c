@@ -41,9 +41,13 @@ void gs_note_record(CUevent event, CUstream stream, bool per_thread) {
     forget_captured(event);
 }
 
+/* Whoever looks at the streams has the table, and looks at none once something is captured: to ask whether a stream is
+ * done, or to set an event, would spoil a capture of it. */
 static void beginning(void) {
   if (gs_attached() && !gs_quiet()) gs_streams_before_capture();
+  pthread_mutex_lock(&gs_table);
   GS_ADD(gs_captures, 1);
+  pthread_mutex_unlock(&gs_table);
 }
 
 static CUresult begun(CUresult result) {
@@ -171,10 +175,14 @@ void gs_context_going(CUcontext context) {
 }
 
 /* The helper looks at events with the table locked. Partitions keep their context alive: one that ended had none. */
-void gs_context_releasing(void) { pthread_mutex_lock(&gs_table); }
+void gs_context_releasing(void) {
+  gs_yield_pass(); /* if it is the last, the driver waits for all that is queued */
+  pthread_mutex_lock(&gs_table);
+}
 
 void gs_context_released(CUcontext ended) {
   if (ended) gs_streams_context_gone(ended);
   if (ended) gs_yield_context_going(ended);
   pthread_mutex_unlock(&gs_table);
+  gs_yield_again();
 }

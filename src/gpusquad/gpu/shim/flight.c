@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "gate.h"
+#include "streams.h"
 
 #define BATCH_LAUNCHES 32u
 #define BATCH_NS 500000u
@@ -72,20 +72,27 @@ static bool is_full(const struct gs_stream *stream) {
 }
 
 /* Whether a stream is done can be asked of all but another thread's default stream. */
+static bool can_be_asked(const struct gs_stream *stream) {
+  return stream->kind != GS_PER_THREAD || stream->current != stream->own;
+}
+
+/* It is where it is not counted closely; and where only the caller could end a batch, but had no room for it, was
+ * capturing, or was not counted closely then. Nobody knows whether it comes again. */
 static bool is_asked(const struct gs_stream *stream) {
-  return !gs_gate_counts() && (stream->kind != GS_PER_THREAD || stream->current != stream->own);
+  return can_be_asked(stream) && (!gs_gate_counts() || only_caller_ends(stream));
 }
 
 void gs_flight_launched(struct gs_stream *stream) {
   if (GS_PEEK(gs_captures)) return;
-  if (is_full(stream) || (only_caller_ends(stream) && !is_asked(stream))) end_batch(stream);
+  bool now_or_never = only_caller_ends(stream) && (gs_gate_counts() || !can_be_asked(stream));
+  if (is_full(stream) || now_or_never) end_batch(stream);
 }
 
 static void batch_done(uint64_t cost_ns) {
   struct gs_process *process = gs_region.process;
   GS_SUB(queued_ns, cost_ns);
   gs_gate_tell_done();
-  if (GS_LOAD(process->in_flight) == 1) GS_STORE(process->idle_since_ns, gs_now_ns());
+  GS_STORE(process->idle_since_ns, gs_now_ns()); /* first: mates who see that nothing is left see since when */
   GS_SUB(process->in_flight, 1);
 }
 
@@ -126,14 +133,15 @@ static void ask_whether_done(struct gs_stream *stream) {
 /* A default stream is that of the context that is current. */
 static bool is_named_here(const struct gs_stream *stream) {
   CUcontext current = NULL;
-  if (stream->current != CU_STREAM_LEGACY) return true;
+  if (!gs_is_default(stream->current)) return true;
   return !GS_CALL(cuCtxGetCurrent)(&current) && current == stream->context->handle;
 }
 
 static void look_after_sync(struct gs_stream *stream) {
-  if (!is_named_here(stream)) return;
+  if (GS_LOAD(gs_captures) || !is_named_here(stream)) return;
   gs_flight_settle(stream);
-  if (stream->open && !stream->batch_count && is_asked(stream)) ask_whether_done(stream);
+  bool ours = stream->kind == GS_PER_THREAD && stream->thread == gs_this_thread();
+  if (stream->open && !stream->batch_count && (ours || is_asked(stream))) ask_whether_done(stream);
 }
 
 /* The caller has waited for something. So that mates know of it at once, and not when the helper looks. */
@@ -147,7 +155,7 @@ static bool is_launching(void) {
 
 static void look(struct gs_stream *stream) {
   if (!stream->open && !stream->batch_count && stream->sampling != GS_SAMPLE_ENDED) return;
-  if (is_launching()) return;
+  if (GS_LOAD(gs_captures) || is_launching()) return;
   GS_CALL(cuCtxSetCurrent)(stream->context->handle);
   gs_flight_settle(stream);
   gs_measure_settle(stream);
@@ -191,7 +199,7 @@ static void *watch(void *unused) {
   gs_relax(); /* for good: this thread is ours */
   prctl(PR_SET_TIMERSLACK, 1000ul);
   while (!nothing_to_watch()) {
-    if (!GS_LOAD(gs_captures)) gs_streams_visit(look);
+    gs_streams_visit(look);
     rest();
   }
   return NULL;

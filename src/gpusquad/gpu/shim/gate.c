@@ -6,10 +6,10 @@
 
 #define NOT_QUIET UINT64_MAX
 #define NAP_NS 100000u /* at the gate: how soon an idle mate is noticed */
-#define MATES_EVERY_NS 20000u
 #define DEFAULT_LOAN_US 2000u
 #define DEFAULT_PATIENCE_US 5000u
 #define DEFAULT_STAND_US 50u
+#define DEFAULT_STAND_PATIENCE_MS 10000u
 
 uint64_t gs_quiet_epoch = NOT_QUIET;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -18,13 +18,29 @@ static uint64_t seen_credit_us, squad_us; /* the last credit seen, and what it c
 
 static const struct gs_grant *grant(void) { return gs_region.grant; }
 
-static uint64_t other_mates(void) { return GS_PEEK(grant()->mates) & ~(1ull << gs_region.slot); }
+static uint64_t others(uint64_t slots) { return slots & ~(1ull << gs_region.slot) & GS_ALL_SLOTS; }
+
+static uint64_t other_mates(void) { return others(GS_PEEK(grant()->mates)); }
 
 bool gs_gate_has_mates(void) { return GS_LOAD(grant()->state) == GS_LIVE && other_mates(); }
 
-static uint64_t goes_first(void) { return GS_PEEK(grant()->yields) & ~(1ull << gs_region.slot); }
+static bool yields_to_us(uint32_t slot) {
+  return GS_PEEK(gs_region.decisions->grants[slot].yields) >> gs_region.slot & 1;
+}
 
-bool gs_gate_yields(void) { return GS_LOAD(grant()->state) == GS_LIVE && goes_first(); }
+/* Of two that shall yield to each other the one of the lower slot goes first: both would stand still for ever. */
+static uint64_t go_first(void) {
+  uint64_t first = others(GS_PEEK(grant()->yields)), above = first & ~((2ull << gs_region.slot) - 1);
+  for (; above; above &= above - 1)
+    if (yields_to_us((uint32_t)__builtin_ctzll(above))) first &= ~(above & -above);
+  return first;
+}
+
+bool gs_gate_yields(void) { return GS_LOAD(grant()->state) == GS_LIVE && go_first(); }
+
+bool gs_gate_must_yield(void) {
+  return gs_gate_yields() && gs_daemon_alive(gs_region.decisions) && !gs_mates_idle_now(go_first());
+}
 
 bool gs_gate_alone(void) {
   if (GS_LOAD(grant()->state) != GS_LIVE) return true;
@@ -49,61 +65,7 @@ static uint64_t tenant_asked_us(void) {
   return sum_us;
 }
 
-/* Mates. */
-
-static bool is_busy(const struct gs_process *process, uint64_t now_ns) {
-  if (process->state != GS_LIVE) return false;
-  uint64_t linger_ns = 1000ull * GS_PEEK(grant()->linger_us);
-  return process->in_flight || process->waiting || now_ns - process->last_launch_ns < linger_ns ||
-         now_ns - process->idle_since_ns < linger_ns;
-}
-
-static bool all_idle(const struct gs_process procs[GS_PROCS]) {
-  uint64_t now_ns = gs_now_ns();
-  for (uint32_t i = 0; i < GS_PROCS; i++)
-    if (is_busy(&procs[i], now_ns)) return false;
-  return true;
-}
-
-/* A mate that cannot be seen is taken to be busy. */
-static bool mate_idle(uint32_t slot) {
-  struct gs_process procs[GS_PROCS];
-  if (GS_LOAD(gs_region.decisions->grants[slot].state) != GS_LIVE) return true;
-  return gs_mate_read(slot, procs) && all_idle(procs);
-}
-
-/* One thread at a time: there is one place to read their files to. */
-static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
-
-static bool idle_now(uint64_t mates) {
-  for (; mates; mates &= mates - 1)
-    if (!mate_idle((uint32_t)__builtin_ctzll(mates))) return false;
-  return true;
-}
-
-bool gs_gate_must_yield(void) {
-  if (!gs_gate_yields() || !gs_daemon_alive(gs_region.decisions)) return false;
-  pthread_mutex_lock(&looking);
-  bool idle = idle_now(goes_first());
-  pthread_mutex_unlock(&looking);
-  return !idle;
-}
-
-/* Looked at rarely; others take the last word. */
-static uint64_t mates_looked_ns;
-static uint32_t mates_were_idle;
-
-static bool mates_idle(void) {
-  uint64_t now_ns = gs_now_ns();
-  if (now_ns - GS_PEEK(mates_looked_ns) > MATES_EVERY_NS && pthread_mutex_trylock(&looking) == 0) {
-    GS_STORE(mates_were_idle, idle_now(other_mates()));
-    GS_STORE(mates_looked_ns, now_ns);
-    pthread_mutex_unlock(&looking);
-  }
-  return GS_LOAD(mates_were_idle);
-}
-
-static bool lent(void) { return (GS_PEEK(grant()->flags) & GS_LEND) && other_mates() && mates_idle(); }
+static bool lent(void) { return (GS_PEEK(grant()->flags) & GS_LEND) && other_mates() && gs_mates_idle(other_mates()); }
 
 uint64_t gs_gate_mask(void) {
   uint64_t mask = GS_PEEK(grant()->mask), until_us = GS_PEEK(grant()->restricted_us);
@@ -134,6 +96,10 @@ bool gs_gate_counts(void) {
 static uint64_t in_ns(uint32_t us, uint32_t otherwise_us) { return 1000ull * (us ? us : otherwise_us); }
 
 uint64_t gs_gate_stand_ns(void) { return in_ns(GS_PEEK(grant()->stand_us), DEFAULT_STAND_US); }
+
+uint64_t gs_gate_stand_patience_ns(void) {
+  return 1000 * in_ns(GS_PEEK(grant()->stand_patience_ms), DEFAULT_STAND_PATIENCE_MS);
+}
 
 uint64_t gs_gate_loan_ns(void) {
   return GS_PEEK(grant()->flags) & GS_LEND ? in_ns(GS_PEEK(grant()->loan_us), DEFAULT_LOAN_US) : 0;
@@ -237,9 +203,9 @@ static CUstream begin_with_care(struct gs_ticket *ticket, uint64_t cost_ns, uint
   struct gs_stream *taken = gs_stream_of(stream, per_thread);
   if (!taken) return stream;
   gs_stream_take(taken);
+  if (!quiet) gs_flight_launching(taken, cost_ns); /* first: only what is known to be queued is made to stand still */
   if (!quiet) gs_yield_before(taken, ticket->learned, cost_ns);
   measure_on(taken, ticket->learned, due);
-  if (!quiet) gs_flight_launching(taken, cost_ns);
   ticket->stream = taken;
   return taken->current;
 }
@@ -295,11 +261,10 @@ void gs_gate_attached(void) {
 
 void gs_gate_forget(void) {
   pthread_mutex_init(&gate_lock, NULL);
-  pthread_mutex_init(&looking, NULL);
+  gs_mates_look_forget();
   if (!asked_ns) return; /* the parent launched nothing: there is nothing more to forget */
   gs_quiet_epoch = NOT_QUIET;
   asked_ns = seen_credit_us = squad_us = 0;
-  mates_looked_ns = 0;
   gs_streams_forget();
   gs_partitions_forget();
   gs_flight_forget();

@@ -82,6 +82,7 @@ struct gs_stream {
 
 struct gs_context {
   CUcontext handle;
+  bool on_card;   /* of the device that this process shares; others are left alone */
   bool placeable; /* the primary context of the card: green contexts take its kernels */
   struct gs_stream *ordered; /* its streams that the legacy stream waits for */
   struct gs_stream *legacy;
@@ -120,9 +121,15 @@ bool gs_gate_counts(void);     /* it matters how much is queued: it is gated, or
 bool gs_gate_yields(void);     /* to somebody, */
 bool gs_gate_must_yield(void); /* and now */
 uint64_t gs_gate_stand_ns(void); /* in so much of its work there is a place to stand still */
+uint64_t gs_gate_stand_patience_ns(void); /* no longer than this at a time */
 uint64_t gs_gate_loan_ns(void); /* a borrower queues no more than this at a time; 0: it does not borrow */
 void gs_gate_tell_done(void);
 void gs_gate_look(void);       /* at the daemon's decisions: whether this process can be quiet */
+
+/* busy.c: whether all of these slots have nothing to do */
+bool gs_mates_idle_now(uint64_t mates);
+bool gs_mates_idle(uint64_t mates); /* or had a moment ago: always asked of the same ones */
+void gs_mates_look_forget(void);
 
 /* streams.c, moves.c, turns.c: which stream work goes to, and in which order */
 struct gs_stream *gs_stream_of(CUstream stream, bool per_thread); /* NULL: leave it alone */
@@ -179,6 +186,8 @@ bool gs_start_thread(pthread_t *thread, void *(*run)(void *)); /* one of ours, w
 /* yielding.c: standing still on the card while others go first */
 void gs_yield_before(struct gs_stream *stream, const struct gs_learned *learned, uint64_t cost_ns);
 void gs_yield_context_going(CUcontext context);
+void gs_yield_pass(void);  /* nothing stands still from here */
+void gs_yield_again(void); /* to there */
 void gs_yield_leave(void);
 void gs_yield_forget(void);
 

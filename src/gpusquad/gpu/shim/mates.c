@@ -68,6 +68,10 @@ bool gs_mate_read(uint32_t slot, struct gs_process procs[GS_PROCS]) {
   return true;
 }
 
+bool gs_mate_lives(uint32_t slot, uint32_t index) {
+  return !mates[slot].open || gs_byte_held(mates[slot].fd, index);
+}
+
 void gs_mates_forget(void) {
   for (uint32_t slot = 0; slot < GS_SLOTS; slot++) close_mate(&mates[slot]);
 }

@@ -76,7 +76,7 @@ int32_t gs_place_now(const struct gs_context *context) {
 
 /* Another thread's default stream cannot be told to wait from here; it can be left once it is done. */
 static void return_one(struct gs_stream *stream) {
-  if (stream->current == stream->own) return;
+  if (stream->current == stream->own || GS_LOAD(gs_captures)) return; /* one may have begun a moment ago */
   bool named_here = stream->kind != GS_PER_THREAD || stream->thread == gs_this_thread();
   if (named_here) {
     gs_move(stream, stream->own, GS_NOWHERE);

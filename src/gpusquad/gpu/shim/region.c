@@ -27,7 +27,7 @@ bool gs_byte_take(int fd, uint32_t index) { return byte_lock(fd, F_OFD_SETLK, F_
 
 static void let_go_of_byte(int fd, uint32_t index) { byte_lock(fd, F_OFD_SETLK, F_UNLCK, index, NULL); }
 
-static bool somebody_holds_byte(int fd, uint32_t index) {
+bool gs_byte_held(int fd, uint32_t index) {
   short found = F_UNLCK;
   return byte_lock(fd, F_OFD_GETLK, F_WRLCK, index, &found) != 0 || found != F_UNLCK;
 }
@@ -54,7 +54,7 @@ static void sum_up(struct gs_tenant *tenant) {
 
 static bool take_from_the_dead(struct gs_region *region, uint32_t word) {
   uint32_t holder = HOLDER(word) - 1; /* the daemon's is GS_PROCS */
-  if (holder == region->index || somebody_holds_byte(region->fd, holder)) return false;
+  if (holder == region->index || gs_byte_held(region->fd, holder)) return false;
   if (!GS_SWAP_IF(region->tenant->lock, word, next_word(word, region->index) | SLEEPERS)) return false;
   sum_up(region->tenant);
   return true;

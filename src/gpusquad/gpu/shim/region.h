@@ -11,6 +11,7 @@
 #define GS_MAGIC 0x47535144u /* GSQD */
 #define GS_VERSION 1u
 #define GS_SLOTS 32u    /* tenants on a card */
+#define GS_ALL_SLOTS ((1ull << GS_SLOTS) - 1)
 #define GS_PROCS 16u    /* processes of a tenant */
 #define GS_KERNELS 256u /* kernels a tenant tells durations of */
 
@@ -39,7 +40,9 @@ struct gs_grant {
   uint32_t linger_us; /* a mate is busy until so long after it was: a pause between two requests is not lent */
   uint32_t stand_us; /* one that yields can be made to stand still so often in its queued work; 0: 50 */
   uint64_t yields; /* slots of mates that go first: while one is busy, what is queued here stands still */
-  uint64_t reserved[4];
+  uint32_t stand_patience_ms; /* its longest stand: whoever goes first may hang, or wait for this work; 0: 10000 */
+  uint32_t unused;
+  uint64_t reserved[3];
 };
 
 struct gs_decisions {
@@ -71,7 +74,7 @@ struct gs_process {
   uint64_t moves;
   uint64_t period_us, iterations; /* found from the launch sequence; 0: none found */
   uint64_t refusals;              /* allocations refused for the quota */
-  uint64_t idle_since_ns;         /* when in_flight last came to 0 */
+  uint64_t idle_since_ns;         /* when in_flight last fell: of one that has none, since when */
   uint64_t reserved[13];
 };
 
@@ -146,6 +149,7 @@ void gs_futex_wake(uint32_t *word, int waiters);
 bool gs_region_map(struct gs_region *region, const char *path); /* false: said on stderr; what was opened stays open */
 #define GS_IS_OURS(file) ((file)->magic == GS_MAGIC && (file)->version == GS_VERSION && (file)->size == sizeof *(file))
 bool gs_byte_take(int fd, uint32_t index); /* the lock that says that a process is alive; false: another's */
+bool gs_byte_held(int fd, uint32_t index); /* by anybody, or it cannot be known */
 void *gs_map_file(int fd, int protection, size_t size); /* NULL: it cannot be, or is too short */
 struct stat;
 int gs_fstat(int fd, struct stat *status); /* glibc exports fstat since 2.33 only */
@@ -157,6 +161,8 @@ int gs_folder_length(const char *path);
 /* mates.c: what the processes of another tenant tell, copied: a tenant may shorten its file at any moment, and whoever
  * touches a mapping of it then dies. False where it cannot be seen. One thread at a time. */
 bool gs_mate_read(uint32_t slot, struct gs_process procs[GS_PROCS]);
+/* Whether that process of a mate just read is alive: the kernel knows, whatever its page says. */
+bool gs_mate_lives(uint32_t slot, uint32_t index);
 /* After fork. Async-signal-safe. */
 void gs_mates_forget(void);
 

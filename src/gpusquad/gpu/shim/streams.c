@@ -71,7 +71,8 @@ static struct gs_context *context_of(CUcontext handle) {
   context->handle = handle;
   if (GS_CALL(cuCtxGetDevice)(&device) == CUDA_SUCCESS) {
     if (card < 0) card = device;
-    context->placeable = device == card && is_primary(handle, device);
+    context->on_card = device == card;
+    context->placeable = context->on_card && is_primary(handle, device);
   }
   context->next = gs_contexts;
   GS_STORE(gs_contexts, context);
