@@ -20,7 +20,8 @@ from typing import Any
 
 from bench.card import ways
 from bench.card.clock import Deadline
-from bench.card.place import Lost, Place
+from bench.card.options import Asked
+from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
 from bench.card.solo import saturated_per_s
 from bench.card.stage import Stage, Tenant
@@ -40,10 +41,7 @@ _WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
-class Options:
-    place: Place
-    tiny: bool = False
-    length_s: float | None = None
+class Options(Asked):
     driver: str = "libcuda.so.1"
     image: str = PTX
     kernel: str = "nothing"

@@ -10,15 +10,16 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.card import ways
 from bench.card.clock import Deadline
+from bench.card.options import Asked
 from bench.card.pair_blocks import Timing, run_seats
 from bench.card.pair_plan import ALONE, LATENCY, PAIRS, TINY_PAIRS, TRAINING, TRAINING_ALONE, Pair
-from bench.card.place import Lost, Place
+from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
 from bench.card.solo import work_us
 from bench.card.stage import Stage, Tenant
@@ -83,13 +84,7 @@ MEANS = {
 
 
 @dataclass(frozen=True)
-class Options:
-    place: Place
-    tiny: bool = False
-    length_s: float | None = None
-    only: Sequence[str] = ()
-    """Numbers of pairs from 1 on, or parts of their names."""
-
+class Options(Asked):
     @property
     def timing(self) -> Timing:
         return Timing(length_s=self.length_s or LENGTH_S)

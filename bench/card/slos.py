@@ -18,7 +18,8 @@ import numpy as np
 from bench.card import ways
 from bench.card.arrivals import Load, arrivals
 from bench.card.clock import Deadline
-from bench.card.place import Lost, Place
+from bench.card.options import Asked
+from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
 from bench.card.solo import CURVE_S, curves, facts_of, saturated_per_s, work_us
 from bench.card.stage import Stage, Tenant
@@ -49,12 +50,7 @@ _THIRDS = {IMAGE: (1.0, 2.0, 1.0), TEXT: (1.0, 1.0, 2.0)}
 
 
 @dataclass(frozen=True)
-class Options:
-    place: Place
-    tiny: bool = False
-    length_s: float | None = None
-    only: Sequence[str] = ()
-
+class Options(Asked):
     @property
     def run_s(self) -> float:
         return self.length_s or LENGTH_S

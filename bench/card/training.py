@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.card import ways
 from bench.card.clock import Deadline
-from bench.card.place import Lost, Place
+from bench.card.options import Asked
+from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
 from bench.card.solo import CURVE_S, curves, facts_of, saturated_per_s
 from bench.card.stage import Stage, Tenant
@@ -62,13 +62,7 @@ CONDITIONS = {
 
 
 @dataclass(frozen=True)
-class Options:
-    place: Place
-    tiny: bool = False
-    length_s: float | None = None
-    """Of the longer job alone."""
-    only: Sequence[str] = ()
-
+class Options(Asked):
     @property
     def long_s(self) -> float:
         return self.length_s or LONG_S

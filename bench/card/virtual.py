@@ -15,7 +15,8 @@ from typing import Any
 
 from bench.card import ways
 from bench.card.clock import Deadline
-from bench.card.place import Lost, Place
+from bench.card.options import Asked
+from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
 from bench.card.solo import saturated_per_s
 from bench.card.stage import Stage, Tenant
@@ -45,11 +46,7 @@ Pairing = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Options:
-    place: Place
-    tiny: bool = False
-    length_s: float | None = None
-
+class Options(Asked):
     @property
     def job_s(self) -> float:
         return self.length_s or JOB_S

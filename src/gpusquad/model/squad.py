@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
-from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.units import US_PER_S, WHOLE_MILLI
 
 Configuration = Literal["unrestricted", "strict", "semi-spatial", "temporal"]
 
@@ -63,6 +63,11 @@ class Requests:
     latency_us: float = 0.0
     """The 99th percentile of late; 0: not known."""
 
+    @property
+    def busy_ratio(self) -> float:
+        """The part of the time in which they need the card; 0: not known."""
+        return self.per_s * self.work_us / US_PER_S
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
@@ -87,8 +92,6 @@ class Tenant:
     """GPU time that its next kernels will ask for soon, were it not held."""
     kernel_us: float = 0.0
     """How long a kernel of it takes; 0: not known."""
-    backlog_us: int = 0
-    """GPU time that it has queued on the card when nobody holds it: how far its program runs ahead."""
     is_idle: bool = False
     busy_ratio: float = 0.0
     """The part of the time in which something of it was on the card, of late: pauses of its program within a request

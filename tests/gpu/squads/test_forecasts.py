@@ -41,11 +41,6 @@ def test_at_the_gate_it_wants_all_it_can_get():
     assert not free.is_starved
 
 
-def test_a_program_that_stands_at_the_gate_would_run_ahead():
-    assert seen(Page(), Page(asked_us=100, launches=1, waiting=1)).deepest_us >= 10_000
-    assert seen(Page(), Page(asked_us=100, launches=1, in_flight=1)).deepest_us == 100
-
-
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 5000), st.booleans()), max_size=30))
 def test_the_queue_is_never_less_than_nothing_and_empty_if_nothing_is_in_flight(steps):
     forecast, asked_us, done_us = Forecast(), 0, 0

@@ -40,7 +40,7 @@ def with_rho(rho: float) -> Effective:
 
 
 def tenant(slot: int, **changes) -> Tenant:
-    plain = Tenant(slot, f"t{slot}", curve=LINEAR, wants_us=20_000, kernel_us=50.0, backlog_us=5000)
+    plain = Tenant(slot, f"t{slot}", curve=LINEAR, wants_us=20_000, kernel_us=50.0)
     return replace(plain, **changes)
 
 
@@ -78,7 +78,6 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[Tenant]:
             attainment=draw(st.floats(0.0, 1.0)),
             wants_us=draw(st.integers(0, 20_000)),
             kernel_us=draw(st.floats(0.0, 3000.0)),
-            backlog_us=draw(st.integers(0, 10_000)),
             is_idle=draw(st.booleans()),
             requests=draw(st.none() | st.builds(Requests, st.floats(0, 300), st.floats(0, 300), st.floats(0, 1e5))),
         )

@@ -10,7 +10,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts, Requests, Tenant, sm_need, solo_speed
 from gpusquad.policies.divide._compatibility import compatibility, pairing
-from gpusquad.policies.divide._goals import foretold, foretold_latency_us, needed_speed
+from gpusquad.policies.divide._goals import foretold, foretold_latency_us
 from gpusquad.policies.divide._groups import apportioned, masks
 from tests.policies.divide.snapshots import CARD, FLAT, LINEAR, crowds, rivals, service, tenant, with_rho
 
@@ -86,20 +86,8 @@ def test_the_tail_of_a_queue():
     assert foretold_latency_us(service(0, per_s=1.0), 1.0) == 3000
 
 
-@given(st.integers(4000, 100_000), st.floats(1.0, 200.0))
-def test_the_needed_speed_is_enough_and_less_is_not(target_us, per_s):
-    tenant_ = service(0, latency_us=target_us, per_s=per_s)
-    speed = needed_speed(tenant_)
-    assert speed is not None
-    if speed < 1.0:
-        assert foretold(tenant_, speed) >= 1.0
-        assert foretold(tenant_, speed - 0.001) <= 1.0
-
-
 def test_goals_without_figures_are_not_foretold():
     assert foretold(tenant(0, slo=Slo(latency_us=1000)), 0.1) == 1.0
-    assert needed_speed(tenant(0, slo=Slo(throughput_per_s=9.0))) is None
-    assert needed_speed(tenant(0)) is None
     assert foretold(tenant(0, slo=Slo(throughput_per_s=50.0), requests=Requests(solo_per_s=100.0)), 0.25) == 0.5
 
 

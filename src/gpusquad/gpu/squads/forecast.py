@@ -15,8 +15,6 @@ _SLOWLY = 0.2
 """How much of a new figure is believed."""
 _BUSY_OVER_US = 500_000
 """Of how busy it is of late: over about so long."""
-_FADES_US = 1_000_000
-"""A deep queue that was seen once is remembered for about so long."""
 
 
 class Forecast:
@@ -33,8 +31,6 @@ class Forecast:
         """The part of the time in which something of it was on the card, of late."""
         self.backlog_us = 0
         """GPU time queued on the card now."""
-        self.deepest_us = 0.0
-        """How far its program runs ahead of the card where nobody holds it, as seen of late."""
 
     def see(self, page: Page, now_us: int) -> int:
         """GPU time done since the last look."""
@@ -48,7 +44,7 @@ class Forecast:
             self.kernel_us = _eased(self.kernel_us, done_us / launched)
         believed = min(1.0, passed_us / _BUSY_OVER_US)
         self.busy_ratio += believed * (float(page.in_flight > 0) - self.busy_ratio)
-        self._queue(page, passed_us)
+        self._queue(page)
         self._demand(page, max(page.asked_us - last.asked_us, 0) / passed_us)
         self._last, self._seen_us = page, now_us
         return done_us
@@ -77,17 +73,12 @@ class Forecast:
             return horizon_us + self.backlog_us
         return int(min(self._wanted_per_us, 1.0) * horizon_us) + self.backlog_us
 
-    def _queue(self, page: Page, passed_us: int) -> None:
+    def _queue(self, page: Page) -> None:
         """What was asked for and is not done. Processes that died leave a difference behind for good: it is set right
         whenever it shows, by an empty queue or by more done than asked."""
         ahead_us = page.asked_us - page.done_us
         self.backlog_us = 0 if page.in_flight == 0 else max(0, ahead_us - self._drift_us)
         self._drift_us = ahead_us - self.backlog_us
-        if page.waiting:  # it would have gone on
-            self.deepest_us = max(self.deepest_us, float(LONGEST_SQUAD_US))
-        else:
-            faded_us = self.deepest_us * max(0.0, 1.0 - passed_us / _FADES_US)
-            self.deepest_us = max(faded_us, float(self.backlog_us))
 
     def _demand(self, page: Page, asked_per_us: float) -> None:
         if not page.waiting:  # held at the gate it asks for less than it wants

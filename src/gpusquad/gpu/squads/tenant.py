@@ -89,7 +89,6 @@ class CardTenant:
             attainment=self.window.attainment(facts.slo, now_us, not is_idle),
             wants_us=forecast.wants_us(),
             kernel_us=forecast.kernel_us,
-            backlog_us=int(forecast.deepest_us),
             is_idle=is_idle,
             busy_ratio=forecast.busy_ratio,
             quota_bytes=facts.quota_bytes,

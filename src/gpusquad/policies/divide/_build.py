@@ -108,6 +108,16 @@ def length_us(tenants: Iterable[Tenant], default_us: int) -> int:
     return min(max(default_us, int(_KERNELS * longest_us), SHORTEST_SQUAD_US), LONGEST_SQUAD_US)
 
 
+def ahead_us(length_us: int) -> int:
+    """What may be queued on groups."""
+    return int(AHEAD * length_us)
+
+
+def queued_us(length_us: int) -> int:
+    """What may be queued where groups may come."""
+    return max(MOST_QUEUED_US, ahead_us(length_us))
+
+
 def slots(of: Iterable[int]) -> int:
     """As a mask."""
     mask = 0

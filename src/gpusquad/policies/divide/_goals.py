@@ -1,4 +1,4 @@
-"""Goals as numbers: how far a speed would meet them, and which speed they need."""
+"""Goals as numbers: how far a speed would meet them."""
 
 from __future__ import annotations
 
@@ -42,21 +42,6 @@ def foretold_latency_us(tenant: Tenant, speed: float) -> float:
     return work_us * (1.0 + max(0.0, log(load / _RARE)) / _decay(load)) if load > _RARE else work_us
 
 
-def needed_speed(tenant: Tenant) -> float | None:
-    """The least speed at which the goals are met, were nobody in the way. None: there are none, or nothing is known."""
-    slo, found = tenant.slo, []
-    if slo is None:
-        return None
-    requests = tenant.requests
-    if slo.latency_us is not None and requests is not None and requests.work_us > 0:
-        found.append(_latency_speed(tenant, slo.latency_us))
-    if slo.throughput_per_s and requests is not None and requests.solo_per_s > 0:
-        found.append(slo.throughput_per_s / requests.solo_per_s)
-    if (speed := deadline_speed(tenant)) is not None:
-        found.append(speed)
-    return max(found) if found else None
-
-
 def deadline_speed(tenant: Tenant) -> float | None:
     if tenant.deadline_in_us is None or tenant.remaining_us is None:
         return None
@@ -81,14 +66,3 @@ def _decay(load: float) -> float:
 def _latency_part(tenant: Tenant, target_us: int, speed: float) -> float:
     latency_us = foretold_latency_us(tenant, speed)
     return target_us / latency_us if latency_us > 0 else 1.0
-
-
-def _latency_speed(tenant: Tenant, target_us: int) -> float:
-    """By halving: the latency falls as the speed grows. Above 1: not even the whole card is enough."""
-    if foretold_latency_us(tenant, 1.0) > target_us:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (low, middle) if foretold_latency_us(tenant, middle) <= target_us else (middle, high)
-    return high

@@ -80,12 +80,12 @@ def given_parts(
     if way.configuration == "strict":
         chosen = masks(awake, way.counts, card, state.groups)
         until_us = _let_out_us(awake, length_us)
-        ahead_us = int(_build.AHEAD * length_us)
+        ahead_us = _build.ahead_us(length_us)
         return [
             _build.Part(tenant, chosen[tenant.id], until_us if tenant.wants_us > until_us else 0, credit_us=ahead_us)
             for tenant in awake
         ]
-    queued_us = max(_build.MOST_QUEUED_US, int(_build.AHEAD * length_us))
+    queued_us = _build.queued_us(length_us)
     if way.first:
         return [
             _build.Part(tenant, yields=0 if way.first >> tenant.slot & 1 else way.first, credit_us=queued_us)

@@ -18,7 +18,7 @@ from typing import cast
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
-from gpusquad.model.units import US_PER_S, WHOLE_MILLI
+from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _build
 from gpusquad.policies.divide._compatibility import blocks_goal
 from gpusquad.policies.divide._goals import foretold
@@ -59,7 +59,7 @@ class Hybrid:
         awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
         length_us = _build.length_us(tenants, self.squad_us)
         if len(awake) == 1:
-            parts = [_build.Part(awake[0], credit_us=_build.MOST_QUEUED_US)]
+            parts = [_build.Part(awake[0], credit_us=_build.queued_us(length_us))]
             why = f"only {awake[0].id} is awake"
             return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
         names = tuple(tenant.id for tenant in awake)
@@ -139,9 +139,8 @@ def _kept(awake: Sequence[Tenant], state: State) -> Way:
 
 def _busy(tenant: Tenant) -> float:
     """The part of the time in which it needs the card."""
-    requests = tenant.requests
-    known = requests is not None and requests.per_s * requests.work_us > 0
-    return requests.per_s * requests.work_us / US_PER_S if known and requests is not None else tenant.busy_ratio
+    known = tenant.requests.busy_ratio if tenant.requests is not None else 0.0
+    return known or tenant.busy_ratio
 
 
 def _stands(way: Way, awake: Sequence[Tenant], state: State) -> bool:

@@ -144,12 +144,10 @@ def _left_us(tenant: Tenant) -> float:
 
 def _parts(company: _Company, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
     """All others fill the pauses of these."""
-    ahead_us = int(_build.AHEAD * length_us)
     if company.configuration != "strict":
-        queued_us = max(_build.MOST_QUEUED_US, ahead_us)
-        return [_build.Part(tenant, credit_us=queued_us) for tenant in company.tenants]
+        return [_build.Part(tenant, credit_us=_build.queued_us(length_us)) for tenant in company.tenants]
     chosen = masks(company.tenants, company.counts, card, state.groups)
-    return [_build.Part(tenant, chosen[tenant.id], credit_us=ahead_us) for tenant in company.tenants]
+    return [_build.Part(tenant, chosen[tenant.id], credit_us=_build.ahead_us(length_us)) for tenant in company.tenants]
 
 
 def _words(company: _Company) -> str:

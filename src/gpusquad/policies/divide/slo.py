@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpusquad.model.squad import UNGATED_US, CardFacts, Configuration, Effective, Member, Squad, State, Tenant
-from gpusquad.model.units import US_PER_S, WHOLE_MILLI
+from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _build
 from gpusquad.policies.divide._goals import foretold, target
 from gpusquad.policies.divide._split import by_parts
@@ -119,11 +119,8 @@ class SloFirst:
         return 1
 
     def _is_wasteful(self, tenant: Tenant) -> bool:
-        requests = tenant.requests
-        if requests is None or requests.per_s * requests.work_us <= 0:
-            return False
-        used = requests.per_s * requests.work_us / US_PER_S
-        return tenant.busy_ratio > self.wasteful * used
+        used = tenant.requests.busy_ratio if tenant.requests is not None else 0.0
+        return used > 0 and tenant.busy_ratio > self.wasteful * used
 
 
 def _more_urgent(tenant: Tenant, tenants: Sequence[Tenant], urgency: Mapping[str, float]) -> int:

@@ -1,0 +1,20 @@
+"""What every bench but ``pairs`` is told by whoever calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.card.place import Place
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Each bench makes its own of it."""
+
+    place: Place
+    tiny: bool = False
+    length_s: float | None = None
+    """Instead of the bench's own: of a block, a run or a job."""
+    only: Sequence[str] = ()
+    """Parts of names; empty: all."""
