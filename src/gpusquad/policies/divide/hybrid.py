@@ -31,7 +31,7 @@ from gpusquad.registry import register
 @register("divide", "hybrid")
 @dataclass(frozen=True)
 class Hybrid:
-    """The most weighted work, as far as it meets goals: the best split found each squad, weights raised by misses."""
+    """The most weighted work, as far as it meets goals: the best split there is, weights raised by misses."""
 
     alpha: float = 0.05
     ease: float = 0.0002
