@@ -48,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file, head, training.Options(place, options.tiny, options.length, options.only), deadline
         ),
         "virtual": lambda: virtual.run(file, head, virtual.Options(place, options.tiny, options.length), deadline),
-        "mechanism": lambda: mechanism.run(
-            file, head, mechanism.Options(place, options.tiny, options.length, options.only), deadline
-        ),
+        "mechanism": lambda: mechanism.run(file, head, _mechanism_options(options, place), deadline),
         "cost": lambda: cost.run(file, head, cost.Options(place, options.tiny, options.length), deadline),
     }
     try:
@@ -71,7 +69,7 @@ def _check(place: Place, tiny: bool) -> int:
 
 def _pair_options(options: argparse.Namespace, place: Place) -> pairs.Options:
     known = pair_plan.TINY_PAIRS if options.tiny else pair_plan.PAIRS
-    conditions = _conditions(options.conditions)
+    conditions = _conditions(options.conditions, pair_plan.CONDITIONS)
     timing = Timing(length_s=options.length or Timing().length_s)
     return pairs.Options(
         place, _named(known, options.only), conditions, timing,
@@ -79,13 +77,18 @@ def _pair_options(options: argparse.Namespace, place: Place) -> pairs.Options:
     )  # fmt: skip
 
 
-def _conditions(asked: Sequence[str]) -> Sequence[str]:
+def _mechanism_options(options: argparse.Namespace, place: Place) -> mechanism.Options:
+    conditions = _conditions(options.conditions, tuple(mechanism.MEANS))
+    return mechanism.Options(place, options.tiny, options.length, options.only, conditions)
+
+
+def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
     """Both alone are always measured: all else is told against them."""
-    unknown = [name for name in asked if name not in pair_plan.CONDITIONS]
+    unknown = [name for name in asked if name not in known]
     if unknown:
-        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {', '.join(pair_plan.CONDITIONS)}")
+        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {', '.join(known)}")
     always = (pair_plan.ALONE, pair_plan.TRAINING_ALONE)
-    return [name for name in pair_plan.CONDITIONS if not asked or name in asked or name in always]
+    return [name for name in known if not asked or name in asked or name in always]
 
 
 def _named(known: Sequence[pair_plan.Pair], asked: Sequence[str]) -> list[pair_plan.Pair]:
@@ -127,9 +130,10 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--logs", default="", help="folder for what workers print; else it goes with them")
         verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
         if name in ("pairs", "mechanism"):
+            known = pair_plan.CONDITIONS if name == "pairs" else mechanism.MEANS
             verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
+            verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help="; ".join(known))
         if name == "pairs":
-            verb.add_argument("--conditions", type=_words, default=[], help=", ".join(pair_plan.CONDITIONS))
             verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
             verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")
     table = verbs.add_parser("table", help="what the files say, as Markdown")
@@ -140,7 +144,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+    return _list(text.replace(",", ";"))
+
+
+def _list(text: str) -> list[str]:
+    """By semicolons: some names have commas in them."""
+    return [word.strip() for word in text.split(";") if word.strip()]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,6 +67,7 @@ _KNOWN = Grant(mates=_BOTH)
 _STOPS = replace(_KNOWN, credit_us=0, borrows=True, loan_us=1000)
 _YIELDS = replace(_KNOWN, yields=_FIRST, stand_us=50)
 _LINGERS = replace(_YIELDS, linger_us=100)
+_LINGERS_LONG = replace(_YIELDS, linger_us=250)
 MEANS = {
     ALONE: Means(ways.PLAIN, None),
     TRAINING_ALONE: Means(None, ways.PLAIN),
@@ -78,24 +79,28 @@ MEANS = {
     "stops while busy": _held(_STOPS),
     "yields": _held(_YIELDS),
     "yields, lingers 100 µs": _held(_LINGERS),
+    "yields, lingers 250 µs": _held(_LINGERS_LONG),
     "yields, no MPS": _held(_YIELDS, alone=True),
     "yields, no MPS, lingers 100 µs": _held(_LINGERS, alone=True),
+    "yields, no MPS, lingers 250 µs": _held(_LINGERS_LONG, alone=True),
 }
 
 
 @dataclass(frozen=True)
 class Options(Asked):
+    conditions: Sequence[str] = tuple(MEANS)
+
     @property
     def timing(self) -> Timing:
         return Timing(length_s=self.length_s or LENGTH_S)
 
     @property
     def round_s(self) -> float:
-        return len(MEANS) * (self.timing.all_s + _BLOCK_MORE_S)
+        return len(self.conditions) * (self.timing.all_s + _BLOCK_MORE_S)
 
     @property
     def pairs(self) -> list[Pair]:
-        known = enumerate(TINY_PAIRS[:1] if self.tiny else PAIRS[:3], 1)
+        known = enumerate(TINY_PAIRS[:1] if self.tiny else PAIRS, 1)
         return [pair for number, pair in known
                 if not self.only or any(one == str(number) or one in pair.name for one in self.only)]  # fmt: skip
 
@@ -126,7 +131,7 @@ def _visit(file: RowFile, sitting: Row, pair: Pair, options: Options, deadline: 
     _tell(f"{pair.name}: starting, {deadline.left_s:.0f} s left")
     tenants = [Tenant(LATENCY, pair.service, pair.batch), Tenant(TRAINING, pair.training, pair.training_batch)]
     with Stage(options.place, tenants) as stage:
-        for seat, why in stage.ready([seat for means in MEANS.values() for seat in means.seats]).items():
+        for seat, why in stage.ready([seat for name in options.conditions for seat in MEANS[name].seats]).items():
             _tell(f"  {seat}: {why}")
         work = work_us(stage, Seat(LATENCY, ways.PLAIN))
         file.add({**_head(sitting, options, pair), "kind": "facts", "work_us": work, "per_s": pair.load.per_s})
@@ -139,7 +144,7 @@ def _visit(file: RowFile, sitting: Row, pair: Pair, options: Options, deadline: 
 
 def _round(stage: Stage, file: RowFile, sitting: Row, pair: Pair, options: Options) -> None:
     repeat = _rounds(file, options, pair)
-    names = list(MEANS)
+    names = list(options.conditions)
     random.Random(f"{pair.name} {repeat}").shuffle(names)
     for name in names:
         head = {**_head(sitting, options, pair), "kind": "block", "condition": name, "repeat": repeat}

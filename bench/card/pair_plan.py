@@ -45,12 +45,12 @@ class Pair:
 
 
 PAIRS = (
-    Pair("resnet50 poisson / vgg16", "resnet50-graph", Load(300), "vgg16", batch=8, training_batch=64),
-    Pair("encoder poisson / transformer", "encoder-graph", Load(400), "transformer-training", batch=16),
-    Pair("mobilenet bursty / googlenet", "mobilenet-graph", Load(250, "bursty"), "googlenet", batch=16),
-    Pair("resnet50 bursty / resnet50", "resnet50-graph", Load(250, "bursty"), "resnet50-training", batch=8),
-    Pair("encoder bursty / vgg16", "encoder-graph", Load(350, "bursty"), "vgg16", batch=16, training_batch=64),
-    Pair("mobilenet poisson / transformer", "mobilenet-graph", Load(300), "transformer-training", batch=16),
+    Pair("resnet50 poisson / vgg16", "resnet50-graph", Load(150), "vgg16", batch=32, training_batch=64),
+    Pair("encoder poisson / transformer", "encoder-graph", Load(200), "transformer-training", batch=64),
+    Pair("mobilenet bursty / googlenet", "mobilenet-graph", Load(120, "bursty"), "googlenet", batch=64),
+    Pair("resnet50 bursty / resnet50", "resnet50-graph", Load(120, "bursty"), "resnet50-training", batch=32),
+    Pair("encoder bursty / vgg16", "encoder-graph", Load(180, "bursty"), "vgg16", batch=64, training_batch=64),
+    Pair("mobilenet poisson / transformer", "mobilenet-graph", Load(150), "transformer-training", batch=64),
     Pair("eager encoder poisson / googlenet", "encoder-service", Load(250), "googlenet", batch=1),
 )
 """Services that are bound by the card, as CUDA graphs, and one that is bound by its host: its tail is the host's noise
