@@ -215,9 +215,10 @@ def test_a_second_context_goes_while_work_of_the_first_stands_still(card: Card) 
     tenant.on_stage(WORK)
     tenant("call('cuCtxSetCurrent', other)")
     tenant("[call('cuMemsetD32Async', there, c_uint(number), c_size_t(1), None) for number in range(100)]")
-    tenant("call('cuCtxDestroy_v2', other)")
+    until(lambda: tenant("cuda.cuStreamQuery(None)") == 0)
     tenant("stage.enter()")
     assert not tenant("stage.is_done('legacy')")
+    tenant("call('cuCtxDestroy_v2', other)")  # drivers wait for all contexts then
     make_busy(card, 1, in_flight=0)
     until_done(tenant)
     assert tenant("stage.cells()")[0] == COUNT

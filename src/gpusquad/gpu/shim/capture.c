@@ -165,6 +165,7 @@ static bool carries_partitions(CUcontext handle) {
 
 void gs_context_going(CUcontext context) {
   gs_yield_context_going(context);
+  gs_yield_pass(); /* the driver waits for what is queued in other contexts too */
   gs_streams_wait();
   pthread_rwlock_wrlock(&gs_places);
   if (carries_partitions(context)) gs_partitions_end();
@@ -173,6 +174,8 @@ void gs_context_going(CUcontext context) {
   pthread_mutex_unlock(&gs_table);
   pthread_rwlock_unlock(&gs_places);
 }
+
+void gs_context_went(void) { gs_yield_again(); }
 
 /* The helper looks at events with the table locked. Partitions keep their context alive: one that ended had none. */
 void gs_context_releasing(void) {

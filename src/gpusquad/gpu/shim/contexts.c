@@ -113,23 +113,30 @@ static CUresult gone(CUcontext context, CUresult result) {
   return result;
 }
 
-static void going(CUcontext context) {
-  if (gs_context_going && context && gs_attached()) gs_context_going(context);
+static bool going(CUcontext context) {
+  bool watched = gs_context_going && context && gs_attached();
+  if (watched) gs_context_going(context);
+  return watched;
 }
 
-#define DESTROY(symbol)                              \
-  GS_HOOK(symbol)(CUcontext context) {               \
-    going(context);                                  \
-    return gone(context, GS_CALL(symbol)(context));  \
+static CUresult went(bool watched, CUcontext context, CUresult result) {
+  if (watched) gs_context_went();
+  return gone(context, result);
+}
+
+#define DESTROY(symbol)                                      \
+  GS_HOOK(symbol)(CUcontext context) {                       \
+    bool watched = going(context);                           \
+    return went(watched, context, GS_CALL(symbol)(context)); \
   }
 DESTROY(cuCtxDestroy)
 DESTROY(cuCtxDestroy_v2)
 
-#define RESET(symbol)                                \
-  GS_HOOK(symbol)(CUdevice device) {                 \
-    CUcontext context = primary_of(device);          \
-    going(context);                                  \
-    return gone(context, GS_CALL(symbol)(device));   \
+#define RESET(symbol)                                       \
+  GS_HOOK(symbol)(CUdevice device) {                        \
+    CUcontext context = primary_of(device);                 \
+    bool watched = going(context);                          \
+    return went(watched, context, GS_CALL(symbol)(device)); \
   }
 RESET(cuDevicePrimaryCtxReset)
 RESET(cuDevicePrimaryCtxReset_v2)
