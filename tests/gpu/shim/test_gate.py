@@ -186,9 +186,10 @@ def test_a_mate_lingers_after_its_last_launch_and_its_last_work(card: Card, sinc
     """Between two kernels of a request, and two requests, there is nothing to lend."""
     tenant = staged(card)
     card.attach(1)
-    beside = mate(card, 1)
-    setattr(beside, since, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
-    long_us = 2**32 - 1
+    beside, long_us = mate(card, 1), 2**32 - 1
+    now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    beside.last_launch_ns = beside.idle_since_ns = now_ns - 1000 * (long_us + 1)  # the machine may be younger
+    setattr(beside, since, now_ns)
     card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True, linger_us=long_us)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
