@@ -306,6 +306,26 @@ class Stage:
         return list(values)
 
 
+class Beside(threading.Thread):
+    """Plays steps in a thread that stays until it is told to leave."""
+
+    def __init__(self, stage: Stage, steps: list[list[Any]]) -> None:
+        super().__init__(daemon=True)
+        self.stage, self.steps = stage, steps
+        self.played, self.leave = threading.Event(), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        self.stage.enter()
+        self.stage.play(self.steps)
+        self.played.set()
+        self.leave.wait()
+
+    def is_gone(self) -> bool:
+        """Python's own threads are over before what the system does at their end."""
+        return not Path(f"/proc/self/task/{self.native_id}").exists()
+
+
 def played(steps: list[list[Any]], cells: int = 8) -> dict[str, Any]:
     """A program from beginning to end on a fresh stage."""
     stage = Stage(cells)

@@ -55,10 +55,14 @@ class Player:
         ready, _, _ = select.select([self.process.stdout], [], [], _PATIENCE_S)
         assert ready, "the process does not answer: it is held, or hangs"
         line = self.process.stdout.readline()
-        assert line, f"the process ended: {self.process.stderr.read() if self.process.stderr else ''}"
+        assert line, self._how_it_ended()
         told = json.loads(line)
         assert "value" in told, told
         return told["value"]
+
+    def _how_it_ended(self) -> str:
+        _, words = self.process.communicate(timeout=_PATIENCE_S)
+        return f"the process ended with {self.process.returncode}: {words}"
 
     def __call__(self, do: str, given: Any = None, keep: str = "") -> Any:
         self.tell(do, given, keep)

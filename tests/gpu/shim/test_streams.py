@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.shim.playing import Step, bare_player, player, process_page
+from tests.gpu.shim.playing import Step, bare_player, player, process_page, until
 from tests.gpu.shim.programs import CELLS, written
-from tests.gpu.shim.tenants import Card, standin_only
+from tests.gpu.shim.tenants import REAL_DRIVER, Card, standin_only
 
 FEW = tuple({"mask": mask} for mask in (0, 0x01, 0x06, 0xF0))
 MANY = tuple({"mask": mask} for mask in (0, 0x01, 0x02, 0x06, 0x0F, 0xF0, 0xFF, 0x80, 0x55, 0xAA, 0x3C, 0x10))
 """More than are kept."""
+PARTITIONS = 8
+"""That are kept."""
 MATED = tuple({"mask": mask, "mates": mates} for mask in (0, 0x01, 0xF0) for mates in (0, 0b11))
 """With mates a helper thread looks at events."""
 
@@ -77,6 +79,33 @@ def test_an_independent_stream_is_not_held_by_the_legacy_one(card: Card) -> None
     assert not tenant("stage.is_done('legacy')")
     tenant.on_stage([["set", "f", 2, 1]])
     assert tenant("stage.cells()")[:3] == [1, 7, 1]
+
+
+@pytest.mark.parametrize("wait", ["sync", "wait_stream"])
+def test_a_stream_may_end_while_somebody_waits_for_it(card: Card, wait: str) -> None:
+    """With its thread, or with its partition: drivers crash where one is destroyed that somebody waits for."""
+    card.attach(0)
+    tenant = player(card)
+    tenant.stage()
+    tenant.on_stage([["stream", "f", False], ["stream", "s", False]])
+    for mask in (0, 0x02, 0x01):  # so that nothing has to be made or loaded later
+        tenant.on_stage([["grant", {"mask": mask}], ["kernel", "s", 1], ["set", "f", 3, 0], ["sync"]])
+    used = "thread" if wait == "sync" else "s"
+    tenant("Beside(stage, given)", [["await_value", used, 2, 1], ["kernel", used, 0]], keep="user")
+    assert tenant("user.played.wait(10)")
+    tenant("Beside(stage, given)", [["sync"] if wait == "sync" else ["wait_stream", "s"]], keep="waiter")
+    assert not tenant("waiter.played.wait(0.2)")
+    if wait == "sync":
+        tenant("user.leave.set()")
+        if not REAL_DRIVER:  # there a thread's end waits for what it has queued
+            until(lambda: tenant("user.is_gone()"))
+        tenant.on_stage([["set", "f", 2, 1]])
+    else:
+        tenant.on_stage([["grant", {}], ["kernel", "s", 4], ["set", "f", 2, 1]])
+        for mask in range(3, 3 + 2 * PARTITIONS):  # others need its place
+            tenant.on_stage([["grant", {"mask": mask}], ["kernel", "legacy", 3]])
+    assert tenant("waiter.played.wait(10)")
+    assert tenant("stage.cells()")[0] == 1
 
 
 def test_host_functions_and_callbacks_keep_their_turn_and_know_their_stream(card: Card) -> None:

@@ -57,6 +57,7 @@ struct si_stream {
     struct si_op *head, *tail;
     int64_t done_ns;           /* when the last thing in it ended */
     struct si_capture *capture;
+    uint32_t waiters;          /* threads inside cuStreamSynchronize of it */
     bool unjoined;             /* captured work that the origin does not wait for yet */
 };
 

@@ -65,12 +65,21 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
 
+/* Real drivers crash at the next chance. */
+static void must_not_be_awaited(const struct si_stream *stream)
+{
+    if (!stream->waiters) return;
+    fprintf(stderr, "a stream was destroyed while a thread waited for it\n");
+    abort();
+}
+
 CUresult cuStreamDestroy_v2(CUstream handle)
 {
     struct si_stream *stream;
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
     SI_TRY(si_stream_of(handle, &stream));
     pthread_mutex_lock(&si_me.lock);
+    must_not_be_awaited(stream);
     stream->is_destroyed = true;
     pthread_mutex_unlock(&si_me.lock);
     si_wake_worker();
@@ -92,9 +101,11 @@ static CUresult cuStreamSynchronize_in(CUstream handle)
     CUresult result = si_capture_refuses_locked(stream);
     if (result == CUDA_SUCCESS) result = si_capture_unsafe_locked();
     uint64_t seq = si_me.seq;
+    stream->waiters++;
     for (struct si_stream *other = si_me.streams; other && result == CUDA_SUCCESS; other = other->next) {
         if (concerns(stream, other)) si_wait_locked(other, NULL, seq);
     }
+    stream->waiters--;
     if (result == CUDA_SUCCESS) result = si_me.error;
     pthread_mutex_unlock(&si_me.lock);
     return result;

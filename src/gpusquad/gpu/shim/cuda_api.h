@@ -58,6 +58,7 @@ typedef int CUstreamCaptureStatus;
 typedef int CUstreamCaptureMode;
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
+enum { CU_CTX_SCHED_BLOCKING_SYNC = 4 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
 
 /* cuGetProcAddress: which default stream the answer shall mean, and why there was none. */

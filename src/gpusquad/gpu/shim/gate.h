@@ -131,12 +131,13 @@ bool gs_mates_idle_now(uint64_t mates);
 bool gs_mates_idle(uint64_t mates); /* or had a moment ago: always asked of the same ones */
 void gs_mates_look_forget(void);
 
-/* streams.c, moves.c, turns.c: which stream work goes to, and in which order */
+/* streams.c, moves.c, turns.c, awaiting.c: which stream work goes to, and in which order */
 struct gs_stream *gs_stream_of(CUstream stream, bool per_thread); /* NULL: leave it alone */
 CUstream gs_stream_take(struct gs_stream *stream);                /* moves, orders and locks it */
 void gs_stream_release(struct gs_stream *stream);
 CUstream gs_stream_take_own(struct gs_stream *stream);            /* the same, but on the caller's own stream */
-CUstream gs_stream_now(CUstream stream, bool per_thread);         /* what to wait for instead of it */
+struct gs_stream *gs_stream_moved(CUstream stream, bool per_thread); /* locked; NULL: it is the caller's own now */
+CUresult gs_stream_await(struct gs_stream *held);                 /* and lets it go before */
 void gs_stream_destroyed(CUstream stream);
 bool gs_streams_context_gone(CUcontext context); /* true: the partitions went with it */
 void gs_streams_forget(void); /* without a word to the driver */

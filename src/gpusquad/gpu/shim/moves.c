@@ -116,21 +116,3 @@ void gs_streams_evict(uint32_t partition) {
     }
   pthread_mutex_unlock(&gs_table);
 }
-
-static uint32_t moved_streams(CUstream *into, uint32_t room) {
-  uint32_t count = 0;
-  pthread_mutex_lock(&gs_table);
-  for (uint32_t i = 0; i < GS_BUCKETS; i++)
-    for (struct gs_stream *stream = gs_stream_buckets[i]; stream && count < room; stream = stream->next)
-      if (GS_PEEK(stream->current) != stream->own) into[count++] = stream->current;
-  pthread_mutex_unlock(&gs_table);
-  return count;
-}
-
-void gs_streams_wait(void) {
-  uint32_t room = GS_LOAD(gs_streams_moved);
-  CUstream *moved = room ? malloc(room * sizeof *moved) : NULL;
-  uint32_t count = moved ? moved_streams(moved, room) : 0;
-  for (uint32_t i = 0; i < count; i++) GS_CALL(cuStreamSynchronize)(moved[i]);
-  free(moved);
-}

@@ -105,9 +105,10 @@ WAIT_EVENT(cuStreamWaitEvent_ptsz, true)
 
 /* Waiting. Nothing is locked meanwhile. */
 
-static CUstream awaited(CUstream stream, bool per_thread) {
-  if (!gs_attached() || gs_quiet() || (GS_PEEK(gs_captures) && gs_capturing(stream, per_thread))) return stream;
-  return gs_stream_now(stream, per_thread);
+/* The stream, locked, where it is not the caller's own now. */
+static struct gs_stream *moved(CUstream stream, bool per_thread) {
+  if (!gs_attached() || gs_quiet() || (GS_PEEK(gs_captures) && gs_capturing(stream, per_thread))) return NULL;
+  return gs_stream_moved(stream, per_thread);
 }
 
 static bool may_have_moved(void) { return gs_attached() && !gs_quiet() && !GS_PEEK(gs_captures); }
@@ -119,13 +120,18 @@ static CUresult synced(CUresult result) {
   return result;
 }
 
-GS_HOOK(cuStreamSynchronize)(CUstream stream) { return synced(GS_CALL(cuStreamSynchronize)(awaited(stream, false))); }
-GS_HOOK(cuStreamSynchronize_ptsz)(CUstream stream) {
-  return synced(GS_CALL(cuStreamSynchronize_ptsz)(awaited(stream, true)));
-}
+#define STREAM_WAIT(sync, query, per_thread)                                                             \
+  GS_HOOK(sync)(CUstream stream) {                                                                       \
+    struct gs_stream *held = moved(stream, per_thread);                                                  \
+    return synced(held ? gs_stream_await(held) : GS_CALL(sync)(stream));                                 \
+  }                                                                                                      \
+  GS_HOOK(query)(CUstream stream) {                                                                      \
+    struct gs_stream *held = moved(stream, per_thread);                                                  \
+    return held ? used(held, GS_CALL(query)(held->current)) : GS_CALL(query)(stream);                    \
+  }
+STREAM_WAIT(cuStreamSynchronize, cuStreamQuery, false)
+STREAM_WAIT(cuStreamSynchronize_ptsz, cuStreamQuery_ptsz, true)
 GS_HOOK(cuEventSynchronize)(CUevent event) { return synced(GS_CALL(cuEventSynchronize)(event)); }
-GS_HOOK(cuStreamQuery)(CUstream stream) { return GS_CALL(cuStreamQuery)(awaited(stream, false)); }
-GS_HOOK(cuStreamQuery_ptsz)(CUstream stream) { return GS_CALL(cuStreamQuery_ptsz)(awaited(stream, true)); }
 
 void gs_before_free(void) {
   if (may_have_moved()) gs_streams_wait();

@@ -100,17 +100,16 @@ CUstream gs_stream_take_own(struct gs_stream *stream) { return take(stream, true
 void gs_stream_release(struct gs_stream *stream) { pthread_mutex_unlock(&stream->lock); }
 
 /* Waiting for a stream moves nothing. But the legacy stream is done only when the blocking ones are. */
-CUstream gs_stream_now(CUstream stream, bool per_thread) {
-  struct gs_stream *known = gs_stream_named(gs_named(stream, per_thread), false);
-  if (!known) known = gs_stream_of(stream, per_thread);
-  if (!known) return stream;
+struct gs_stream *gs_stream_moved(CUstream stream, bool per_thread) {
+  struct gs_stream *known = gs_stream_of(stream, per_thread);
+  if (!known) return NULL;
   pthread_rwlock_rdlock(&gs_places);
   pthread_mutex_lock(&known->lock);
   if (known->kind == GS_LEGACY) join_all(known);
-  CUstream now = known->current;
-  pthread_mutex_unlock(&known->lock);
   pthread_rwlock_unlock(&gs_places);
-  return now;
+  if (known->current != known->own) return known;
+  pthread_mutex_unlock(&known->lock);
+  return NULL;
 }
 
 /* Capture. */
