@@ -88,7 +88,9 @@ def given_parts(
     queued_us = _build.queued_us(length_us)
     if way.first:
         return [
-            _build.Part(tenant, yields=0 if way.first >> tenant.slot & 1 else way.first, credit_us=queued_us)
+            _build.Part(tenant)
+            if way.first >> tenant.slot & 1
+            else _build.Part(tenant, yields=way.first, credit_us=queued_us)
             for tenant in awake
         ]
     if way.configuration == "unrestricted":

@@ -27,13 +27,17 @@ from gpusquad.policies.divide._split import Way, given_parts
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
 
+_BUSY = 0.9
+"""A service that is busy for more of the time has no pauses worth speaking of."""
+
 
 @register("divide", "hybrid")
 @dataclass(frozen=True)
 class Hybrid:
     """The most weighted work, as far as it meets goals: the best split there is, weights raised by misses."""
 
-    alpha: float = 0.05
+    alpha: float = 0.002
+    """Small: whether a goal is met is seen of the last seconds, which are thousands of squads."""
     ease: float = 0.0002
     sharp: float = 2.0
     """The power by which a missed goal counts."""
@@ -56,7 +60,7 @@ class Hybrid:
             return alone
         weights = updated(tenants, state.weights, self.alpha, self.ease)
         state = _build.fresh(tenants, state, weights=weights)
-        awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
+        awake = [tenant for tenant in tenants if _counts_as_awake(tenant)] or list(tenants)
         length_us = _build.length_us(tenants, self.squad_us)
         if len(awake) == 1:
             parts = [_build.Part(awake[0], credit_us=_build.queued_us(length_us))]
@@ -67,7 +71,9 @@ class Hybrid:
         way = _kept(awake, state) if kept else self.best(awake, weights, card, effective, state)
         found_ago = state.found_ago + 1 if kept else 1
         state = replace(state, found_for=names, found_ago=found_ago, first=way.first)
-        parts = given_parts(awake, weights, way, card, state, length_us, {})
+        parts = [
+            part for part in given_parts(awake, weights, way, card, state, length_us, {}) if not part.tenant.is_idle
+        ]
         why = _words(way, awake) + (", as found before" if kept else f": {way.score:.3f} of weighted work")
         return _build.squad(parts, tenants, card, way.configuration, length_us, why, state)
 
@@ -80,11 +86,13 @@ class Hybrid:
         def worth(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
             return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
 
-        ways = [self._turns(awake, weights), *self._latency_first(awake, weights, effective)]
+        # Where somebody has a latency target nobody else has a turn in which it would stand still, nor are there groups
+        # that would stand still in its pauses.
+        ways = [*self._latency_first(awake, weights, effective)] or [self._turns(awake, weights)]
         if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
             everything = [(tenant, WHOLE_MILLI) for tenant in awake]
             ways.append(Way("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything)))
-        if len(awake) <= card.groups:
+        if len(awake) <= card.groups and not any(_pauses(tenant) for tenant in awake):
             shares = [card.share_milli(count) for count in range(card.groups + 1)]
             standing = self._standing(awake, card, shares, worth, state)
             if len(awake) <= self.exact:
@@ -129,6 +137,15 @@ class Hybrid:
             return []
         pairs = [(tenant, shares[count]) for tenant, count in zip(awake, counts, strict=True)]
         return [Way("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
+
+
+def _counts_as_awake(tenant: Tenant) -> bool:
+    """A service between two requests does: the next one comes without asking, and is late if nothing was decided."""
+    return not tenant.is_idle or _pauses(tenant)
+
+
+def _pauses(tenant: Tenant) -> bool:
+    return tenant.has_latency_goal and 0 < _busy(tenant) < _BUSY
 
 
 def _kept(awake: Sequence[Tenant], state: State) -> Way:
