@@ -32,8 +32,9 @@ class Promised:
 def _parts(tenants: Sequence[Tenant]) -> Mapping[str, float]:
     others = [tenant for tenant in tenants if not tenant.promised_milli]
     left_milli = WHOLE_MILLI - sum(tenant.promised_milli for tenant in tenants)
-    weights = sum(tenant.weight for tenant in others) or 1.0
+    weights = sum(tenant.weight for tenant in others)
     parts = {tenant.id: float(tenant.promised_milli) for tenant in tenants}
     for tenant in others:
-        parts[tenant.id] = max(left_milli * (tenant.weight or 1.0 / len(others)) / weights, _LEAST_MILLI)
+        own = tenant.weight / weights if weights > 0 else 1.0 / len(others)
+        parts[tenant.id] = max(left_milli * own, _LEAST_MILLI)
     return parts
