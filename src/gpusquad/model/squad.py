@@ -62,6 +62,8 @@ class Requests:
     """GPU time of one, alone on the whole card."""
     latency_us: float = 0.0
     """The 99th percentile of late; 0: not known."""
+    count: int = 0
+    """Of those whose latency is known."""
 
     @property
     def busy_ratio(self) -> float:

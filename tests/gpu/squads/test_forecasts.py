@@ -27,6 +27,15 @@ def test_a_tenant_is_idle_until_it_does_something_and_when_it_has_stopped():
     assert forecast.has_nothing
 
 
+def test_whatever_was_on_the_card_at_the_last_look_is_not_idle_between_looks():
+    assert not seen(Page(), Page(launches=1, in_flight=1)).is_idle(1_000_000)
+
+
+def test_kernels_are_as_long_as_they_were_though_they_are_told_as_done_by_batches():
+    pages = [Page(launches=10 * at, done_us=500 * (at - at % 20), in_flight=1) for at in range(401)]
+    assert seen(*pages).kernel_us == pytest.approx(50, rel=0.1)
+
+
 def test_kernels_are_as_long_as_they_were():
     forecast = seen(Page(), Page(launches=10, done_us=500, in_flight=1), Page(launches=20, done_us=1000, in_flight=1))
     assert forecast.kernel_us == 50
@@ -75,6 +84,26 @@ def test_throughput_from_iterations():
     assert window.per_s(1_000_000) == pytest.approx(50.0)
     assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, True) == pytest.approx(0.5)
     assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, False) == 1.0, "it did not want more"
+
+
+def test_throughput_counts_the_time_in_which_something_was_to_do():
+    window = GoalWindow(1_000_000)
+    for at in range(11):
+        window.iterations(at * 100_000, 5 * max(0, at - 5), wants=at > 5)
+    assert window.per_s(1_000_000) == pytest.approx(50.0)
+    assert window.attainment(Slo(throughput_per_s=50.0), 1_000_000, True) == pytest.approx(1.0)
+
+
+def test_how_busy_it_was_is_told_of_the_same_time_as_its_requests():
+    window = GoalWindow(1_000_000)
+    for at in range(31):
+        window.busy(at * 100_000, 25_000 * min(at, 20))
+        if at < 20:
+            window.latencies(at * 100_000, [100.0])
+    assert window.busy_ratio() == pytest.approx(0.0)
+    assert window.requests == 0
+    window.busy(3_100_000, 550_000)
+    assert window.busy_ratio() == pytest.approx(0.05)
 
 
 def test_availability_is_service_while_it_was_wanted():

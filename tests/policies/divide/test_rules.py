@@ -183,7 +183,13 @@ def test_a_latency_target_met_with_ease_leaves_goals_at_risk_alone():
         return yields(SloFirst().next_squad([served(latency_us), goal(1, 80.0, 50.0)], CARD, rivals, State()))
 
     assert stands_back(9_000.0) == [0, 1]
-    assert stands_back(5_000.0) == [0, 0]
+    assert stands_back(3_000.0) == [0, 0]
+
+
+def test_a_latency_target_met_with_ease_stands_back_for_no_goal_however_important():
+    easy = service(0, latency_us=10_000)
+    easy = replace(easy, requests=replace(easy.requests, latency_us=3_000.0))
+    assert yields(SloFirst().next_squad([easy, goal(1, 80.0, 50.0, priority=2)], CARD, rivals, State())) == [0, 0]
 
 
 def test_a_service_that_never_rests_leaves_something():
@@ -203,12 +209,28 @@ class TestBoundByItsHost:
     def after(self, squads, state=None, card=CARD, **changes):
         state = state or State()
         for _ in range(squads):
-            squad = SloFirst(cooling=20).next_squad([service(0, **changes), tenant(1)], card, with_rho(0.2), state)
+            tenants = [self.bound(**changes), tenant(1)]
+            squad = SloFirst(cooling=20).next_squad(tenants, card, with_rho(0.2), state)
             state = squad.state
         return squad
 
+    def bound(self, count=100, **changes):
+        one = service(0, **changes)
+        return replace(one, requests=replace(one.requests, count=count))
+
     def test_others_run_beside_it(self):
         assert yields(self.after(2, busy_ratio=0.5, card=self.RANKED)) == [0, 0]
+
+    def test_that_is_not_believed_of_the_first_requests(self):
+        assert yields(self.after(2, busy_ratio=0.5, count=10, card=self.RANKED)) == [0, 1]
+
+    def test_it_stands_back_for_no_other_goal_and_takes_no_turns(self):
+        bound = self.bound(busy_ratio=0.5)
+        for others in ([goal(1, 80.0, 50.0)], [tenant(1), tenant(2)]):
+            squad = SloFirst().next_squad([bound, *others], self.RANKED, rivals, State())
+            assert squad.members[0].yields == 0
+            assert not squad.members[0].groups
+            assert not any(member.yields & 1 for member in squad.members)
 
     def test_but_not_beside_one_that_uses_the_card(self):
         assert yields(self.after(2, busy_ratio=0.15, card=self.RANKED)) == [0, 1]

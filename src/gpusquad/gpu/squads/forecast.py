@@ -13,8 +13,9 @@ QUIET_US = 300
 """Nothing launched, queued or waiting for so long: idle. Programs pause between kernels all the time."""
 _SLOWLY = 0.2
 """How much of a new figure is believed."""
-_BUSY_OVER_US = 500_000
-"""Of how busy it is of late: over about so long."""
+_KERNELS_OVER_US = 500_000
+"""How long kernels are is known from about so long: they are told as done by batches, so that launches and what is done
+at one look have little to do with each other."""
 
 
 class Forecast:
@@ -23,12 +24,13 @@ class Forecast:
     def __init__(self) -> None:
         self._last: Page | None = None
         self._seen_us = 0
-        self._busy_us: int | None = None
+        self._last_busy_us: int | None = None
         self._drift_us = 0
         self._wanted_per_us = 0.0
-        self.kernel_us = 0.0
-        self.busy_ratio = 0.0
-        """The part of the time in which something of it was on the card, of late."""
+        self._launched, self._done_us = 0.0, 0.0
+        """Of late."""
+        self.busy_us = 0
+        """For so long something of it was on the card, since the first look."""
         self.backlog_us = 0
         """GPU time queued on the card now."""
 
@@ -39,15 +41,20 @@ class Forecast:
         launched = max(page.launches - last.launches, 0)
         done_us = max(page.done_us - last.done_us, 0)
         if launched or page.in_flight or page.waiting:
-            self._busy_us = now_us
-        if launched and done_us:
-            self.kernel_us = _eased(self.kernel_us, done_us / launched)
-        believed = min(1.0, passed_us / _BUSY_OVER_US)
-        self.busy_ratio += believed * (float(page.in_flight > 0) - self.busy_ratio)
+            self._last_busy_us = now_us
+        if page.in_flight and self._last is not None:
+            self.busy_us += passed_us
+        kept = max(0.0, 1.0 - passed_us / _KERNELS_OVER_US)
+        self._launched, self._done_us = kept * self._launched + launched, kept * self._done_us + done_us
         self._queue(page)
         self._demand(page, max(page.asked_us - last.asked_us, 0) / passed_us)
         self._last, self._seen_us = page, now_us
         return done_us
+
+    @property
+    def kernel_us(self) -> float:
+        """The mean of late; 0: not known."""
+        return self._done_us / self._launched if self._launched > 0 else 0.0
 
     @property
     def has_nothing(self) -> bool:
@@ -55,7 +62,9 @@ class Forecast:
         return self._last is None or not (self._last.in_flight or self._last.waiting)
 
     def is_idle(self, now_us: int) -> bool:
-        return self._busy_us is None or now_us - self._busy_us >= QUIET_US
+        if self._last_busy_us is None:
+            return True
+        return self.has_nothing and now_us - self._last_busy_us >= QUIET_US
 
     @property
     def is_starved(self) -> bool:

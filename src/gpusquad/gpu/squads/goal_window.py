@@ -19,28 +19,45 @@ class GoalWindow:
         self._window_us = window_us
         self._latencies: deque[tuple[int, float]] = deque()
         self._iterations: deque[tuple[int, int]] = deque()
+        self._wanted: deque[tuple[int, int]] = deque()
+        self._busy: deque[tuple[int, int]] = deque()
         self._since_us: int | None = None
+        self._last_us = 0
+        self._wanted_us = 0
 
     def latencies(self, now_us: int, values_us: Iterable[float]) -> None:
         self._latencies.extend((now_us, value) for value in values_us)
         self._forget(now_us)
 
-    def iterations(self, now_us: int, count: int) -> None:
-        """The count so far."""
-        self._since_us = now_us if self._since_us is None else self._since_us
-        if not self._iterations or now_us - self._iterations[-1][0] >= self._window_us // (10 * _SLICES):
-            self._iterations.append((now_us, count))
-        self._forget(now_us)
+    def iterations(self, now_us: int, count: int, wants: bool = True) -> None:
+        """The count so far. ``wants``: it had something to do since the last call."""
+        if self._since_us is None:
+            self._since_us = self._last_us = now_us
+        if wants:
+            self._wanted_us += now_us - self._last_us
+        self._last_us = now_us
+        self._note(self._wanted, now_us, self._wanted_us)
+        self._note(self._iterations, now_us, count)
+
+    def busy(self, now_us: int, busy_us: int) -> None:
+        """How long it has been busy so far."""
+        self._note(self._busy, now_us, busy_us)
+
+    def busy_ratio(self) -> float:
+        """The part of the window's time in which something of it was on the card."""
+        return _slope(self._busy)
+
+    @property
+    def requests(self) -> int:
+        """That were reported."""
+        return len(self._latencies)
 
     def per_s(self, now_us: int) -> float:
-        """Requests where they are reported, else iterations."""
-        span_us = self._span_us(now_us)
+        """Requests where they are reported, else iterations; these in the time in which it had something to do."""
         if self._latencies:
-            return len(self._latencies) * US_PER_S / span_us
-        if len(self._iterations) < 2:
-            return 0.0
-        (from_us, first), (to_us, last) = self._iterations[0], self._iterations[-1]
-        return (last - first) * US_PER_S / max(to_us - from_us, 1)
+            return len(self._latencies) * US_PER_S / self._span_us(now_us)
+        wanted = _slope(self._wanted)
+        return US_PER_S * _slope(self._iterations) / wanted if wanted > 0 else 0.0
 
     def p99_us(self) -> float:
         if not self._latencies:
@@ -55,11 +72,15 @@ class GoalWindow:
         met = [1.0]
         if slo.latency_us is not None and self._latencies:
             met.append(sum(value <= slo.latency_us for _, value in self._latencies) / len(self._latencies))
-        if slo.throughput_per_s and wants and self._span_us(now_us) >= self._window_us // _SLICES:
+        if slo.throughput_per_s and wants and self._is_long_enough():
             met.append(min(1.0, self.per_s(now_us) / slo.throughput_per_s))
         if slo.availability_ratio is not None and wants:
             met.append(self._served_slices(now_us))
         return min(met)
+
+    def _is_long_enough(self) -> bool:
+        """To tell how fast it was: it had something to do for long enough."""
+        return bool(self._wanted) and self._wanted[-1][1] - self._wanted[0][1] >= self._window_us // _SLICES
 
     def _served_slices(self, now_us: int) -> float:
         """Of the slices of the window that are over, those in which something was finished."""
@@ -78,7 +99,20 @@ class GoalWindow:
         since_us = self._since_us if self._since_us is not None else min(starts, default=now_us)
         return max(1, min(self._window_us, now_us - since_us))
 
+    def _note(self, rows: deque[tuple[int, int]], now_us: int, sum_so_far: int) -> None:
+        if not rows or now_us - rows[-1][0] >= self._window_us // (10 * _SLICES):
+            rows.append((now_us, sum_so_far))
+        self._forget(now_us)
+
     def _forget(self, now_us: int) -> None:
-        for rows in (self._latencies, self._iterations):
+        for rows in (self._latencies, self._iterations, self._wanted, self._busy):
             while rows and rows[0][0] < now_us - self._window_us:
                 rows.popleft()
+
+
+def _slope(rows: deque[tuple[int, int]]) -> float:
+    """Of a sum that grows, by microseconds."""
+    if len(rows) < 2:
+        return 0.0
+    (from_us, first), (to_us, last) = rows[0], rows[-1]
+    return (last - first) / max(to_us - from_us, 1)

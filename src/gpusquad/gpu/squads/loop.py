@@ -326,7 +326,8 @@ class Squads:
             "processes": len(page.pids), "groups": grant.mask.bit_count(), "gated": gated,
             "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
             "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
-            "in_flight": page.in_flight, "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
+            "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
+            "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
         }  # fmt: skip
 
 

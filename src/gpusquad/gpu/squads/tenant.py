@@ -68,7 +68,8 @@ class CardTenant:
         """Card time since the last look: GPU time by the part of the card that it ran on."""
         done_us = self.forecast.see(page, now_us)
         self.page = page
-        self.window.iterations(now_us, page.iterations)
+        self.window.iterations(now_us, page.iterations, not self.forecast.is_idle(now_us))
+        self.window.busy(now_us, self.forecast.busy_us)
         return done_us * card.share_milli(page.mask_now.bit_count()) / WHOLE_MILLI
 
     def snapshot(self, now_us: int, dry: bool = False) -> Tenant:
@@ -90,7 +91,7 @@ class CardTenant:
             wants_us=forecast.wants_us(),
             kernel_us=forecast.kernel_us,
             is_idle=is_idle,
-            busy_ratio=forecast.busy_ratio,
+            busy_ratio=self.window.busy_ratio(),
             quota_bytes=facts.quota_bytes,
             used_bytes=self.page.used_bytes,
             requests=self._requests(now_us),
@@ -102,7 +103,7 @@ class CardTenant:
         per_s = self.window.per_s(now_us)
         if not self.facts.work_us and not self.facts.solo_per_s and not per_s:
             return None
-        return Requests(per_s, self.facts.solo_per_s, self.facts.work_us, self.window.p99_us())
+        return Requests(per_s, self.facts.solo_per_s, self.facts.work_us, self.window.p99_us(), self.window.requests)
 
 
 def plain_facts(facts: TenantFacts) -> dict[str, object]:

@@ -38,15 +38,18 @@ class SloFirst:
 
     margin: float = 1.1
     """Goals are planned to be met with so much to spare."""
-    ease_ratio: float = 0.7
-    """A latency target is met with ease below this part of it: then goals at risk need not stand back."""
-    alpha: float = 0.05
+    ease_ratio: float = 0.4
+    """A latency target is met with ease below this part of it: then goals at risk need not stand back. Beside others a
+    request takes two to three times as long."""
+    alpha: float = 0.002
     """How fast a missed goal raises a weight: a squad that misses it wholly, by this part."""
     ease: float = 0.0002
     """How fast a weight goes back once the goal is met: in thousands of squads, which are seconds, as the window is in
     which it is seen whether the goal is met."""
     wasteful: float = 2.0
     """A service that seems busy for so many times its own GPU time is bound by its host."""
+    evidence: int = 50
+    """That is believed after so many requests."""
     slack: float = 0.02
     """Beside others a service may fall short of its goal by so much: less is not known from a window."""
     cooling: int = 10_000
@@ -60,7 +63,8 @@ class SloFirst:
         weights = updated(tenants, state.weights, self.alpha, self.ease)
         beside = {one.id: self._beside(one, card, state) for one in tenants if one.has_latency_goal}
         urgency = {one.id: self._urgency(one, tenants, beside, weights, effective) for one in tenants}
-        shared = self._shared([one for one in tenants if urgency[one.id] == _CALM], weights, card, effective, state)
+        calm = [one for one in tenants if urgency[one.id] == _CALM and not beside.get(one.id, 0) > 0]
+        shared = self._shared(calm, card, effective, state)
         before = shared.state if shared is not None else state
         parts = [_part(one, shared, _more_urgent(one, tenants, urgency)) for one in tenants]
         after = _build.fresh(tenants, before, weights=weights, beside=beside)
@@ -70,13 +74,13 @@ class SloFirst:
         # Whose turn it is among those who share is their business: here everybody has a part.
         return replace(found, state=replace(found.state, waited=before.waited))
 
-    def _shared(
-        self, calm: Sequence[Tenant], weights: Mapping[str, float], card: CardFacts, effective: Effective, state: State
-    ) -> Squad | None:
-        """How those that are not urgent share among themselves. None: they sleep."""
+    def _shared(self, calm: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad | None:
+        """How those that are not urgent share among themselves: by their own weights, for a goal that was missed is
+        made good by going first. None: they sleep."""
         if all(one.is_idle for one in calm):
             return None
-        return by_parts(calm, weights, card, effective, state, self.squad_us, "the others")
+        parts = {one.id: one.weight for one in calm}
+        return by_parts(calm, parts, card, effective, state, self.squad_us, "the others")
 
     def _urgency(
         self, tenant: Tenant, tenants: Sequence[Tenant], beside: Mapping[str, int], weights: Mapping[str, float],
@@ -119,13 +123,17 @@ class SloFirst:
         return 1
 
     def _is_wasteful(self, tenant: Tenant) -> bool:
-        used = tenant.requests.busy_ratio if tenant.requests is not None else 0.0
-        return used > 0 and tenant.busy_ratio > self.wasteful * used
+        seen = tenant.requests
+        if seen is None or seen.count < self.evidence:
+            return False
+        return tenant.busy_ratio > self.wasteful * seen.busy_ratio > 0
 
 
 def _more_urgent(tenant: Tenant, tenants: Sequence[Tenant], urgency: Mapping[str, float]) -> int:
-    """Those that sleep too: they wake without asking."""
-    return _build.slots(one.slot for one in tenants if urgency[one.id] > urgency[tenant.id])
+    """Those that sleep too: they wake without asking. Who has a latency target stands back for no other goal, though
+    nobody may stand back for it."""
+    own = max(urgency[tenant.id], _LATENCY if tenant.has_latency_goal else _CALM)
+    return _build.slots(one.slot for one in tenants if urgency[one.id] > own)
 
 
 def _part(tenant: Tenant, shared: Squad | None, first: int) -> _build.Part:
