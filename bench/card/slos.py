@@ -28,6 +28,7 @@ from bench.card.ways import Seat, at_percent
 BENCH = "slos"
 IMAGE, TEXT, STEADY, SPARE = "image", "text", "steady", "spare"
 NAMES = (IMAGE, TEXT, STEADY, SPARE)
+OURS_POLICY = "slo"
 OURS, ISOLATED, SWITCHED = "gpusquad", "gpusquad isolated", "gpusquad, jct to slo and back"
 TARGET_RATIO = 1.5
 """A service's target over its 99th percentile alone at its higher load."""
@@ -102,7 +103,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
         tenants = [Tenant(name, workloads[name]) for name in NAMES]
     else:
         tenants = [Tenant(name, WORKLOADS[name], BATCHES[name]) for name in NAMES]
-    with Stage(options.place, tenants, "slo") as stage:
+    with Stage(options.place, tenants, OURS_POLICY) as stage:
         seats = [Seat(name, way) for how in wanted.values() for name, way in zip(NAMES, how, strict=True)]
         plain = [Seat(name, way) for name in NAMES for way in (ways.PLAIN, ways.FIXED)]
         for seat, why in stage.ready([*plain, *seats]).items():
@@ -178,7 +179,7 @@ def _measured(
         if how[0] == ways.FIXED:
             stage.masks(masks_of(condition))
         if ways.needs_daemon(how[0]):
-            stage.ask({"do": "policy", "policy": "jct" if condition == SWITCHED else "slo"}, how[0])
+            stage.ask({"do": "policy", "policy": "jct" if condition == SWITCHED else OURS_POLICY}, how[0])
         switch = _switching(stage, length_s) if condition == SWITCHED else (lambda start_s: None)
         answers = stage.together(asked, length_s + PATIENCE_S + GRACE_S, switch)
     except (Lost, OSError) as lost:
@@ -194,7 +195,7 @@ def _switching(stage: Stage, length_s: float) -> Any:
     """At a third ``slo``, at two thirds ``jct`` again."""
 
     def switch(start_s: float) -> None:
-        for part, policy in ((1, "slo"), (2, "jct")):
+        for part, policy in ((1, OURS_POLICY), (2, "jct")):
             at_s = start_s + LEAD_IN_S + part * length_s / 3
             time.sleep(max(0.0, at_s - time.monotonic()))
             stage.ask({"do": "policy", "policy": policy})

@@ -150,7 +150,7 @@ def test_an_ended_tenant_leaves_its_part_at_once():
 
 def test_a_slow_daemon_makes_bubbles_that_are_counted(monkeypatch):
     """So that the other tests can fail: with looks far apart credits run out, and by groups nobody yields."""
-    monkeypatch.setattr(_build, "MOST_QUEUED_US", 1000)
+    monkeypatch.setattr(_build, "QUEUED_US", -1000)
     slow = Pace(shortest_look_us=20_000)
     sim = CardSim([batch("a"), batch("b")], "equal", CARD, RIVALS, slow).run(200_000)
     assert sim.bubble_us > 50_000

@@ -29,11 +29,11 @@ from gpusquad.model.squad import (
 
 AHEAD = 1.5
 """On groups so many squads' work may be queued: nobody runs dry where the next squad is a little late."""
-MOST_QUEUED_US = 10_000
-"""Elsewhere, where groups may come."""
+QUEUED_US = 10_000
+"""Elsewhere, where groups may come, so much more than a squad's work."""
 _KERNELS = 8
 """A squad is so many kernels long at least: with fewer, its end is a matter of luck."""
-LINGER_US = 100
+LINGER_US = 250
 """Between two requests that wait for each other a program is busy with neither for so long. That is no time to lend: a
 kernel that begins in it is in the way of the second one."""
 
@@ -113,9 +113,10 @@ def ahead_us(length_us: int) -> int:
     return int(AHEAD * length_us)
 
 
-def queued_us(length_us: int) -> int:
-    """What may be queued where groups may come."""
-    return max(MOST_QUEUED_US, ahead_us(length_us))
+def queued_us(awake: int, length_us: int) -> int:
+    """What may be queued where groups may come: with so many awake. One alone is held by nothing, for what it queues
+    gives way when others wake."""
+    return length_us + QUEUED_US if awake > 1 else UNGATED_US
 
 
 def slots(of: Iterable[int]) -> int:

@@ -85,7 +85,7 @@ def given_parts(
             _build.Part(tenant, chosen[tenant.id], until_us if tenant.wants_us > until_us else 0, credit_us=ahead_us)
             for tenant in awake
         ]
-    queued_us = _build.queued_us(length_us)
+    queued_us = _build.queued_us(len(awake), length_us)
     if way.first:
         return [
             _build.Part(tenant)

@@ -63,7 +63,7 @@ class Hybrid:
         awake = [tenant for tenant in tenants if _counts_as_awake(tenant)] or list(tenants)
         length_us = _build.length_us(tenants, self.squad_us)
         if len(awake) == 1:
-            parts = [_build.Part(awake[0], credit_us=_build.queued_us(length_us))]
+            parts = [_build.Part(awake[0])]
             why = f"only {awake[0].id} is awake"
             return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
         names = tuple(tenant.id for tenant in awake)

@@ -65,7 +65,7 @@ class Jct:
         else:
             company = self._best(awake, card, effective, state)
             why = _words(company)
-        parts = _parts(company, card, state, length_us)
+        parts = _parts(company, len(awake), card, state, length_us)
         return _build.squad(parts, tenants, card, company.configuration, length_us, why, state)
 
     def _best(
@@ -142,10 +142,10 @@ def _left_us(tenant: Tenant) -> float:
     return float(max(left_us, _LEAST_LEFT_US))
 
 
-def _parts(company: _Company, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
+def _parts(company: _Company, awake: int, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
     """All others fill the pauses of these."""
     if company.configuration != "strict":
-        return [_build.Part(tenant, credit_us=_build.queued_us(length_us)) for tenant in company.tenants]
+        return [_build.Part(tenant, credit_us=_build.queued_us(awake, length_us)) for tenant in company.tenants]
     chosen = masks(company.tenants, company.counts, card, state.groups)
     return [_build.Part(tenant, chosen[tenant.id], credit_us=_build.ahead_us(length_us)) for tenant in company.tenants]
 
