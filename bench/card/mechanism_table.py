@@ -9,7 +9,7 @@ from typing import Any
 from bench.card.marks import interval, markdown, number
 from bench.card.mechanism import BENCH, MEANS
 from bench.card.pair_plan import ALONE, TRAINING_ALONE
-from bench.card.pair_table import beside
+from bench.card.pair_table import beside, busy_share, rounds
 from bench.card.rows import Row, chosen
 from bench.card.stats import Ratio, mean, percentile
 
@@ -52,14 +52,13 @@ def mechanism_tables(rows: Sequence[Row]) -> list[MeansTable]:
 def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) -> MeansTable:
     ours = [row for row in blocks if (row["pair"], row["setup"]) == (pair, setup)]
     facts = [row for row in chosen(rows, BENCH, "facts") if (row["pair"], row["setup"]) == (pair, setup)]
-    busy = facts[-1]["work_us"] * facts[-1]["per_s"] / 1e6 if facts else float("nan")
     names = [name for name in MEANS if any(row["condition"] == name for row in ours)]
-    return MeansTable(pair, busy, tuple(_told(ours, name) for name in names))
+    return MeansTable(pair, busy_share(ours, facts), tuple(_told(ours, name) for name in names))
 
 
 def _told(rows: Sequence[Row], condition: str) -> Told:
     of_it = [row for row in rows if row["condition"] == condition]
-    good = {row["repeat"]: row for row in of_it if not row.get("failed")}
+    good = rounds(rows, condition)
     length_s = sum(row["length_s"] for row in good.values())
     return Told(
         condition, sum(len(row["late_us"]) for row in good.values()), len(good), len(of_it) - len(good),

@@ -19,6 +19,8 @@ AIM_P99, AIM_TRAINING = 1.05, 0.95
 _HEADINGS = ("condition", "requests", "repeats", "sittings", "p50 ms", "p95 ms", "p99 ms", "p99 / alone (95 %)",
              "training / alone (95 %)", "unserved")  # fmt: skip
 
+Rounds = dict[tuple[str, int], Row]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -93,7 +95,7 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
     of_pair = [row for row in blocks if row["pair"] == pair]
     ours = [row for row in of_pair if row["setup"] == setup]
     known = [row for row in chosen(rows, plan.BENCH, "calibration") if (row["pair"], row["setup"]) == (pair, setup)]
-    busy = known[-1]["work_us"] * known[-1]["per_s"] / 1e6 if known else float("nan")
+    busy = busy_share(ours, known)
     alone = [row["steps_per_s"] for row in ours if row["condition"] == plan.TRAINING_ALONE and not row.get("failed")]
     names = [name for name in plan.CONDITIONS if any(row["condition"] == name for row in ours)]
     cells = tuple(_cell(ours, name) for name in names)
@@ -103,7 +105,7 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
 
 def _cell(rows: Sequence[Row], condition: str) -> Cell:
     of_it = [row for row in rows if row["condition"] == condition]
-    good = {row["repeat"]: row for row in of_it if not row.get("failed")}
+    good = rounds(rows, condition)
     late = np.array([us for row in good.values() for us in row["late_us"]], float) / 1000
     shown = [float(np.percentile(late, q)) if len(late) else float("nan") for q in (50, 95, 99)]
     return Cell(
@@ -114,9 +116,26 @@ def _cell(rows: Sequence[Row], condition: str) -> Cell:
     )  # fmt: skip
 
 
-def beside(rows: Sequence[Row], good: dict[int, Row], base: str, what: str, statistic: Any) -> Ratio:
+def rounds(rows: Sequence[Row], condition: str) -> Rounds:
+    """The blocks of a condition that did not fail, by the round that they are of: a call's own, for two calls that did
+    not know of each other give theirs the same numbers."""
+    good = [row for row in rows if row["condition"] == condition and not row.get("failed")]
+    return {(row["sitting"], row["repeat"]): row for row in good}
+
+
+def busy_share(rows: Sequence[Row], known: Sequence[Row]) -> float:
+    """The service's part of the card alone: by the GPU time of a request and by those that came. ``known``: rows that
+    tell the former."""
+    alone = rounds(rows, plan.ALONE).values()
+    length_s = sum(row["length_s"] for row in alone)
+    if not known or not length_s:
+        return float("nan")
+    return known[-1]["work_us"] * sum(len(row["late_us"]) for row in alone) / length_s / 1e6
+
+
+def beside(rows: Sequence[Row], good: Rounds, base: str, what: str, statistic: Any) -> Ratio:
     """Against the same rounds of the base: rounds that lack one of both are left out."""
-    bases = {row["repeat"]: row for row in rows if row["condition"] == base and not row.get("failed")}
+    bases = rounds(rows, base)
     both = [repeat for repeat in good if repeat in bases and what in good[repeat] and what in bases[repeat]]
     return ratio([_values(good[one], what) for one in both], [_values(bases[one], what) for one in both], statistic)
 

@@ -77,7 +77,7 @@ def block(condition: str, repeat: int, late_us: list[int], **more: object) -> di
 
 
 def test_the_table_tells_each_over_alone_and_how_long_its_caller_was_held() -> None:
-    rows = [{**HEAD, "kind": "facts", "work_us": 1000.0, "per_s": 200.0}]
+    rows = [{**HEAD, "kind": "facts", "work_us": 4000.0, "per_s": 200.0}]
     for repeat in range(3):
         late = [(1 + repeat) * (1000 if index % 10 else 3000) for index in range(100)]
         rows += [

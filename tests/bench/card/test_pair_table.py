@@ -28,6 +28,7 @@ def rows(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: 
             late = [round(1000 * ms * (1 + repeat / 10) * (2 if index % 10 == 0 else 1)) for index in range(requests)] \
                 if ms else []  # fmt: skip
             row = {**head, "kind": "block", "condition": condition, "repeat": repeat, "late_us": late}
+            row["length_s"] = requests / PER_S
             found.append(row if steps is None else {**row, "steps_per_s": steps})
     return found
 
@@ -35,6 +36,13 @@ def rows(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: 
 def table(ours_ms: float, ours_steps: float, priority_ms: float, priority_steps: float, requests: int = 4000,
           repeats: int = 3) -> PairTable:  # fmt: skip
     return pair_tables(rows(ours_ms, ours_steps, priority_ms, priority_steps, requests, repeats))[0]
+
+
+def test_calls_that_did_not_know_of_each_other_are_told_apart() -> None:
+    first = rows(10.4, 16.0, 11.0, 15.0)
+    second = [{**row, "sitting": "another"} for row in first]
+    cells = {cell.condition: cell for cell in pair_tables([*first, *second])[0].cells}
+    assert (cells[plan.OURS].repeats, cells[plan.OURS].requests, cells[plan.OURS].failed) == (6, 24_000, 0)
 
 
 def of_ours(found: PairTable) -> Verdict:
