@@ -257,7 +257,8 @@ class TestBoundByItsHost:
         ([tenant(0, remaining_us=5), tenant(1, remaining_us=7)], "jct"),
         ([tenant(0), tenant(1, priority=1)], "priority"),
         ([tenant(0), service(1)], "slo"),
-        ([service(0), tenant(1, slo=Slo(throughput_per_s=5.0))], "hybrid"),
+        ([service(0), tenant(1, slo=Slo(throughput_per_s=5.0))], "slo"),
+        ([tenant(0, slo=Slo(deadline_us=9)), tenant(1, slo=Slo(throughput_per_s=5.0))], "hybrid"),
     ],
 )
 def test_auto_chooses_by_goals(tenants, policy):

@@ -51,10 +51,10 @@ def fitting(tenants: Sequence[Tenant]) -> tuple[str, str]:
     kinds = {kind for tenant in tenants for kind in _kinds(tenant)}
     if len(tenants) < 2:
         return "equal", "nobody has to share"
-    if len(kinds) > 1:
-        return "hybrid", f"goals of several kinds have to be weighed: {', '.join(sorted(kinds))}"
+    if "latency" in kinds or len(kinds) == 1:
+        return "slo", f"there are goals of {' and '.join(sorted(kinds))}"
     if kinds:
-        return "slo", f"there are goals of {next(iter(kinds))}"
+        return "hybrid", f"goals of several kinds have to be weighed: {', '.join(sorted(kinds))}"
     if len({tenant.priority for tenant in tenants}) > 1:
         return "priority", "no goals, but priorities differ"
     if sum(tenant.remaining_us is not None for tenant in tenants) > len(tenants) / 2:
