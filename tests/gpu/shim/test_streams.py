@@ -108,6 +108,29 @@ def test_a_stream_may_end_while_somebody_waits_for_it(card: Card, wait: str) -> 
     assert tenant("stage.cells()")[0] == 1
 
 
+def test_it_may_end_too_while_somebody_in_another_context_waits(card: Card) -> None:
+    """As a thread of a program with several cards does."""
+    card.attach(0)
+    tenant = player(card)
+    tenant.stage()
+    tenant("c_void_p()", keep="other")
+    tenant("call('cuCtxCreate_v2', byref(other), c_uint(0), 0)")
+    tenant("stage.enter()")
+    tenant.on_stage([["stream", "f", False], ["grant", {"mask": 0x01}], ["kernel", "thread", 1], ["sync"]])
+    tenant("Beside(stage, given)", [["await_value", "thread", 2, 1], ["kernel", "thread", 0]], keep="user")
+    assert tenant("user.played.wait(10)")
+    tenant("threading.Event()", keep="waited")
+    elsewhere = "(call('cuCtxSetCurrent', other), call('cuCtxSynchronize'), waited.set())"
+    tenant(f"threading.Thread(daemon=True, target=lambda: {elsewhere}).start()")
+    assert not tenant("waited.wait(0.2)")
+    tenant("user.leave.set()")
+    if not REAL_DRIVER:
+        until(lambda: tenant("user.is_gone()"))
+    tenant.on_stage([["set", "f", 2, 1]])
+    assert tenant("waited.wait(10)")
+    assert tenant("stage.cells()")[0] == 1
+
+
 def test_host_functions_and_callbacks_keep_their_turn_and_know_their_stream(card: Card) -> None:
     steps: list[Step] = [["stream", "b", True]]
     for turn in range(12):

@@ -4,6 +4,8 @@
 
 #include "streams.h"
 
+#define MORE_STREAMS 16u /* may have moved before the table is locked */
+
 struct awaited {
   CUevent mark;    /* behind all that was queued; NULL: it could not be set, */
   CUstream stream; /* and the stream itself is waited for */
@@ -16,10 +18,14 @@ static unsigned int mark_flags(void) {
   return CU_EVENT_DISABLE_TIMING | (sleeps ? CU_EVENT_BLOCKING_SYNC : 0);
 }
 
-/* Nobody may end the stream meanwhile. */
-static struct awaited mark(CUstream stream) {
-  struct awaited made = {NULL, stream};
-  gs_event_record(&made.mark, mark_flags(), stream);
+/* An event belongs to the context in which it is made. Nobody may end the stream meanwhile. */
+static struct awaited mark(const struct gs_stream *stream, CUstream current) {
+  struct awaited made = {NULL, current};
+  CUcontext own = stream->context->handle, before = NULL;
+  bool elsewhere = GS_CALL(cuCtxGetCurrent)(&before) || before != own;
+  if (elsewhere && GS_CALL(cuCtxSetCurrent)(own)) return made;
+  gs_event_record(&made.mark, mark_flags(), current);
+  if (elsewhere) GS_CALL(cuCtxSetCurrent)(before);
   return made;
 }
 
@@ -31,7 +37,7 @@ static CUresult await(const struct awaited *one) {
 }
 
 CUresult gs_stream_await(struct gs_stream *held) {
-  struct awaited one = mark(held->current);
+  struct awaited one = mark(held, held->current);
   gs_stream_release(held);
   return await(&one);
 }
@@ -43,7 +49,7 @@ static uint32_t mark_moved(struct awaited *into, uint32_t room) {
   for (uint32_t i = 0; i < GS_BUCKETS; i++)
     for (struct gs_stream *stream = gs_stream_buckets[i]; stream && count < room; stream = stream->next) {
       CUstream current = GS_LOAD(stream->current);
-      if (current != stream->own) into[count++] = mark(current);
+      if (current != stream->own) into[count++] = mark(stream, current);
     }
   pthread_mutex_unlock(&gs_table);
   return count;
@@ -51,6 +57,7 @@ static uint32_t mark_moved(struct awaited *into, uint32_t room) {
 
 void gs_streams_wait(void) {
   uint32_t room = GS_LOAD(gs_streams_moved);
+  if (room) room += MORE_STREAMS;
   struct awaited *moved = room ? malloc(room * sizeof *moved) : NULL;
   uint32_t count = moved ? mark_moved(moved, room) : 0;
   for (uint32_t i = 0; i < count; i++) await(&moved[i]);
