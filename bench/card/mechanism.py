@@ -110,8 +110,8 @@ class Options(Asked):
 
 def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
     """Pairs with the fewest rounds first, each with the same part of the time."""
-    waiting = [pair for pair in options.pairs if _rounds(file, options, pair) < ROUNDS]
-    waiting.sort(key=lambda pair: _rounds(file, options, pair))
+    waiting = [pair for pair in options.pairs if _whole_rounds(file, options, pair) < ROUNDS]
+    waiting.sort(key=lambda pair: _whole_rounds(file, options, pair))
     if not waiting:
         _tell("nothing is left to measure")
     for index, pair in enumerate(waiting):
@@ -135,7 +135,7 @@ def _visit(file: RowFile, sitting: Row, pair: Pair, options: Options, deadline: 
             _tell(f"  {seat}: {why}")
         work = work_us(stage, Seat(LATENCY, ways.PLAIN))
         file.add({**_head(sitting, options, pair), "kind": "facts", "work_us": work, "per_s": pair.load.per_s})
-        while _rounds(file, options, pair) < ROUNDS and deadline.has(options.round_s):
+        while _whole_rounds(file, options, pair) < ROUNDS and deadline.has(options.round_s):
             _round(stage, file, sitting, pair, options)
             _tell(f"  round done; {deadline.left_s:.0f} s left")
             if deadline.left_s < leave_s + options.round_s / 2:
@@ -143,7 +143,7 @@ def _visit(file: RowFile, sitting: Row, pair: Pair, options: Options, deadline: 
 
 
 def _round(stage: Stage, file: RowFile, sitting: Row, pair: Pair, options: Options) -> None:
-    repeat = _rounds(file, options, pair)
+    repeat = _next_repeat(file, options, pair)
     names = list(options.conditions)
     random.Random(f"{pair.name} {repeat}").shuffle(names)
     for name in names:
@@ -170,11 +170,20 @@ def _measured(stage: Stage, pair: Pair, name: str, seed: str, timing: Timing) ->
     return {**row, "held_ms": round((after.waited_ns - before.waited_ns) / 1e6), "moves": after.moves - before.moves}
 
 
-def _rounds(file: RowFile, options: Options, pair: Pair) -> int:
-    """The next number that nobody has used: a round that was cut off is left as it is."""
+def _blocks(file: RowFile, options: Options, pair: Pair) -> list[Row]:
     setup = options.setup(pair)
-    of_it = [row for row in file.of(BENCH, "block") if (row["pair"], row["setup"]) == (pair.name, setup)]
-    return 1 + max((row["repeat"] for row in of_it), default=-1)
+    return [row for row in file.of(BENCH, "block") if (row["pair"], row["setup"]) == (pair.name, setup)]
+
+
+def _next_repeat(file: RowFile, options: Options, pair: Pair) -> int:
+    """A number that nobody has used: a round that was cut off is left as it is."""
+    return 1 + max((row["repeat"] for row in _blocks(file, options, pair)), default=-1)
+
+
+def _whole_rounds(file: RowFile, options: Options, pair: Pair) -> int:
+    """Of the condition with the fewest."""
+    done = [row["condition"] for row in _blocks(file, options, pair)]
+    return min(done.count(name) for name in options.conditions)
 
 
 def _head(sitting: Row, options: Options, pair: Pair) -> Mapping[str, Any]:
