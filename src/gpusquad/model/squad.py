@@ -64,6 +64,8 @@ class Requests:
     """The 99th percentile of late; 0: not known."""
     count: int = 0
     """Of those whose latency is known."""
+    awake_per_s: float = 0.0
+    """Of late, in the time in which it had something to do; 0: not known."""
 
     @property
     def busy_ratio(self) -> float:
@@ -164,10 +166,12 @@ class State:
     not do, and is not tried again for so many squads."""
     configuration: str = ""
     found_for: tuple[str, ...] = ()
-    """Those who were awake when a policy that searches last did so, and how many squads ago that was."""
+    """Those who were awake when a policy that searches last did so, with their slots; and how many squads ago."""
     found_ago: int = 0
+    found: str = ""
+    """The configuration that it found."""
     first: int = 0
-    """Slots that went first in what it found."""
+    """Slots that went first in it."""
     chosen: str = ""
     """What a policy that chooses among others has chosen."""
     wanted: str = ""

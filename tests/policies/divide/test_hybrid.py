@@ -152,3 +152,19 @@ def test_more_than_can_be_solved_exactly_are_climbed_to_step_by_step():
 def test_nonsense_is_refused():
     with pytest.raises(Invalid):
         Hybrid(alpha=2.0)
+
+
+def test_what_was_found_is_kept_though_others_slept_in_between():
+    tenants = [tenant(0), tenant(1)]
+    policy, state = Hybrid(), State()
+    found = policy.next_squad(tenants, CARD, with_rho(0.6), state)
+    alone = policy.next_squad([tenants[0], replace(tenants[1], is_idle=True)], CARD, with_rho(0.6), found.state)
+    again = policy.next_squad(tenants, CARD, with_rho(0.6), alone.state)
+    assert "as found before" in again.why
+    assert again.configuration == found.configuration != alone.configuration
+
+
+def test_a_service_that_rests_and_reports_nothing_goes_first_all_the_same():
+    quiet = replace(service(0), requests=None, busy_ratio=0.1)
+    squad = Hybrid().next_squad([quiet, tenant(1)], CARD, with_rho(0.6), State())
+    assert [member.yields for member in squad.members] == [0, 1]

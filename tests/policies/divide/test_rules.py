@@ -148,7 +148,7 @@ def test_whoever_sleeps_without_a_goal_stands_back_when_it_wakes():
 
 
 def goal(slot, wanted, per_s, **changes):
-    return tenant(slot, slo=Slo(throughput_per_s=wanted), requests=Requests(per_s=per_s, solo_per_s=100.0), **changes)
+    return tenant(slot, slo=Slo(throughput_per_s=wanted), requests=Requests(per_s, 100.0, awake_per_s=per_s), **changes)
 
 
 @pytest.mark.parametrize(("per_s", "first"), [(49.0, 1), (60.0, 0)])
@@ -231,6 +231,11 @@ class TestBoundByItsHost:
             assert squad.members[0].yields == 0
             assert not squad.members[0].groups
             assert not any(member.yields & 1 for member in squad.members)
+
+    def test_it_stands_back_for_nobody_of_a_lower_class(self):
+        bound = self.bound(busy_ratio=0.5, priority=2)
+        squad = SloFirst().next_squad([bound, service(1, priority=1), tenant(2)], self.RANKED, rivals, State())
+        assert squad.members[0].yields == 0
 
     def test_but_not_beside_one_that_uses_the_card(self):
         assert yields(self.after(2, busy_ratio=0.15, card=self.RANKED)) == [0, 1]

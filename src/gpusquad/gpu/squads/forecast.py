@@ -14,8 +14,8 @@ QUIET_US = 300
 _SLOWLY = 0.2
 """How much of a new figure is believed."""
 _KERNELS_OVER_US = 500_000
-"""How long kernels are is known from about so long: they are told as done by batches, so that launches and what is done
-at one look have little to do with each other."""
+"""How long kernels are is known from about so long, and from what was asked for with them: what is done at a look was
+launched long before."""
 
 
 class Forecast:
@@ -27,7 +27,7 @@ class Forecast:
         self._last_busy_us: int | None = None
         self._drift_us = 0
         self._wanted_per_us = 0.0
-        self._launched, self._done_us = 0.0, 0.0
+        self._launched, self._launched_us = 0.0, 0.0
         """Of late."""
         self.busy_us = 0
         """For so long something of it was on the card, since the first look."""
@@ -45,7 +45,8 @@ class Forecast:
         if page.in_flight and self._last is not None:
             self.busy_us += passed_us
         kept = max(0.0, 1.0 - passed_us / _KERNELS_OVER_US)
-        self._launched, self._done_us = kept * self._launched + launched, kept * self._done_us + done_us
+        self._launched = kept * self._launched + launched
+        self._launched_us = kept * self._launched_us + max(page.asked_us - last.asked_us, 0)
         self._queue(page)
         self._demand(page, max(page.asked_us - last.asked_us, 0) / passed_us)
         self._last, self._seen_us = page, now_us
@@ -54,7 +55,7 @@ class Forecast:
     @property
     def kernel_us(self) -> float:
         """The mean of late; 0: not known."""
-        return self._done_us / self._launched if self._launched > 0 else 0.0
+        return self._launched_us / self._launched if self._launched > 0 else 0.0
 
     @property
     def has_nothing(self) -> bool:

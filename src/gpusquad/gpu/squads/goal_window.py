@@ -53,11 +53,15 @@ class GoalWindow:
         return len(self._latencies)
 
     def per_s(self, now_us: int) -> float:
-        """Requests where they are reported, else iterations; these in the time in which it had something to do."""
+        """Requests where they are reported, else iterations."""
         if self._latencies:
             return len(self._latencies) * US_PER_S / self._span_us(now_us)
+        return US_PER_S * _slope(self._iterations)
+
+    def awake_per_s(self, now_us: int) -> float:
+        """The same, in the time in which it had something to do."""
         wanted = _slope(self._wanted)
-        return US_PER_S * _slope(self._iterations) / wanted if wanted > 0 else 0.0
+        return self.per_s(now_us) / wanted if wanted > 0 else 0.0
 
     def p99_us(self) -> float:
         if not self._latencies:
@@ -73,7 +77,7 @@ class GoalWindow:
         if slo.latency_us is not None and self._latencies:
             met.append(sum(value <= slo.latency_us for _, value in self._latencies) / len(self._latencies))
         if slo.throughput_per_s and wants and self._is_long_enough():
-            met.append(min(1.0, self.per_s(now_us) / slo.throughput_per_s))
+            met.append(min(1.0, self.awake_per_s(now_us) / slo.throughput_per_s))
         if slo.availability_ratio is not None and wants:
             met.append(self._served_slices(now_us))
         return min(met)

@@ -103,7 +103,10 @@ class CardTenant:
         per_s = self.window.per_s(now_us)
         if not self.facts.work_us and not self.facts.solo_per_s and not per_s:
             return None
-        return Requests(per_s, self.facts.solo_per_s, self.facts.work_us, self.window.p99_us(), self.window.requests)
+        return Requests(
+            per_s, self.facts.solo_per_s, self.facts.work_us, self.window.p99_us(), self.window.requests,
+            self.window.awake_per_s(now_us),
+        )  # fmt: skip
 
 
 def plain_facts(facts: TenantFacts) -> dict[str, object]:

@@ -31,6 +31,8 @@ AHEAD = 1.5
 """On groups so many squads' work may be queued: nobody runs dry where the next squad is a little late."""
 QUEUED_US = 10_000
 """Elsewhere, where groups may come, so much more than a squad's work."""
+QUEUED_ALONE_US = 50_000
+"""The same, while all others sleep."""
 _KERNELS = 8
 """A squad is so many kernels long at least: with fewer, its end is a matter of luck."""
 LINGER_US = 250
@@ -84,7 +86,8 @@ def squad(
     state: State,
 ) -> Squad:
     """``parts``: those who have one; whoever else is awake yields to them."""
-    given = {part.tenant.slot: part for part in parts}
+    slots_given = slots(part.tenant.slot for part in parts)
+    given = {part.tenant.slot: _minding_sleepers(part, tenants, slots_given) for part in parts}
     credit_us = max((part.credit_us for part in parts), default=UNGATED_US)
     rest = {
         one.slot: Part(one, yields=0 if one.is_idle else slots(given), credit_us=credit_us)
@@ -102,6 +105,15 @@ def squad(
     return Squad(members, configuration, length_us, why, after)
 
 
+def _minding_sleepers(part: Part, tenants: Sequence[Tenant], given: int) -> Part:
+    """Whoever is awake alone lets others of whom nothing was said go first when they wake, until something is: what it
+    queues meanwhile has places to stand still in no other way."""
+    others = [one for one in tenants if one is not part.tenant]
+    if part.tenant.is_idle or not all(one.is_idle for one in others):
+        return part
+    return replace(part, yields=part.yields | slots(one.slot for one in others) & ~given)
+
+
 def length_us(tenants: Iterable[Tenant], default_us: int) -> int:
     """Long enough for some kernels of each."""
     longest_us = max((tenant.kernel_us for tenant in tenants if not tenant.is_idle), default=0.0)
@@ -114,9 +126,8 @@ def ahead_us(length_us: int) -> int:
 
 
 def queued_us(awake: int, length_us: int) -> int:
-    """What may be queued where groups may come: with so many awake. One alone is held by nothing, for what it queues
-    gives way when others wake."""
-    return length_us + QUEUED_US if awake > 1 else UNGATED_US
+    """What may be queued where groups may come, with so many awake."""
+    return length_us + (QUEUED_US if awake > 1 else QUEUED_ALONE_US)
 
 
 def slots(of: Iterable[int]) -> int:

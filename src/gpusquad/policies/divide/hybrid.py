@@ -66,11 +66,11 @@ class Hybrid:
             parts = [_build.Part(awake[0])]
             why = f"only {awake[0].id} is awake"
             return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
-        names = tuple(tenant.id for tenant in awake)
-        kept = state.found_for == names and 0 < state.found_ago < self.keep
-        way = _kept(awake, state) if kept else self.best(awake, weights, card, effective, state)
+        names = tuple(f"{tenant.id} {tenant.slot}" for tenant in awake)
+        kept = _kept(awake, card, state) if state.found_for == names and 0 < state.found_ago < self.keep else None
+        way = kept or self.best(awake, weights, card, effective, state)
         found_ago = state.found_ago + 1 if kept else 1
-        state = replace(state, found_for=names, found_ago=found_ago, first=way.first)
+        state = replace(state, found_for=names, found_ago=found_ago, found=way.configuration, first=way.first)
         parts = [
             part for part in given_parts(awake, weights, way, card, state, length_us, {}) if not part.tenant.is_idle
         ]
@@ -86,9 +86,11 @@ class Hybrid:
         def worth(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
             return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
 
-        # Where somebody has a latency target nobody else has a turn in which it would stand still, nor are there groups
-        # that would stand still in its pauses.
-        ways = [*self._latency_first(awake, weights, effective)] or [self._turns(awake, weights)]
+        # Beside a service that pauses nobody has a turn in which it would stand still, nor are there groups that would
+        # stand still in its pauses.
+        ways = [*self._latency_first(awake, weights, effective)]
+        if not ways or not any(_pauses(tenant) for tenant in awake):
+            ways.append(self._turns(awake, weights))
         if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
             everything = [(tenant, WHOLE_MILLI) for tenant in awake]
             ways.append(Way("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything)))
@@ -148,16 +150,20 @@ def _pauses(tenant: Tenant) -> bool:
     return tenant.has_latency_goal and 0 < _busy(tenant) < _BUSY
 
 
-def _kept(awake: Sequence[Tenant], state: State) -> Way:
-    """What was found last."""
-    configuration = cast("Configuration", state.configuration)
-    return Way(configuration, 0.0, _counts(awake, state) if configuration == "strict" else (), state.first)
+def _kept(awake: Sequence[Tenant], card: CardFacts, state: State) -> Way | None:
+    """What was found last. None: somebody else has handed out the groups since."""
+    configuration = cast("Configuration", state.found)
+    if configuration != "strict":
+        return Way(configuration, 0.0, first=state.first)
+    counts = _counts(awake, state)
+    return Way(configuration, 0.0, counts) if 0 not in counts and sum(counts) == card.groups else None
 
 
 def _busy(tenant: Tenant) -> float:
-    """The part of the time in which it needs the card."""
+    """The part of the time in which it needs the card, by its requests or as it is seen: others stand still for as long
+    as something of it is there."""
     known = tenant.requests.busy_ratio if tenant.requests is not None else 0.0
-    return known or tenant.busy_ratio
+    return min(1.0, max(known, tenant.busy_ratio))
 
 
 def _stands(way: Way, awake: Sequence[Tenant], state: State) -> bool:

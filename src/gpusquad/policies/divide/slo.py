@@ -107,8 +107,8 @@ class SloFirst:
         if tenant.attainment < target(tenant):
             return True
         seen, wanted = tenant.requests, tenant.slo.throughput_per_s if tenant.slo is not None else None
-        if wanted and seen is not None and seen.per_s > 0:
-            return seen.per_s < self.margin * wanted
+        if wanted and seen is not None and seen.awake_per_s > 0:
+            return seen.awake_per_s < self.margin * wanted
         others = tuple((other, WHOLE_MILLI) for other in tenants if other is not tenant and not other.is_idle)
         return foretold(tenant, effective(tenant, WHOLE_MILLI, others)) < self.margin * max(weights[tenant.id], 1.0)
 
@@ -132,7 +132,8 @@ class SloFirst:
 def _more_urgent(tenant: Tenant, tenants: Sequence[Tenant], urgency: Mapping[str, float]) -> int:
     """Those that sleep too: they wake without asking. Who has a latency target stands back for no other goal, though
     nobody may stand back for it."""
-    own = max(urgency[tenant.id], _LATENCY if tenant.has_latency_goal else _CALM)
+    least = _LATENCY + _CLASS * tenant.priority if tenant.has_latency_goal else _CALM
+    own = max(urgency[tenant.id], least)
     return _build.slots(one.slot for one in tenants if urgency[one.id] > own)
 
 
