@@ -86,7 +86,7 @@ def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
     """Both alone are always measured: all else is told against them."""
     unknown = [name for name in asked if name not in known]
     if unknown:
-        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {', '.join(known)}")
+        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {'; '.join(known)}")
     always = (pair_plan.ALONE, pair_plan.TRAINING_ALONE)
     return [name for name in known if not asked or name in asked or name in always]
 

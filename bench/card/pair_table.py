@@ -96,7 +96,7 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
     ours = [row for row in of_pair if row["setup"] == setup]
     known = [row for row in chosen(rows, plan.BENCH, "calibration") if (row["pair"], row["setup"]) == (pair, setup)]
     busy = busy_share(ours, known)
-    alone = [row["steps_per_s"] for row in ours if row["condition"] == plan.TRAINING_ALONE and not row.get("failed")]
+    alone = [row["steps_per_s"] for row in rounds(ours, plan.TRAINING_ALONE).values()]
     names = [name for name in plan.CONDITIONS if any(row["condition"] == name for row in ours)]
     cells = tuple(_cell(ours, name) for name in names)
     per_s = float(np.mean(alone)) if alone else float("nan")

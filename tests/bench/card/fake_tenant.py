@@ -31,22 +31,22 @@ def _dying(torch: Any, device: str, batch: int) -> Step:
     return step
 
 
-def _launching(torch: Any, device: str, batch: int, *, kernel: str) -> Step:
-    """Three kernels on whatever driver is found: the stand-in."""
+def launching(torch: Any, device: str, batch: int, *, kernel: str, count: int = 3, kernels: str = KERNELS) -> Step:
+    """So many kernels on whatever driver is found, the stand-in, and waits for them."""
     from tests.gpu.standin.client import Cuda
 
-    cuda = Cuda(kernels=KERNELS)
+    cuda = Cuda(kernels=kernels)
 
     def step() -> None:
-        for _ in range(3):
+        for _ in range(count):
             cuda.launch(kernel)
         cuda("cuCtxSynchronize")
 
     return step
 
 
-EXTRA["asks"] = Workload("asks", "small kernels", partial(_launching, kernel="small"), needs_torch=False)
-EXTRA["trains"] = Workload("trains", "kernels as wide as the card", partial(_launching, kernel="wide"))
+EXTRA["asks"] = Workload("asks", "small kernels", partial(launching, kernel="small"), needs_torch=False)
+EXTRA["trains"] = Workload("trains", "kernels as wide as the card", partial(launching, kernel="wide"))
 EXTRA["sleeps"] = Workload("sleeps", "sleeps a millisecond", _sleeping, needs_torch=False)
 EXTRA["dies"] = Workload("dies", "ends its process soon after it was built", _dying, needs_torch=False)
 

@@ -24,6 +24,7 @@ from bench.card.place import Place
 from bench.card.report import report
 from bench.card.rows import RowFile
 from gpusquad.gpu.measure.workloads import Step, Workload
+from tests.bench.card.fake_tenant import launching
 from tests.gpu.standin.running import new_card
 
 MPS_PROGRAM = '#!/bin/sh\n[ "$1" = -d ] || cat\n'
@@ -31,19 +32,6 @@ LOADS = {slos.IMAGE: 10.0, slos.TEXT: 16.0}
 COUPLES = (training.Couple(slos.STEADY, slos.SPARE), training.Couple(slos.SPARE, slos.SPARE))
 _LAYERS = 32
 KERNELS = "image:120:1000\ntext:100:1000\n" + "".join(f"small{n}:40:1000\nwide{n}:0:2000\n" for n in range(_LAYERS))
-
-
-def _service(torch: Any, device: str, batch: int, *, kernel: str, count: int) -> Step:
-    from tests.gpu.standin.client import Cuda
-
-    cuda = Cuda(kernels=KERNELS)
-
-    def step() -> None:
-        for _ in range(count):
-            cuda.launch(kernel)
-        cuda("cuCtxSynchronize")
-
-    return step
 
 
 def _training(torch: Any, device: str, batch: int, *, kernel: str, count: int) -> Step:
@@ -66,12 +54,15 @@ def _training(torch: Any, device: str, batch: int, *, kernel: str, count: int) -
     return step
 
 
+_service = partial(launching, kernels=KERNELS)
 WORKLOADS = (
     Workload(slos.IMAGE, "ten milliseconds of nearly the card", partial(_service, kernel="image", count=10)),
     Workload(slos.TEXT, "six milliseconds of most of it", partial(_service, kernel="text", count=6)),
     Workload(slos.STEADY, "steps of 30 ms on a third of it", partial(_training, kernel="small", count=30)),
     Workload(slos.SPARE, "steps of 30 ms on all of it", partial(_training, kernel="wide", count=15)),
 )
+
+EXTRA.update({workload.name: workload for workload in WORKLOADS})
 
 
 class _Unwatched:
@@ -142,9 +133,6 @@ def main(words: list[str] | None = None) -> int:
         print(report(file.rows, Path(folder))[0])
     return 0
 
-
-for _workload in WORKLOADS:
-    EXTRA[_workload.name] = _workload
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -100,7 +100,7 @@ GS_WEAK void gs_gate_attached(void);
 GS_WEAK void gs_gate_forget(void);
 /* The process exits cleanly. */
 GS_WEAK void gs_gate_leave(void);
-/* A context was made or retained; one is about to be destroyed or reset. */
+/* A context was made or retained; one is about to be destroyed or reset, and was or could not be. */
 GS_WEAK void gs_context_made(CUcontext context);
 GS_WEAK void gs_context_going(CUcontext context);
 GS_WEAK void gs_context_went(void);

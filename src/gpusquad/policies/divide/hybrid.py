@@ -8,6 +8,8 @@ are, or a tenant that fails would be given up while its weight grows. Weights fo
 Every way to hand out the groups, at least one each and none left over, is considered; for up to ``exact`` tenants the
 best is found without fail. Whatever cannot be better than the best so far is passed over: nobody runs faster than with
 all others at one group. So is the card without restriction, by turns, and with those first who have a latency target.
+Beside a service that pauses there are neither turns nor groups: it would stand still in others' turns, and its groups
+in its pauses.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Hybrid:
         awake = [tenant for tenant in tenants if _counts_as_awake(tenant)] or list(tenants)
         length_us = _build.length_us(tenants, self.squad_us)
         if len(awake) == 1:
-            parts = [_build.Part(awake[0])]
+            parts = [_build.Part(awake[0], credit_us=_build.queued_us(1, length_us))]
             why = f"only {awake[0].id} is awake"
             return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
         names = tuple(f"{tenant.id} {tenant.slot}" for tenant in awake)
@@ -86,15 +88,14 @@ class Hybrid:
         def worth(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
             return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
 
-        # Beside a service that pauses nobody has a turn in which it would stand still, nor are there groups that would
-        # stand still in its pauses.
+        pauses = any(_pauses(tenant) for tenant in awake)
         ways = [*self._latency_first(awake, weights, effective)]
-        if not ways or not any(_pauses(tenant) for tenant in awake):
+        if not ways or not pauses:
             ways.append(self._turns(awake, weights))
         if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
             everything = [(tenant, WHOLE_MILLI) for tenant in awake]
             ways.append(Way("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything)))
-        if len(awake) <= card.groups and not any(_pauses(tenant) for tenant in awake):
+        if len(awake) <= card.groups and not pauses:
             shares = [card.share_milli(count) for count in range(card.groups + 1)]
             standing = self._standing(awake, card, shares, worth, state)
             if len(awake) <= self.exact:

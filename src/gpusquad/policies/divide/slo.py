@@ -63,7 +63,7 @@ class SloFirst:
         weights = updated(tenants, state.weights, self.alpha, self.ease)
         beside = {one.id: self._beside(one, card, state) for one in tenants if one.has_latency_goal}
         urgency = {one.id: self._urgency(one, tenants, beside, weights, effective) for one in tenants}
-        calm = [one for one in tenants if urgency[one.id] == _CALM and not beside.get(one.id, 0) > 0]
+        calm = [one for one in tenants if urgency[one.id] == _CALM and not one.has_latency_goal]
         shared = self._shared(calm, card, effective, state)
         before = shared.state if shared is not None else state
         parts = [_part(one, shared, _more_urgent(one, tenants, urgency)) for one in tenants]
