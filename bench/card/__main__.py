@@ -17,6 +17,7 @@ from bench.card import cost, mechanism, pair_plan, pairs, slos, training, virtua
 from bench.card.check import check
 from bench.card.clock import Deadline
 from bench.card.machine import sitting
+from bench.card.options import REPEATS
 from bench.card.pair_blocks import Timing
 from bench.card.place import Lost, Place
 from bench.card.report import report
@@ -41,13 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file = RowFile(Path(options.out), [Path(name) for name in options.known])
     head = sitting(options.verb, options.device, options.card)
     file.add(head)
+    asked = (place, options.tiny, options.length, options.only, options.repeats)
     runs: dict[str, Callable[[], None]] = {
         "pairs": lambda: pairs.run(file, head, _pair_options(options, place), deadline),
-        "slos": lambda: slos.run(file, head, slos.Options(place, options.tiny, options.length, options.only), deadline),
-        "training": lambda: training.run(
-            file, head, training.Options(place, options.tiny, options.length, options.only), deadline
-        ),
-        "virtual": lambda: virtual.run(file, head, virtual.Options(place, options.tiny, options.length), deadline),
+        "slos": lambda: slos.run(file, head, slos.Options(*asked), deadline),
+        "training": lambda: training.run(file, head, training.Options(*asked), deadline),
+        "virtual": lambda: virtual.run(file, head, virtual.Options(*asked), deadline),
         "mechanism": lambda: mechanism.run(file, head, _mechanism_options(options, place), deadline),
         "cost": lambda: cost.run(file, head, cost.Options(place, options.tiny, options.length), deadline),
     }
@@ -121,6 +121,9 @@ def _parser() -> argparse.ArgumentParser:
         )
         verb.add_argument("--only", type=_words, default=[], help="parts of names, or numbers, of what is measured")
         verb.add_argument("--length", type=float, default=None, help="seconds of a block, where not the usual ones")
+        verb.add_argument(
+            "--repeats", type=int, default=REPEATS, help="of each condition of slos, training and virtual"
+        )
         verb.add_argument("--card", default="0")
         verb.add_argument("--device", default="cuda", help="cpu: a rehearsal")
         verb.add_argument("--tiny", action="store_true", help="tiny models: a rehearsal")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from bench.card.place import Place
 
+REPEATS = 3
+"""Of every condition, until it is full."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -18,3 +21,5 @@ class Asked:
     """Instead of the bench's own: of a block, a run or a job."""
     only: Sequence[str] = ()
     """Parts of names; empty: all."""
+    repeats: int = REPEATS
+    """Fewer, where all of it is to be seen once before any of it is measured to the end."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.card import pair_plan as plan
 from bench.card.arrivals import arrivals
+from bench.card.clocks import watch
 from bench.card.pair_plan import LATENCY, TRAINING, Pair
 from bench.card.stage import Stage
 from bench.card.ways import Seat, needs_daemon
@@ -51,9 +52,14 @@ def run_seats(stage: Stage, pair: Pair, seats: list[Seat], seed: str, timing: Ti
         else:
             counted = (timing.lead_in_s, timing.counted_to_s)
             asked[seat] = ("iterate", {"length_s": timing.all_s, "counted": counted})
-    answers = stage.together(asked, timing.all_s + PATIENCE_S + _GRACE_S)
+    card: dict[str, Any] = {}
+
+    def meanwhile(start_s: float) -> None:
+        card.update(watch(stage.place, start_s + timing.lead_in_s, start_s + timing.counted_to_s))
+
+    answers = stage.together(asked, timing.all_s + PATIENCE_S + _GRACE_S, meanwhile)
     by_tenant = {seat.tenant: answer for seat, answer in answers.items()}
-    return {"length_s": timing.length_s, **_served(by_tenant.get(LATENCY), coming, timing),
+    return {"length_s": timing.length_s, **card, **_served(by_tenant.get(LATENCY), coming, timing),
             **_trained(by_tenant.get(TRAINING), timing)}  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from statistics import mean, median
 
 from bench.card.marks import markdown
+from bench.card.options import REPEATS
 from bench.card.rows import Row, chosen
-from bench.card.slos import BENCH, IMAGE, ISOLATED, NAMES, OURS, REPEATS, SPARE, STEADY, SWITCHED, TEXT
+from bench.card.slos import BENCH, IMAGE, ISOLATED, NAMES, OURS, SPARE, STEADY, SWITCHED, TEXT
 
 BAR = 0.99
 WINDOW_S, STEP_S = 1.0, 0.25

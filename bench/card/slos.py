@@ -35,7 +35,6 @@ TARGET_RATIO = 1.5
 THROUGHPUT_PART = 0.35
 """The target of the steady training job, of its speed alone."""
 LENGTH_S, LEAD_IN_S, PATIENCE_S, GRACE_S = 24.0, 0.5, 3.0, 20.0
-REPEATS = 3
 WORKLOADS = {IMAGE: "resnet50-graph", TEXT: "encoder-graph", STEADY: "googlenet", SPARE: "transformer-training"}
 """Services that are bound by the card: the tail of one that is bound by its host says more of the host than of who
 shares the card, and whether it met its target would be decided by that."""
@@ -123,7 +122,7 @@ def next_run(file: RowFile, options: Options, wanted: Mapping[str, object]) -> t
     done = [row["condition"] for row in file.of(BENCH, "run") if row["setup"] == options.setup]
     count = {name: done.count(name) for name in wanted}
     fewest = min(wanted, key=lambda name: count[name], default=None)
-    return None if fewest is None or count[fewest] >= REPEATS else (fewest, count[fewest])
+    return None if fewest is None or count[fewest] >= options.repeats else (fewest, count[fewest])
 
 
 def _calibrated(stage: Stage, file: RowFile, sitting: Row, options: Options) -> Row:

@@ -28,7 +28,6 @@ OURS = "gpusquad"
 SHORT_S, LONG_S = 4.0, 8.0
 """How long both take alone."""
 LEAD_IN_S = 0.3
-REPEATS = 3
 _START_S = 60.0
 _GRACE_S = 30.0
 
@@ -80,7 +79,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
     """Couples with the fewest runs first."""
     with Watcher(options.place) as watcher:
         for couple in sorted(options.couples, key=lambda one: len(_runs(file, options.setup(one)))):
-            if len(_runs(file, options.setup(couple))) >= REPEATS * len(CONDITIONS):
+            if len(_runs(file, options.setup(couple))) >= options.repeats * len(CONDITIONS):
                 continue
             if not deadline.has(min(_START_S, 4 * options.long_s)):
                 return
@@ -100,7 +99,7 @@ def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadli
         for seat, why in stage.ready(seats).items():
             _tell(f"  {seat}: {why}")
         known = _alone(stage, file, sitting, setup, options)
-        for repeat in range(REPEATS):
+        for repeat in range(options.repeats):
             for condition, how in CONDITIONS.items():
                 done = [row for row in _runs(file, setup) if row["condition"] == condition]
                 if len(done) > repeat:

@@ -29,7 +29,6 @@ KINDS = "abcd"
 """Names of the workloads of a mix: the same one may be there more than once."""
 JOB_S = 3.0
 """A job's time alone on a virtual card."""
-REPEATS = 3
 MOST_FAILURES = 3
 """In one call: all pairings have the same processes, so one that cannot be started fails them all."""
 MIXES = {
@@ -50,6 +49,11 @@ class Options(Asked):
     @property
     def job_s(self) -> float:
         return self.length_s or JOB_S
+
+    @property
+    def mixes(self) -> dict[str, tuple[str, ...]]:
+        known = TINY_MIXES if self.tiny else MIXES
+        return {name: mix for name, mix in known.items() if not self.only or name in self.only}
 
     def setup(self, mix: str) -> str:
         return f"{mix}, {self.job_s:g} s"
@@ -97,9 +101,9 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
 
 
 def _all(file: RowFile, sitting: Row, options: Options, deadline: Deadline, watcher: Watcher) -> None:
-    mixes = TINY_MIXES if options.tiny else MIXES
+    mixes = options.mixes
     for mix in sorted(mixes, key=lambda one: len(_runs(file, options.setup(one)))):
-        if len(_runs(file, options.setup(mix))) >= REPEATS * len(pairings()):
+        if len(_runs(file, options.setup(mix))) >= options.repeats * len(pairings()):
             continue
         if not deadline.has(min(_START_S, 10 * options.job_s)):
             return
@@ -126,7 +130,7 @@ def _visit(
             raise Lost(f"{seat}: {why}")
         known = _alone(stage, file, sitting, mix, workloads, options, watcher)
         failures = 0
-        for repeat in range(REPEATS):
+        for repeat in range(options.repeats):
             for pairing in pairings(len(workloads)):
                 done = [row for row in _runs(file, options.setup(mix)) if row["pairing"] == [list(p) for p in pairing]]
                 if len(done) > repeat:

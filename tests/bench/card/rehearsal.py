@@ -104,17 +104,15 @@ def _slos(file: RowFile, place: Place, chosen: argparse.Namespace, deadline: Dea
     ours = slos.OURS if chosen.mode == "mps" else slos.ISOLATED
     known = slos.conditions()
     slos.conditions = lambda: {ours: known[ours]}
-    slos.REPEATS = 1
-    slos.run(file, {"sitting": "rehearsal"}, slos.Options(place, False, chosen.length or 30.0), deadline)
+    slos.run(file, {"sitting": "rehearsal"}, slos.Options(place, False, chosen.length or 30.0, repeats=1), deadline)
 
 
 def _trainings(file: RowFile, place: Place, chosen: argparse.Namespace, deadline: Deadline) -> None:
     training.COUPLES = COUPLES
     training.Watcher = _Unwatched
-    training.REPEATS = 1
     names = ("MPS" if chosen.mode == "mps" else "time slicing", training.OURS)
     training.CONDITIONS = {name: training.CONDITIONS[name] for name in names}
-    training.run(file, {"sitting": "rehearsal"}, training.Options(place, False, chosen.length), deadline)
+    training.run(file, {"sitting": "rehearsal"}, training.Options(place, False, chosen.length, repeats=1), deadline)
 
 
 def main(words: list[str] | None = None) -> int:

@@ -35,7 +35,7 @@ QUEUED_ALONE_US = 50_000
 """The same, while all others sleep."""
 _KERNELS = 8
 """A squad is so many kernels long at least: with fewer, its end is a matter of luck."""
-LINGER_US = 250
+LINGER_US = 150
 """Between two requests that wait for each other a program is busy with neither for so long. That is no time to lend: a
 kernel that begins in it is in the way of the second one."""
 

@@ -11,6 +11,8 @@ _LIBRARY = "libnvidia-ml.so.1"
 _TEXT_BYTES = 128
 _MOST_PROCESSES = 512
 _NOT_KNOWN = 2**64 - 1
+_SM_CLOCK = 1
+"""In NVML's list of clocks."""
 
 
 class _Memory(ctypes.Structure):
@@ -79,6 +81,11 @@ class CardReader:
         milliwatts = ctypes.c_uint()
         self.call("nvmlDeviceGetPowerUsage", self.handle, ctypes.byref(milliwatts))
         return milliwatts.value / 1000
+
+    def sm_mhz(self) -> int:
+        clock = ctypes.c_uint()
+        self.call("nvmlDeviceGetClockInfo", self.handle, ctypes.c_uint(_SM_CLOCK), ctypes.byref(clock))
+        return clock.value
 
     def energy_j(self) -> float:
         """Since the driver was loaded: the difference over a time is the mean power, however short it was."""

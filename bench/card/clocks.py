@@ -1,0 +1,41 @@
+"""Clock and power of the card while a block runs: a card at its power limit slows whoever is on it, and no way of
+sharing gives that back."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import cache
+from typing import Any
+
+from bench.card.place import Place
+from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
+from gpusquad.model.errors import Invalid
+
+_EVERY_S = 0.25
+"""Seldom: the driver answers such questions with a lock held."""
+
+
+def watch(place: Place, from_s: float, to_s: float) -> dict[str, Any]:
+    """Means over a window, which it waits for. Nothing where there is no card, or it does not tell."""
+    reader = None if place.device == "cpu" else _reader(place.card)
+    if reader is None:
+        return {}
+    with contextlib.suppress(NvmlError):
+        time.sleep(max(0.0, from_s - time.monotonic()))
+        begun_s, begun_j = time.monotonic(), reader.energy_j()
+        clocks = []
+        while time.monotonic() < to_s - _EVERY_S:
+            time.sleep(_EVERY_S)
+            clocks.append(reader.sm_mhz())
+        power_w = (reader.energy_j() - begun_j) / (time.monotonic() - begun_s)
+        return {"sm_mhz": round(sum(clocks) / len(clocks)), "power_w": round(power_w)} if clocks else {}
+    return {}
+
+
+@cache
+def _reader(card: str) -> CardReader | None:
+    try:
+        return CardReader(card)
+    except (Invalid, NvmlError):
+        return None
