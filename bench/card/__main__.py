@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "training": lambda: training.run(file, head, training.Options(*asked), deadline),
         "virtual": lambda: virtual.run(file, head, virtual.Options(*asked), deadline),
         "mechanism": lambda: mechanism.run(file, head, _mechanism_options(options, place), deadline),
-        "cost": lambda: cost.run(file, head, cost.Options(place, options.tiny, options.length), deadline),
+        "cost": lambda: cost.run(file, head, cost.Options(*asked), deadline),
     }
     try:
         runs[options.verb]()
