@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.sparing import PATIENCE, SparesTheStarved
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
@@ -92,6 +93,21 @@ def test_priority_gives_each_class_its_multiple():
 
 
 # Jct.
+
+
+def test_jct_does_not_run_two_together_that_do_little_more_work_than_one():
+    """Training jobs, the first with half as much left, by the speeds over SMs that they have on an H200. Together they
+    did 1.03 to 1.17 times the work of one under MPS there (2026-11-16), and the first was late by more."""
+    googlenet = ((121, 0.2125), (303, 0.4616), (606, 0.7568), (1000, 1.0))
+    vgg16 = ((121, 0.1485), (303, 0.3601), (606, 0.6638), (1000, 1.0))
+    matmul = ((121, 0.1595), (303, 0.3712), (606, 0.7087), (1000, 1.0))
+    transformer = ((121, 0.1769), (303, 0.3918), (606, 0.6933), (1000, 1.0))
+    resnet50 = ((121, 0.26), (303, 0.5458), (606, 0.8582), (1000, 1.0))
+    for short, long in ((googlenet, vgg16), (vgg16, matmul), (transformer, resnet50)):
+        two = [tenant(0, curve=short, remaining_us=4_000_000), tenant(1, curve=long, remaining_us=8_000_000)]
+        assert running(Jct().next_squad(two, CARD, TableEffects(), State()), two) == [0]
+        even = [two[0], replace(two[1], remaining_us=4_000_000)]
+        assert running(Jct().next_squad(even, CARD, TableEffects(), State()), even) == [0, 1]
 
 
 def test_the_shortest_runs_first_where_nobody_can_share():
