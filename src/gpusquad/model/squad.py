@@ -107,6 +107,10 @@ class Tenant:
     """The part of the card's SMs that it was promised, over time and while it wants it; 0: none."""
     within: int = 0
     """A mask of the SM groups that it never leaves: those of its virtual card. 0: it is on the whole card."""
+    app: str = ""
+    """What it runs, by the name that others may know it by."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
 
     def __post_init__(self) -> None:
         if self.weight < 0:

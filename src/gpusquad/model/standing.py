@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpusquad.model.job import Slo
 
@@ -16,3 +17,9 @@ class Standing:
     slo: Slo | None = None
     remaining_us: int | None = None
     """Work still to do, alone on the whole card. None: not known."""
+    app: str = ""
+    """What it runs, by the name under which something is known of it; empty: nothing is."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """Thousandths of the SMs, and its speed alone with them over that with all; empty: not measured."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Its speed beside each app on its card, over that alone, with all SMs for both. What is not known is not there."""

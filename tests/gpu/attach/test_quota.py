@@ -64,6 +64,15 @@ def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMp
     assert tenants(quota)["a/0"]["priority"] == 2
 
 
+def test_what_is_known_of_a_job_and_its_mates_reaches_the_card(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), beside={"googlenet": 0.55})
+    attach(quota, "a", standing=known)
+    assert tenants(quota)["a/0"]["app"] == "vgg16"
+    quota.change(holder("a"), replace(known, curve=(), beside={}))
+    assert tenants(quota)["a/0"]["app"] == "vgg16"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts tenants of other users")
 def test_another_user_does_not_join_the_pool(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)

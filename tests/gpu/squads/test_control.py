@@ -20,7 +20,7 @@ from gpusquad.gpu.squads.control import Control, facts_from, plain
 from gpusquad.gpu.squads.daemon import now_us as clock_us
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
-from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts
+from gpusquad.gpu.squads.tenant import UNKNOWN_CURVE, CardTenant, TenantFacts
 from gpusquad.gpu.squads.watchdog import watched
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
@@ -30,8 +30,9 @@ from tests.gpu.squads.loads import curve
 from tests.gpu.squads.memory_region import MemoryRegion
 
 FULL = TenantFacts(
-    "a", 2.0, 1, Slo(latency_us=20_000, availability_ratio=0.999), curve(0.5), 10**6, 10**7, 123, 3000.0, 90.0
-)
+    "a", 2.0, 1, Slo(latency_us=20_000, availability_ratio=0.999), curve(0.5), 10**6, 10**7, 123, 3000.0, 90.0,
+    app="vgg16", beside={"googlenet": 0.6},
+)  # fmt: skip
 
 
 def control() -> tuple[Control, Squads]:
@@ -188,12 +189,27 @@ def test_rivals_have_equal_parts_of_the_speed():
     squads = Squads(MemoryRegion(), CardFacts(), "equal", TableEffects())
     for name in ("a", "b", "c"):
         squads.attach(TenantFacts(name, curve=curve(1.0)), 0)
-    from gpusquad.gpu.squads.tenant import CardTenant
-
     one, *others = [CardTenant(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items()]
     speed = TableEffects()(one, 1000, [(other, 1000) for other in others])
     assert speed == pytest.approx(1 / 3)
     assert TableEffects()(one, 500, []) == solo_speed(one, 500)
+
+
+def test_what_a_tenant_knows_of_its_mates_counts_more_than_what_is_foretold():
+    one, squads = control()
+    say(one, do="attach", tenant={"id": "a", "app": "vgg16", "curve": [[500, 0.5], [1000, 1.0]]})
+    say(one, do="attach", tenant={"id": "b", "app": "googlenet", "beside": {"vgg16": 0.7}})
+    vgg16, googlenet = (CardTenant(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items())
+    assert TableEffects()(googlenet, 1000, [(vgg16, 1000)]) == pytest.approx(0.7)
+    assert TableEffects()(vgg16, 1000, [(googlenet, 1000)]) == pytest.approx(0.5)  # it knows nothing: rivals
+    say(one, do="change", tenant={"id": "a", "beside": {"googlenet": 0.45}, "curve": None})
+    changed = squads.facts("a")
+    assert (changed.beside, changed.curve, changed.app) == ({"googlenet": 0.45}, UNKNOWN_CURVE, "vgg16")
+
+
+@pytest.mark.parametrize("beside", [[], {"x": "fast"}, {"x": -0.1}, {str(n): 0.5 for n in range(300)}])
+def test_what_is_said_of_mates_is_checked(beside):
+    assert say(control()[0], do="attach", tenant={"id": "a", "beside": beside})["field"].startswith("tenant.beside")
 
 
 @pytest.fixture

@@ -78,6 +78,16 @@ def test_a_card_nobody_measured_goes_by_profiles_then_by_a_default():
     assert 0.0 < table(job("busy"), [job("idle")], "another") < 1.0
 
 
+def test_a_card_is_told_what_is_known_of_its_jobs_and_no_guesses():
+    assert TABLE.curve(job("middle"), CARD) == measured().solo("middle").by_sm
+    assert TABLE.curve(job("new"), CARD) == TABLE.curve(job("middle"), "another") == ()
+    beside = TABLE.beside(job("busy"), jobs("idle", "new", "", "light"), CARD)
+    assert beside == {name: pytest.approx(shared("busy", [name])) for name in ("idle", "light")}
+    table = Interference([measured()])
+    table.learn(job("new"), [job("other")], CARD, 0.6, 600.0)
+    assert set(table.beside(job("new"), [job("other")], CARD)) == {"other"}
+
+
 def test_a_job_of_unknown_name_goes_by_its_profile():
     found = TABLE.estimate(job("new", Profile(0.6, 4 * GIB, 0.4)), job("busy"), CARD)
     assert found.source == "features"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -29,6 +29,12 @@ class Heard:
 
     def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
         self.lessons.append((own.app, tuple(other.app for other in others), round(ratio, 2)))
+
+    def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
+        return ()
+
+    def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
+        return {other.app: self(own, [other], gpu) for other in others}
 
     def dump(self) -> dict[str, Any]:
         return {"lessons": len(self.lessons)}
@@ -210,3 +216,31 @@ def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_pat
     told = [reason.message for reason in world.scheduler.why(waits).reasons]
     assert any("sharing a card would gain nothing" in text and "30% of its speed alone" in text for text in told), told
     assert world.scheduler.promises()[waits].start_us == 100 * SECOND_US
+
+
+# -- telling the card ------------------------------------------------------------------------------------------------
+
+
+def put(world: World, app: str) -> str:
+    file = {"command": ["train"], "app": app, "estimate": 1000} | HALF
+    job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
+    world.settle()
+    return job_id
+
+
+def test_the_card_hears_what_its_jobs_cost_each_other_also_those_that_were_there_first(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=Told(RATIOS))
+    first = put(world, "a")
+    assert dict(world.engine.running[first, 0].standing.beside) == {}
+    second = put(world, "b")
+    assert world.engine.running[second, 0].standing.app == "b"
+    assert dict(world.engine.running[second, 0].standing.beside) == {"a": GOOD}
+    assert [(job_id, dict(told.beside)) for job_id, _, _, told in world.engine.changed] == [(first, {"b": GOOD})]
+
+
+def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:
+    known = Told(RATIOS)
+    known.model.curve = None  # type: ignore[assignment,method-assign]
+    world = World(tmp_path, "1x1", known=known)
+    job_id = put(world, "a")
+    assert world.engine.running[job_id, 0].standing.app == ""

@@ -1,7 +1,8 @@
 """How fast tenants run beside each other, where only a table of coefficients is at hand.
 
-The form is that of ``T_eff`` in the interference predictor, with its usual parameters. A service that has fitted its
-own passes that in; a daemon started by hand reads coefficients from a file, or assumes that tenants compete for SMs.
+The form is that of ``T_eff`` in the interference predictor, with its usual parameters. What was measured or learned of
+two comes with the tenants; a daemon started by hand reads coefficients from a file, or assumes that tenants compete for
+SMs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _LEAST_NEED = 0.2
 
 @dataclass(frozen=True)
 class TableEffects:
-    """``rho[own, other]``: the speed that a neighbour takes when neither is restricted; unknown pairs by need."""
+    """``rho[own, other]``: the speed that a neighbour takes when neither is restricted. What a tenant says of it goes
+    first; pairs that nobody knows of are foretold by need."""
 
     rho: Rho = field(default_factory=dict)
 
@@ -37,6 +39,8 @@ class TableEffects:
         return alone / (1.0 + odds)
 
     def _rho(self, tenant: Tenant, other: Tenant, need: float) -> float:
+        if other.app in tenant.beside:
+            return 1.0 - tenant.beside[other.app]
         found = self.rho.get((tenant.id, other.id))
         return found if found is not None else _rivalry(need, sm_need(other))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpusquad.gpu.region.pages import Grant, Page
 from gpusquad.gpu.squads.forecast import Forecast
@@ -10,6 +11,8 @@ from gpusquad.gpu.squads.goal_window import GoalWindow
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import CardFacts, Requests, Tenant
 from gpusquad.model.units import WHOLE_MILLI
+
+UNKNOWN_CURVE = ((WHOLE_MILLI, 1.0),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class TenantFacts:
     weight: float = 1.0
     priority: int = 0
     slo: Slo | None = None
-    curve: tuple[tuple[int, float], ...] = ((WHOLE_MILLI, 1.0),)
+    curve: tuple[tuple[int, float], ...] = UNKNOWN_CURVE
     remaining_us: int | None = None
     """At the moment it is said; from then on the daemon counts down what it was served."""
     deadline_in_us: int | None = None
@@ -34,6 +37,10 @@ class TenantFacts:
     """It has the card to itself in its time slices, so that fewer SMs for it would be no more for others."""
     within: int = 0
     """A mask of the SM groups of its virtual card; 0: the whole card."""
+    app: str = ""
+    """What it runs: others are told what that costs them."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
 
 
 class CardTenant:
@@ -83,6 +90,8 @@ class CardTenant:
             weight=facts.weight,
             priority=facts.priority,
             slo=facts.slo,
+            app=facts.app,
+            beside=facts.beside,
             curve=facts.curve,
             remaining_us=None if facts.remaining_us is None else max(facts.remaining_us - served_us, 0),
             deadline_in_us=None if facts.deadline_in_us is None else facts.deadline_in_us - passed_us,
@@ -114,7 +123,8 @@ def plain_facts(facts: TenantFacts) -> dict[str, object]:
     slo = facts.slo
     named = {name: getattr(slo, name) for name in Slo.__slots__} if slo is not None else {}
     return {
-        "id": facts.id, "weight": facts.weight, "priority": facts.priority, "quota_bytes": facts.quota_bytes,
-        "sm_milli": facts.sm_milli, "is_time_sliced": facts.is_time_sliced, "within": facts.within,
+        "id": facts.id, "app": facts.app, "weight": facts.weight, "priority": facts.priority,
+        "quota_bytes": facts.quota_bytes, "sm_milli": facts.sm_milli, "is_time_sliced": facts.is_time_sliced,
+        "within": facts.within,
         "slo": {name: value for name, value in named.items() if value is not None},
     }  # fmt: skip

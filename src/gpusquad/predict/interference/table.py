@@ -97,6 +97,24 @@ class Interference:
         card = self._cards.get(gpu) or self._find(gpu)
         return self._corrected(card, (card.key(own), card.key(other)))
 
+    def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
+        """Thousandths of the SMs, and the speed alone with them; empty: it was not measured."""
+        card = self._cards.get(gpu) or self._find(gpu)
+        measured = self._newest.get(card.gpu)
+        solo = None if measured is None else measured.solo(own.app)
+        return () if solo is None else tuple(solo.by_sm)
+
+    def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
+        """Its speed with each app of these for its only neighbour: measured, learned, or foretold from something."""
+        card = self._cards.get(gpu) or self._find(gpu)
+        found = {}
+        for other in others:
+            estimate = self.estimate(own, other, gpu)
+            is_guess = estimate.source == "default" and self.online.get(Key(card.gpu, own.app, other.app)) is None
+            if own.app and other.app and estimate.rate > 0.0 and not is_guess:
+                found[other.app] = estimate.rate
+        return found
+
     def explain(self, own: Job, others: Sequence[Job], gpu: str = "") -> str:
         """The rate in words, with what it stands on."""
         name = _name(own)

@@ -13,6 +13,7 @@ from gpusquad.predict.interference import Estimate, Interference
 from gpusquad.server.answers import CardStatus, CardUser
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.neighbours import LEAST_STEPS, SETTLE_US, Neighbours
+from gpusquad.server.services.records import cards_of
 from gpusquad.store.jobs import JobRow
 
 
@@ -50,7 +51,7 @@ class Pace:
 
 def company(row: JobRow, cards: Sequence[CardStatus], desk: Desk | None, model: object) -> list[Company]:
     """Of every card of the job that is on it now."""
-    mine = {card for task in (row.placement or {}).get("tasks", ()) for card in task["cards"]}
+    mine = set(cards_of(row))
     here = [card for card in cards if card.id in mine and any(user.job_id == row.id for user in card.jobs)]
     if not here:
         return []

@@ -30,7 +30,7 @@ from gpusquad.server.services.learning import Learning
 from gpusquad.server.services.loop import Closed, Finish, Item, Loop
 from gpusquad.server.services.observer import Observer
 from gpusquad.server.services.peaks import Peaks
-from gpusquad.server.services.records import job_of
+from gpusquad.server.services.records import cards_of, job_of
 from gpusquad.server.services.turn import Told, Turn
 from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.jobs import JobRow
@@ -97,6 +97,12 @@ class Desk:
         if job_id not in self.jobs:
             self.jobs[job_id] = job_of(self.rows[job_id])
         return self.jobs[job_id]
+
+    def gpu_of(self, row: JobRow) -> str:
+        """The model of the cards it is on; empty: it is on none that is known."""
+        fixed = self.fixed
+        known = (fixed.card_index[card] for card in cards_of(row) if card in fixed.card_index)
+        return next((fixed.models[fixed.card_model[index]] for index in known), "")
 
     def forecast(self, job: Job, done_us: int = 0) -> Foretold:
         """How long it is believed to run."""

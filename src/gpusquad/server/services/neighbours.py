@@ -7,7 +7,7 @@ from a run like it, each stretch beside others tells how much of it was left the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.records import cards_of
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.neighbours")
@@ -44,6 +45,14 @@ class Interference(Rate, Protocol):
 
     def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
         """So fast it was beside them, against alone, for so long."""
+        ...
+
+    def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
+        """Its speed alone over its part of the SMs; empty: not measured."""
+        ...
+
+    def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
+        """Its speed beside each app of these, where anything is known."""
         ...
 
     def dump(self) -> dict[str, Any]: ...
@@ -106,7 +115,7 @@ class Neighbours:
         """Steps a second of such runs alone on such a card; None: none was seen. KeyError: the job is over."""
         if row.id not in self._desk.rows:
             raise KeyError(row.id)
-        return self._alone.get(_alike(self._desk.job(row.id), self._gpu(row)))
+        return self._alone.get(_alike(self._desk.job(row.id), self._desk.gpu_of(row)))
 
     def company_since(self, row: JobRow) -> tuple[int, int] | None:
         """When this attempt was first timed in the company that it has, and its step then. None: it is not yet."""
@@ -161,7 +170,7 @@ class Neighbours:
         return stretch
 
     def _timed(self, row: JobRow, company: tuple[str, ...], steps_per_s: float, passed_s: float) -> None:
-        job, gpu = self._desk.job(row.id), self._gpu(row)
+        job, gpu = self._desk.job(row.id), self._desk.gpu_of(row)
         alike = _alike(job, gpu)
         if not company:
             self._remember(alike, steps_per_s)
@@ -205,14 +214,6 @@ class Neighbours:
         if len(self._alone) > MOST_ALIKE:
             self._alone.popitem(last=False)
 
-    def _gpu(self, row: JobRow) -> str:
-        fixed = self._desk.fixed
-        for task in (row.placement or {}).get("tasks", ()):
-            for card in task["cards"]:
-                if card in fixed.card_index:
-                    return fixed.models[fixed.card_model[fixed.card_index[card]]]
-        return ""
-
 
 def _alike(job: Job, gpu: str) -> Alike:
     return job.tenant, job.user, job.app, job.command, gpu
@@ -224,7 +225,7 @@ def company_of(rows: Sequence[JobRow]) -> dict[str, tuple[str, ...]]:
     cards: dict[str, set[str]] = {}
     for row in rows:
         if row.state in (JobState.STARTING, JobState.RUNNING, JobState.STOPPING) and row.placement:
-            cards[row.id] = {card for task in row.placement.get("tasks", ()) for card in task["cards"]}
+            cards[row.id] = set(cards_of(row))
             for card in cards[row.id]:
                 on_card.setdefault(card, set()).add(row.id)
     return {

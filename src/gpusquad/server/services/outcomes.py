@@ -75,10 +75,10 @@ def judge_end(row: JobRow, report: EngineEnded, retries: RetryRule) -> Verdict:
 class Outcomes:
     """The scheduler's hands and ears."""
 
-    def __init__(self, desk: Desk, people: People, read_secret: ReadSecret) -> None:
+    def __init__(self, desk: Desk, people: People, read_secret: ReadSecret, standings: Standings) -> None:
         self._desk = desk
         self._people = people
-        self._standings = Standings(desk, people)
+        self._standings = standings
         self._read_secret = read_secret
         self.on_final: list[Any] = []
         """Called with the turn and the row of each job that is over."""
@@ -160,6 +160,7 @@ class Outcomes:
                                standing=self._standings.of(row, job),
                                is_found=desk.cluster_engine is not None)  # fmt: skip
             desk.engine.launch(launch)
+            self._standings.tell_mates(row)
         except Exception as error:
             # Whatever it was, nothing runs: the gang must not hold its cards for ever.
             _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))

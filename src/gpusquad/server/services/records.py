@@ -30,6 +30,11 @@ def job_of(row: JobRow) -> Job:
     return job_from_dict(dict(row.core))
 
 
+def cards_of(row: JobRow) -> list[str]:
+    """All that its tasks are on."""
+    return [card for task in (row.placement or {}).get("tasks", ()) for card in task["cards"]]
+
+
 def past_of(row: JobRow) -> Past:
     return Past(row.attempt, row.kept_us, row.served_gpu_us, row.preemptions, row.sequence)
 

@@ -103,8 +103,8 @@ class Scheduler:
         self._desk = Desk(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
                           cluster_engine, setup.observer)  # fmt: skip
         self._learning.renewing = Renewing(self._desk)
-        self._outcomes = Outcomes(self._desk, self._people, setup.read_secret)
-        self._standings = Standings(self._desk, self._people)
+        self._standings = Standings(self._desk, self._people, setup.known)
+        self._outcomes = Outcomes(self._desk, self._people, setup.read_secret, self._standings)
         self._holds = Holds(self._desk, self._outcomes)
         self._outside = Outside(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
         self._intake = Intake(self._desk, self._people, self._holds, self._outside)

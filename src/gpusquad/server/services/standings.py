@@ -2,39 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import structlog
+
 from gpusquad.core.transitions import JobState
 from gpusquad.model.job import Job
 from gpusquad.model.standing import Standing
 from gpusquad.server.services.desk import Desk
+from gpusquad.server.services.neighbours import Known
 from gpusquad.server.services.people import People
-from gpusquad.server.services.records import forecast_of, job_of
+from gpusquad.server.services.records import cards_of, forecast_of, job_of
 from gpusquad.store.jobs import JobRow
 
+_log = structlog.get_logger("gpusquad.standings")
 _HAS_TASKS = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
 class Standings:
     """Who shares a card with others is the engine's to know: it hears of everybody."""
 
-    def __init__(self, desk: Desk, people: People) -> None:
+    def __init__(self, desk: Desk, people: People, known: Known | None = None) -> None:
+        """``known``: what jobs cost each other. None: nobody asks here."""
         self._desk = desk
         self._people = people
+        self._known = known
 
     def of(self, row: JobRow, job: Job) -> Standing:
-        return Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
+        plain = Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
+        if self._known is None or self._known.is_empty or not job.app:
+            return plain
+        model, gpu = self._known.model, self._desk.gpu_of(row)
+        try:
+            curve, beside = model.curve(job, gpu), model.beside(job, self._mates(row), gpu)
+        except Exception:  # nobody is kept from starting for what is only worth knowing
+            _log.exception("what a job costs others is not known", job=job.id)
+            return plain
+        return replace(plain, app=job.app, curve=curve, beside=beside)
+
+    def tell_mates(self, row: JobRow) -> None:
+        """Somebody came to their cards: they may know what that costs them."""
+        if self._known is not None and not self._known.is_empty:
+            for mate in self._mates(row):
+                self.tell(mate.id)
 
     def tell(self, job_id: str) -> None:
         """Its goal, priority or estimate may be another now. Nothing happens if it does not run."""
         row = self._desk.rows.get(job_id)
         if row is not None and JobState(row.state) in _HAS_TASKS:
             tasks = len((row.placement or {}).get("tasks", ()))
-            job = self._desk.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
-            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, job))
+            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, self._job(row)))
 
     def tell_all(self) -> None:
         """The weight of a tenant is another now."""
         for job_id in list(self._desk.rows):
             self.tell(job_id)
+
+    def _mates(self, row: JobRow) -> list[Job]:
+        """Those that run on one of its cards."""
+        cards = set(cards_of(row))
+        rows = [other for other in list(self._desk.rows.values()) if other.id != row.id and other.state in _HAS_TASKS]
+        return [self._job(other) for other in rows if not cards.isdisjoint(cards_of(other))]
+
+    def _job(self, row: JobRow) -> Job:
+        """By any thread: it may end meanwhile."""
+        return self._desk.jobs.get(row.id) or job_of(row)
 
     def _remaining_us(self, row: JobRow) -> int | None:
         """By what was foretold of the attempt. None: nothing was."""
