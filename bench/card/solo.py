@@ -19,11 +19,17 @@ def saturated_per_s(
     stage: Stage, seat: Seat, length_s: float, meanwhile: Callable[[float], None] = lambda start_s: None
 ) -> float:
     """Steps or requests per second of one that never waits for an arrival."""
+    return together_per_s(stage, [seat], length_s, meanwhile)[seat]
+
+
+def together_per_s(
+    stage: Stage, seats: Sequence[Seat], length_s: float, meanwhile: Callable[[float], None] = lambda start_s: None
+) -> dict[Seat, float]:
+    """The same of several at once."""
     lead_in_s = length_s / 4
-    counted = (lead_in_s, lead_in_s + length_s)
-    request = {"length_s": lead_in_s + length_s, "counted": counted}
-    answer = stage.together({seat: ("iterate", request)}, length_s + _GRACE_S, meanwhile)[seat]
-    return answer["steps"] / length_s
+    request = {"length_s": lead_in_s + length_s, "counted": (lead_in_s, lead_in_s + length_s)}
+    answers = stage.together(dict.fromkeys(seats, ("iterate", request)), length_s + _GRACE_S, meanwhile)
+    return {seat: answer["steps"] / length_s for seat, answer in answers.items()}
 
 
 def work_us(stage: Stage, seat: Seat) -> float:

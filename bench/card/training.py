@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from bench.card.clock import Deadline
 from bench.card.options import Asked
 from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
-from bench.card.solo import CURVE_S, curves, facts_of, saturated_per_s
+from bench.card.solo import CURVE_S, curves, facts_of, saturated_per_s, together_per_s
 from bench.card.stage import Stage, Tenant
 from bench.card.steward import Watcher
 from bench.card.ways import Seat, at_percent
@@ -114,15 +115,21 @@ def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadli
 
 def _alone(stage: Stage, file: RowFile, sitting: Row, setup: str, options: Options) -> Row:
     """Speeds, and how often each step is marked done: from the same length of time as is compared with."""
-    kept = [row for row in file.of(BENCH, "alone") if row["setup"] == setup]
+    kept = [row for row in file.of(BENCH, "alone") if row["setup"] == setup and "beside" in row]
     if kept:
         return kept[-1]
     length_s = min(3.0, options.long_s / 2)
-    row = {**_head(sitting, setup), "kind": "alone",
-           "per_s": {name: saturated_per_s(stage, Seat(name, ways.PLAIN), length_s) for name in (FIRST, SECOND)},
+    alone = {name: saturated_per_s(stage, Seat(name, ways.PLAIN), length_s) for name in (FIRST, SECOND)}
+    row = {**_head(sitting, setup), "kind": "alone", "per_s": alone, "beside": _beside(stage, alone, length_s),
            "curves": curves(stage, (FIRST, SECOND), min(CURVE_S, length_s / 2))}  # fmt: skip
     file.add(row)
     return row
+
+
+def _beside(stage: Stage, alone: Mapping[str, float], length_s: float) -> dict[str, float]:
+    """The speed of each beside the other over that alone, under MPS: what was measured of pairs before."""
+    found = together_per_s(stage, [Seat(name, ways.MPS) for name in alone], length_s)
+    return {seat.tenant: min(1.0, per_s / alone[seat.tenant]) for seat, per_s in found.items()}
 
 
 def _measured(
@@ -132,8 +139,8 @@ def _measured(
     counts = {name: max(2, round(known["per_s"][name] * longs[name])) for name in longs}
     try:
         if condition == OURS:
-            for name in (FIRST, SECOND):
-                facts = facts_of(known["curves"].get(name))
+            for name, other in ((FIRST, SECOND), (SECOND, FIRST)):
+                facts = {**facts_of(known["curves"].get(name)), "app": name, "beside": {other: known["beside"][name]}}
                 stage.change(name, remaining_us=round(longs[name] * 1e6), **facts)
         if how[0] == ways.FIXED:
             low = (1 << 8) - 1

@@ -7,7 +7,7 @@ exists and where it runs: the engine tells what it sees, and the service keeps u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +24,8 @@ class Place:
 
     node: str
     cards: tuple[str, ...]
+    known: str = field(default="", compare=False)
+    """What the node is told of how fast it is; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

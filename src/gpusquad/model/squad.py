@@ -111,6 +111,8 @@ class Tenant:
     """What it runs, by the name that others may know it by."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """And that of each app beside it."""
 
     def __post_init__(self) -> None:
         if self.weight < 0:

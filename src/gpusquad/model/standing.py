@@ -23,3 +23,5 @@ class Standing:
     """Thousandths of the SMs, and its speed alone with them over that with all; empty: not measured."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Its speed beside each app on its card, over that alone, with all SMs for both. What is not known is not there."""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """And the speed of each of those beside it: who was there before it came is not told anew."""

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.agent.kubernetes.standings import ESTIMATE, PRIORITY, standing_of
+from gpusquad.agent.kubernetes.standings import ESTIMATE, KNOWN, PRIORITY, standing_of
 from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.model.known import known_text
 from gpusquad.model.standing import Standing
 
 
@@ -25,6 +26,20 @@ def test_what_is_left_at_the_start_is_the_estimate(text: str, expected: int | No
     assert standing_of(Pod("n", "p", "u", annotations={ESTIMATE: text})).remaining_us == expected
 
 
-@given(st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE]), st.text()), st.integers(-(2**31), 2**31 - 1))
+def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
+    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), beside={"cnn": 0.5}, costs={"cnn": 0.7})
+    assert standing_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
+    assert known_text(Standing(weight=2.0)) == ""
+
+
+@pytest.mark.parametrize("text", [
+    "{", "[]", "{}", '{"app": 7}', '{"app": "a", "curve": [[0, 1]]}', '{"app": "a", "beside": {"b": -1}}',
+    '{"app": "a", "costs": [1]}', '{"app": "' + "a" * 70_000 + '"}', "[" * 60_000,
+])  # fmt: skip
+def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
+    assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == Standing()
+
+
+@given(st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE, KNOWN]), st.text()), st.integers(-(2**31), 2**31 - 1))
 def test_nothing_that_users_can_write_makes_it_fail(said: dict[str, str], number: int):
     assert standing_of(Pod("n", "p", "u", annotations=said, priority=number)).priority in PRIORITY_CLASSES.values()

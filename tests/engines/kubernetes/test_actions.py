@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from gpusquad.core.sightings import Place
 from gpusquad.engines.kubernetes import actions
 from gpusquad.engines.kubernetes.api import Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import CARDS, JOB, Object, annotations_of
+from gpusquad.engines.kubernetes.objects import CARDS, JOB, KNOWN, Object, annotations_of
 from tests.engines.kubernetes.reading import making
 from tests.engines.kubernetes.virtual_time import run_virtually
 
@@ -87,6 +88,13 @@ class FakeApi:
 
 def bind(api: FakeApi, pod: Object, wanted: Callable[[], bool] = lambda: True) -> None:
     run_virtually(actions.bind(api, pod, PLACE, "job1", 3, wanted))  # type: ignore[arg-type]
+
+
+def test_what_is_known_of_its_speed_is_written_with_the_binding() -> None:
+    pod = making.pod()
+    assert KNOWN not in actions.binding_of(pod, PLACE, "job1", 3)["metadata"]["annotations"]
+    known = actions.binding_of(pod, replace(PLACE, known='{"app":"a"}'), "job1", 3)
+    assert known["metadata"]["annotations"][KNOWN] == '{"app":"a"}'
 
 
 @given(st.lists(TROUBLE, max_size=6))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ from tests.gpu.squads.memory_region import MemoryRegion
 
 FULL = TenantFacts(
     "a", 2.0, 1, Slo(latency_us=20_000, availability_ratio=0.999), curve(0.5), 10**6, 10**7, 123, 3000.0, 90.0,
-    app="vgg16", beside={"googlenet": 0.6},
+    app="vgg16", beside={"googlenet": 0.6}, costs={"googlenet": 0.5},
 )  # fmt: skip
 
 
@@ -201,15 +202,18 @@ def test_what_a_tenant_knows_of_its_mates_counts_more_than_what_is_foretold():
     say(one, do="attach", tenant={"id": "b", "app": "googlenet", "beside": {"vgg16": 0.7}})
     vgg16, googlenet = (CardTenant(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items())
     assert TableEffects()(googlenet, 1000, [(vgg16, 1000)]) == pytest.approx(0.7)
-    assert TableEffects()(vgg16, 1000, [(googlenet, 1000)]) == pytest.approx(0.5)  # it knows nothing: rivals
+    assert TableEffects()(vgg16, 1000, [(googlenet, 1000)]) == pytest.approx(0.5)  # nobody knows: rivals
+    came = replace(googlenet, costs={"vgg16": 0.4})
+    assert TableEffects()(vgg16, 1000, [(came, 1000)]) == pytest.approx(0.4)
     say(one, do="change", tenant={"id": "a", "beside": {"googlenet": 0.45}, "curve": None})
     changed = squads.facts("a")
     assert (changed.beside, changed.curve, changed.app) == ({"googlenet": 0.45}, UNKNOWN_CURVE, "vgg16")
 
 
-@pytest.mark.parametrize("beside", [[], {"x": "fast"}, {"x": -0.1}, {str(n): 0.5 for n in range(300)}])
-def test_what_is_said_of_mates_is_checked(beside):
-    assert say(control()[0], do="attach", tenant={"id": "a", "beside": beside})["field"].startswith("tenant.beside")
+@pytest.mark.parametrize("name", ["beside", "costs"])
+@pytest.mark.parametrize("said", [[], {"x": "fast"}, {"x": -0.1}, {str(n): 0.5 for n in range(300)}])
+def test_what_is_said_of_mates_is_checked(name, said):
+    assert say(control()[0], do="attach", tenant={"id": "a", name: said})["field"].startswith(f"tenant.{name}")
 
 
 @pytest.fixture

@@ -228,14 +228,13 @@ def put(world: World, app: str) -> str:
     return job_id
 
 
-def test_the_card_hears_what_its_jobs_cost_each_other_also_those_that_were_there_first(tmp_path) -> None:
-    world = World(tmp_path, "1x1", known=Told(RATIOS))
-    first = put(world, "a")
-    assert dict(world.engine.running[first, 0].standing.beside) == {}
-    second = put(world, "b")
-    assert world.engine.running[second, 0].standing.app == "b"
-    assert dict(world.engine.running[second, 0].standing.beside) == {"a": GOOD}
-    assert [(job_id, dict(told.beside)) for job_id, _, _, told in world.engine.changed] == [(first, {"b": GOOD})]
+def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(tmp_path) -> None:
+    ratios = {**RATIOS, ("a", "b"): 0.9, ("b", "a"): 0.8}
+    world = World(tmp_path, "1x1", known=Told(ratios))
+    first, second = put(world, "a"), put(world, "b")
+    before, came = (world.engine.running[job_id, 0].standing for job_id in (first, second))
+    assert (before.app, before.beside, before.costs) == ("a", {}, {})
+    assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
 
 
 def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:

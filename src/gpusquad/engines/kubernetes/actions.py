@@ -13,6 +13,7 @@ from gpusquad.engines.kubernetes.gang import ATTEMPT
 from gpusquad.engines.kubernetes.objects import (
     CARDS,
     JOB,
+    KNOWN,
     Object,
     annotations_of,
     is_leaving,
@@ -42,6 +43,8 @@ def binding_of(pod: Object, place: Place, job: str, attempt: int) -> Object:
     annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(hand_out(pod, place.cards))
+    if place.known:
+        annotations[KNOWN] = place.known
     return {
         "apiVersion": "v1",
         "kind": "Binding",

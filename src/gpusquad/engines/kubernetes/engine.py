@@ -38,6 +38,7 @@ from gpusquad.engines.kubernetes.where import check_gang, check_roles, rule_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
+from gpusquad.model.known import known_text
 from gpusquad.model.standing import Standing
 
 _ASK_AGAIN_S = 5.0
@@ -69,7 +70,8 @@ class KubernetesEngine:
     # -- called by the service, from its thread ----------------------------------------------------------------------
 
     def launch(self, launch: Launch) -> None:
-        places = [Place(task.node, task.cards) for task in launch.tasks]
+        known = known_text(launch.standing)
+        places = [Place(task.node, task.cards, known) for task in launch.tasks]
         self._do(lambda: self._book.launch(launch.job_id, launch.attempt, places))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:

@@ -23,6 +23,7 @@ from gpusquad.gpu.squads.wire import LONGEST_HOLD_US
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields
 from gpusquad.model.job import Slo
+from gpusquad.model.known import curve_from, speeds_from
 from gpusquad.model.units import number, whole
 
 Answer = dict[str, object]
@@ -30,9 +31,6 @@ _FACTS = tuple(one.name for one in fields(TenantFacts))
 _SLO = tuple(one.name for one in fields(Slo))
 _LINE = ("do", "policy", "tenant", "id", "us", "listed", "ours", "uid", "gid", "for_us")
 _MOST_ROWS = 100_000
-_MOST_APPS = 256
-_MOST_SPEED = 10.0
-"""Over that alone: whoever is so fast was measured badly."""
 
 
 class Control:
@@ -159,9 +157,11 @@ def facts_from(said: object, before: TenantFacts | None) -> TenantFacts:
     if "app" in given:
         values["app"] = given.text("app")
     if "curve" in said:
-        values["curve"] = UNKNOWN_CURVE if given.raw("curve") is None else _curve(given.raw("curve"))
-    if "beside" in given:
-        values["beside"] = _beside(given.raw("beside"))
+        curve = given.raw("curve")
+        values["curve"] = UNKNOWN_CURVE if curve is None else curve_from(curve, "tenant.curve")
+    for name in ("beside", "costs"):
+        if name in given:
+            values[name] = speeds_from(given.raw(name), f"tenant.{name}")
     return TenantFacts(**values) if before is None else replace(before, **values)
 
 
@@ -181,21 +181,3 @@ def _slo(said: object) -> Slo | None:
         if name in values:
             values[name] = int(values[name])
     return Slo(**values)  # type: ignore[arg-type]
-
-
-def _beside(said: object) -> dict[str, float]:
-    if not isinstance(said, dict) or len(said) > _MOST_APPS:
-        raise Invalid("tenant.beside", f"is no object of {_MOST_APPS} at most", 'write for example {"vgg16": 0.6}')
-    return {str(app): number(speed, f"tenant.beside.{app}", high=_MOST_SPEED) for app, speed in said.items()}
-
-
-def _curve(said: object) -> tuple[tuple[int, float], ...]:
-    if not isinstance(said, (list, tuple)) or not said:
-        raise Invalid("tenant.curve", "is no list of points", "write for example [[500, 0.7], [1000, 1.0]]")
-    points = []
-    for row in said:
-        if not isinstance(row, (list, tuple)) or len(row) != 2:
-            raise Invalid("tenant.curve", f"{row!r} is no point", "a point is thousandths of the SMs and a speed")
-        milli, speed = whole(row[0], "tenant.curve", low=1, high=1000), number(row[1], "tenant.curve", high=_MOST_SPEED)
-        points.append((milli, speed))
-    return tuple(sorted(points))

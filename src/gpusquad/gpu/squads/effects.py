@@ -22,8 +22,8 @@ _LEAST_NEED = 0.2
 
 @dataclass(frozen=True)
 class TableEffects:
-    """``rho[own, other]``: the speed that a neighbour takes when neither is restricted. What a tenant says of it goes
-    first; pairs that nobody knows of are foretold by need."""
+    """``rho[own, other]``: the speed that a neighbour takes when neither is restricted. What tenants say of each other
+    goes first; pairs that nobody knows of are foretold by need."""
 
     rho: Rho = field(default_factory=dict)
 
@@ -39,8 +39,8 @@ class TableEffects:
         return alone / (1.0 + odds)
 
     def _rho(self, tenant: Tenant, other: Tenant, need: float) -> float:
-        if other.app in tenant.beside:
-            return 1.0 - tenant.beside[other.app]
+        if (speed := tenant.beside.get(other.app, other.costs.get(tenant.app))) is not None:
+            return 1.0 - speed
         found = self.rho.get((tenant.id, other.id))
         return found if found is not None else _rivalry(need, sm_need(other))
 

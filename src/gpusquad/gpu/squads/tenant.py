@@ -41,6 +41,8 @@ class TenantFacts:
     """What it runs: others are told what that costs them."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """And that of each app beside it."""
 
 
 class CardTenant:
@@ -92,6 +94,7 @@ class CardTenant:
             slo=facts.slo,
             app=facts.app,
             beside=facts.beside,
+            costs=facts.costs,
             curve=facts.curve,
             remaining_us=None if facts.remaining_us is None else max(facts.remaining_us - served_us, 0),
             deadline_in_us=None if facts.deadline_in_us is None else facts.deadline_in_us - passed_us,

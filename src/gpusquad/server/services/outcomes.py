@@ -160,7 +160,6 @@ class Outcomes:
                                standing=self._standings.of(row, job),
                                is_found=desk.cluster_engine is not None)  # fmt: skip
             desk.engine.launch(launch)
-            self._standings.tell_mates(row)
         except Exception as error:
             # Whatever it was, nothing runs: the gang must not hold its cards for ever.
             _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))

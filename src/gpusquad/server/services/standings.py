@@ -32,19 +32,14 @@ class Standings:
         plain = Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
         if self._known is None or self._known.is_empty or not job.app:
             return plain
-        model, gpu = self._known.model, self._desk.gpu_of(row)
+        model, gpu, mates = self._known.model, self._desk.gpu_of(row), self._mates(row)
         try:
-            curve, beside = model.curve(job, gpu), model.beside(job, self._mates(row), gpu)
+            costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
+            return replace(plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu),
+                           costs=costs)  # fmt: skip
         except Exception:  # nobody is kept from starting for what is only worth knowing
             _log.exception("what a job costs others is not known", job=job.id)
             return plain
-        return replace(plain, app=job.app, curve=curve, beside=beside)
-
-    def tell_mates(self, row: JobRow) -> None:
-        """Somebody came to their cards: they may know what that costs them."""
-        if self._known is not None and not self._known.is_empty:
-            for mate in self._mates(row):
-                self.tell(mate.id)
 
     def tell(self, job_id: str) -> None:
         """Its goal, priority or estimate may be another now. Nothing happens if it does not run."""
