@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.card import cost_table, mechanism_table, pair_table, slo_table, training_table, virtual_table
+from bench.card import cost_table, mechanism_table, pair_table, slo_table, training_table, virtual_table, wakes
 from bench.card.curves import Panel, svg
 from bench.card.rows import Row, chosen
 from bench.card.slos import BENCH as SLOS
@@ -19,7 +19,8 @@ Section = tuple[str, str, Any]
 def report(rows: Sequence[Row], pictures: Path) -> tuple[str, dict[str, Any]]:
     """Of every bench that has rows. Pictures are written to the folder."""
     parts: dict[str, Callable[[], Section | None]] = {
-        "Pairs": lambda: _pairs(rows), "Goals": lambda: _slos(rows, pictures), "Training": lambda: _training(rows),
+        "Pairs": lambda: _pairs(rows), "Where a service's time goes": lambda: _wakes(rows),
+        "Goals": lambda: _slos(rows, pictures), "Training": lambda: _training(rows),
         "Virtual cards": lambda: _virtual(rows), "Means of holding back": lambda: _mechanism(rows),
         "Cost of the library": lambda: _cost(rows),
     }  # fmt: skip
@@ -61,6 +62,11 @@ def _failures(rows: Sequence[Row]) -> str:
 def _pairs(rows: Sequence[Row]) -> Section | None:
     tables = pair_table.pair_tables(rows)
     return ("Pairs", pair_table.shown(tables), [one.plain() for one in tables]) if tables else None
+
+
+def _wakes(rows: Sequence[Row]) -> Section | None:
+    found = wakes.wakes(rows)
+    return ("Where a service's time goes", wakes.shown(found), wakes.plain(found)) if found else None
 
 
 def _training(rows: Sequence[Row]) -> Section | None:

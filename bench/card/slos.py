@@ -30,7 +30,7 @@ IMAGE, TEXT, STEADY, SPARE = "image", "text", "steady", "spare"
 NAMES = (IMAGE, TEXT, STEADY, SPARE)
 OURS_POLICY = "slo"
 OURS, ISOLATED, SWITCHED = "gpusquad", "gpusquad isolated", "gpusquad, jct to slo and back"
-TARGET_RATIO = 1.5
+TARGET_RATIO = 1.4
 """A service's target over its 99th percentile alone at its higher load."""
 THROUGHPUT_PART = 0.35
 """The target of the steady training job, of its speed alone."""

@@ -94,9 +94,14 @@ def _told(condition: str, rows: Sequence[Row], alone_per_s: Mapping[str, float])
         condition, len(good), len(rows) - len(good),
         median(mean(done[name][-1] for name in (FIRST, SECOND)) for done in times),
         median(max(done[name][-1] for name in (FIRST, SECOND)) for done in times),
-        median(stp(done, alone_per_s) for done in times),
+        median(stp(done, _kept_per_s(row, alone_per_s)) for done, row in zip(times, good, strict=True)),
         median(idle) if idle else None, median(lost) if lost else None, 1000 / alone_per_s[SECOND],
     )  # fmt: skip
+
+
+def _kept_per_s(row: Row, alone_per_s: Mapping[str, float]) -> dict[str, float]:
+    """Alone, counted as the row counts: of many steps it has one of several."""
+    return {name: per_s / row.get("every", {}).get(name, 1) for name, per_s in alone_per_s.items()}
 
 
 def shown(tables: Mapping[str, Sequence[Told]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.card.training import thinned
 from bench.card.training_table import lost_ms, progress, shown, stp, training_tables
 
 
@@ -56,3 +57,17 @@ def test_the_table_takes_medians_and_tells_failures() -> None:
     assert told.stp == pytest.approx(50 / 100 + 25 / 50)
     assert never.runs == 0
     assert "| MPS | 1 (1 failed) | 3 | 4 | 1 | 0.25 |" in shown(training_tables(rows))
+
+
+def test_of_many_steps_one_of_several_says_the_same() -> None:
+    head = {"bench": "training", "setup": "a + b"}
+    first, second = ([round(1e6 * one) for one in steps((length_s, 3001))] for length_s in (2.0, 4.0))
+    alone = {**head, "kind": "alone", "per_s": {"first": 3000.0, "second": 1500.0}}
+    run = {**head, "kind": "run", "condition": "MPS", "repeat": 0, "counters": {}}
+    whole, few = (
+        training_tables([alone, {**run, "every": every, "done_us": {
+            "first": thinned(first, every["first"]), "second": thinned(second, every["second"])}}])["a + b"][0]
+        for every in ({"first": 1, "second": 1}, {"first": 1, "second": 8})
+    )  # fmt: skip
+    assert few.stp == pytest.approx(whole.stp, rel=0.005)
+    assert (few.mean_jct_s, few.last_end_s) == (whole.mean_jct_s, whole.last_end_s)
