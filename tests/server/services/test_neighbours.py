@@ -237,6 +237,14 @@ def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(
     assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
 
 
+def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=Told(RATIOS))
+    file = {"command": ["train"], "app": "a", "estimate": 1000, "count": 2} | HALF
+    job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
+    world.settle()
+    assert dict(world.engine.running[job_id, 0].standing.beside) == {"a": BAD}
+
+
 def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:
     known = Told(RATIOS)
     known.model.curve = None  # type: ignore[assignment,method-assign]

@@ -32,8 +32,9 @@ class Standings:
         plain = Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
         if self._known is None or self._known.is_empty or not job.app:
             return plain
-        model, gpu, mates = self._known.model, self._desk.gpu_of(row), self._mates(row)
+        model = self._known.model
         try:
+            gpu, mates = self._desk.gpu_of(row), self._mates(row)
             costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
             return replace(plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu),
                            costs=costs)  # fmt: skip
@@ -46,7 +47,8 @@ class Standings:
         row = self._desk.rows.get(job_id)
         if row is not None and JobState(row.state) in _HAS_TASKS:
             tasks = len((row.placement or {}).get("tasks", ()))
-            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, self._job(row)))
+            job = self._desk.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
+            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, job))
 
     def tell_all(self) -> None:
         """The weight of a tenant is another now."""
@@ -54,14 +56,16 @@ class Standings:
             self.tell(job_id)
 
     def _mates(self, row: JobRow) -> list[Job]:
-        """Those that run on one of its cards."""
-        cards = set(cards_of(row))
-        rows = [other for other in list(self._desk.rows.values()) if other.id != row.id and other.state in _HAS_TASKS]
-        return [self._job(other) for other in rows if not cards.isdisjoint(cards_of(other))]
-
-    def _job(self, row: JobRow) -> Job:
-        """By any thread: it may end meanwhile."""
-        return self._desk.jobs.get(row.id) or job_of(row)
+        """One of each app that shares a card with it: a gang's tasks may share one among themselves."""
+        space = self._desk.state.space
+        found: dict[str, Job] = {}
+        for card in cards_of(row):
+            on_card = list(space.sharers.get(space.fixed.card_index.get(card, -1), ()))
+            own = next((at for at, job in enumerate(on_card) if job.id == row.id), None)
+            if own is not None:
+                del on_card[own]
+            found |= {job.app: job for job in on_card}
+        return list(found.values())
 
     def _remaining_us(self, row: JobRow) -> int | None:
         """By what was foretold of the attempt. None: nothing was."""
