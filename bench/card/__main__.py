@@ -79,7 +79,7 @@ def _pair_options(options: argparse.Namespace, place: Place) -> pairs.Options:
 
 def _mechanism_options(options: argparse.Namespace, place: Place) -> mechanism.Options:
     conditions = _conditions(options.conditions, tuple(mechanism.MEANS))
-    return mechanism.Options(place, options.tiny, options.length, options.only, conditions)
+    return mechanism.Options(place, options.tiny, options.length, options.only, conditions=conditions)
 
 
 def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
@@ -92,11 +92,10 @@ def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
 
 
 def _named(known: Sequence[pair_plan.Pair], asked: Sequence[str]) -> list[pair_plan.Pair]:
-    """By number (from 1) or a part of the name."""
-    numbered = list(enumerate(known, 1))
-    found = [pair for number, pair in numbered if any(one == str(number) or one in pair.name for one in asked or [""])]
+    found = pair_plan.named(known, asked)
     if not found:
-        raise Invalid("pairs", f"none is called {', '.join(asked)}", "; ".join(f"{n} {p.name}" for n, p in numbered))
+        names = "; ".join(f"{number} {pair.name}" for number, pair in enumerate(known, 1))
+        raise Invalid("pairs", f"none is called {', '.join(asked)}", names)
     return found
 
 

@@ -53,7 +53,7 @@ class Options(Asked):
         return [name for name in known if self.wants(name)]
 
     def wants(self, name: str) -> bool:
-        return not self.only or name in self.only
+        return not self.only or any(part in name for part in self.only)
 
     @property
     def window_s(self) -> float:

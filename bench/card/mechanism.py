@@ -18,7 +18,7 @@ from bench.card import ways
 from bench.card.clock import Deadline
 from bench.card.options import Asked
 from bench.card.pair_blocks import Timing, run_seats
-from bench.card.pair_plan import ALONE, LATENCY, PAIRS, TINY_PAIRS, TRAINING, TRAINING_ALONE, Pair
+from bench.card.pair_plan import ALONE, LATENCY, PAIRS, TINY_PAIRS, TRAINING, TRAINING_ALONE, Pair, named
 from bench.card.place import Lost
 from bench.card.rows import Row, RowFile
 from bench.card.solo import work_us
@@ -100,9 +100,7 @@ class Options(Asked):
 
     @property
     def pairs(self) -> list[Pair]:
-        known = enumerate(TINY_PAIRS[:1] if self.tiny else PAIRS, 1)
-        return [pair for number, pair in known
-                if not self.only or any(one == str(number) or one in pair.name for one in self.only)]  # fmt: skip
+        return named(TINY_PAIRS[:1] if self.tiny else PAIRS, self.only)
 
     def setup(self, pair: Pair) -> str:
         return pair.setup(self.timing.length_s)

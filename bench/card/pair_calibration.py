@@ -56,11 +56,19 @@ def calibrate(stage: Stage, pair: Pair, timing: Timing, percentages: Sequence[in
     stage.let_go([Seat(TRAINING, at_percent(one)) for one in percentages if one != best_percent])
     return {
         "alone_p99_us": p99_us, "target_us": round(TARGET_RATIO * p99_us), "alone_requests": len(alone),
-        "work_us": work_us(stage, Seat(LATENCY, PLAIN)), "mps_work_us": work_us(stage, Seat(LATENCY, MPS)),
+        "work_us": work_us(stage, Seat(LATENCY, PLAIN)), "mps_work_us": _under_mps_us(stage),
         "percents": percents, "percent": best_percent,
         "splits": splits, "split": best(splits, base_p99_us) or plan.SPLITS[0],
         "curves": curves(stage, (LATENCY, TRAINING), min(CURVE_S, timing.length_s)),
     }  # fmt: skip
+
+
+def _under_mps_us(stage: Stage) -> float | None:
+    """What MPS makes of a request's GPU time, with nobody else on the card."""
+    try:
+        return work_us(stage, Seat(LATENCY, MPS))
+    except Lost:
+        return None
 
 
 def _shortened(timing: Timing, length_s: float) -> Timing:

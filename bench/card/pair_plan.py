@@ -65,6 +65,15 @@ TINY_PAIRS = (
 )
 
 
+def named(known: Sequence[Pair], asked: Sequence[str]) -> list[Pair]:
+    """By number (from 1) or a part of the name; nothing asked for: all."""
+    return [
+        pair
+        for number, pair in enumerate(known, 1)
+        if not asked or any(int(one) == number if one.isdigit() else one in pair.name for one in asked)
+    ]
+
+
 def ways_of(condition: str, percent: int) -> tuple[str | None, str | None]:
     """How the service and the training job share the card. None: it does not run."""
     return {

@@ -57,7 +57,8 @@ class Options(Asked):
 
     @property
     def setup(self) -> str:
-        return f"{'tiny' if self.tiny else ', '.join(WORKLOADS.values())}, {self.run_s:g} s"
+        what = "tiny" if self.tiny else ", ".join(WORKLOADS.values())
+        return f"{what}, {self.run_s:g} s, targets {TARGET_RATIO:g} of p99 alone"
 
 
 def conditions() -> dict[str, tuple[str, ...]]:

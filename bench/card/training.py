@@ -129,8 +129,12 @@ def _alone(stage: Stage, file: RowFile, sitting: Row, setup: str, options: Optio
 
 
 def _beside(stage: Stage, alone: Mapping[str, float], length_s: float) -> dict[str, float]:
-    """The speed of each beside the other over that alone, under MPS: what was measured of pairs before."""
-    found = together_per_s(stage, [Seat(name, ways.MPS) for name in alone], length_s)
+    """The speed of each beside the other over that alone, under MPS: what was measured of pairs before. Empty: it could
+    not be measured."""
+    try:
+        found = together_per_s(stage, [Seat(name, ways.MPS) for name in alone], length_s)
+    except Lost:
+        return {}
     return {seat.tenant: min(1.0, per_s / alone[seat.tenant]) for seat, per_s in found.items()}
 
 
@@ -142,7 +146,8 @@ def _measured(
     try:
         if condition == OURS:
             for name, other in ((FIRST, SECOND), (SECOND, FIRST)):
-                facts = {**facts_of(known["curves"].get(name)), "app": name, "beside": {other: known["beside"][name]}}
+                beside = {other: known["beside"][name]} if name in known["beside"] else {}
+                facts = {**facts_of(known["curves"].get(name)), "app": name, "beside": beside}
                 stage.change(name, remaining_us=round(longs[name] * 1e6), **facts)
         if how[0] == ways.FIXED:
             low = (1 << 8) - 1

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import checked_text
 from gpusquad.model.standing import Standing
 from gpusquad.model.units import WHOLE_MILLI, number, whole
 
@@ -20,7 +21,7 @@ def speeds_from(said: object, field: str) -> dict[str, float]:
     """By app."""
     if not isinstance(said, dict) or len(said) > MOST_APPS:
         raise Invalid(field, f"is no object of {MOST_APPS} at most", 'write for example {"vgg16": 0.6}')
-    return {str(app): number(speed, f"{field}.{app}", high=_MOST_SPEED) for app, speed in said.items()}
+    return {checked_text(app, field): number(speed, f"{field}.{app}", high=_MOST_SPEED) for app, speed in said.items()}
 
 
 def curve_from(said: object, field: str) -> tuple[tuple[int, float], ...]:
@@ -35,7 +36,7 @@ def curve_from(said: object, field: str) -> tuple[tuple[int, float], ...]:
 
 
 def known_text(standing: Standing) -> str:
-    """Empty: nothing is known."""
+    """Empty: nothing is known, or more than goes with a pod."""
     if not standing.app:
         return ""
     known = {
@@ -43,17 +44,19 @@ def known_text(standing: Standing) -> str:
         "beside": {app: round(speed, _DIGITS) for app, speed in standing.beside.items()},
         "costs": {app: round(speed, _DIGITS) for app, speed in standing.costs.items()},
     }  # fmt: skip
-    return json.dumps(known, separators=(",", ":"))
+    text = json.dumps(known, separators=(",", ":"))
+    return text if len(text) <= MOST_TEXT else ""
 
 
 def with_known(standing: Standing, text: str) -> Standing:
     """What cannot be read is not known: a user may have written it."""
     try:
         said = json.loads(text) if 0 < len(text) <= MOST_TEXT else None
-        if not isinstance(said, dict) or not isinstance(said.get("app"), str) or not said["app"]:
+        if not isinstance(said, dict):
             return standing
+        app = checked_text(said.get("app"), "app")
         curve = curve_from(said["curve"], "curve") if said.get("curve") else ()
         beside, costs = (speeds_from(said.get(name, {}), name) for name in ("beside", "costs"))
     except (Invalid, ValueError, RecursionError):
         return standing
-    return replace(standing, app=said["app"], curve=curve, beside=beside, costs=costs)
+    return replace(standing, app=app, curve=curve, beside=beside, costs=costs)

@@ -28,13 +28,20 @@ def number(value: object, field: str, *, low: float | None = 0.0, high: float = 
     """A finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Invalid(field, f"expected a number, got {value!r}")
-    if not math.isfinite(value):
-        raise Invalid(field, f"{value!r} is not a finite number")
+    if not _is_finite(value):
+        raise Invalid(field, f"{str(value)[:40]} is not a finite number")
     if low is not None and value < low:
         raise Invalid(field, f"{value!r} is below {low:g}")
     if value > high:
         raise Invalid(field, f"{value!r} is above {high:g}")
     return float(value)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def whole(value: object, field: str, *, low: int = 0, high: int = _LARGEST) -> int:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,11 +32,14 @@ def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
     known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), beside={"cnn": 0.5}, costs={"cnn": 0.7})
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
     assert known_text(Standing(weight=2.0)) == ""
+    assert known_text(replace(known, beside={f"{n}" * 60: 0.5 for n in range(1000)})) == ""
 
 
 @pytest.mark.parametrize("text", [
     "{", "[]", "{}", '{"app": 7}', '{"app": "a", "curve": [[0, 1]]}', '{"app": "a", "beside": {"b": -1}}',
     '{"app": "a", "costs": [1]}', '{"app": "' + "a" * 70_000 + '"}', "[" * 60_000,
+    '{"app": "a", "beside": {"b": 1' + "0" * 400 + "}}", '{"app": "a", "curve": [[1' + "0" * 400 + ", 1]]}",
+    '{"app": "' + "a" * 300 + '"}', '{"app": "a\\nb"}', '{"app": "a", "costs": {"": 0.0}}',
 ])  # fmt: skip
 def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == Standing()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.card import __main__ as main_module
 from bench.card import mechanism
 from bench.card.machine import sitting
 from bench.card.mechanism import MEANS, Options
 from bench.card.mechanism_table import mechanism_tables, shown
-from bench.card.pair_plan import ALONE, LATENCY, TRAINING, TRAINING_ALONE, Pair
+from bench.card.pair_plan import ALONE, LATENCY, PAIRS, TRAINING, TRAINING_ALONE, Pair
 from bench.card.place import Place
 from bench.card.rows import RowFile
 from bench.card.ways import company, needs_mps, needs_region
@@ -93,3 +94,10 @@ def test_the_table_tells_each_over_alone_and_how_long_its_caller_was_held() -> N
     assert told["yields"].held_ratio == pytest.approx(0.25)
     assert (told["mates known"].rounds, told["mates known"].failed) == (0, 1)
     assert "0 (1 failed)" in shown([table])
+
+
+def test_a_call_can_name_its_conditions() -> None:
+    words = ["mechanism", "--out", "x", "--conditions", "yields;MPS priority", "--pairs", "1"]
+    options = main_module._mechanism_options(main_module._parser().parse_args(words), Place())
+    assert set(options.conditions) == {ALONE, TRAINING_ALONE, "yields", "MPS priority"}
+    assert options.pairs == list(PAIRS[:1])  # and not every name with a 1 in it

@@ -211,7 +211,7 @@ def test_what_a_tenant_knows_of_its_mates_counts_more_than_what_is_foretold():
 
 
 @pytest.mark.parametrize("name", ["beside", "costs"])
-@pytest.mark.parametrize("said", [[], {"x": "fast"}, {"x": -0.1}, {str(n): 0.5 for n in range(300)}])
+@pytest.mark.parametrize("said", [[], {"x": "fast"}, {"x": -0.1}, {str(n): 0.5 for n in range(300)}, {"x": 10**400}])
 def test_what_is_said_of_mates_is_checked(name, said):
     assert say(control()[0], do="attach", tenant={"id": "a", name: said})["field"].startswith(f"tenant.{name}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpusquad.model.interference import Sharing
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.neighbours import SAVE_US, SETTLE_US, STRETCH_US
@@ -20,6 +21,8 @@ HALF = {"share": {"sm": 0.5}}
 
 class Heard:
     """A model that writes down what it is taught."""
+
+    sharing: Sharing = "mps"
 
     def __init__(self) -> None:
         self.lessons: list[tuple[str, tuple[str, ...], float]] = []
@@ -235,6 +238,17 @@ def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(
     before, came = (world.engine.running[job_id, 0].standing for job_id in (first, second))
     assert (before.app, before.beside, before.costs) == ("a", {}, {})
     assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
+
+
+def test_nothing_is_told_of_another_way_of_sharing_or_of_whole_cards(tmp_path) -> None:
+    known = Told(RATIOS)
+    world = World(tmp_path, "1x2", known=known)
+    whole = {"command": ["train"], "app": "a", "estimate": 1000, "gpus": 1}
+    job_id = world.scheduler.submit(expand(check(whole)), ADA)[0].id
+    world.settle()
+    assert world.engine.running[job_id, 0].standing.app == ""
+    known.model.sharing = "time-slicing"
+    assert world.engine.running[put(world, "a"), 0].standing.app == ""
 
 
 def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:

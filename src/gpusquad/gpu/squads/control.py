@@ -166,8 +166,8 @@ def facts_from(said: object, before: TenantFacts | None) -> TenantFacts:
 
 
 def plain(facts: TenantFacts) -> dict[str, object]:
-    """As ``facts_from`` reads it again."""
-    return asdict(facts)
+    """As ``facts_from`` reads it again; what is not known is left out."""
+    return {name: value for name, value in asdict(facts).items() if value != {} and value != ""}
 
 
 def _slo(said: object) -> Slo | None:

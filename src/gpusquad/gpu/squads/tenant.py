@@ -128,6 +128,6 @@ def plain_facts(facts: TenantFacts) -> dict[str, object]:
     return {
         "id": facts.id, "app": facts.app, "weight": facts.weight, "priority": facts.priority,
         "quota_bytes": facts.quota_bytes, "sm_milli": facts.sm_milli, "is_time_sliced": facts.is_time_sliced,
-        "within": facts.within,
+        "within": facts.within, "beside": dict(facts.beside), "costs": dict(facts.costs),
         "slo": {name: value for name, value in named.items() if value is not None},
     }  # fmt: skip

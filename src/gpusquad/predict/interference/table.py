@@ -105,13 +105,13 @@ class Interference:
         return () if solo is None else tuple(solo.by_sm)
 
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
-        """Its speed with each app of these for its only neighbour: measured, learned, or foretold from something."""
+        """Its speed with each app of these for its only neighbour, and nobody in between: measured, or foretold from
+        what was. Not what was learned of running jobs: those were held back for each other, or protected."""
         card = self._cards.get(gpu) or self._find(gpu)
         found = {}
         for other in others:
-            estimate = self.estimate(own, other, gpu)
-            is_guess = estimate.source == "default" and self.online.get(Key(card.gpu, own.app, other.app)) is None
-            if own.app and other.app and estimate.rate > 0.0 and not is_guess:
+            estimate = self._before(card, (card.key(own), card.key(other)))
+            if own.app and other.app and estimate.rate > 0.0 and estimate.source != "default":
                 found[other.app] = estimate.rate
         return found
 
@@ -159,7 +159,7 @@ class Interference:
     def load(self, data: object) -> None:
         """Take up what ``dump`` gave. Invalid: something else, and nothing is changed."""
         self.online = Online.load(data)
-        for card in self._cards.values():
+        for card in list(self._cards.values()):
             card.pairs.clear()
 
     def combination(self, gpu: str = "") -> Combination:
@@ -188,7 +188,7 @@ class Interference:
     def _find(self, gpu: str) -> _Card:
         measured = self._newest.get(gpu) or self._like(gpu)
         name = measured.setting.gpu if measured is not None else gpu
-        card = next((card for card in self._cards.values() if card.gpu == name), None)
+        card = next((card for card in list(self._cards.values()) if card.gpu == name), None)  # others ask meanwhile
         if card is None:
             limit = self._memory.get(name, self._memory.get(gpu))
             card = _card(measured, limit) if measured is not None else _unknown_card(gpu, self.sharing, limit)

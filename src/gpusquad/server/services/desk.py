@@ -99,10 +99,11 @@ class Desk:
         return self.jobs[job_id]
 
     def gpu_of(self, row: JobRow) -> str:
-        """The model of the cards it is on; empty: it is on none that is known."""
+        """The model of the cards it is on; empty: it is on none that is known, or on several."""
         fixed = self.fixed
-        known = (fixed.card_index[card] for card in cards_of(row) if card in fixed.card_index)
-        return next((fixed.models[fixed.card_model[index]] for index in known), "")
+        known = [fixed.card_index[card] for card in cards_of(row) if card in fixed.card_index]
+        models = {fixed.models[fixed.card_model[index]] for index in known}
+        return models.pop() if len(models) == 1 else ""
 
     def forecast(self, job: Job, done_us: int = 0) -> Foretold:
         """How long it is believed to run."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from gpusquad.core.transitions import JobState
-from gpusquad.model.interference import Rate
+from gpusquad.model.interference import Rate, Sharing
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
@@ -43,6 +43,9 @@ SAVE_US = 600 * US_PER_S
 class Interference(Rate, Protocol):
     """How fast jobs run beside each other, and how that is learned."""
 
+    sharing: Sharing
+    """Which way of sharing cards it holds for."""
+
     def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
         """So fast it was beside them, against alone, for so long."""
         ...
@@ -52,7 +55,7 @@ class Interference(Rate, Protocol):
         ...
 
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
-        """Its speed beside each app of these, where anything is known."""
+        """Its speed beside each app of these with nobody in between, where anything is known."""
         ...
 
     def dump(self) -> dict[str, Any]: ...

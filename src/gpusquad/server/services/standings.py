@@ -7,7 +7,9 @@ from dataclasses import replace
 import structlog
 
 from gpusquad.core.transitions import JobState
+from gpusquad.model.interference import Sharing
 from gpusquad.model.job import Job
+from gpusquad.model.known import MOST_APPS
 from gpusquad.model.standing import Standing
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.neighbours import Known
@@ -17,6 +19,12 @@ from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.standings")
 _HAS_TASKS = frozenset({JobState.STARTING, JobState.RUNNING})
+
+
+def _shares_so(job: Job, sharing: Sharing) -> bool:
+    """Figures of one way of sharing say nothing of another."""
+    wanted = "shared" if sharing == "mps" else "isolated"
+    return all(request.share is not None and request.share.isolation == wanted for request, _ in job.groups)
 
 
 class Standings:
@@ -30,11 +38,13 @@ class Standings:
 
     def of(self, row: JobRow, job: Job) -> Standing:
         plain = Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
-        if self._known is None or self._known.is_empty or not job.app:
+        if self._known is None or self._known.is_empty or not job.app or not job.has_shares:
             return plain
         model = self._known.model
         try:
-            gpu, mates = self._desk.gpu_of(row), self._mates(row)
+            gpu, mates = self._desk.gpu_of(row), self._mates(row)[:MOST_APPS]
+            if not gpu or not _shares_so(job, model.sharing):
+                return plain
             costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
             return replace(plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu),
                            costs=costs)  # fmt: skip
