@@ -251,6 +251,15 @@ def test_nothing_is_told_of_another_way_of_sharing_or_of_whole_cards(tmp_path) -
     assert world.engine.running[put(world, "a"), 0].standing.app == ""
 
 
+def test_nothing_is_told_of_mates_of_another_class(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=Told(RATIOS))
+    file = {"command": ["train"], "app": "a", "estimate": 1000, "share": {"sm": 0.5, "isolation": "isolated"}}
+    world.scheduler.submit(expand(check(file)), ADA)
+    world.settle()
+    came = world.engine.running[put(world, "b"), 0].standing
+    assert (came.app, came.beside, came.costs) == ("b", {}, {})
+
+
 def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
     world = World(tmp_path, "1x1", known=Told(RATIOS))
     file = {"command": ["train"], "app": "a", "estimate": 1000, "count": 2} | HALF

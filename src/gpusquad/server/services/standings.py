@@ -12,7 +12,7 @@ from gpusquad.model.job import Job
 from gpusquad.model.known import MOST_APPS
 from gpusquad.model.standing import Standing
 from gpusquad.server.services.desk import Desk
-from gpusquad.server.services.neighbours import Known
+from gpusquad.server.services.neighbours import Interference, Known
 from gpusquad.server.services.people import People
 from gpusquad.server.services.records import cards_of, forecast_of, job_of
 from gpusquad.store.jobs import JobRow
@@ -38,16 +38,10 @@ class Standings:
 
     def of(self, row: JobRow, job: Job) -> Standing:
         plain = Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
-        if self._known is None or self._known.is_empty or not job.app or not job.has_shares:
+        if self._known is None or self._known.is_empty or not job.app:
             return plain
-        model = self._known.model
         try:
-            gpu, mates = self._desk.gpu_of(row), self._mates(row)[:MOST_APPS]
-            if not gpu or not _shares_so(job, model.sharing):
-                return plain
-            costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
-            return replace(plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu),
-                           costs=costs)  # fmt: skip
+            return self._with_speeds(plain, row, job, self._known.model)
         except Exception:  # nobody is kept from starting for what is only worth knowing
             _log.exception("what a job costs others is not known", job=job.id)
             return plain
@@ -64,6 +58,16 @@ class Standings:
         """The weight of a tenant is another now."""
         for job_id in list(self._desk.rows):
             self.tell(job_id)
+
+    def _with_speeds(self, plain: Standing, row: JobRow, job: Job, model: Interference) -> Standing:
+        gpu = self._desk.gpu_of(row)
+        if not gpu or not _shares_so(job, model.sharing):
+            return plain
+        mates = [mate for mate in self._mates(row) if _shares_so(mate, model.sharing)][:MOST_APPS]
+        costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
+        return replace(
+            plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu), costs=costs
+        )
 
     def _mates(self, row: JobRow) -> list[Job]:
         """One of each app that shares a card with it: a gang's tasks may share one among themselves."""
