@@ -52,9 +52,6 @@ class Options(Asked):
         known = ("tiny-training",) if self.tiny else WORKLOADS
         return [name for name in known if self.wants(name)]
 
-    def wants(self, name: str) -> bool:
-        return not self.only or any(part in name for part in self.only)
-
     @property
     def window_s(self) -> float:
         return self.length_s or WINDOW_S

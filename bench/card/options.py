@@ -23,3 +23,6 @@ class Asked:
     """Parts of names; empty: all."""
     repeats: int = REPEATS
     """Fewer, where all of it is to be seen once before any of it is measured to the end."""
+
+    def wants(self, name: str) -> bool:
+        return not self.only or any(part in name for part in self.only)

@@ -94,7 +94,7 @@ def changing(name: str, per_s: float, length_s: float, seed: str) -> list[float]
 
 
 def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
-    wanted = {name: how for name, how in conditions().items() if not options.only or _is_named(name, options.only)}
+    wanted = {name: how for name, how in conditions().items() if options.wants(name)}
     if not deadline.has(min(_START_S, 3 * options.run_s)) or next_run(file, options, wanted) is None:
         _tell(f"nothing is begun: {deadline.left_s:.0f} s are left, or all was measured")
         return
@@ -201,10 +201,6 @@ def _switching(stage: Stage, length_s: float) -> Any:
             stage.ask({"do": "policy", "policy": policy})
 
     return switch
-
-
-def _is_named(name: str, asked: Sequence[str]) -> bool:
-    return any(part in name for part in asked)
 
 
 def _tell(text: str) -> None:

@@ -72,7 +72,7 @@ class Options(Asked):
     @property
     def couples(self) -> list[Couple]:
         known = TINY_COUPLES if self.tiny else COUPLES
-        return [one for one in known if not self.only or any(part in one.name for part in self.only)]
+        return [one for one in known if self.wants(one.name)]
 
     def setup(self, couple: Couple) -> str:
         return f"{couple.name}, {self.long_s:g} s"

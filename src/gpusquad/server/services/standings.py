@@ -63,14 +63,14 @@ class Standings:
         gpu = self._desk.gpu_of(row)
         if not gpu or not _shares_so(job, model.sharing):
             return plain
-        mates = [mate for mate in self._mates(row) if _shares_so(mate, model.sharing)][:MOST_APPS]
+        mates = self._mates(row, model.sharing)[:MOST_APPS]
         costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
         return replace(
             plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu), costs=costs
         )
 
-    def _mates(self, row: JobRow) -> list[Job]:
-        """One of each app that shares a card with it: a gang's tasks may share one among themselves."""
+    def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
+        """One of each app that shares a card with it in this way: a gang's tasks may share one among themselves."""
         space = self._desk.state.space
         found: dict[str, Job] = {}
         for card in cards_of(row):
@@ -78,7 +78,7 @@ class Standings:
             own = next((at for at, job in enumerate(on_card) if job.id == row.id), None)
             if own is not None:
                 del on_card[own]
-            found |= {job.app: job for job in on_card}
+            found |= {job.app: job for job in on_card if _shares_so(job, sharing)}
         return list(found.values())
 
     def _remaining_us(self, row: JobRow) -> int | None:

@@ -19,6 +19,7 @@ from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.neighbours import Neighbours
 from gpusquad.server.services.outcomes import Outcomes
 from gpusquad.server.services.people import People
+from gpusquad.server.services.records import cards_of
 from gpusquad.store import samples
 from gpusquad.store.database import StoreUnavailable
 from gpusquad.store.jobs import JobRow
@@ -237,7 +238,7 @@ def _cards_by_node(row: JobRow) -> dict[str, frozenset[str]]:
 
 
 def _beats(row: JobRow, cards: Mapping[str, Any]) -> list[CardBeat]:
-    mine = [cards[card] for task in (row.placement or {}).get("tasks", ()) for card in task["cards"] if card in cards]
+    mine = [cards[card] for card in cards_of(row) if card in cards]
     return [
         CardBeat(card.get("utilisation_ratio"), card.get("power_w"), card.get("idle_power_w"),
                  card.get("power_limit_w"))
