@@ -30,6 +30,7 @@ from tests.kube.pods import PODS
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 SERVICES = "/api/v1/namespaces/default/services"
 SECRETS = "/api/v1/namespaces/default/secrets"
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 _SOURCE = Path(__file__).parents[2] / "src"
 _WAIT_S = 60.0
 
@@ -181,38 +182,49 @@ def test_one_role_that_fails_ends_the_others(fake: ControlPlane, cli: Cli):
     fake.admin.patch(f"{PODS}/{learner['metadata']['name']}/status", status)
     assert "exit code 3" in cli.until(job, "failed")["cause"]
     fake.admin.until(PODS, lambda pods: all(pod["status"]["phase"] in ("Failed", "Succeeded") for pod in pods))
-    for item in fake.admin.get(JOBS)["items"]:
-        fake.admin.delete(f"{JOBS}/{item['metadata']['name']}", propagationPolicy="Background")
+    remove_jobs(fake)
+
+
+def remove_jobs(plane: ControlPlane) -> None:
+    """Whatever a test leaves behind would be another's trouble, its own second try included."""
+    for item in plane.admin.get(JOBS)["items"]:
+        plane.admin.delete(f"{JOBS}/{item['metadata']['name']}", propagationPolicy="Background")
+
+
+@contextlib.contextmanager
+def quota(plane: ControlPlane, name: str, **hard: str) -> Iterator[None]:
+    """No more than this. It holds from the start: pods of earlier tests that still end would count against it."""
+    plane.admin.until(PODS, lambda pods: not pods)
+    limits = {what.replace("__", "/"): most for what, most in hard.items()}
+    plane.admin.post(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": limits}})
+    try:
+        plane.admin.until(QUOTAS, lambda found: all("used" in item.get("status", {}) for item in found))
+        yield
+    finally:
+        plane.admin.delete(f"{QUOTAS}/{name}")
 
 
 def test_what_the_cluster_refuses_leaves_nothing(fake: ControlPlane, cli: Cli):
     cli.run("tenant", "set", "elsewhere")
     told = cli.run("submit", "--tenant", "elsewhere", "--gpus", "1", "--", "train", code=2)
     assert "the cluster has no namespace not-there" in told
-    quota = "/api/v1/namespaces/default/resourcequotas"
-    fake.admin.post(quota, {"metadata": {"name": "few"}, "spec": {"hard": {"count/services": "0"}}})
-    fake.admin.until(quota, lambda found: all("hard" in item.get("status", {}) for item in found))
-    try:
+    with quota(fake, "no-services", count__services="0"):
         told = cli.run("submit", "--gpus", "1", "--tasks", "2", "--", "train", code=2)
-    finally:
-        fake.admin.delete(f"{quota}/few")
     assert "exceeded quota" in told
     fake.admin.until(JOBS, lambda jobs: not jobs)
 
 
 def test_a_gang_that_is_never_complete_says_so(fake: ControlPlane, cli: Cli):
-    quota = "/api/v1/namespaces/default/resourcequotas"
-    fake.admin.post(quota, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}})
-    fake.admin.until(quota, lambda found: all("hard" in item.get("status", {}) for item in found))
-    try:
+    with quota(fake, "one-pod", pods="1"):
         told = cli.json("submit", "--gpus", "1", "--tasks", "2", "--name", "never", "--", "train")
-    finally:
-        fake.admin.delete(f"{quota}/few")
-    assert "not complete yet: waits for 1 of 2 pods" in told["warnings"][0]
     job = told["jobs"][0]["id"]
-    cli.until(job, "running")  # now that there is room
-    cli.run("cancel", job)
-    fake.admin.until(JOBS, lambda jobs: not jobs)
+    try:
+        assert "not complete yet: waits for 1 of 2 pods" in told["warnings"][0]
+        cli.until(job, "running")  # now that there is room
+        cli.run("cancel", job)
+        fake.admin.until(JOBS, lambda jobs: not jobs)
+    finally:
+        remove_jobs(fake)
 
 
 def test_what_cannot_be_made_is_refused(cli: Cli):
