@@ -25,7 +25,10 @@ from bench.card.ways import Seat, at_percent
 
 BENCH = "training"
 FIRST, SECOND = "first", "second"
-OURS = "gpusquad"
+OURS, OURS_TOGETHER = "gpusquad jct", "gpusquad hybrid"
+POLICIES = {OURS: "jct", OURS_TOGETHER: "hybrid"}
+"""The same processes and the same daemon, whose policy is changed between runs: one is about when jobs end, the other
+about how much is done."""
 SHORT_S, LONG_S = 4.0, 8.0
 """How long both take alone."""
 LEAD_IN_S = 0.3
@@ -59,7 +62,7 @@ CONDITIONS = {
     "MPS 50/50 %": (at_percent(50), at_percent(50)),
     "MPS priority": (ways.MPS, ways.LOW),
     "green 8/7": (ways.FIXED, ways.FIXED),
-    OURS: (ways.SQUADS, ways.SQUADS),
+    **dict.fromkeys(POLICIES, (ways.SQUADS, ways.SQUADS)),
 }
 
 
@@ -97,7 +100,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
 def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadline: Deadline, watcher: Watcher) -> None:
     setup = options.setup(couple)
     tenants = [Tenant(FIRST, couple.first), Tenant(SECOND, couple.second, couple.second_batch)]
-    with Stage(options.place, tenants, "jct", priorities=False) as stage:
+    with Stage(options.place, tenants, POLICIES[OURS], priorities=False) as stage:
         seats = [Seat(name, way) for how in CONDITIONS.values() for name, way in zip((FIRST, SECOND), how, strict=True)]
         for seat, why in stage.ready(seats).items():
             _tell(f"  {seat}: {why}")
@@ -144,7 +147,8 @@ def _measured(
     longs = {FIRST: options.long_s * SHORT_S / LONG_S, SECOND: options.long_s}
     counts = {name: max(2, round(known["per_s"][name] * longs[name])) for name in longs}
     try:
-        if condition == OURS:
+        if condition in POLICIES:
+            stage.ask({"do": "policy", "policy": POLICIES[condition]})
             for name, other in ((FIRST, SECOND), (SECOND, FIRST)):
                 beside = {other: known["beside"][name]} if name in known["beside"] else {}
                 facts = {**facts_of(known["curves"].get(name)), "app": name, "beside": beside}

@@ -110,7 +110,7 @@ def _slos(file: RowFile, place: Place, chosen: argparse.Namespace, deadline: Dea
 def _trainings(file: RowFile, place: Place, chosen: argparse.Namespace, deadline: Deadline) -> None:
     training.COUPLES = COUPLES
     training.Watcher = _Unwatched
-    names = ("MPS" if chosen.mode == "mps" else "time slicing", training.OURS)
+    names = ("MPS" if chosen.mode == "mps" else "time slicing", *training.POLICIES)
     training.CONDITIONS = {name: training.CONDITIONS[name] for name in names}
     training.run(file, {"sitting": "rehearsal"}, training.Options(place, False, chosen.length, repeats=1), deadline)
 
