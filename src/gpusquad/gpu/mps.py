@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.units import WHOLE_MILLI
 
 PROGRAM = "nvidia-cuda-mps-control"
@@ -37,17 +37,17 @@ class Run(Protocol):
 
 
 def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
-    """What it printed. Invalid: it is not there, fails, or does not end."""
+    """What it printed. NotNow: it is not there, fails, or does not end."""
     try:
         done = subprocess.run(
             list(argv), env={**os.environ, **env}, input=words, text=True, capture_output=True, timeout=_WITHIN_S
         )
     except FileNotFoundError:
-        raise Invalid("sharing", f"{argv[0]} is not installed", "it comes with NVIDIA's driver") from None
+        raise NotNow("sharing", f"{argv[0]} is not installed", "it comes with NVIDIA's driver") from None
     except subprocess.TimeoutExpired:
-        raise Invalid("sharing", f"{argv[0]} did not answer within {_WITHIN_S:g} s") from None
+        raise NotNow("sharing", f"{argv[0]} did not answer within {_WITHIN_S:g} s") from None
     if done.returncode != 0:
-        raise Invalid("sharing", f"{argv[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
+        raise NotNow("sharing", f"{argv[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
     return done.stdout
 
 

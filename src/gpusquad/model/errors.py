@@ -1,4 +1,4 @@
-"""The one error that bad input raises: it names the field, what is wrong and the cure."""
+"""The errors that people can do something about: they name the field, what is wrong and the cure."""
 
 from __future__ import annotations
 
@@ -14,4 +14,8 @@ class Invalid(ValueError):
 
     def under(self, prefix: str) -> Invalid:
         """The same error seen from the object that holds the field."""
-        return Invalid(f"{prefix}.{self.field}", self.problem, self.cure)
+        return type(self)(f"{prefix}.{self.field}", self.problem, self.cure)
+
+
+class NotNow(Invalid):
+    """Nothing is wrong with what was asked for: something here is not in order, and may be another time."""

@@ -13,7 +13,7 @@ from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.engines.local.shares import Parts, Shares, has_parts
 from gpusquad.gpu.api import Attachment, Holder
 from gpusquad.model.cluster import Card
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.job import Share, Slo
 from gpusquad.model.standing import Standing
 from tests.engines.harness import PATIENCE_S, Bench, eventually, launch
@@ -133,11 +133,14 @@ def test_a_part_that_cannot_be_given_fails_the_gang_and_says_why(bench: Bench, q
     assert bench.reports.ended("job").cause == end.cause
 
 
-def test_what_fails_for_other_reasons_may_go_better_another_time(bench: Bench, quota: FakeQuota) -> None:
-    quota.problems = [RuntimeError("the moon")]
+@pytest.mark.parametrize("problem", [RuntimeError("the moon"), NotNow("card GPU-a", "its daemon ended: the moon")])
+def test_what_fails_for_other_reasons_may_go_better_another_time(
+    bench: Bench, quota: FakeQuota, problem: Exception
+) -> None:
+    quota.problems = [problem]
     bench.launch("job", tasks=shared("true"))
     end = bench.reports.ended("job")
-    assert (end.how, "the moon" in end.cause) == ("lost", True)
+    assert (end.how, end.never_started, "the moon" in end.cause) == ("lost", True, True)
 
 
 def test_a_card_that_is_not_here_is_named(bench: Bench) -> None:

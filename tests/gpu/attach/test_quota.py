@@ -15,7 +15,7 @@ from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.model.cluster import Card
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.job import Share, Slo
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
 from tests.gpu.attach.fake_mps import FakeMps
@@ -156,8 +156,9 @@ def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place) -> None:
 def test_more_memory_than_there_is(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a", 800)
-    with pytest.raises(Invalid, match="ask for less"):
+    with pytest.raises(Invalid, match="ask for less") as refused:
         attach(quota, "b", 300)
+    assert not isinstance(refused.value, NotNow)  # a matter of what was asked for
     with pytest.raises(Invalid, match="one card only"):
         quota.attach([CARD, CARD], holder("b"), Share(MIB), Standing())
     assert set(tenants(quota)) == {"a/0"}
@@ -175,14 +176,14 @@ def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> Non
 
 def test_says_why_a_daemon_does_not_start(place: Place) -> None:
     quota = place.quota(groups_of=lambda card: 99)
-    with pytest.raises(Invalid, match="99 is not a number of SM groups"):
+    with pytest.raises(NotNow, match="99 is not a number of SM groups"):
         attach(quota, "a")
 
 
 def test_a_folder_that_cannot_be_made(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     quota = place.quota(folder=tmp_path / "file" / "below")
-    with pytest.raises(Invalid, match="folder cannot be used"):
+    with pytest.raises(NotNow, match="folder cannot be used"):
         attach(quota, "a")
     place.quotas.clear()
 

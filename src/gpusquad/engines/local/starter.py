@@ -16,7 +16,7 @@ from gpusquad.engines.local.free_ports import FreePorts
 from gpusquad.engines.local.loop import Loop
 from gpusquad.engines.local.orders import Surroundings
 from gpusquad.engines.local.shares import NO_PARTS, Parts, Shares, has_parts
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 
 How = Literal["failed", "lost"]
 """failed: it could not go better another time."""
@@ -94,6 +94,8 @@ class Starter:
                 attempt.parts = given
                 self._queue.appendleft(attempt)
                 self._fill()
+            case NotNow():
+                self._on_failed(attempt, "lost", f"its part of a card cannot be given here now: {given}")
             case Invalid() if not self.knows_all and attempt.tries < _TRIES:
                 attempt.tries += 1
                 self._loop.later(_PAUSE_S, partial(self.add, attempt))

@@ -28,7 +28,7 @@ from gpusquad.gpu.mps import Run, run_here
 from gpusquad.gpu.region.layout import VERSION
 from gpusquad.gpu.squads.wire import LOCK, LOG, SOCKET, TAKEN, ask
 from gpusquad.model.cluster import Card
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.sm_groups import SMS_PER_GROUP
 
 CARD, POLICY, WORDS = "card.json", "policy", "stderr"
@@ -56,7 +56,7 @@ class CardKeeper:
     # -- its daemon --------------------------------------------------------------------------------------------------
 
     def ask(self, question: Mapping[str, object]) -> dict:
-        """Its answer; it is started first if it does not run. Invalid: it does not start, or says no."""
+        """Its answer; it is started first if it does not run. NotNow: it does not start. Invalid: it says no."""
         with self.lock:
             self.start()
             try:
@@ -207,8 +207,8 @@ class CardKeeper:
     def _last_words(self) -> str:
         return (_text(self.folder / WORDS).splitlines() or ["it said nothing"])[-1][-500:]
 
-    def _trouble(self, problem: str, cure: str = "") -> Invalid:
-        return Invalid(f"card {self.card.id}", problem, cure or f"look at {self.folder / LOG}")
+    def _trouble(self, problem: str, cure: str = "") -> NotNow:
+        return NotNow(f"card {self.card.id}", problem, cure or f"look at {self.folder / LOG}")
 
 
 def cards_of(settings: Settings) -> list[Card]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpusquad.gpu import build
 from gpusquad.gpu.attach.records import make_open
 from gpusquad.gpu.attach.settings import Settings
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import NotNow
 
 ROOTS = Path("/var/lib/gpusquad/lib")
 """Root's own folders are closed to others, and a library that cannot be read is left out without an error."""
@@ -26,7 +26,7 @@ def library_for_tenants(settings: Settings) -> Path:
     folder = settings.library_folder or (ROOTS if os.geteuid() == 0 else None)
     path = _published(built, folder) if folder is not None else built
     if any(letter in str(path) for letter in " :\t"):
-        raise Invalid("library", f"{path} cannot be preloaded", "use a path without spaces and colons")
+        raise NotNow("library", f"{path} cannot be preloaded", "use a path without spaces and colons")
     return path.absolute()
 
 
@@ -35,7 +35,7 @@ def _built() -> Path:
     try:
         return build.library()
     except RuntimeError as error:  # a user id that has no home
-        raise Invalid("library", f"there is no place to build it: {error}", "set HOME or XDG_CACHE_HOME") from None
+        raise NotNow("library", f"there is no place to build it: {error}", "set HOME or XDG_CACHE_HOME") from None
 
 
 def _published(built: Path, folder: Path) -> Path:

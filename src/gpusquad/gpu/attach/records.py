@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import NotNow
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def refuse_others(folder: Path) -> None:
     """Whoever may write to a folder may put links there, and have the service overwrite what they name."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-        raise Invalid("folder", f"others may write to {folder}", "remove it, and let the service make it")
+        raise NotNow("folder", f"others may write to {folder}", "remove it, and let the service make it")
 
 
 def write_whole(file: Path, content: str, mode: int = 0o644) -> None:

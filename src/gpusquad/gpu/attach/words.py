@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpusquad.gpu.attach.keeper import CardKeeper
 from gpusquad.gpu.attach.records import Told
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 
 
 def about_tenant(told: Told | None) -> dict[str, object]:
@@ -27,4 +27,4 @@ def mps_in_words(keeper: CardKeeper, told: Mapping[str, Told]) -> str:
 def told_to_people(error: Invalid | OSError) -> Invalid:
     if isinstance(error, Invalid):
         return error
-    return Invalid("card", f"its folder cannot be used: {error}", "make it writable for the service")
+    return NotNow("card", f"its folder cannot be used: {error}", "make it writable for the service")
