@@ -98,6 +98,24 @@ def cli(fake: ControlPlane) -> Iterator[Cli]:
         yield started
 
 
+@contextlib.contextmanager
+def quota(plane: ControlPlane, name: str, hard: Mapping[str, str]) -> Iterator[None]:
+    """No more than this. It holds from the start: pods of earlier tests that still end would count against it."""
+    plane.admin.until(PODS, lambda pods: not pods)
+    plane.admin.post(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard}})
+    try:
+        plane.admin.until(QUOTAS, lambda found: all("used" in item.get("status", {}) for item in found))
+        yield
+    finally:
+        plane.admin.delete(f"{QUOTAS}/{name}")
+
+
+def remove_jobs(plane: ControlPlane) -> None:
+    """Whatever a test leaves behind would be another's trouble, its own second try included."""
+    for item in plane.admin.get(JOBS)["items"]:
+        plane.admin.delete(f"{JOBS}/{item['metadata']['name']}", propagationPolicy="Background")
+
+
 FILES: Mapping[str, Mapping[str, Any]] = {
     "plain": {"gpus": 1},
     "everything": {
@@ -185,37 +203,18 @@ def test_one_role_that_fails_ends_the_others(fake: ControlPlane, cli: Cli):
     remove_jobs(fake)
 
 
-def remove_jobs(plane: ControlPlane) -> None:
-    """Whatever a test leaves behind would be another's trouble, its own second try included."""
-    for item in plane.admin.get(JOBS)["items"]:
-        plane.admin.delete(f"{JOBS}/{item['metadata']['name']}", propagationPolicy="Background")
-
-
-@contextlib.contextmanager
-def quota(plane: ControlPlane, name: str, **hard: str) -> Iterator[None]:
-    """No more than this. It holds from the start: pods of earlier tests that still end would count against it."""
-    plane.admin.until(PODS, lambda pods: not pods)
-    limits = {what.replace("__", "/"): most for what, most in hard.items()}
-    plane.admin.post(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": limits}})
-    try:
-        plane.admin.until(QUOTAS, lambda found: all("used" in item.get("status", {}) for item in found))
-        yield
-    finally:
-        plane.admin.delete(f"{QUOTAS}/{name}")
-
-
 def test_what_the_cluster_refuses_leaves_nothing(fake: ControlPlane, cli: Cli):
     cli.run("tenant", "set", "elsewhere")
     told = cli.run("submit", "--tenant", "elsewhere", "--gpus", "1", "--", "train", code=2)
     assert "the cluster has no namespace not-there" in told
-    with quota(fake, "no-services", count__services="0"):
+    with quota(fake, "no-services", {"count/services": "0"}):
         told = cli.run("submit", "--gpus", "1", "--tasks", "2", "--", "train", code=2)
     assert "exceeded quota" in told
     fake.admin.until(JOBS, lambda jobs: not jobs)
 
 
 def test_a_gang_that_is_never_complete_says_so(fake: ControlPlane, cli: Cli):
-    with quota(fake, "one-pod", pods="1"):
+    with quota(fake, "one-pod", {"pods": "1"}):
         told = cli.json("submit", "--gpus", "1", "--tasks", "2", "--name", "never", "--", "train")
     job = told["jobs"][0]["id"]
     try:
