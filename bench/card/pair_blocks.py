@@ -9,6 +9,7 @@ from typing import Any
 from bench.card import pair_plan as plan
 from bench.card.arrivals import arrivals
 from bench.card.clocks import watch
+from bench.card.host import stolen_ms
 from bench.card.pair_plan import LATENCY, TRAINING, Pair
 from bench.card.stage import Stage
 from bench.card.ways import Seat, needs_daemon
@@ -57,7 +58,9 @@ def run_seats(stage: Stage, pair: Pair, seats: list[Seat], seed: str, timing: Ti
     def meanwhile(start_s: float) -> None:
         card.update(watch(stage.place, start_s + timing.lead_in_s, start_s + timing.counted_to_s))
 
+    before_ms = stolen_ms()
     answers = stage.together(asked, timing.all_s + PATIENCE_S + _GRACE_S, meanwhile)
+    card["stolen_ms"] = round(stolen_ms() - before_ms)
     by_tenant = {seat.tenant: answer for seat, answer in answers.items()}
     return {"length_s": timing.length_s, **card, **_served(by_tenant.get(LATENCY), coming, timing),
             **_trained(by_tenant.get(TRAINING), timing)}  # fmt: skip

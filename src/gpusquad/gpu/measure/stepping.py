@@ -97,6 +97,10 @@ def wait_until(instant_s: float) -> None:
     left_s = instant_s - time.monotonic()
     if left_s > _SPIN_S:
         time.sleep(left_s - _SPIN_S)
+    spin_until(instant_s)
+
+
+def spin_until(instant_s: float) -> None:
     while time.monotonic() < instant_s:
         pass
 

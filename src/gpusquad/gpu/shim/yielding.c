@@ -10,9 +10,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "gate.h"
+#include "lookout.h"
 
 #define LOOK_EVERY_NS 20000u
 #define DOZE_NS 20000000u
@@ -28,6 +28,7 @@ static uint64_t try_again_ns; /* it could not last time, for a reason that may p
 static uint32_t leaving, living, dozing, bell;
 static uint32_t passing;   /* so many ask that nothing stands still */
 static uint32_t impatient; /* it has stood still for too long */
+static struct gs_lookout lookout; /* the keeper's, while it lives */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 /* The word. */
@@ -110,11 +111,10 @@ static void mind_patience(void) {
   }
 }
 
-static void nap(void) {
+static void rest(void) {
   uint32_t seen = GS_LOAD(bell);
   if (GS_LOAD(gs_region.process->in_flight) && gs_gate_yields()) {
-    struct timespec shortly = {0, LOOK_EVERY_NS};
-    nanosleep(&shortly, NULL);
+    gs_lookout_rest(&lookout, LOOK_EVERY_NS);
     return;
   }
   refresh(); /* what was queued may have gone since we looked: nothing is left standing while we doze */
@@ -129,7 +129,7 @@ static void *keep(void *unused) {
   while (!GS_LOAD(leaving)) {
     mind_patience();
     refresh();
-    nap();
+    rest();
   }
   GS_STORE(living, 0);
   return NULL;
@@ -137,6 +137,7 @@ static void *keep(void *unused) {
 
 static bool start_keeper(void) {
   pthread_t keeper;
+  gs_lookout_begin(&lookout);
   GS_STORE(living, 1);
   if (gs_start_thread(&keeper, keep)) return true;
   GS_STORE(living, 0);

@@ -1,0 +1,74 @@
+/* How the keeper of the word passes the time between two looks: it naps, or it spins where naps end late.
+ *
+ * A virtual machine that shares its processors gets one back late once a thread of it has slept: milliseconds, many
+ * times a second. For so long a yielding tenant does not see that whoever goes first has woken. A thread that never
+ * sleeps keeps its processor, and costs all of it. So it is found out by how late the looks are, and again from time to
+ * time; where spinning does not help either, as under a limit of processor time, nobody spins. */
+#include "lookout.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "region.h"
+
+#define LATE_NS 100000u       /* what is less hardly matters beside a kernel */
+#define WINDOW_NS 500000000u  /* looked out for so long, then it is judged */
+#define TOO_BLIND 1000u       /* parts in a million of that time for which nobody looked */
+#define SPIN_WINDOWS 20u      /* then a window of naps shows whether it is still needed */
+#define USELESS_WINDOWS 120u  /* of naps after spinning was no better */
+#define SPARE_PROCESSORS 4    /* with fewer, the program has more use for them */
+
+static void judge_naps(struct gs_lookout *lookout, uint64_t blind) {
+  lookout->nap_blind = blind;
+  if (lookout->windows_left) lookout->windows_left--;
+  if (lookout->windows_left || !lookout->may_spin || blind < TOO_BLIND) return;
+  lookout->spins = true;
+  lookout->windows_left = SPIN_WINDOWS;
+}
+
+static void judge_spinning(struct gs_lookout *lookout, uint64_t blind) {
+  bool helps = 2 * blind < lookout->nap_blind;
+  if (helps && --lookout->windows_left) return;
+  lookout->spins = false;
+  lookout->windows_left = helps ? 0 : USELESS_WINDOWS;
+}
+
+void gs_lookout_note(struct gs_lookout *lookout, uint64_t rested_ns, uint64_t wanted_ns) {
+  uint64_t late_ns = rested_ns > wanted_ns ? rested_ns - wanted_ns : 0;
+  lookout->rested_ns += rested_ns;
+  if (late_ns > LATE_NS) lookout->blind_ns += late_ns;
+  if (lookout->rested_ns < WINDOW_NS) return;
+  uint64_t blind = lookout->blind_ns / (lookout->rested_ns / 1000000);
+  lookout->rested_ns = lookout->blind_ns = 0;
+  if (lookout->spins)
+    judge_spinning(lookout, blind);
+  else
+    judge_naps(lookout, blind);
+}
+
+void gs_lookout_begin(struct gs_lookout *lookout) {
+  const char *asked = getenv("GPUSQUAD_LOOKOUT");
+  cpu_set_t ours;
+  *lookout = (struct gs_lookout){.may_spin = false};
+  if (asked && strcmp(asked, "nap") == 0) return;
+  lookout->spins = lookout->always = asked && strcmp(asked, "spin") == 0;
+  lookout->may_spin = sched_getaffinity(0, sizeof ours, &ours) == 0 && CPU_COUNT(&ours) >= SPARE_PROCESSORS;
+}
+
+static void spin(uint64_t until_ns) {
+  do {
+    sched_yield(); /* to whoever of this machine wants the processor; the host is not asked */
+  } while (gs_now_ns() < until_ns);
+}
+
+void gs_lookout_rest(struct gs_lookout *lookout, uint64_t ns) {
+  uint64_t began_ns = gs_now_ns();
+  struct timespec shortly = {0, (long)ns};
+  if (lookout->spins)
+    spin(began_ns + ns);
+  else
+    nanosleep(&shortly, NULL);
+  if (!lookout->always) gs_lookout_note(lookout, gs_now_ns() - began_ns, ns);
+}

@@ -1,0 +1,21 @@
+/* How a thread that must look often passes the time between two looks. One thread uses it. */
+#ifndef GPUSQUAD_LOOKOUT_H
+#define GPUSQUAD_LOOKOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gs_lookout {
+  bool may_spin, spins;
+  bool always;          /* it was asked for: nothing is judged */
+  uint32_t windows_left; /* until it is judged anew */
+  uint64_t rested_ns, blind_ns; /* of this window */
+  uint64_t nap_blind;   /* the last window of naps: parts in a million for which nobody looked */
+};
+
+void gs_lookout_begin(struct gs_lookout *lookout);
+void gs_lookout_rest(struct gs_lookout *lookout, uint64_t ns);
+/* It took `rested_ns` where `wanted_ns` were asked for. */
+void gs_lookout_note(struct gs_lookout *lookout, uint64_t rested_ns, uint64_t wanted_ns);
+
+#endif

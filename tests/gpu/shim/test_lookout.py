@@ -1,0 +1,109 @@
+"""When the thread that looks out for mates spins instead of napping: by how late its looks were."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpusquad.gpu.shim
+
+SOURCES = Path(gpusquad.gpu.shim.__path__[0])
+WANTED_NS, LATE_NS = 20_000, 3_000_000
+WINDOW_NS = 500_000_000
+ON_TIME_NS = 40_000
+
+
+class Lookout(ctypes.Structure):
+    _fields_ = (
+        ("may_spin", ctypes.c_bool), ("spins", ctypes.c_bool), ("always", ctypes.c_bool),
+        ("windows_left", ctypes.c_uint32), ("rested_ns", ctypes.c_uint64), ("blind_ns", ctypes.c_uint64),
+        ("nap_blind", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("lookout")
+    clock = folder / "clock.c"
+    clock.write_text("#include <stdint.h>\nuint64_t gs_now_ns(void) { static uint64_t ns; return ns += 1000000; }\n")
+    made = folder / "lookout.so"
+    command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", made, SOURCES / "lookout.c", clock]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(made))
+
+
+class Windows:
+    """Feeds a lookout with windows in which so many looks were late."""
+
+    def __init__(self, library: ctypes.CDLL, may_spin: bool = True) -> None:
+        self.lookout, self._note = Lookout(may_spin=may_spin), library.gs_lookout_note
+
+    def passes(self, late: int) -> bool:
+        """Whether it spins afterwards."""
+        waits = [LATE_NS] * late
+        while sum(waits) < WINDOW_NS:
+            waits.append(ON_TIME_NS * 100)  # a hundred at once, as far as the clock goes
+        for ns in waits:
+            wanted_ns = WANTED_NS if ns == LATE_NS else ns
+            self._note(ctypes.byref(self.lookout), ctypes.c_uint64(ns), ctypes.c_uint64(wanted_ns))
+        return bool(self.lookout.spins)
+
+
+def test_it_naps_where_naps_end_in_time(library: ctypes.CDLL) -> None:
+    windows = Windows(library)
+    assert not any(windows.passes(late=0) for _ in range(30))
+
+
+def test_it_spins_where_naps_end_late_and_tries_naps_from_time_to_time(library: ctypes.CDLL) -> None:
+    windows = Windows(library)
+    assert windows.passes(late=5)
+    spun = [windows.passes(late=0) for _ in range(20)]
+    assert spun == [True] * 19 + [False]
+    assert windows.passes(late=5)
+
+
+def test_it_naps_again_where_the_machine_has_become_quiet(library: ctypes.CDLL) -> None:
+    windows = Windows(library)
+    assert windows.passes(late=5)
+    while windows.passes(late=0):
+        pass
+    assert not any(windows.passes(late=0) for _ in range(30))
+
+
+def test_it_stops_spinning_at_once_where_that_is_no_better(library: ctypes.CDLL) -> None:
+    """As under a limit of processor time, which spinning uses up."""
+    windows = Windows(library)
+    assert windows.passes(late=5)
+    assert not windows.passes(late=5)
+    napped = [windows.passes(late=5) for _ in range(120)]
+    assert napped == [False] * 119 + [True]
+
+
+def test_it_never_spins_where_processors_are_few(library: ctypes.CDLL) -> None:
+    windows = Windows(library, may_spin=False)
+    assert not any(windows.passes(late=50) for _ in range(30))
+
+
+@pytest.fixture
+def asked() -> Iterator[None]:
+    before = os.environ.get("GPUSQUAD_LOOKOUT")
+    yield
+    os.environ.pop("GPUSQUAD_LOOKOUT", None)
+    if before is not None:
+        os.environ["GPUSQUAD_LOOKOUT"] = before
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(("word", "spins"), [("spin", True), ("nap", False)])
+def test_it_can_be_asked_for(library: ctypes.CDLL, word: str, spins: bool) -> None:
+    os.environ["GPUSQUAD_LOOKOUT"] = word
+    lookout = Lookout()
+    library.gs_lookout_begin(ctypes.byref(lookout))
+    assert (lookout.spins, lookout.always) == (spins, spins)
+    if not spins:
+        assert not lookout.may_spin
