@@ -37,6 +37,14 @@ def test_durations_are_learned_from_samples(card: Card) -> None:
     assert known.mean_us >= LONG_US - 1
 
 
+def test_many_kernels_are_learned_from_one_queue_that_nobody_waits_for(card: Card) -> None:
+    """As a training job's: it is steps ahead of the card, so that a sample is long on its way."""
+    card.attach(0)
+    queue: list[Step] = [["kernel", "legacy", 0, "add", 200, "plain", grid] for grid in range(1, 31)]
+    player(card).play([*queue, *queue, ["sync"], *queue])
+    assert {known.grid[0] for known in card.region.kernels(0)} == set(range(1, 31))
+
+
 def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card) -> None:
     card.attach(0)
     steps: list[Step] = [["kernel", "legacy", 0, "add_long"], ["sync"]] * 4

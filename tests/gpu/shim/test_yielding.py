@@ -75,6 +75,15 @@ def test_again_and_again(card: Card) -> None:
     assert tenant("stage.cells()")[0] == 3 * COUNT
 
 
+def test_a_kernel_that_nobody_has_timed_stands_still_too(card: Card) -> None:
+    """It may be a long one."""
+    tenant = staged(card)
+    make_busy(card, 1, in_flight=1)
+    card.region.write({0: YIELDS})
+    tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
+    stands_still(card, tenant)
+
+
 def test_only_those_that_go_first_matter(card: Card) -> None:
     tenant = staged(card)
     card.attach(2)

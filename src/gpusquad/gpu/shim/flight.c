@@ -154,11 +154,11 @@ static bool is_launching(void) {
 }
 
 static void look(struct gs_stream *stream) {
-  if (!stream->open && !stream->batch_count && stream->sampling != GS_SAMPLE_ENDED) return;
+  if (!stream->open && !stream->batch_count && !stream->sample_count) return;
   if (GS_LOAD(gs_captures) || is_launching()) return;
   GS_CALL(cuCtxSetCurrent)(stream->context->handle);
   gs_flight_settle(stream);
-  gs_measure_settle(stream);
+  gs_samples_settle(stream);
   if (!stream->open || stream->batch_count) return;
   if (is_asked(stream))
     ask_whether_done(stream);

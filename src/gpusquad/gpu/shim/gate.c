@@ -188,8 +188,8 @@ static void pass_quietly(uint64_t cost_ns) {
 
 static void measure_on(struct gs_stream *stream, struct gs_learned *learned, uint32_t due) {
   if (!due || GS_PEEK(gs_captures)) return; /* asking for events may break another thread's capture */
-  gs_measure_settle(stream);
-  if (due & GS_DUE_SAMPLE) gs_measure_begin(stream, learned);
+  gs_samples_settle(stream);
+  if (due & GS_DUE_SAMPLE) gs_sample_begin(stream, learned);
 }
 
 static CUstream begin_with_care(struct gs_ticket *ticket, uint64_t cost_ns, uint32_t due, CUstream stream,
@@ -245,7 +245,7 @@ void gs_take_again(struct gs_ticket *ticket, CUstream given_to) {
 }
 
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result) {
-  gs_measure_end(ticket->stream, result);
+  gs_sample_end(ticket->stream, result);
   if (ticket->stream->open) gs_flight_launched(ticket->stream);
   gs_stream_release(ticket->stream);
   return result;

@@ -28,20 +28,30 @@ struct gs_learned {
   uint64_t key;        /* of handle and shape: valid in this process; 0: free */
   uint64_t identity;   /* of name and shape: valid in all processes */
   uint32_t ready;      /* the fields below may be read */
-  uint32_t collective; /* spins until its peers run too: never held */
+  uint16_t collective; /* spins until its peers run too: never held */
+  uint16_t guessed;    /* nobody has timed it yet */
   uint32_t seen;
   int32_t row; /* in the tenant's table, or -1 */
   float mean_us[GS_WIDTHS];
   uint8_t samples[GS_WIDTHS]; /* no more than fit */
+  uint8_t pending;            /* samples on their way */
   float var[GS_WIDTHS];
 } __attribute__((aligned(64)));
 
 #define GS_PARTITIONS 8 /* kept at once; each green context costs memory of the card, some MiB where it was measured */
 #define GS_BATCHES 8    /* known to be in flight on one stream */
+#define GS_SAMPLES 32   /* on their way on one stream */
 
 struct gs_batch {
   CUevent event;
   uint64_t cost_ns;
+};
+
+/* A launch between two events that tell its time. */
+struct gs_sample {
+  CUevent first, last;
+  struct gs_learned *learned;
+  uint32_t width;
 };
 
 enum { GS_LEGACY = 1, GS_PER_THREAD = 2, GS_BLOCKING = 3, GS_INDEPENDENT = 4 };
@@ -71,10 +81,9 @@ struct gs_stream {
   struct gs_batch batches[GS_BATCHES];
   uint32_t first_batch, batch_count;
 
-  uint32_t sampling; /* GS_NO_SAMPLE.. */
-  CUevent sample_first, sample_last;
-  struct gs_learned *sampled;
-  uint32_t sampled_width;
+  uint32_t sampling; /* GS_NO_SAMPLE..: whether this launch is timed, as the sample behind those on their way */
+  struct gs_sample samples[GS_SAMPLES];
+  uint32_t first_sample, sample_count; /* on their way */
 
   struct gs_stream *next;    /* in the table */
   struct gs_stream *ordered; /* in the context */
@@ -192,18 +201,25 @@ void gs_yield_again(void); /* to there */
 void gs_yield_leave(void);
 void gs_yield_forget(void);
 
-/* measure.c */
-enum { GS_NO_SAMPLE = 0, GS_SAMPLE_BEGUN = 1, GS_SAMPLE_ENDED = 2, GS_SAMPLE_UNLOCKED = 3 };
+/* measure.c: what is known of kernels */
 enum { GS_DUE_SAMPLE = 1, GS_DUE_LOOK = 2 }; /* this launch is to be timed; one that was is to be looked at */
 struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due);
 uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work);
-void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned);
-void gs_measure_end(struct gs_stream *stream, CUresult result);
-void gs_measure_settle(struct gs_stream *stream);
-void gs_measure_drop(struct gs_stream *stream);
-void gs_measure_lose(struct gs_stream *stream);
-void gs_measure_moved(uint64_t mask); /* work goes to this partition from now on; 0: unrestricted */
+bool gs_measure_is_new(const struct gs_learned *learned); /* each of its next launches is to be timed */
+void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us);
+uint32_t gs_measure_width(uint64_t mask); /* of a partition: times are kept apart by it */
+void gs_measure_moved(uint64_t mask);     /* work goes to this partition from now on; 0: unrestricted */
 void gs_measure_forget(void);
+
+/* samples.c: launches that are timed */
+enum { GS_NO_SAMPLE = 0, GS_SAMPLE_BEGUN = 1, GS_SAMPLE_UNLOCKED = 2 };
+void gs_sample_begin(struct gs_stream *stream, struct gs_learned *learned);
+void gs_sample_end(struct gs_stream *stream, CUresult result);
+void gs_samples_settle(struct gs_stream *stream);
+void gs_samples_drop(struct gs_stream *stream);
+void gs_samples_lose(struct gs_stream *stream); /* the same, where its context took the events along */
+bool gs_samples_any(void); /* on their way, on any stream */
+void gs_samples_forget(void);
 
 /* iterations.c */
 void gs_remember_launch(uint64_t launch, uint64_t key);

@@ -19,6 +19,7 @@
 #define SPIN_WINDOWS 20u      /* then a window of naps shows whether it is still needed */
 #define USELESS_WINDOWS 120u  /* of naps after spinning was no better */
 #define SPARE_PROCESSORS 4    /* with fewer, the program has more use for them */
+#define SPIN_NS 3000u         /* one that spins looks more often: it costs the same */
 
 static void judge_naps(struct gs_lookout *lookout, uint64_t blind) {
   lookout->nap_blind = blind;
@@ -67,7 +68,7 @@ void gs_lookout_rest(struct gs_lookout *lookout, uint64_t ns) {
   uint64_t began_ns = gs_now_ns();
   struct timespec shortly = {0, (long)ns};
   if (lookout->spins)
-    spin(began_ns + ns);
+    spin(began_ns + SPIN_NS);
   else
     nanosleep(&shortly, NULL);
   if (!lookout->always) gs_lookout_note(lookout, gs_now_ns() - began_ns, ns);

@@ -14,7 +14,7 @@ struct gs_lookout {
 };
 
 void gs_lookout_begin(struct gs_lookout *lookout);
-void gs_lookout_rest(struct gs_lookout *lookout, uint64_t ns);
+void gs_lookout_rest(struct gs_lookout *lookout, uint64_t ns); /* or less */
 /* It took `rested_ns` where `wanted_ns` were asked for. */
 void gs_lookout_note(struct gs_lookout *lookout, uint64_t rested_ns, uint64_t wanted_ns);
 

@@ -26,19 +26,18 @@ static const char *const collectives[] = {
 };
 
 static struct gs_learned rows[ROWS];
-static struct gs_learned unknown = {.ready = 1, .row = -1};
-static uint32_t samples_on_their_way;
+static struct gs_learned unknown = {.ready = 1, .row = -1, .guessed = 1};
 static uint32_t width_now; /* that work goes to now */
 
 /* With few SMs a kernel may take longer, so its times are kept apart by the power of two of the groups it had. */
-static uint32_t width_of(uint64_t mask) {
+uint32_t gs_measure_width(uint64_t mask) {
   uint32_t groups = (uint32_t)__builtin_popcountll(mask);
   if (!groups) return 0; /* unrestricted */
   uint32_t width = 32 - (uint32_t)__builtin_clz(groups);
   return width < GS_WIDTHS ? width : GS_WIDTHS - 1;
 }
 
-void gs_measure_moved(uint64_t mask) { GS_STORE(width_now, width_of(mask)); }
+void gs_measure_moved(uint64_t mask) { GS_STORE(width_now, gs_measure_width(mask)); }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value;
@@ -126,9 +125,11 @@ static void start_from(struct gs_learned *learned, const struct gs_work *work) {
   float mean_us = DEFAULT_KERNEL_US, var = 0.0f;
   if (work->kind == GS_COPY) mean_us = DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US;
   const struct gs_kernel *row = learned->row < 0 ? NULL : &gs_region.tenant->kernel[learned->row];
+  learned->guessed = work->kind != GS_COPY; /* of a copy its size tells enough */
   if (row && GS_PEEK(row->count)) {
     mean_us = row->mean_us;
     var = row->var;
+    learned->guessed = 0;
   }
   for (uint32_t width = 0; width < GS_WIDTHS; width++) {
     learned->mean_us[width] = mean_us;
@@ -161,10 +162,16 @@ static struct gs_learned *find(uint64_t key, const struct gs_work *work) {
 
 /* Samples. */
 
+static uint32_t samples_of(const struct gs_learned *learned) { return GS_PEEK(learned->samples[GS_PEEK(width_now)]); }
+
+bool gs_measure_is_new(const struct gs_learned *learned) {
+  return learned != &unknown && samples_of(learned) + GS_PEEK(learned->pending) < FIRST_SAMPLES;
+}
+
 static bool sample_due(struct gs_learned *learned) {
-  uint32_t seen = GS_PEEK(learned->seen), samples = GS_PEEK(learned->samples[GS_PEEK(width_now)]);
+  uint32_t seen = GS_PEEK(learned->seen), samples = samples_of(learned);
   __atomic_store_n(&learned->seen, seen + 1, __ATOMIC_RELAXED);
-  if (samples < FIRST_SAMPLES) return true;
+  if (gs_measure_is_new(learned)) return true;
   return (seen & ((samples < SETTLED_SAMPLES ? SAMPLE_EVERY : SAMPLE_RARELY) - 1)) == 0;
 }
 
@@ -187,7 +194,8 @@ struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due) {
   struct gs_learned *learned = find(key, work);
   gs_remember_launch(launch, key);
   *due = learned != &unknown && sample_due(learned) ? GS_DUE_SAMPLE : 0;
-  if (GS_PEEK(samples_on_their_way) && (launch & (SETTLE_EVERY - 1)) == 0) *due |= GS_DUE_LOOK;
+  if (gs_samples_any() && ((launch & (SETTLE_EVERY - 1)) == 0 || samples_of(learned) < FIRST_SAMPLES))
+    *due |= GS_DUE_LOOK;
   return learned;
 }
 
@@ -196,24 +204,6 @@ uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_wo
   if (learned == &unknown)
     us = work->kind == GS_COPY ? DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US : DEFAULT_KERNEL_US;
   return (uint64_t)(us * 1000.0f);
-}
-
-/* One at a time on a stream; nobody waits for it. */
-void gs_measure_begin(struct gs_stream *stream, struct gs_learned *learned) {
-  if (learned == &unknown || stream->sampling != GS_NO_SAMPLE) return;
-  if (!gs_event_record(&stream->sample_first, CU_EVENT_DEFAULT, stream->current)) return;
-  stream->sampled = learned;
-  stream->sampled_width = width_of(gs_stream_mask(stream));
-  stream->sampling = GS_SAMPLE_BEGUN;
-}
-
-void gs_measure_end(struct gs_stream *stream, CUresult result) {
-  if (stream->sampling != GS_SAMPLE_BEGUN) return;
-  stream->sampling = GS_NO_SAMPLE;
-  if (stream->sampled_width != width_of(gs_stream_mask(stream))) return; /* refused there, and run elsewhere */
-  if (result || !gs_event_record(&stream->sample_last, CU_EVENT_DEFAULT, stream->current)) return;
-  stream->sampling = GS_SAMPLE_ENDED;
-  GS_ADD(samples_on_their_way, 1);
 }
 
 /* Unrestricted (0) lies beyond the widest. */
@@ -236,7 +226,7 @@ static void spread(struct gs_learned *learned, uint32_t from) {
 
 /* A mean in which the old is forgotten, because neighbours change. The first launches may have waited for their code to
  * be loaded, so of those the shortest counts; and one long delay is not believed at once. */
-static void learn(struct gs_learned *learned, uint32_t width, float us) {
+void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us) {
   uint32_t samples = GS_PEEK(learned->samples[width]) + 1u;
   float *mean_us = &learned->mean_us[width], *var = &learned->var[width];
   if (samples <= FIRST_SAMPLES) {
@@ -249,33 +239,14 @@ static void learn(struct gs_learned *learned, uint32_t width, float us) {
     *var = (1.0f - step) * (*var + step * off * off);
   }
   GS_STORE(learned->samples[width], (uint8_t)(samples < UINT8_MAX ? samples : UINT8_MAX));
+  learned->guessed = 0;
   if (samples <= FIRST_SAMPLES) spread(learned, width);
   tell(learned, width);
-}
-
-void gs_measure_settle(struct gs_stream *stream) {
-  if (stream->sampling != GS_SAMPLE_ENDED) return;
-  if (gs_event_query(stream->sample_last) == CUDA_ERROR_NOT_READY) return;
-  float ms;
-  if (GS_CALL(cuEventElapsedTime)(&ms, stream->sample_first, stream->sample_last) == CUDA_SUCCESS)
-    learn(stream->sampled, stream->sampled_width, ms * 1000.0f);
-  stream->sampling = GS_NO_SAMPLE;
-  GS_SUB(samples_on_their_way, 1);
-}
-
-void gs_measure_lose(struct gs_stream *stream) {
-  if (stream->sampling == GS_SAMPLE_ENDED) GS_SUB(samples_on_their_way, 1);
-  stream->sampling = GS_NO_SAMPLE;
-}
-
-void gs_measure_drop(struct gs_stream *stream) {
-  gs_measure_lose(stream);
-  if (stream->sample_first) GS_CALL(cuEventDestroy_v2)(stream->sample_first);
-  if (stream->sample_last) GS_CALL(cuEventDestroy_v2)(stream->sample_last);
 }
 
 void gs_measure_forget(void) {
   memset(rows, 0, sizeof rows);
   gs_iterations_forget();
-  samples_on_their_way = width_now = 0;
+  gs_samples_forget();
+  width_now = 0;
 }

@@ -204,7 +204,7 @@ static void discard(struct gs_stream *stream) {
   if (stream->home) GS_CALL(cuStreamDestroy_v2)(stream->home);
   if (stream->hop) GS_CALL(cuEventDestroy_v2)(stream->hop);
   gs_flight_drop(stream);
-  gs_measure_drop(stream);
+  gs_samples_drop(stream);
   pthread_mutex_destroy(&stream->lock);
   free(stream);
 }
@@ -264,7 +264,7 @@ bool gs_streams_context_gone(CUcontext handle) {
       }
       unlink_stream(stream);
       gs_flight_lose(stream);
-      gs_measure_lose(stream);
+      gs_samples_lose(stream);
       free(stream);
     }
   for (struct gs_context **at = &gs_contexts; *at; at = &(*at)->next)

@@ -159,6 +159,7 @@ static bool make_ready(CUcontext context) {
   pthread_mutex_lock(&making);
   bool ready = (GS_LOAD(owner) ? GS_LOAD(owner) == context : take_page(context)) && (GS_LOAD(living) || start_keeper());
   pthread_mutex_unlock(&making);
+  if (ready) refresh(); /* the keeper may not have looked yet */
   return ready;
 }
 
@@ -171,7 +172,7 @@ static bool is_ready(const struct gs_context *context) {
 /* Called with the stream locked, before work goes to it, which counts as queued already. */
 void gs_yield_before(struct gs_stream *stream, const struct gs_learned *learned, uint64_t cost_ns) {
   if (GS_LIKELY(!gs_gate_yields()) || GS_PEEK(useless) || GS_PEEK(gs_captures) || learned->collective) return;
-  stream->standless_ns += cost_ns;
+  stream->standless_ns += learned->guessed ? gs_gate_stand_ns() : cost_ns; /* it may be a long one */
   if (stream->standless_ns < gs_gate_stand_ns()) return;
   stream->standless_ns = 0;
   if (!is_ready(stream->context)) return;

@@ -1,0 +1,74 @@
+/* Launches that are timed, between two events of ours. Nobody waits for them: a program that is steps ahead of the card
+ * has its samples long on their way, so of kernels that nobody knows many are at once, and of all others one. */
+#include "gate.h"
+
+static uint32_t on_their_way;
+
+bool gs_samples_any(void) { return GS_PEEK(on_their_way); }
+
+void gs_samples_forget(void) { on_their_way = 0; }
+
+static struct gs_sample *this_one(struct gs_stream *stream) {
+  return &stream->samples[(stream->first_sample + stream->sample_count) % GS_SAMPLES];
+}
+
+static bool has_room(const struct gs_stream *stream, const struct gs_learned *learned) {
+  return !stream->sample_count || (stream->sample_count < GS_SAMPLES && gs_measure_is_new(learned));
+}
+
+void gs_sample_begin(struct gs_stream *stream, struct gs_learned *learned) {
+  if (stream->sampling != GS_NO_SAMPLE || !has_room(stream, learned)) return;
+  struct gs_sample *sample = this_one(stream);
+  if (!gs_event_record(&sample->first, CU_EVENT_DEFAULT, stream->current)) return;
+  sample->learned = learned;
+  sample->width = gs_measure_width(gs_stream_mask(stream));
+  GS_ADD(learned->pending, 1);
+  stream->sampling = GS_SAMPLE_BEGUN;
+}
+
+static void forget(struct gs_sample *sample) { GS_SUB(sample->learned->pending, 1); }
+
+void gs_sample_end(struct gs_stream *stream, CUresult result) {
+  if (stream->sampling != GS_SAMPLE_BEGUN) return;
+  struct gs_sample *sample = this_one(stream);
+  stream->sampling = GS_NO_SAMPLE;
+  bool moved = sample->width != gs_measure_width(gs_stream_mask(stream)); /* refused there, and run elsewhere */
+  if (result || moved || !gs_event_record(&sample->last, CU_EVENT_DEFAULT, stream->current)) {
+    forget(sample);
+    return;
+  }
+  stream->sample_count++;
+  GS_ADD(on_their_way, 1);
+}
+
+static void take_first(struct gs_stream *stream) {
+  forget(&stream->samples[stream->first_sample]);
+  stream->first_sample = (stream->first_sample + 1) % GS_SAMPLES;
+  stream->sample_count--;
+  GS_SUB(on_their_way, 1);
+}
+
+void gs_samples_settle(struct gs_stream *stream) {
+  float ms;
+  while (stream->sample_count) {
+    struct gs_sample *sample = &stream->samples[stream->first_sample];
+    if (gs_event_query(sample->last) == CUDA_ERROR_NOT_READY) return;
+    if (GS_CALL(cuEventElapsedTime)(&ms, sample->first, sample->last) == CUDA_SUCCESS)
+      gs_measure_learn(sample->learned, sample->width, ms * 1000.0f);
+    take_first(stream);
+  }
+}
+
+void gs_samples_lose(struct gs_stream *stream) {
+  if (stream->sampling != GS_NO_SAMPLE) forget(this_one(stream));
+  stream->sampling = GS_NO_SAMPLE;
+  while (stream->sample_count) take_first(stream);
+}
+
+void gs_samples_drop(struct gs_stream *stream) {
+  gs_samples_lose(stream);
+  for (uint32_t i = 0; i < GS_SAMPLES; i++) {
+    if (stream->samples[i].first) GS_CALL(cuEventDestroy_v2)(stream->samples[i].first);
+    if (stream->samples[i].last) GS_CALL(cuEventDestroy_v2)(stream->samples[i].last);
+  }
+}
