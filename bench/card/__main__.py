@@ -17,6 +17,8 @@ from bench.card import cost, mechanism, pair_plan, pairs, slos, training, virtua
 from bench.card.check import check
 from bench.card.clock import Deadline
 from bench.card.machine import sitting
+from bench.card.naps import naps
+from bench.card.naps import shown as shown_naps
 from bench.card.options import REPEATS
 from bench.card.pair_blocks import Timing
 from bench.card.place import Lost, Place
@@ -31,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.verb == "table":
         return _table(options)
+    if options.verb == "naps":
+        return _naps(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers and daemons are let go
     place = Place(
         options.card, options.device, options.groups, options.sms_per_group, options.sms,
@@ -107,6 +111,12 @@ def _table(options: argparse.Namespace) -> int:
     return 0
 
 
+def _naps(options: argparse.Namespace) -> int:
+    found = naps(options.seconds)
+    print(json.dumps(found) if options.json else shown_naps(found))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.card", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
@@ -138,6 +148,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "pairs":
             verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
             verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")
+    late = verbs.add_parser("naps", help="how late this machine wakes a thread that sleeps")
+    late.add_argument("--seconds", type=float, default=10.0)
+    late.add_argument("--json", action="store_true")
     table = verbs.add_parser("table", help="what the files say, as Markdown")
     table.add_argument("files", nargs="+")
     table.add_argument("--json", default="", help="and as JSON to this file")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from bench.card import ways
 from bench.card.clock import Deadline
 from bench.card.options import Asked
 from bench.card.place import Lost
+from bench.card.programs import built
 from bench.card.rows import Row, RowFile
 from bench.card.solo import saturated_per_s
 from bench.card.stage import Stage, Tenant
@@ -36,7 +36,7 @@ WINDOW_S, ROUNDS = 2.0, 12
 LAUNCHES = "launches"
 COUNT = 300_000
 PTX = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }\n"
-_SOURCE = Path(__file__).with_name("launches.c")
+SOURCE = Path(__file__).with_name("launches.c")
 _WITHIN_S = 60.0
 
 
@@ -75,7 +75,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
 def _launches(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
     with Stage(options.place, [Tenant(LAUNCHES, "")]) as stage, tempfile.TemporaryDirectory() as folder:
         try:
-            program = built_launcher(Path(folder))
+            program = built(SOURCE, Path(folder))
             while _rounds(file, LAUNCHES, options) < ROUNDS and deadline.has(20.0):
                 found = {
                     name: launched(program, stage.environment(Seat(LAUNCHES, WAYS[name])), options, Path(folder))
@@ -85,15 +85,6 @@ def _launches(file: RowFile, sitting: Row, options: Options, deadline: Deadline)
         except (Lost, OSError, subprocess.SubprocessError) as error:
             _tell(f"  launches: {error}")
             file.add({**_head(sitting, LAUNCHES, options), "kind": "failure", "failed": str(error)})
-
-
-def built_launcher(folder: Path) -> Path:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        raise Lost("gcc is not installed, and it builds the program that launches")
-    program = folder / "launches"
-    subprocess.run([compiler, "-O2", "-o", str(program), str(_SOURCE), "-ldl"], check=True, capture_output=True)
-    return program
 
 
 def launched(program: Path, env: dict[str, str], options: Options, folder: Path) -> dict[str, float]:

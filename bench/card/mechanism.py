@@ -25,6 +25,7 @@ from bench.card.solo import work_us
 from bench.card.stage import Stage, Tenant
 from bench.card.ways import Seat
 from gpusquad.gpu.region.pages import Grant
+from gpusquad.policies.divide._build import LINGER_US
 
 BENCH = "mechanism"
 LENGTH_S = 3.0
@@ -68,6 +69,8 @@ _STOPS = replace(_KNOWN, credit_us=0, borrows=True, loan_us=1000)
 _YIELDS = replace(_KNOWN, yields=_FIRST, stand_us=50)
 _LINGERS = replace(_YIELDS, linger_us=100)
 _LINGERS_LONG = replace(_YIELDS, linger_us=250)
+_AS_DECIDED = replace(_YIELDS, linger_us=LINGER_US)
+_STANDS_OFTEN = replace(_AS_DECIDED, stand_us=20)
 MEANS = {
     ALONE: Means(ways.PLAIN, None),
     TRAINING_ALONE: Means(None, ways.PLAIN),
@@ -80,9 +83,13 @@ MEANS = {
     "yields": _held(_YIELDS),
     "yields, lingers 100 µs": _held(_LINGERS),
     "yields, lingers 250 µs": _held(_LINGERS_LONG),
+    "yields as policies say": _held(_AS_DECIDED),
+    "yields as policies say, every 20 µs": _held(_STANDS_OFTEN),
     "yields, no MPS": _held(_YIELDS, alone=True),
     "yields, no MPS, lingers 100 µs": _held(_LINGERS, alone=True),
     "yields, no MPS, lingers 250 µs": _held(_LINGERS_LONG, alone=True),
+    "yields as policies say, no MPS": _held(_AS_DECIDED, alone=True),
+    "yields as policies say, no MPS, every 20 µs": _held(_STANDS_OFTEN, alone=True),
 }
 
 

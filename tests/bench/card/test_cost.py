@@ -10,9 +10,10 @@ import pytest
 
 from bench.card import cost
 from bench.card.clock import Deadline
-from bench.card.cost import Options, built_launcher, launched
+from bench.card.cost import SOURCE, Options, launched
 from bench.card.cost_table import cost_tables, shown
 from bench.card.place import Lost, Place
+from bench.card.programs import built
 from bench.card.rows import RowFile
 from gpusquad.gpu.build import library
 from tests.gpu.standin.running import new_card
@@ -22,7 +23,7 @@ KERNEL = "nothing:1:0"
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_launcher(tmp_path_factory.mktemp("program"))
+    return built(SOURCE, tmp_path_factory.mktemp("program"))
 
 
 def test_launches_are_timed_with_and_without_the_library(program: Path, tmp_path: Path) -> None:
