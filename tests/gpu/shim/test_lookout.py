@@ -32,8 +32,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     clock = folder / "clock.c"
     clock.write_text("#include <stdint.h>\nuint64_t gs_now_ns(void) { static uint64_t ns; return ns += 1000000; }\n")
     made = folder / "lookout.so"
-    command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", made, SOURCES / "lookout.c", clock]
-    subprocess.run(command, check=True)
+    sources = [SOURCES / "lookout.c", SOURCES / "processors.c", clock]
+    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", made, *sources], check=True)
     return ctypes.CDLL(str(made))
 
 
@@ -87,6 +87,24 @@ def test_it_stops_spinning_at_once_where_that_is_no_better(library: ctypes.CDLL)
 def test_it_never_spins_where_processors_are_few(library: ctypes.CDLL) -> None:
     windows = Windows(library, may_spin=False)
     assert not any(windows.passes(late=50) for _ in range(30))
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed"),
+    [("max 100000", 16), ("250000 100000", 2), ("50000 100000", 0), ("3200000 100000", 16), ("", 16), (None, 16)],
+)
+def test_a_limit_of_processor_time_counts(
+    library: ctypes.CDLL, tmp_path: Path, limit: str | None, allowed: int
+) -> None:
+    """One that spins would use it up."""
+    group = tmp_path / "groups/jobs/a"
+    group.mkdir(parents=True)
+    if limit is not None:
+        (group / "cpu.max").write_text(limit)
+    own = tmp_path / "cgroup"
+    own.write_text("1:cpu:/elsewhere\n0::/jobs/a\n")
+    assert library.gs_processors_within(str(own).encode(), str(tmp_path / "groups").encode(), 16) == allowed
+    assert library.gs_processors_within(b"/nowhere/cgroup", str(tmp_path / "groups").encode(), 16) == 16
 
 
 @pytest.fixture

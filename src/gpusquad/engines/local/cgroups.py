@@ -14,8 +14,9 @@ from gpusquad.engines.local.cgroup_places import CONTROLLERS, Place, find_places
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
 """The kernel takes no less."""
-_REMOVE_TRIES = 50
-_REMOVE_PAUSE_S = 0.01
+_MAKE_TRIES = 50
+_REMOVE_TRIES, _REMOVE_PAUSE_S = 500, 0.01
+"""Half a second was not always enough on a loaded machine."""
 
 
 class Limits:
@@ -129,7 +130,7 @@ def _make_in(place: Place, prefix: str, limits: list[Limits]) -> dict[str, str]:
 
 
 def _make_folder(place: Place, folder: str) -> None:
-    for _ in range(_REMOVE_TRIES):  # whoever ends last removes the base, perhaps right now
+    for _ in range(_MAKE_TRIES):  # whoever ends last removes the base, perhaps right now
         with contextlib.suppress(FileExistsError):
             os.mkdir(place.base, 0o755)
         try:

@@ -51,11 +51,10 @@ void gs_lookout_note(struct gs_lookout *lookout, uint64_t rested_ns, uint64_t wa
 
 void gs_lookout_begin(struct gs_lookout *lookout) {
   const char *asked = getenv("GPUSQUAD_LOOKOUT");
-  cpu_set_t ours;
   *lookout = (struct gs_lookout){.may_spin = false};
   if (asked && strcmp(asked, "nap") == 0) return;
   lookout->spins = lookout->always = asked && strcmp(asked, "spin") == 0;
-  lookout->may_spin = sched_getaffinity(0, sizeof ours, &ours) == 0 && CPU_COUNT(&ours) >= SPARE_PROCESSORS;
+  lookout->may_spin = gs_processors() >= SPARE_PROCESSORS;
 }
 
 static void spin(uint64_t until_ns) {

@@ -17,5 +17,9 @@ void gs_lookout_begin(struct gs_lookout *lookout);
 void gs_lookout_rest(struct gs_lookout *lookout, uint64_t ns); /* or less */
 /* It took `rested_ns` where `wanted_ns` were asked for. */
 void gs_lookout_note(struct gs_lookout *lookout, uint64_t rested_ns, uint64_t wanted_ns);
+/* processors.c */
+int gs_processors(void); /* that this program may use at once */
+/* Of so many processors, those that a program's control group lets it use; by the files given. */
+int gs_processors_within(const char *cgroup_of, const char *groups, int processors);
 
 #endif
