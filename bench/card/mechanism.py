@@ -70,7 +70,7 @@ _YIELDS = replace(_KNOWN, yields=_FIRST, stand_us=50)
 _LINGERS = replace(_YIELDS, linger_us=100)
 _LINGERS_LONG = replace(_YIELDS, linger_us=250)
 _AS_DECIDED = replace(_YIELDS, linger_us=LINGER_US)
-_STANDS_OFTEN = replace(_AS_DECIDED, stand_us=20)
+_STANDS_OFTEN, _STANDS_RARELY = (replace(_AS_DECIDED, stand_us=us) for us in (20, 100))
 MEANS = {
     ALONE: Means(ways.PLAIN, None),
     TRAINING_ALONE: Means(None, ways.PLAIN),
@@ -85,11 +85,13 @@ MEANS = {
     "yields, lingers 250 µs": _held(_LINGERS_LONG),
     "yields as policies say": _held(_AS_DECIDED),
     "yields as policies say, every 20 µs": _held(_STANDS_OFTEN),
+    "yields as policies say, every 100 µs": _held(_STANDS_RARELY),
     "yields, no MPS": _held(_YIELDS, alone=True),
     "yields, no MPS, lingers 100 µs": _held(_LINGERS, alone=True),
     "yields, no MPS, lingers 250 µs": _held(_LINGERS_LONG, alone=True),
     "yields as policies say, no MPS": _held(_AS_DECIDED, alone=True),
     "yields as policies say, no MPS, every 20 µs": _held(_STANDS_OFTEN, alone=True),
+    "yields as policies say, no MPS, every 100 µs": _held(_STANDS_RARELY, alone=True),
 }
 
 
