@@ -12,7 +12,6 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,9 +47,9 @@ class Options(Asked):
     count: int = COUNT
 
     @property
-    def workloads(self) -> Sequence[str]:
-        known = ("tiny-training",) if self.tiny else WORKLOADS
-        return [name for name in known if self.wants(name)]
+    def wanted(self) -> list[str]:
+        """Workloads, and launches."""
+        return self.among([LAUNCHES, *(("tiny-training",) if self.tiny else WORKLOADS)])
 
     @property
     def window_s(self) -> float:
@@ -59,9 +58,10 @@ class Options(Asked):
 
 def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
     """Launches first: they take seconds. Then each workload, the one with the fewest rounds first."""
-    if options.place.device != "cpu" and options.wants(LAUNCHES):
+    wanted = options.wanted
+    if options.place.device != "cpu" and LAUNCHES in wanted:
         _launches(file, sitting, options, deadline)
-    waiting = [one for one in options.workloads if _rounds(file, one, options) < ROUNDS]
+    waiting = [one for one in wanted if one != LAUNCHES and _rounds(file, one, options) < ROUNDS]
     for workload in sorted(waiting, key=lambda one: _rounds(file, one, options)):
         if not deadline.has(min(30.0, 20 * options.window_s)):
             return

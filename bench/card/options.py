@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.card.place import Place
+from gpusquad.model.errors import Invalid
 
 REPEATS = 3
 """Of every condition, until it is full."""
@@ -24,5 +25,10 @@ class Asked:
     repeats: int = REPEATS
     """Fewer, where all of it is to be seen once before any of it is measured to the end."""
 
-    def wants(self, name: str) -> bool:
-        return not self.only or any(part in name for part in self.only)
+    def among(self, known: Iterable[str]) -> list[str]:
+        """Those that are wanted. Invalid: none is."""
+        names = list(known)
+        found = [name for name in names if not self.only or any(part in name for part in self.only)]
+        if not found:
+            raise Invalid("only", f"nothing is called {' or '.join(self.only)}", f"choose from {'; '.join(names)}")
+        return found

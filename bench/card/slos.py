@@ -94,7 +94,8 @@ def changing(name: str, per_s: float, length_s: float, seed: str) -> list[float]
 
 
 def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> None:
-    wanted = {name: how for name, how in conditions().items() if options.wants(name)}
+    known = conditions()
+    wanted = {name: known[name] for name in options.among(known)}
     if not deadline.has(min(_START_S, 3 * options.run_s)) or next_run(file, options, wanted) is None:
         _tell(f"nothing is begun: {deadline.left_s:.0f} s are left, or all was measured")
         return

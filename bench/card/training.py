@@ -74,8 +74,8 @@ class Options(Asked):
 
     @property
     def couples(self) -> list[Couple]:
-        known = TINY_COUPLES if self.tiny else COUPLES
-        return [one for one in known if self.wants(one.name)]
+        known = {one.name: one for one in (TINY_COUPLES if self.tiny else COUPLES)}
+        return [known[name] for name in self.among(known)]
 
     def setup(self, couple: Couple) -> str:
         return f"{couple.name}, {self.long_s:g} s"

@@ -53,7 +53,7 @@ class Options(Asked):
     @property
     def mixes(self) -> dict[str, tuple[str, ...]]:
         known = TINY_MIXES if self.tiny else MIXES
-        return {name: mix for name, mix in known.items() if self.wants(name)}
+        return {name: known[name] for name in self.among(known)}
 
     def setup(self, mix: str) -> str:
         return f"{mix}, {self.job_s:g} s"
