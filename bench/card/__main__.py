@@ -112,7 +112,11 @@ def _table(options: argparse.Namespace) -> int:
 
 
 def _naps(options: argparse.Namespace) -> int:
-    found = naps(options.seconds)
+    try:
+        found = naps(options.seconds)
+    except (Invalid, Lost) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     print(json.dumps(found) if options.json else shown_naps(found))
     return 0
 

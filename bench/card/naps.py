@@ -12,12 +12,15 @@ from typing import Any
 from bench.card.host import stolen_ms
 from bench.card.marks import markdown
 from bench.card.programs import built
+from gpusquad.model.errors import Invalid
 
 _SOURCE = Path(__file__).with_name("naps.c")
 
 
 def naps(seconds: float) -> dict[str, Any]:
     """Of each way: looks, millionths of the time for which it was late, the longest pause. And what the host took."""
+    if not seconds > 0:
+        raise Invalid("seconds", f"is {seconds:g}", "more than none are needed")
     with tempfile.TemporaryDirectory() as folder:
         program, before_ms = built(_SOURCE, Path(folder)), stolen_ms()
         done = subprocess.run([str(program), str(seconds)], check=True, capture_output=True, text=True)

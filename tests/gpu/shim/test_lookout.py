@@ -18,6 +18,18 @@ WINDOW_NS = 500_000_000
 ON_TIME_NS = 40_000
 
 
+CLOCK = """
+#include <stdint.h>
+#include <time.h>
+uint64_t now, step = 1000000;
+uint32_t naps, turns;
+uint64_t gs_now_ns(void) { return now += step; }
+int nanosleep(const struct timespec *wanted, struct timespec *left) { return (void)wanted, (void)left, naps++, 0; }
+int sched_yield(void) { return turns++, 0; }
+"""
+"""A clock on which a millisecond is over whenever it is asked: every rest is late."""
+
+
 class Lookout(ctypes.Structure):
     _fields_ = (
         ("may_spin", ctypes.c_bool), ("spins", ctypes.c_bool), ("always", ctypes.c_bool),
@@ -30,10 +42,11 @@ class Lookout(ctypes.Structure):
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("lookout")
     clock = folder / "clock.c"
-    clock.write_text("#include <stdint.h>\nuint64_t gs_now_ns(void) { static uint64_t ns; return ns += 1000000; }\n")
+    clock.write_text(CLOCK)
     made = folder / "lookout.so"
     sources = [SOURCES / "lookout.c", SOURCES / "processors.c", clock]
-    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", made, *sources], check=True)
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    subprocess.run(["gcc", *flags, "-o", made, *sources], check=True)
     return ctypes.CDLL(str(made))
 
 
@@ -89,6 +102,27 @@ def test_it_never_spins_where_processors_are_few(library: ctypes.CDLL) -> None:
     assert not any(windows.passes(late=50) for _ in range(30))
 
 
+def count(library: ctypes.CDLL, name: str) -> int:
+    return ctypes.c_uint32.in_dll(library, name).value
+
+
+def test_a_rest_is_a_nap_until_naps_were_late_for_a_window(library: ctypes.CDLL) -> None:
+    lookout, rest_ns = Lookout(may_spin=True), ctypes.c_uint64(WANTED_NS)
+    naps, turns = count(library, "naps"), count(library, "turns")
+    windows = WINDOW_NS // 1_000_000
+    for _ in range(windows):
+        library.gs_lookout_rest(ctypes.byref(lookout), rest_ns)
+    assert (count(library, "naps") - naps, count(library, "turns") - turns) == (windows, 0)
+    assert lookout.spins
+    library.gs_lookout_rest(ctypes.byref(lookout), rest_ns)
+    assert (count(library, "naps") - naps, count(library, "turns") - turns) == (windows, 1)
+
+
+@pytest.mark.parametrize(("late", "spins"), [(0, False), (1, True)])
+def test_a_thousandth_of_the_time_is_too_much(library: ctypes.CDLL, late: int, spins: bool) -> None:
+    assert Windows(library).passes(late) == spins
+
+
 @pytest.mark.parametrize(
     ("limit", "allowed"),
     [("max 100000", 16), ("250000 100000", 2), ("50000 100000", 0), ("3200000 100000", 16), ("", 16), (None, 16)],
@@ -123,5 +157,13 @@ def test_it_can_be_asked_for(library: ctypes.CDLL, word: str, spins: bool) -> No
     lookout = Lookout()
     library.gs_lookout_begin(ctypes.byref(lookout))
     assert (lookout.spins, lookout.always) == (spins, spins)
-    if not spins:
-        assert not lookout.may_spin
+    assert not (word == "nap" and lookout.may_spin)
+
+
+@pytest.mark.usefixtures("asked")
+def test_unasked_it_is_found_out_where_there_are_processors_enough(library: ctypes.CDLL) -> None:
+    os.environ.pop("GPUSQUAD_LOOKOUT", None)
+    lookout = Lookout()
+    library.gs_lookout_begin(ctypes.byref(lookout))
+    assert (lookout.spins, lookout.always) == (False, False)
+    assert lookout.may_spin == (library.gs_processors() >= 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import Step, player, process_page, tenant_page
+from tests.gpu.shim.playing import SMS_PER_GROUP, Step, player, process_page, tenant_page
 from tests.gpu.shim.tenants import Card, standin_only
 
 LONG_US = 5000
@@ -43,6 +43,30 @@ def test_many_kernels_are_learned_from_one_queue_that_nobody_waits_for(card: Car
     queue: list[Step] = [["kernel", "legacy", 0, "add", 200, "plain", grid] for grid in range(1, 31)]
     player(card).play([*queue, *queue, ["sync"], *queue])
     assert {known.grid[0] for known in card.region.kernels(0)} == set(range(1, 31))
+
+
+def test_samples_left_on_a_stream_that_nobody_uses_do_not_keep_a_kernel_from_being_timed(card: Card) -> None:
+    card.attach(0)
+    left: list[Step] = [["stream", "s", False], *([["kernel", "s", 0, "add", 10]] * 3), ["sync"]]
+    player(card).play([*left, *([["kernel", "legacy", 0, "add", 10], ["sync"]] * 20)])
+    (known,) = card.region.kernels(0)
+    assert known.count >= 3
+
+
+def test_kernels_on_streams_of_one_use_are_learned(card: Card) -> None:
+    card.attach(0)
+    use: list[Step] = [["stream", "s", False], ["kernel", "s", 0, "add", 10], ["sync"], ["destroy", "s"]]
+    player(card).play(use * 20)
+    (known,) = card.region.kernels(0)
+    assert known.count >= 3
+
+
+def test_what_a_partition_refuses_is_learned_where_it_runs(card: Card) -> None:
+    """Of 32 threads an SM takes 32, and the grid is larger than a group."""
+    card.attach(0)
+    large: Step = ["kernel", "legacy", 0, "copy2", 200, "cooperative", 33 * SMS_PER_GROUP]
+    player(card).play([["grant", {"mask": 0x01}], *([large, ["sync"]] * 5)])
+    assert "copy2" in {known.name for known in card.region.kernels(0)}
 
 
 def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card) -> None:

@@ -226,9 +226,10 @@ CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream
 bool gs_let_go(struct gs_ticket *ticket, CUstream *stream) {
   struct gs_stream *taken = ticket->stream;
   if (GS_PEEK(gs_captures)) return false;
-  gs_stream_leave_partition(taken);
+  if (gs_stream_leave_partition(taken)) gs_sample_moved(taken);
   *stream = taken->current;
-  if (taken->sampling == GS_SAMPLE_BEGUN) taken->sampling = GS_SAMPLE_UNLOCKED; /* nobody else ends it */
+  ticket->timed = taken->sampling == GS_SAMPLE_BEGUN;
+  if (ticket->timed) taken->sampling = GS_SAMPLE_UNLOCKED; /* nobody else ends it */
   gs_stream_release(taken);
   return true;
 }
@@ -241,7 +242,7 @@ void gs_take_again(struct gs_ticket *ticket, CUstream given_to) {
       (!gs_event_record(&taken->hop, CU_EVENT_DISABLE_TIMING, given_to) ||
        GS_CALL(cuStreamWaitEvent)(taken->current, taken->hop, 0)))
     GS_CALL(cuStreamSynchronize)(given_to);
-  if (taken->sampling == GS_SAMPLE_UNLOCKED) taken->sampling = GS_SAMPLE_BEGUN;
+  if (ticket->timed && taken->sampling == GS_SAMPLE_UNLOCKED) taken->sampling = GS_SAMPLE_BEGUN;
 }
 
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result) {

@@ -37,6 +37,7 @@ struct gs_learned {
   uint8_t pending;            /* samples on their way */
   float var[GS_WIDTHS];
 } __attribute__((aligned(64)));
+_Static_assert(offsetof(struct gs_learned, var) == 64, "what a launch reads is in one cache line");
 
 #define GS_PARTITIONS 8 /* kept at once; each green context costs memory of the card, some MiB where it was measured */
 #define GS_BATCHES 8    /* known to be in flight on one stream */
@@ -51,7 +52,8 @@ struct gs_batch {
 struct gs_sample {
   CUevent first, last;
   struct gs_learned *learned;
-  uint32_t width;
+  CUstream on;
+  uint32_t width; /* of the partition that its tenant has, wherever it runs: by that its time is asked for */
 };
 
 enum { GS_LEGACY = 1, GS_PER_THREAD = 2, GS_BLOCKING = 3, GS_INDEPENDENT = 4 };
@@ -101,10 +103,13 @@ struct gs_context {
 struct gs_ticket {
   struct gs_stream *stream; /* locked until gs_end; NULL: nothing to do there */
   struct gs_learned *learned;
+  bool timed; /* while its stream is let go of: this work is the one that is timed there */
 };
 
 uint64_t gs_stream_mask(const struct gs_stream *stream);  /* of the partition it is on; 0: of none */
 bool gs_stream_leave_partition(struct gs_stream *stream); /* the stream is locked; false: it is on none */
+
+void gs_sample_moved(struct gs_stream *stream); /* what is timed goes to another stream than it was begun for */
 
 /* gate.c */
 CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
@@ -112,6 +117,7 @@ CUresult gs_finish(struct gs_ticket *ticket, CUresult result);
 /* The driver refused: whether it shall be asked once more, on another stream. */
 static inline bool gs_again(struct gs_ticket *ticket, CUstream *stream) {
   if (!ticket->stream || !gs_stream_leave_partition(ticket->stream)) return false;
+  gs_sample_moved(ticket->stream);
   *stream = ticket->stream->current;
   return true;
 }
@@ -207,7 +213,7 @@ struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due);
 uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work);
 bool gs_measure_is_new(const struct gs_learned *learned); /* each of its next launches is to be timed */
 void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us);
-uint32_t gs_measure_width(uint64_t mask); /* of a partition: times are kept apart by it */
+uint32_t gs_measure_width_now(void);      /* of the partition that work goes to: times are kept apart by it */
 void gs_measure_moved(uint64_t mask);     /* work goes to this partition from now on; 0: unrestricted */
 void gs_measure_forget(void);
 
@@ -218,8 +224,7 @@ void gs_sample_end(struct gs_stream *stream, CUresult result);
 void gs_samples_settle(struct gs_stream *stream);
 void gs_samples_drop(struct gs_stream *stream);
 void gs_samples_lose(struct gs_stream *stream); /* the same, where its context took the events along */
-bool gs_samples_any(void); /* on their way, on any stream */
-void gs_samples_forget(void);
+extern uint32_t gs_samples; /* on their way, on any stream */
 
 /* iterations.c */
 void gs_remember_launch(uint64_t launch, uint64_t key);

@@ -26,18 +26,22 @@ static const char *const collectives[] = {
 };
 
 static struct gs_learned rows[ROWS];
+/* What is said of those that have no row: they are too many, or their row is just being written. */
 static struct gs_learned unknown = {.ready = 1, .row = -1, .guessed = 1};
+static struct gs_learned unknown_but_short = {.ready = 1, .row = -1};
 static uint32_t width_now; /* that work goes to now */
 
 /* With few SMs a kernel may take longer, so its times are kept apart by the power of two of the groups it had. */
-uint32_t gs_measure_width(uint64_t mask) {
+static uint32_t width_of(uint64_t mask) {
   uint32_t groups = (uint32_t)__builtin_popcountll(mask);
   if (!groups) return 0; /* unrestricted */
   uint32_t width = 32 - (uint32_t)__builtin_clz(groups);
   return width < GS_WIDTHS ? width : GS_WIDTHS - 1;
 }
 
-void gs_measure_moved(uint64_t mask) { GS_STORE(width_now, gs_measure_width(mask)); }
+uint32_t gs_measure_width_now(void) { return GS_PEEK(width_now); }
+
+void gs_measure_moved(uint64_t mask) { GS_STORE(width_now, width_of(mask)); }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value;
@@ -155,23 +159,26 @@ static struct gs_learned *find(uint64_t key, const struct gs_work *work) {
       introduce(row, work);
       return row;
     }
-    if (found == key) return GS_LOAD(row->ready) ? row : &unknown;
+    /* A collective that another thread is about to make known must not be made to wait. */
+    if (found == key) return GS_LOAD(row->ready) ? row : &unknown_but_short;
   }
-  return &unknown;
+  return work->kind == GS_COPY ? &unknown_but_short : &unknown;
 }
 
 /* Samples. */
 
 static uint32_t samples_of(const struct gs_learned *learned) { return GS_PEEK(learned->samples[GS_PEEK(width_now)]); }
 
+static bool is_known(const struct gs_learned *learned) { return learned->key; }
+
 bool gs_measure_is_new(const struct gs_learned *learned) {
-  return learned != &unknown && samples_of(learned) + GS_PEEK(learned->pending) < FIRST_SAMPLES;
+  return samples_of(learned) + GS_PEEK(learned->pending) < FIRST_SAMPLES;
 }
 
 static bool sample_due(struct gs_learned *learned) {
   uint32_t seen = GS_PEEK(learned->seen), samples = samples_of(learned);
   __atomic_store_n(&learned->seen, seen + 1, __ATOMIC_RELAXED);
-  if (gs_measure_is_new(learned)) return true;
+  if (samples < FIRST_SAMPLES) return true;
   return (seen & ((samples < SETTLED_SAMPLES ? SAMPLE_EVERY : SAMPLE_RARELY) - 1)) == 0;
 }
 
@@ -193,15 +200,14 @@ struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due) {
   uint64_t launch = count(work);
   struct gs_learned *learned = find(key, work);
   gs_remember_launch(launch, key);
-  *due = learned != &unknown && sample_due(learned) ? GS_DUE_SAMPLE : 0;
-  if (gs_samples_any() && ((launch & (SETTLE_EVERY - 1)) == 0 || samples_of(learned) < FIRST_SAMPLES))
-    *due |= GS_DUE_LOOK;
+  *due = is_known(learned) && sample_due(learned) ? GS_DUE_SAMPLE : 0;
+  if (GS_PEEK(gs_samples) && (launch & (SETTLE_EVERY - 1)) == 0) *due |= GS_DUE_LOOK;
   return learned;
 }
 
 uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work) {
   float us = learned->mean_us[GS_PEEK(width_now)];
-  if (learned == &unknown)
+  if (!is_known(learned))
     us = work->kind == GS_COPY ? DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US : DEFAULT_KERNEL_US;
   return (uint64_t)(us * 1000.0f);
 }
@@ -239,7 +245,7 @@ void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us) {
     *var = (1.0f - step) * (*var + step * off * off);
   }
   GS_STORE(learned->samples[width], (uint8_t)(samples < UINT8_MAX ? samples : UINT8_MAX));
-  learned->guessed = 0;
+  GS_STORE(learned->guessed, 0);
   if (samples <= FIRST_SAMPLES) spread(learned, width);
   tell(learned, width);
 }
@@ -247,6 +253,5 @@ void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us) {
 void gs_measure_forget(void) {
   memset(rows, 0, sizeof rows);
   gs_iterations_forget();
-  gs_samples_forget();
-  width_now = 0;
+  gs_samples = width_now = 0;
 }

@@ -2,11 +2,7 @@
  * has its samples long on their way, so of kernels that nobody knows many are at once, and of all others one. */
 #include "gate.h"
 
-static uint32_t on_their_way;
-
-bool gs_samples_any(void) { return GS_PEEK(on_their_way); }
-
-void gs_samples_forget(void) { on_their_way = 0; }
+uint32_t gs_samples;
 
 static struct gs_sample *this_one(struct gs_stream *stream) {
   return &stream->samples[(stream->first_sample + stream->sample_count) % GS_SAMPLES];
@@ -16,36 +12,46 @@ static bool has_room(const struct gs_stream *stream, const struct gs_learned *le
   return !stream->sample_count || (stream->sample_count < GS_SAMPLES && gs_measure_is_new(learned));
 }
 
-void gs_sample_begin(struct gs_stream *stream, struct gs_learned *learned) {
-  if (stream->sampling != GS_NO_SAMPLE || !has_room(stream, learned)) return;
-  struct gs_sample *sample = this_one(stream);
-  if (!gs_event_record(&sample->first, CU_EVENT_DEFAULT, stream->current)) return;
-  sample->learned = learned;
-  sample->width = gs_measure_width(gs_stream_mask(stream));
-  GS_ADD(learned->pending, 1);
-  stream->sampling = GS_SAMPLE_BEGUN;
+static bool record_first(struct gs_stream *stream, struct gs_sample *sample) {
+  sample->on = stream->current;
+  return gs_event_record(&sample->first, CU_EVENT_DEFAULT, stream->current);
 }
 
 static void forget(struct gs_sample *sample) { GS_SUB(sample->learned->pending, 1); }
 
+void gs_sample_begin(struct gs_stream *stream, struct gs_learned *learned) {
+  struct gs_sample *sample = this_one(stream);
+  if (stream->sampling != GS_NO_SAMPLE || !has_room(stream, learned) || !record_first(stream, sample)) return;
+  sample->learned = learned;
+  sample->width = gs_measure_width_now();
+  GS_ADD(learned->pending, 1);
+  stream->sampling = GS_SAMPLE_BEGUN;
+}
+
+void gs_sample_moved(struct gs_stream *stream) {
+  if (stream->sampling != GS_SAMPLE_BEGUN || record_first(stream, this_one(stream))) return;
+  forget(this_one(stream));
+  stream->sampling = GS_NO_SAMPLE;
+}
+
 void gs_sample_end(struct gs_stream *stream, CUresult result) {
   if (stream->sampling != GS_SAMPLE_BEGUN) return;
   struct gs_sample *sample = this_one(stream);
+  bool moved = sample->on != stream->current;
   stream->sampling = GS_NO_SAMPLE;
-  bool moved = sample->width != gs_measure_width(gs_stream_mask(stream)); /* refused there, and run elsewhere */
   if (result || moved || !gs_event_record(&sample->last, CU_EVENT_DEFAULT, stream->current)) {
     forget(sample);
     return;
   }
   stream->sample_count++;
-  GS_ADD(on_their_way, 1);
+  GS_ADD(gs_samples, 1);
 }
 
 static void take_first(struct gs_stream *stream) {
   forget(&stream->samples[stream->first_sample]);
   stream->first_sample = (stream->first_sample + 1) % GS_SAMPLES;
   stream->sample_count--;
-  GS_SUB(on_their_way, 1);
+  GS_SUB(gs_samples, 1);
 }
 
 void gs_samples_settle(struct gs_stream *stream) {
@@ -66,6 +72,7 @@ void gs_samples_lose(struct gs_stream *stream) {
 }
 
 void gs_samples_drop(struct gs_stream *stream) {
+  if (!GS_PEEK(gs_captures)) gs_samples_settle(stream); /* a stream of one use tells something too */
   gs_samples_lose(stream);
   for (uint32_t i = 0; i < GS_SAMPLES; i++) {
     if (stream->samples[i].first) GS_CALL(cuEventDestroy_v2)(stream->samples[i].first);

@@ -47,6 +47,11 @@ static void refused(CUresult result) {
     GS_STORE(try_again_ns, gs_now_ns() + TRY_AGAIN_NS);
 }
 
+static bool is_refused(void) {
+  uint64_t again_ns = GS_PEEK(try_again_ns);
+  return again_ns && gs_now_ns() < again_ns;
+}
+
 static CUresult register_page(uint32_t *page) {
   CUstreamCaptureMode before = gs_relax(); /* another thread may be capturing */
   CUresult result = GS_CALL(cuMemHostRegister_v2)(page, PAGE_BYTES, CU_MEMHOSTREGISTER_PORTABLE_DEVICEMAP);
@@ -155,7 +160,7 @@ static void wake_keeper(void) {
 /* Standing still. */
 
 static bool make_ready(CUcontext context) {
-  if (GS_LOAD(leaving) || gs_now_ns() < GS_PEEK(try_again_ns)) return false;
+  if (GS_LOAD(leaving)) return false;
   pthread_mutex_lock(&making);
   bool ready = (GS_LOAD(owner) ? GS_LOAD(owner) == context : take_page(context)) && (GS_LOAD(living) || start_keeper());
   pthread_mutex_unlock(&making);
@@ -172,10 +177,10 @@ static bool is_ready(const struct gs_context *context) {
 /* Called with the stream locked, before work goes to it, which counts as queued already. */
 void gs_yield_before(struct gs_stream *stream, const struct gs_learned *learned, uint64_t cost_ns) {
   if (GS_LIKELY(!gs_gate_yields()) || GS_PEEK(useless) || GS_PEEK(gs_captures) || learned->collective) return;
-  stream->standless_ns += learned->guessed ? gs_gate_stand_ns() : cost_ns; /* it may be a long one */
+  stream->standless_ns += GS_PEEK(learned->guessed) ? gs_gate_stand_ns() : cost_ns; /* it may be a long one */
   if (stream->standless_ns < gs_gate_stand_ns()) return;
   stream->standless_ns = 0;
-  if (!is_ready(stream->context)) return;
+  if (is_refused() || !is_ready(stream->context)) return;
   wake_keeper();
   CUresult result = GS_CALL(cuStreamWaitValue32_v2)(stream->current, word_on_card, 0, CU_STREAM_WAIT_VALUE_EQ);
   if (GS_UNLIKELY(result)) refused(result);
