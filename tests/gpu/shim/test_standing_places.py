@@ -60,7 +60,7 @@ def test_there_is_not_one_before_each_that_is_known(places: Places) -> None:
 
 def test_what_another_process_has_timed_is_known(places: Places) -> None:
     places.tenant().on_stage([SHORT, ["sync"]] * 5)
-    assert places.count(places.tenant(), [SHORT] * COUNT) < COUNT / 2
+    assert places.count(places.tenant(), [SHORT]) == 0
 
 
 def test_of_a_copy_its_size_tells_enough(places: Places) -> None:
