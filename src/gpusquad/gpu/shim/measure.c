@@ -1,19 +1,18 @@
 /* What kernels are and how long they run: learned from a few launches timed by pairs of events, told to everybody in
  * the tenant's table. */
-#include <math.h>
 #include <string.h>
 
+#include "averages.h"
 #include "gate.h"
 
 #define ROWS 4096u           /* kernels this process knows; a power of two */
 #define PROBES 32u           /* looked at before a kernel counts as unknown */
-#define FIRST_SAMPLES 3u     /* of a kernel are all taken */
+#define EARLY_SAMPLES 8u     /* are taken soon: the first may have been disturbed */
+#define SAMPLE_SOON 8u       /* launches of a kernel */
 #define SAMPLE_EVERY 64u     /* launches of a kernel, then one is timed */
 #define SETTLED_SAMPLES 32u  /* after so many its time is known well */
 #define SAMPLE_RARELY 256u   /* launches of such a kernel */
 #define SETTLE_EVERY 16u     /* launches, while a sample is on its way */
-#define LONGEST 4.0f         /* times the mean that one sample counts for */
-#define MEMORY 16.0f         /* samples that the mean remembers */
 #define DEFAULT_KERNEL_US 10.0f
 #define DEFAULT_COPY_US 2.0f
 #define COPY_BYTES_PER_US 20000.0f /* assumed of a copy never seen: 20 GB/s */
@@ -172,14 +171,19 @@ static uint32_t samples_of(const struct gs_learned *learned) { return GS_PEEK(le
 static bool is_known(const struct gs_learned *learned) { return learned->key; }
 
 bool gs_measure_is_new(const struct gs_learned *learned) {
-  return samples_of(learned) + GS_PEEK(learned->pending) < FIRST_SAMPLES;
+  return samples_of(learned) + GS_PEEK(learned->pending) < EARLY_SAMPLES;
+}
+
+static uint32_t sample_every(uint32_t samples) {
+  if (samples < GS_FIRST_SAMPLES) return 1;
+  if (samples < EARLY_SAMPLES) return SAMPLE_SOON;
+  return samples < SETTLED_SAMPLES ? SAMPLE_EVERY : SAMPLE_RARELY;
 }
 
 static bool sample_due(struct gs_learned *learned) {
   uint32_t seen = GS_PEEK(learned->seen), samples = samples_of(learned);
   __atomic_store_n(&learned->seen, seen + 1, __ATOMIC_RELAXED);
-  if (samples < FIRST_SAMPLES) return true;
-  return (seen & ((samples < SETTLED_SAMPLES ? SAMPLE_EVERY : SAMPLE_RARELY) - 1)) == 0;
+  return (seen & (sample_every(samples) - 1)) == 0;
 }
 
 /* The number of this launch among all. With threads at once two may get the same: the history then lacks one. */
@@ -230,23 +234,12 @@ static void spread(struct gs_learned *learned, uint32_t from) {
   }
 }
 
-/* A mean in which the old is forgotten, because neighbours change. The first launches may have waited for their code to
- * be loaded, so of those the shortest counts; and one long delay is not believed at once. */
 void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us) {
   uint32_t samples = GS_PEEK(learned->samples[width]) + 1u;
-  float *mean_us = &learned->mean_us[width], *var = &learned->var[width];
-  if (samples <= FIRST_SAMPLES) {
-    *mean_us = samples == 1 ? us : fminf(us, *mean_us);
-    *var = 0.0f;
-  } else {
-    float step = 1.0f / fminf((float)(samples - FIRST_SAMPLES + 1), MEMORY);
-    float off = fminf(us, LONGEST * *mean_us + 1.0f) - *mean_us;
-    *mean_us += step * off;
-    *var = (1.0f - step) * (*var + step * off * off);
-  }
+  gs_average(&learned->mean_us[width], &learned->var[width], samples, us);
   GS_STORE(learned->samples[width], (uint8_t)(samples < UINT8_MAX ? samples : UINT8_MAX));
   GS_STORE(learned->guessed, 0);
-  if (samples <= FIRST_SAMPLES) spread(learned, width);
+  if (samples <= GS_FIRST_SAMPLES) spread(learned, width);
   tell(learned, width);
 }
 

@@ -1,0 +1,48 @@
+"""The time of a kernel as samples of it come: the shortest of the first, then a mean that believes short ones sooner."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import gpusquad.gpu.shim
+
+SOURCE = Path(gpusquad.gpu.shim.__path__[0]) / "averages.c"
+ALONE_US, BESIDE_US = 2000.0, 4000.0
+
+
+@pytest.fixture(scope="module")
+def average(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[float]], float]:
+    made = tmp_path_factory.mktemp("averages") / "averages.so"
+    subprocess.run(["gcc", "-std=gnu11", "-shared", "-fPIC", "-o", made, SOURCE, "-lm"], check=True)
+    call = ctypes.CDLL(str(made)).gs_average
+
+    def after(samples_us: Sequence[float]) -> float:
+        mean_us, var = ctypes.c_float(10.0), ctypes.c_float(0.0)
+        for number, us in enumerate(samples_us, 1):
+            call(ctypes.byref(mean_us), ctypes.byref(var), ctypes.c_uint32(number), ctypes.c_float(us))
+        return mean_us.value
+
+    return after
+
+
+def test_of_the_first_the_shortest_counts(average: Callable[[Sequence[float]], float]) -> None:
+    assert average([9000.0]) == 9000.0
+    assert average([9000.0, ALONE_US, 8000.0]) == ALONE_US
+
+
+def test_one_that_was_first_timed_beside_others_is_soon_known(average: Callable[[Sequence[float]], float]) -> None:
+    assert average([BESIDE_US] * 3 + [ALONE_US] * 4) < 1.1 * ALONE_US
+
+
+def test_one_that_is_longer_for_good_is_believed_in_time(average: Callable[[Sequence[float]], float]) -> None:
+    assert average([ALONE_US] * 20 + [BESIDE_US]) < 1.1 * ALONE_US
+    assert average([ALONE_US] * 20 + [BESIDE_US] * 60) > 0.9 * BESIDE_US
+
+
+def test_one_long_delay_is_not_believed(average: Callable[[Sequence[float]], float]) -> None:
+    assert average([ALONE_US] * 20 + [1e6]) < 1.3 * ALONE_US
