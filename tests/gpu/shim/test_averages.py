@@ -1,4 +1,4 @@
-"""The time of a kernel as samples of it come: the shortest of the first, then a mean that believes short ones sooner."""
+"""The time of a kernel as samples come: the shortest of the first, then a mean that believes short ones sooner."""
 
 from __future__ import annotations
 
