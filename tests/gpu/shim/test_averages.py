@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
-import gpusquad.gpu.shim
+from tests.gpu.shim.parts import loaded
 
-SOURCE = Path(gpusquad.gpu.shim.__path__[0]) / "averages.c"
 ALONE_US, BESIDE_US = 2000.0, 4000.0
 
 
 @pytest.fixture(scope="module")
 def average(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[float]], float]:
-    made = tmp_path_factory.mktemp("averages") / "averages.so"
-    subprocess.run(["gcc", "-std=gnu11", "-shared", "-fPIC", "-o", made, SOURCE, "-lm"], check=True)
-    call = ctypes.CDLL(str(made)).gs_average
+    call = loaded(tmp_path_factory.mktemp("averages"), ["averages.c"]).gs_average
 
     def after(samples_us: Sequence[float]) -> float:
         mean_us, var = ctypes.c_float(10.0), ctypes.c_float(0.0)

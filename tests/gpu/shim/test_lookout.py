@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import gpusquad.gpu.shim
+from tests.gpu.shim.parts import loaded
 
-SOURCES = Path(gpusquad.gpu.shim.__path__[0])
 WANTED_NS, LATE_NS = 20_000, 3_000_000
 WINDOW_NS = 500_000_000
 ON_TIME_NS = 40_000
@@ -43,11 +41,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("lookout")
     clock = folder / "clock.c"
     clock.write_text(CLOCK)
-    made = folder / "lookout.so"
-    sources = [SOURCES / "lookout.c", SOURCES / "processors.c", clock]
-    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
-    subprocess.run(["gcc", *flags, "-o", made, *sources], check=True)
-    return ctypes.CDLL(str(made))
+    return loaded(folder, ["lookout.c", "processors.c"], clock)
 
 
 class Windows:
