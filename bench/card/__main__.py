@@ -16,6 +16,8 @@ from pathlib import Path
 from bench.card import cost, mechanism, pair_plan, pairs, slos, training, virtual
 from bench.card.check import check
 from bench.card.clock import Deadline
+from bench.card.kernels import kernels
+from bench.card.kernels import shown as shown_kernels
 from bench.card.machine import sitting
 from bench.card.naps import naps
 from bench.card.naps import shown as shown_naps
@@ -33,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.verb == "table":
         return _table(options)
-    if options.verb == "naps":
-        return _naps(options)
+    if options.verb in ("naps", "kernels"):
+        return _told(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers and daemons are let go
     place = Place(
         options.card, options.device, options.groups, options.sms_per_group, options.sms,
@@ -111,13 +113,18 @@ def _table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _naps(options: argparse.Namespace) -> int:
+def _told(options: argparse.Namespace) -> int:
+    """What is asked once and kept by whoever asks."""
     try:
-        found = naps(options.seconds)
+        if options.verb == "naps":
+            late = naps(options.seconds)
+            print(json.dumps(late) if options.json else shown_naps(late))
+        else:
+            lengths = kernels(options.programs)
+            print(json.dumps(lengths) if options.json else shown_kernels(lengths))
     except (Invalid, Lost) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(found) if options.json else shown_naps(found))
     return 0
 
 
@@ -155,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     late = verbs.add_parser("naps", help="how late this machine wakes a thread that sleeps")
     late.add_argument("--seconds", type=float, default=10.0)
     late.add_argument("--json", action="store_true")
+    lengths = verbs.add_parser("kernels", help="how long a program's kernels are, and what one must wait for")
+    lengths.add_argument("programs", nargs="+", metavar="NAME[:BATCH]")
+    lengths.add_argument("--json", action="store_true")
     table = verbs.add_parser("table", help="what the files say, as Markdown")
     table.add_argument("files", nargs="+")
     table.add_argument("--json", default="", help="and as JSON to this file")

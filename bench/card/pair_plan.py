@@ -47,12 +47,14 @@ class Pair:
 PAIRS = (
     Pair("resnet50 poisson / vgg16", "resnet50-graph", Load(150), "vgg16", batch=32, training_batch=64),
     Pair("encoder poisson / transformer", "encoder-graph", Load(200), "transformer-training", batch=64),
-    Pair("mobilenet bursty / googlenet", "mobilenet-graph", Load(160, "bursty"), "googlenet", batch=32),
+    Pair(
+        "mobilenet bursty / googlenet", "mobilenet-graph", Load(160, "bursty"), "googlenet", batch=32, training_batch=64
+    ),
     Pair("resnet50 bursty / resnet50", "resnet50-graph", Load(160, "bursty"), "resnet50-training", batch=16),
     Pair("encoder bursty / vgg16", "encoder-graph", Load(130, "bursty"), "vgg16", batch=64, training_batch=64),
     Pair("mobilenet poisson / transformer", "mobilenet-graph", Load(150), "transformer-training", batch=64),
-    Pair("encoder poisson / googlenet", "encoder-graph", Load(200), "googlenet", batch=64),
-    Pair("eager encoder poisson / googlenet", "encoder-service", Load(250), "googlenet", batch=1),
+    Pair("encoder poisson / googlenet", "encoder-graph", Load(200), "googlenet", batch=64, training_batch=64),
+    Pair("eager encoder poisson / googlenet", "encoder-service", Load(250), "googlenet", batch=1, training_batch=64),
 )
 """Services that are bound by the card, as CUDA graphs, and one that is bound by its host: its tail is the host's noise
 more than anything that a mate does to it. Requests take 1.5 to 2.7 ms of the card: what a service loses to a kernel
