@@ -17,9 +17,11 @@ PARTITIONS = 8
 """That are kept."""
 MATED = tuple({"mask": mask, "mates": mates} for mask in (0, 0x01, 0xF0) for mates in (0, 0b11))
 """With mates a helper thread looks at events."""
+RAISED = tuple({"mask": mask, "mates": 0b11, "level": level} for mask in (0, 0, 0x06) for level in (0, 1, 5))
+"""To other priorities too."""
 
 
-@pytest.mark.parametrize("grants", [FEW, MANY, MATED], ids=["few", "many", "mated"])
+@pytest.mark.parametrize("grants", [FEW, MANY, MATED, RAISED], ids=["few", "many", "mated", "raised"])
 @pytest.mark.parametrize("first", [0, 100])
 def test_random_programs_give_the_same_while_they_move(
     card: Card, grants: tuple[dict[str, Any], ...], first: int

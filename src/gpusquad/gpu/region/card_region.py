@@ -147,6 +147,7 @@ class CardRegion:
             layout.loan_us, layout.loan_patience_us = grant.loan_us, grant.loan_patience_us
             layout.within, layout.linger_us, layout.yields = grant.within, grant.linger_us, grant.yields
             layout.stand_us, layout.stand_patience_ms = grant.stand_us, grant.stand_patience_ms
+            layout.level = grant.level
             layout.credit_us = grant.credit_us
             layout.state = LIVE
         self._let_know()

@@ -39,7 +39,7 @@ class GrantLayout(Structure):
         ("stand_us", c_uint32),
         ("yields", c_uint64),
         ("stand_patience_ms", c_uint32),
-        ("unused", c_uint32),
+        ("level", c_uint32),
         ("reserved", c_uint64 * 3),
     ]
 

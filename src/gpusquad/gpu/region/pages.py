@@ -63,6 +63,9 @@ class Grant:
     """So long it stands still at a time; then it goes for a hundredth of that. Whoever goes first may hang, or wait for
     its work by ways that nobody sees. 0: 10 s."""
 
+    level: int = 0
+    """While it is on no groups its blocks go before those of lower levels, as soon as SMs are free."""
+
 
 class Region(Protocol):
     """The shared memory of one card, from the daemon's side."""

@@ -42,6 +42,12 @@ bool gs_gate_must_yield(void) {
   return gs_gate_yields() && gs_daemon_alive(gs_region.decisions) && !gs_mates_idle_now(go_first());
 }
 
+uint32_t gs_gate_level(void) {
+  uint32_t level = GS_PEEK(grant()->level);
+  if (GS_LIKELY(!level) || !gs_gate_has_mates() || !gs_daemon_alive(gs_region.decisions)) return 0;
+  return level < GS_LEVELS ? level : GS_LEVELS;
+}
+
 bool gs_gate_alone(void) {
   if (GS_LOAD(grant()->state) != GS_LIVE) return true;
   if (GS_PEEK(grant()->credit_us) != GS_UNGATED || other_mates() || gs_gate_yields()) return false;

@@ -42,6 +42,7 @@ _Static_assert(offsetof(struct gs_learned, var) == 64, "what a launch reads is i
 #define GS_PARTITIONS 8 /* kept at once; each green context costs memory of the card, some MiB where it was measured */
 #define GS_BATCHES 8    /* known to be in flight on one stream */
 #define GS_SAMPLES 32   /* on their way on one stream */
+#define GS_LEVELS 5     /* a driver has so many priorities above the usual one, where it was measured */
 
 struct gs_batch {
   CUevent event;
@@ -60,7 +61,7 @@ enum { GS_LEGACY = 1, GS_PER_THREAD = 2, GS_BLOCKING = 3, GS_INDEPENDENT = 4 };
 
 struct gs_context;
 
-/* A stream of the caller. Its work goes to `current`: the stream itself, or its twin on a partition. */
+/* A stream of the caller. Its work goes to `current`: the stream itself, its twin on a partition, or a raised one. */
 struct gs_stream {
   CUstream own, current;
   struct gs_context *context;
@@ -70,6 +71,7 @@ struct gs_stream {
   int32_t place; /* index of the partition that `current` is on; -1: none */
   CUstream home; /* GS_PER_THREAD while not quiet: other threads must be able to name it */
   CUstream twins[GS_PARTITIONS];
+  CUstream raised[GS_LEVELS]; /* on no partition, with a higher priority */
   CUevent hop;
   pthread_mutex_t lock; /* held while work is being handed to the driver, so that a move never overtakes it */
   uint64_t serial;      /* of its last work */
@@ -132,6 +134,7 @@ static inline bool gs_quiet(void) { return GS_PEEK(gs_region.decisions->epoch) =
 uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrestricted */
 bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
 bool gs_gate_has_mates(void);
+uint32_t gs_gate_level(void);  /* of its priority where it is on no partition; 0: as the program chose */
 bool gs_gate_counts(void);     /* it matters how much is queued: it is gated, or borrows */
 bool gs_gate_yields(void);     /* to somebody, */
 bool gs_gate_must_yield(void); /* and now */

@@ -1,4 +1,4 @@
-/* Moving a stream's work between partitions. A stream has a twin on every partition it has been on; when the partition
+/* Moving a stream's work between partitions and priorities. A stream has a twin for each that it has had; when it
  * changes, the new twin waits for an event on the old one, so the order within a stream is kept across the move. */
 #include "streams.h"
 
@@ -30,8 +30,45 @@ static CUstream twin(struct gs_stream *stream, int32_t place) {
   return *twin;
 }
 
+/* As high above the program's own priority, or as high as it goes; 0: it is there already, or cannot be told. */
+static int priority_above(const struct gs_stream *stream, uint32_t level) {
+  int least, greatest, wanted = stream->priority - (int)level; /* lower numbers go first */
+  if (GS_CALL(cuCtxGetStreamPriorityRange)(&least, &greatest)) return 0;
+  if (wanted < greatest) wanted = greatest;
+  return wanted < stream->priority ? wanted : 0;
+}
+
+static bool has_priority(CUstream stream, int wanted) {
+  int priority = 0;
+  return !GS_CALL(cuStreamGetPriority)(stream, &priority) && priority == wanted;
+}
+
+/* With the attributes of the program's own, unless the priority is among what a driver copies. */
+static CUstream make_raised(const struct gs_stream *stream, int priority) {
+  CUstream made;
+  if (GS_CALL(cuStreamCreateWithPriority)(&made, CU_STREAM_NON_BLOCKING, priority)) return NULL;
+  if (gs_is_default(stream->own) || GS_CALL(cuStreamCopyAttributes)(made, stream->own)) return made;
+  if (has_priority(made, priority)) return made;
+  GS_CALL(cuStreamDestroy_v2)(made);
+  return GS_CALL(cuStreamCreateWithPriority)(&made, CU_STREAM_NON_BLOCKING, priority) ? NULL : made;
+}
+
+static CUstream raised(struct gs_stream *stream, uint32_t level) {
+  CUstream *made = &stream->raised[level - 1];
+  CUcontext current = NULL;
+  if (*made) return *made;
+  if (!stream->context->on_card || GS_CALL(cuCtxGetCurrent)(&current) || current != stream->context->handle)
+    return NULL; /* it would be made there */
+  int priority = priority_above(stream, level);
+  if (priority) *made = make_raised(stream, priority);
+  return *made;
+}
+
 /* Unrestricted: the caller's own. But a per-thread stream has a name in its thread only; others must wait for it. */
 static CUstream unrestricted(struct gs_stream *stream) {
+  uint32_t level = gs_gate_level();
+  CUstream above = level ? raised(stream, level) : NULL;
+  if (above) return above;
   if (stream->kind != GS_PER_THREAD || gs_gate_alone()) return stream->own;
   if (!stream->home &&
       GS_CALL(cuStreamCreateWithPriority)(&stream->home, CU_STREAM_NON_BLOCKING, stream->priority))

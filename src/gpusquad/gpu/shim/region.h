@@ -41,7 +41,7 @@ struct gs_grant {
   uint32_t stand_us; /* one that yields can be made to stand still so often in its queued work; 0: 50 */
   uint64_t yields; /* slots of mates that go first: while one is busy, what is queued here stands still */
   uint32_t stand_patience_ms; /* its longest stand: whoever goes first may hang, or wait for this work; 0: 10000 */
-  uint32_t unused;
+  uint32_t level; /* its blocks go before those of lower levels: priorities above those its program chose; 0: none */
   uint64_t reserved[3];
 };
 

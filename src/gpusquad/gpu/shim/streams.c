@@ -201,6 +201,8 @@ static void unlink_stream(struct gs_stream *stream) {
 static void discard(struct gs_stream *stream) {
   for (uint32_t i = 0; i < GS_PARTITIONS; i++)
     if (stream->twins[i]) GS_CALL(cuStreamDestroy_v2)(stream->twins[i]);
+  for (uint32_t i = 0; i < GS_LEVELS; i++)
+    if (stream->raised[i]) GS_CALL(cuStreamDestroy_v2)(stream->raised[i]);
   if (stream->home) GS_CALL(cuStreamDestroy_v2)(stream->home);
   if (stream->hop) GS_CALL(cuEventDestroy_v2)(stream->hop);
   gs_flight_drop(stream);

@@ -1,0 +1,90 @@
+"""A tenant of a higher level has SMs before others, and gets back what its program chose."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu.region.card_region import CardRegion
+from gpusquad.gpu.region.pages import Grant
+from tests.gpu.shim.playing import SMS, Player, Ran, log, player
+from tests.gpu.shim.tenants import Card, standin_only
+
+pytestmark = standin_only("looks at when which kernel ran; priorities of streams count under MPS only")
+SLOW_US, QUICK_US = 20_000, 500
+
+
+@pytest.fixture
+def lines(card: Card) -> Path:
+    path = card.region.folder / "log"
+    card.environment |= {"STANDIN_LOG": str(path), "STANDIN_MODE": "mps"}
+    return path
+
+
+def staged(card: Card, slot: int, stream: str = "independent") -> Player:
+    made = player(card, slot)
+    made.stage()
+    if stream in ("independent", "blocking"):
+        made.on_stage([["stream", stream, stream == "blocking"]])
+    return made
+
+
+def beside_a_long_kernel(card: Card, lines: Path, grant: Grant, stream: str = "independent") -> tuple[Ran, Ran]:
+    """A wide kernel of each, the long one first: the short one has the card as its level says."""
+    card.attach(0)
+    card.attach(1)
+    first, second = staged(card, 0, stream), staged(card, 1)
+    card.region.write({0: grant, 1: Grant(mates=0b11)})
+    second.on_stage([["kernel", "independent", 0, "add", SLOW_US, "plain", SMS]])
+    first.on_stage([["kernel", stream, 0, "add", QUICK_US, "plain", SMS]])
+    for one in (first, second):
+        one("stage.cells()")
+    quick, slow = sorted((one for one in log(lines) if one.kind == "kernel"), key=lambda one: one.ended_us)
+    return quick, slow
+
+
+def took_us(ran: Ran) -> float:
+    return ran.ended_us - ran.started_us
+
+
+@pytest.mark.parametrize("stream", ["legacy", "thread", "blocking", "independent"])
+def test_whoever_is_raised_has_every_sm_that_it_wants(card: Card, lines: Path, stream: str) -> None:
+    quick, _ = beside_a_long_kernel(card, lines, Grant(mates=0b11, level=1), stream)
+    assert took_us(quick) == pytest.approx(QUICK_US, rel=0.05)
+    assert not quick.stream.startswith(("legacy", "thread"))
+
+
+@pytest.mark.parametrize("grant", [Grant(mates=0b11), Grant(level=1)], ids=["no level", "no mates"])
+def test_others_share_them(card: Card, lines: Path, grant: Grant) -> None:
+    quick, _ = beside_a_long_kernel(card, lines, grant)
+    assert took_us(quick) > 1.5 * QUICK_US
+
+
+def test_levels_are_added_to_what_the_program_chose_and_end_where_the_driver_does(card: Card, lines: Path) -> None:
+    card.attach(0)
+    tenant = staged(card, 0)
+    tenant.on_stage([["stream", "high", False, -5]])
+    card.region.write({0: Grant(mates=0b11, level=60)})
+    tenant.on_stage([["kernel", "high", 0, "add", 20], ["kernel", "independent", 0, "add", 20]])
+    high, raised = (one.stream for one in log(lines) if one.kind == "kernel")
+    tenant.on_stage([["grant", {}], ["kernel", "high", 0, "add", 20], ["kernel", "independent", 0, "add", 20]])
+    tenant("stage.cells()")
+    after = [one.stream for one in log(lines) if one.kind == "kernel"][2:]
+    assert after[0] == high
+    assert after[1] != raised
+    assert tenant.end() == ""
+
+
+def test_nobody_is_raised_when_the_daemon_is_gone(card: Card, lines: Path) -> None:
+    card.attach(0)
+    tenant = staged(card, 0)
+    tenant.on_stage([["kernel", "independent", 0, "add", 20]])
+    card.region = CardRegion(card.region.folder, groups=8, sms_per_group=8, fail_open_ms=50)
+    card.region.write({0: Grant(mates=0b11, level=2)})
+    card.region.beat(time.monotonic_ns() - 1_000_000_000)
+    tenant.on_stage([["kernel", "independent", 0, "add", 20]])
+    tenant("stage.cells()")
+    own, later = (one.stream for one in log(lines) if one.kind == "kernel")
+    assert own == later
