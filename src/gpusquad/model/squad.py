@@ -22,6 +22,8 @@ SHORTEST_SQUAD_US = 500
 LONGEST_SQUAD_US = 10_000
 MOST_GROUPS = 64
 """A mask is one 64-bit word."""
+MOST_LEVEL = 5
+"""A driver has so many priorities above the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class Member:
     yields: int = 0
     """A mask of slots that go first: while one of them has something on the card, what this one has queued stands still
     between two kernels. Its program is not held, and goes on the moment they pause."""
+    level: int = 0
+    """Without groups: its blocks have SMs before those of lower levels, as soon as some are free. Under MPS only."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,8 @@ class State:
     """Squads in a row in which a tenant wanted the card and had no part in the squad."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """Masks of the last squad that had any."""
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """Of those who last ran side by side."""
     beside: Mapping[str, int] = field(default_factory=dict)
     """Tenants with a latency target that others run beside instead of yielding: above 0. Below 0: that was tried, did
     not do, and is not tried again for so many squads."""

@@ -13,7 +13,8 @@ TRACE = {
     "traceEvents": [
         {"cat": "kernel", "name": "short", "dur": 100.0, "args": {"grid": [8, 1, 1]}},
         {"cat": "kernel", "name": "short", "dur": 100.0, "args": {"grid": [8, 1, 1]}},
-        {"cat": "kernel", "name": "long", "dur": 800.0, "args": {"grid": [132, 2, 1]}},
+        {"cat": "kernel", "name": "long", "dur": 790.0, "args": {"grid": [132, 2, 1]}},
+        {"cat": "kernel", "name": "long", "dur": 10.0, "args": {"grid": [132, 2, 1]}},
         {"cat": "gpu_memcpy", "name": "copy", "dur": 5000.0},
         {"name": "no category"},
     ]
@@ -22,10 +23,10 @@ TRACE = {
 
 def test_long_kernels_are_met_as_often_as_they_fill_the_time() -> None:
     found = summary(TRACE, steps=1)
-    assert found["kernels"] == 3
+    assert found["kernels"] == 4
     assert found["step_ms"] == 1.0
-    assert found["wait_us"]["mean"] == pytest.approx(0.8 * 400 + 0.2 * 50)
-    assert found["longest"][0] == {"name": "long", "grid": [132, 2, 1], "mean_us": 800.0, "part": 0.8}
+    assert found["wait_us"]["mean"] == pytest.approx(0.79 * 395 + 0.2 * 50 + 0.01 * 5)
+    assert found["longest"][0] == {"name": "long", "grid": [132, 2, 1], "longest_us": 790.0, "part": 0.8}
     assert "132×2×1" in shown([{"program": "any:1", **found}])
 
 

@@ -21,6 +21,7 @@ from gpusquad.gpu.squads.virtual import OnVirtualCards
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import (
     LONGEST_SQUAD_US,
+    MOST_LEVEL,
     UNGATED_US,
     CardFacts,
     Effective,
@@ -273,6 +274,7 @@ class Squads:
             within=tenant.facts.within,
             linger_us=member.linger_us,
             yields=member.yields & ((1 << self._region.slots) - 1),
+            level=0 if tenant.facts.is_time_sliced else member.level,
         )
 
     def _credit_us(self, member: Member, shared: bool) -> int:
@@ -323,7 +325,7 @@ class Squads:
             **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
             "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
             "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
-            "processes": len(page.pids), "groups": grant.mask.bit_count(), "gated": gated,
+            "processes": len(page.pids), "groups": grant.mask.bit_count(), "level": grant.level, "gated": gated,
             "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
             "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
             "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
@@ -346,5 +348,7 @@ def _check(squad: Squad, snapshot: Sequence[Tenant], card: CardFacts) -> None:
             raise Invalid("squad.groups", f"{member.groups:#x} names groups the card does not have")
         if not 0 <= member.credit_us <= UNGATED_US:
             raise Invalid("squad.credit_us", f"{member.credit_us} is no credit")
+        if not 0 <= member.level <= MOST_LEVEL:
+            raise Invalid("squad.level", f"{member.level} is none of 0 to {MOST_LEVEL}")
     if not 0 < squad.length_us <= LONGEST_SQUAD_US:
         raise Invalid("squad.length_us", f"{squad.length_us} is not within {LONGEST_SQUAD_US}")

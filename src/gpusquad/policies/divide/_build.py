@@ -26,6 +26,7 @@ from gpusquad.model.squad import (
     State,
     Tenant,
 )
+from gpusquad.policies.divide._levels import levels
 
 AHEAD = 1.5
 """On groups so many squads' work may be queued: nobody runs dry where the next squad is a little late."""
@@ -50,6 +51,8 @@ class Part:
     yields: int = 0
     """Slots that go first all the same."""
     credit_us: int = UNGATED_US
+    level: int = 0
+    """Side by side: whose blocks have SMs first."""
 
 
 def nobody_to_share_with(tenants: Sequence[Tenant], state: State) -> Squad | None:
@@ -70,6 +73,7 @@ def fresh(tenants: Sequence[Tenant], state: State, **changes: object) -> State:
         lags_us=_of(here, state.lags_us),
         waited=_of(here, state.waited),
         groups=_of(here, state.groups),
+        levels=_of(here, state.levels),
         beside=_of(here, state.beside),
         seen_us={tenant.id: tenant.attained_us for tenant in tenants},
     )
@@ -86,6 +90,7 @@ def squad(
     state: State,
 ) -> Squad:
     """``parts``: those who have one; whoever else is awake yields to them."""
+    parts = _leveled(parts, state) if configuration == "unrestricted" else parts
     slots_given = slots(part.tenant.slot for part in parts)
     given = {part.tenant.slot: _minding_sleepers(part, tenants, slots_given) for part in parts}
     credit_us = max((part.credit_us for part in parts), default=UNGATED_US)
@@ -102,7 +107,19 @@ def squad(
     }
     groups = {**state.groups, **masks} if masks else state.groups
     after = fresh(tenants, replace(state, groups=groups), waited=waited, configuration=configuration)
-    return Squad(members, configuration, length_us, why, after)
+    if configuration == "unrestricted":
+        after = replace(after, levels={part.tenant.id: part.level for part in parts})
+    return Squad(members, configuration, length_us, why + _raised_words(parts), after)
+
+
+def _leveled(parts: Sequence[Part], state: State) -> list[Part]:
+    found = levels([part.tenant for part in parts], state.levels) if len(parts) > 1 else {}
+    return [replace(part, level=found.get(part.tenant.id, 0)) for part in parts]
+
+
+def _raised_words(parts: Sequence[Part]) -> str:
+    names = [part.tenant.id for part in parts if part.level]
+    return f"; blocks of {' and '.join(names)} go first" if names else ""
 
 
 def _minding_sleepers(part: Part, tenants: Sequence[Tenant], given: int) -> Part:
@@ -143,8 +160,9 @@ def _member(tenant: Tenant, part: Part, tenants: Sequence[Tenant], card: CardFac
     mates = slots(one.slot for one in tenants) & ~own
     yields = part.yields & ~own
     plain = Member(
-        tenant.slot, mates=mates, yields=yields, linger_us=_linger_us(yields, tenants), credit_us=part.credit_us
-    )
+        tenant.slot, mates=mates, yields=yields, linger_us=_linger_us(yields, tenants), credit_us=part.credit_us,
+        level=part.level,
+    )  # fmt: skip
     if not part.groups:
         return plain
     return replace(plain, groups=part.groups, restricted_us=part.restricted_us, borrows=True, loan_us=card.loan_us)

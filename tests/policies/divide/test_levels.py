@@ -1,0 +1,61 @@
+"""Side by side, whose blocks have SMs first."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad import registry
+from gpusquad.gpu.squads.effects import TableEffects
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import MOST_LEVEL, CardFacts, State, Tenant
+from gpusquad.policies.divide._levels import levels
+
+SHORT = Tenant(0, "short", kernel_us=33.0, wants_us=10_000, app="short", beside={"long": 0.30})
+LONG = Tenant(1, "long", kernel_us=88.0, wants_us=10_000, app="long", beside={"short": 0.81})
+CARD = CardFacts()
+
+
+def told(**kernels_us: float) -> list[Tenant]:
+    return [Tenant(slot, name, kernel_us=us) for slot, (name, us) in enumerate(kernels_us.items())]
+
+
+def test_short_kernels_go_before_long_ones_a_level_for_each_half() -> None:
+    assert levels(told(a=100, b=60, c=49, d=10, e=0.001), {}) == {"a": 0, "b": 0, "c": 1, "d": 3, "e": MOST_LEVEL - 1}
+
+
+def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
+    assert levels(told(a=100, b=0), {}) == {"a": 0, "b": 0}
+    assert levels(told(a=0, b=0), {}) == {"a": 0, "b": 0}
+
+
+def test_whoever_has_a_latency_target_goes_before_all_without() -> None:
+    service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
+    assert levels([*told(a=100, b=10), service], {}) == {"a": 0, "b": 3, "service": 4}
+    assert levels([service], {}) == {"service": 0}
+
+
+def test_what_was_raised_stays_so_until_it_is_the_wrong_way_round() -> None:
+    before = {"a": 1, "b": 0}
+    assert levels(told(a=80, b=88), before) == before
+    assert levels(told(a=90, b=88), before) == {"a": 0, "b": 0}
+    assert levels(told(a=40, b=88, c=88), before) == {"a": 1, "b": 0, "c": 0}
+
+
+def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> None:
+    squad = registry.create("divide", "hybrid").next_squad([SHORT, LONG], CARD, TableEffects(), State())
+    assert squad.configuration == "unrestricted"
+    assert [member.level for member in squad.members] == [1, 0]
+    assert "blocks of short go first" in squad.why
+    assert squad.state.levels == {"short": 1, "long": 0}
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=6))
+def test_nobody_is_raised_above_shorter_kernels(kernels_us: list[float]) -> None:
+    tenants = [Tenant(slot, f"t{slot}", kernel_us=us) for slot, us in enumerate(kernels_us)]
+    found = levels(tenants, {})
+    assert all(0 <= level <= MOST_LEVEL for level in found.values())
+    assert all(
+        found[one.id] <= found[other.id] for one in tenants for other in tenants if 0 < other.kernel_us <= one.kernel_us
+    )
+    assert levels(tenants, found) == found
