@@ -180,6 +180,18 @@ def test_a_deadline_goes_first_while_side_by_side_would_miss_it():
     assert yields(SloFirst().next_squad([soon, tenant(1)], CARD, with_rho(0.3), State())) == [0, 0]
 
 
+@pytest.mark.parametrize(
+    "slo",
+    [Slo(availability_ratio=0.95), Slo(throughput_per_s=0.001), Slo(deadline_us=10_000_000)],
+    ids=["availability", "nothing seen", "no estimate"],
+)
+def test_nobody_yields_for_ever_to_a_goal_of_which_nothing_is_known(slo):
+    unknown = tenant(0, slo=slo)
+    assert yields(SloFirst().next_squad([unknown, tenant(1)], CARD, rivals, State())) == [0, 0]
+    missed = replace(unknown, attainment=0.5)
+    assert yields(SloFirst().next_squad([missed, tenant(1)], CARD, rivals, State())) == [0, 1]
+
+
 def test_a_missed_goal_is_at_risk_whatever_was_foretold():
     missed = goal(0, 50.0, 80.0, attainment=0.5)
     assert yields(SloFirst().next_squad([missed, tenant(1)], CARD, strangers_to_each_other, State())) == [0, 1]

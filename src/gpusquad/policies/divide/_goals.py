@@ -30,6 +30,17 @@ def foretold(tenant: Tenant, speed: float) -> float:
     return max(0.0, min(parts, default=1.0))
 
 
+def can_be_foretold(tenant: Tenant) -> bool:
+    """Enough is known of it to say how far a speed would meet one of its goals."""
+    slo, seen = tenant.slo, tenant.requests
+    if slo is None:
+        return False
+    by_requests = seen is not None and (
+        (slo.latency_us is not None and seen.work_us > 0) or (bool(slo.throughput_per_s) and seen.solo_per_s > 0)
+    )
+    return by_requests or deadline_speed(tenant) is not None
+
+
 def foretold_latency_us(tenant: Tenant, speed: float) -> float:
     """The 99th percentile: the work of a request at that speed, and the queue in front of it that one in a hundred
     finds. For requests that come at random and take the same time, a queue of ``x`` times that is found with

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from gpusquad.model.squad import UNGATED_US, CardFacts, Configuration, Effective, Member, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _build
-from gpusquad.policies.divide._goals import foretold, target
+from gpusquad.policies.divide._goals import can_be_foretold, foretold, target
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
@@ -103,12 +103,15 @@ class SloFirst:
     def _is_at_risk(
         self, tenant: Tenant, tenants: Sequence[Tenant], weights: Mapping[str, float], effective: Effective
     ) -> bool:
-        """By what is seen of it; by what is foretold side by side with all others, while nothing is."""
+        """By what is seen of it; by what is foretold side by side with all others, while nothing is. Of whom neither is
+        known nobody can say that it is: others would yield to it for ever."""
         if tenant.attainment < target(tenant):
             return True
         seen, wanted = tenant.requests, tenant.slo.throughput_per_s if tenant.slo is not None else None
         if wanted and seen is not None and seen.awake_per_s > 0:
             return seen.awake_per_s < self.margin * wanted
+        if not can_be_foretold(tenant):
+            return False
         others = tuple((other, WHOLE_MILLI) for other in tenants if other is not tenant and not other.is_idle)
         return foretold(tenant, effective(tenant, WHOLE_MILLI, others)) < self.margin * max(weights[tenant.id], 1.0)
 
@@ -142,7 +145,7 @@ def _part(tenant: Tenant, shared: Squad | None, first: int) -> _build.Part:
     own = shared.of(tenant.slot) if shared is not None else None
     if own is None:
         return _build.Part(tenant, yields=first)
-    return _build.Part(tenant, own.groups, own.restricted_us, own.yields | first, _credit_us(own))
+    return _build.Part(tenant, own.groups, own.restricted_us, own.yields | first, _credit_us(own), own.level)
 
 
 def _configuration(urgency: Mapping[str, float], shared: Squad | None) -> Configuration:
