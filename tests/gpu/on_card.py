@@ -27,7 +27,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHIM = ROOT / "tests" / "gpu" / "shim"
-FILES = ("test_entry", "test_memory", "test_partition", "test_streams", "test_gate", "test_yielding", "test_measure")
+FILES = (
+    "test_entry",
+    "test_memory",
+    "test_partition",
+    "test_streams",
+    "test_gate",
+    "test_collectives",
+    "test_yielding",
+    "test_measure",
+)
 """Those that speak to a driver."""
 
 

@@ -115,6 +115,8 @@ class Tenant:
     """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
     costs: Mapping[str, float] = field(default_factory=dict)
     """And that of each app beside it."""
+    meets_peers: bool = False
+    """It takes part in collectives with tasks on other cards, so neither credits nor yielding hold it; groups do."""
 
     def __post_init__(self) -> None:
         if self.weight < 0:

@@ -81,15 +81,20 @@ KERNELS: dict[str, tuple[str, int | None]] = {
     "add_ncclDevKernel_AllReduce_f32": (_ADD, None),
     "add_long": (_ADD, 5000),
     "add_short": (_ADD, 20),
+    "add_ncclDevKernel_two_ranks": (_ADD, 20),
 }
 """What each does, and how many microseconds it lasts; None: as its number says."""
+RANKS = {"add_ncclDevKernel_two_ranks": 2}
+"""On the stand-in these spin until so many of them run. On a card they wait for nobody."""
 
 NAMES = (*KERNELS, "burn")
 
 
 def _entry(name: str, change: str, lasts_us: int | None) -> str:
     told = "ld.param.u64 %lasts, [lasts_us];" if lasts_us is None else f"mov.u64 %lasts, {lasts_us};"
-    return _LASTING.format(name=name, lasts="*" if lasts_us is None else lasts_us, load_time=told, change=change)
+    lasts = "*" if lasts_us is None else str(lasts_us)
+    lasts += f":{RANKS[name]}" if name in RANKS else ""
+    return _LASTING.format(name=name, lasts=lasts, load_time=told, change=change)
 
 
 PTX = (_HEAD + "".join(_entry(name, *what) for name, what in KERNELS.items()) + _BURN).strip() + "\n"

@@ -146,14 +146,6 @@ def test_a_graph_is_one_unit_and_its_cost_is_learned(card: Card) -> None:
     assert graph.mean_us > 8000
 
 
-def test_a_collective_is_never_held_but_charged(card: Card) -> None:
-    tenant = staged(card)
-    card.region.write({0: Grant(credit_us=0)})
-    tenant.on_stage([["kernel", "legacy", 0, "add_ncclDevKernel_AllReduce_f32", 20]])
-    assert asked_us(card) == UNKNOWN_US
-    assert process_page(card).waits == 0
-
-
 def test_borrows_while_all_mates_are_idle(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +50,17 @@ def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> N
     assert [member.level for member in squad.members] == [1, 0]
     assert "blocks of short go first" in squad.why
     assert squad.state.levels == {"short": 1, "long": 0}
+
+
+def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> None:
+    service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
+    rank = replace(LONG, meets_peers=True)
+    slo = registry.create("divide", "slo")
+    squad = slo.next_squad([SHORT, rank, service], CARD, TableEffects(), State())
+    assert squad.members[1].yields >> 2 & 1
+    assert squad.members[2].level > squad.members[1].level
+    without = slo.next_squad([SHORT, LONG, service], CARD, TableEffects(), State())
+    assert without.members[2].level == 0
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=6))

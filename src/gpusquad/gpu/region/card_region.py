@@ -182,6 +182,7 @@ class CardRegion:
             moves=sum(process.moves for process in all_of_them),
             waited_ns=sum(process.waited_ns for process in all_of_them),
             pids=tuple(process.pid for process in live),
+            meets_peers=any(process.meets_peers for process in live),
         )
 
     def kernels(self, slot: int) -> tuple[Kernel, ...]:

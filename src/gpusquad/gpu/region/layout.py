@@ -84,7 +84,9 @@ class ProcessLayout(Structure):
         ("iterations", c_uint64),
         ("refusals", c_uint64),
         ("idle_since_ns", c_uint64),
-        ("reserved", c_uint64 * 13),
+        ("meets_peers", c_uint32),
+        ("unused", c_uint32),
+        ("reserved", c_uint64 * 12),
     ]
 
 

@@ -32,6 +32,8 @@ class Page:
     waited_ns: int = 0
     pids: tuple[int, ...] = ()
     """Of live processes, each in its own namespace."""
+    meets_peers: bool = False
+    """One of them takes part in collectives: nothing of it is held, for peers on other cards would spin meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

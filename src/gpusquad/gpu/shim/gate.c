@@ -36,7 +36,7 @@ static uint64_t go_first(void) {
   return first;
 }
 
-bool gs_gate_yields(void) { return GS_LOAD(grant()->state) == GS_LIVE && go_first(); }
+bool gs_gate_yields(void) { return GS_LOAD(grant()->state) == GS_LIVE && go_first() && !gs_gate_lets_meet(); }
 
 bool gs_gate_must_yield(void) {
   return gs_gate_yields() && gs_daemon_alive(gs_region.decisions) && !gs_mates_idle_now(go_first());
@@ -118,8 +118,11 @@ static bool loan_allows(uint64_t cost_ns, uint64_t waited_ns) {
   return waited_ns >= in_ns(GS_PEEK(grant()->loan_patience_us), DEFAULT_PATIENCE_US);
 }
 
+bool gs_gate_lets_meet(void) { return GS_PEEK(gs_region.process->meets_peers) && GS_PEEK(grant()->credit_us); }
+
 static bool may_pass(uint64_t cost_ns, uint64_t waited_ns) {
   bool masked_only = GS_PEEK(grant()->credit_us) == GS_UNGATED && GS_PEEK(grant()->mask);
+  if (gs_gate_lets_meet()) return true;
   if (GS_LOAD(grant()->state) != GS_LIVE || !gs_daemon_alive(gs_region.decisions)) return true;
   if (!masked_only && within_credit(cost_ns / 1000)) return true;
   return lent() ? loan_allows(cost_ns, waited_ns) : masked_only;
@@ -219,7 +222,10 @@ static CUstream begin_with_care(struct gs_ticket *ticket, uint64_t cost_ns, uint
 CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread) {
   ticket->stream = NULL;
   if (!gs_attached()) return stream;
-  if (GS_UNLIKELY(GS_PEEK(gs_captures)) && gs_capturing(stream, per_thread)) return stream;
+  if (GS_UNLIKELY(GS_PEEK(gs_captures)) && gs_capturing(stream, per_thread)) {
+    gs_measure_captured(work);
+    return stream;
+  }
   uint32_t due;
   ticket->learned = gs_measure_note(work, &due);
   uint64_t cost_ns = gs_measure_cost_ns(ticket->learned, work);

@@ -135,6 +135,8 @@ uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrest
 bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
 bool gs_gate_has_mates(void);
 uint32_t gs_gate_level(void);  /* of its priority where it is on no partition; 0: as the program chose */
+/* It has peers that wait for it. Without any credit it is about to be ended, and they with it. */
+bool gs_gate_lets_meet(void);
 bool gs_gate_counts(void);     /* it matters how much is queued: it is gated, or borrows */
 bool gs_gate_yields(void);     /* to somebody, */
 bool gs_gate_must_yield(void); /* and now */
@@ -213,6 +215,7 @@ void gs_yield_forget(void);
 /* measure.c: what is known of kernels */
 enum { GS_DUE_SAMPLE = 1, GS_DUE_LOOK = 2 }; /* this launch is to be timed; one that was is to be looked at */
 struct gs_learned *gs_measure_note(const struct gs_work *work, uint32_t *due);
+void gs_measure_captured(const struct gs_work *work); /* it goes into a graph */
 uint64_t gs_measure_cost_ns(const struct gs_learned *learned, const struct gs_work *work);
 bool gs_measure_is_new(const struct gs_learned *learned); /* each of its next launches is to be timed */
 void gs_measure_learn(struct gs_learned *learned, uint32_t width, float us);

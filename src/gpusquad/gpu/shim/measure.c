@@ -90,6 +90,16 @@ static bool is_collective(const char *name) {
   return false;
 }
 
+/* Peers of a rank wait for whatever it has to do before the next collective, so from the first one on nothing of it is
+ * held, and what stands still goes on. */
+static void meet_peers(void) {
+  if (!GS_PEEK(gs_region.process->meets_peers)) GS_STORE(gs_region.process->meets_peers, 1);
+}
+
+void gs_measure_captured(const struct gs_work *work) {
+  if (work->kind == GS_KERNEL && is_collective(name_of(work))) meet_peers();
+}
+
 /* The tenant's table. Rows are claimed once, by whoever sees a kernel first, and shared by all its processes. */
 
 static int32_t claim_row(uint64_t identity, const char *name, const struct gs_work *work) {
@@ -145,6 +155,7 @@ static void introduce(struct gs_learned *learned, const struct gs_work *work) {
   learned->identity = mix_shape(mix_name(0, name), work);
   if (work->kind == GS_GRAPH) learned->identity = mix(learned->identity, learned->key); /* graphs have no names */
   learned->collective = work->kind == GS_KERNEL && is_collective(name);
+  if (learned->collective) meet_peers();
   learned->row = claim_row(learned->identity, name, work);
   start_from(learned, work);
   GS_STORE(learned->ready, 1);

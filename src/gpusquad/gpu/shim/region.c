@@ -159,6 +159,7 @@ static void clean(struct gs_process *process) {
   process->in_flight = process->waiting = 0;
   process->mask_now = 0;
   process->period_us = 0;
+  process->meets_peers = 0;
 }
 
 static void become_live(struct gs_region *region) {

@@ -75,7 +75,9 @@ struct gs_process {
   uint64_t period_us, iterations; /* found from the launch sequence; 0: none found */
   uint64_t refusals;              /* allocations refused for the quota */
   uint64_t idle_since_ns;         /* when in_flight last fell: of one that has none, since when */
-  uint64_t reserved[13];
+  uint32_t meets_peers;           /* it has launched or captured a collective: nothing of it is held any more */
+  uint32_t unused;
+  uint64_t reserved[12];
 };
 
 struct gs_kernel {

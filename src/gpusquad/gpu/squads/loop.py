@@ -330,6 +330,7 @@ class Squads:
             "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
             "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
             "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
+            "meets_peers": page.meets_peers,
         }  # fmt: skip
 
 

@@ -109,6 +109,7 @@ class CardTenant:
             requests=self._requests(now_us),
             promised_milli=facts.sm_milli,
             within=facts.within,
+            meets_peers=self.page.meets_peers,
         )
 
     def _requests(self, now_us: int) -> Requests | None:

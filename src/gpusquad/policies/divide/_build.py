@@ -99,7 +99,7 @@ def squad(
         for one in tenants
         if one.slot not in given
     }
-    members = tuple(_member(one, (given | rest)[one.slot], tenants, card) for one in tenants)
+    members = _before_ranks([_member(one, (given | rest)[one.slot], tenants, card) for one in tenants], tenants)
     masks = {part.tenant.id: part.groups for part in parts if part.groups}
     waited = {
         tenant.id: 0 if tenant.is_idle or tenant.slot in given else state.waited.get(tenant.id, 0) + 1
@@ -120,6 +120,15 @@ def _leveled(parts: Sequence[Part], state: State) -> list[Part]:
 def _raised_words(parts: Sequence[Part]) -> str:
     names = [part.tenant.id for part in parts if part.level]
     return f"; blocks of {' and '.join(names)} go first" if names else ""
+
+
+def _before_ranks(members: Sequence[Member], tenants: Sequence[Tenant]) -> tuple[Member, ...]:
+    """One that meets peers on other cards is not held. Those that it should yield to have SMs before it at least."""
+    ranks = slots(one.slot for one in tenants if one.meets_peers)
+    first = 0
+    for member in members:
+        first |= member.yields if ranks >> member.slot & 1 else 0
+    return tuple(replace(one, level=max(one.level, 1)) if first >> one.slot & 1 else one for one in members)
 
 
 def _minding_sleepers(part: Part, tenants: Sequence[Tenant], given: int) -> Part:
