@@ -12,6 +12,7 @@ int main(int count, char **arguments) {
   uint64_t quota_bytes = gs_region.grant->quota_bytes;
   for (long i = 0; i < rounds; i++) {
     if (!gs_bytes_reserve(&gs_region, quota_bytes, quota_bytes)) continue;
+    gs_bytes_held(&gs_region);
     had++;
     gs_bytes_give_back(&gs_region, quota_bytes);
   }

@@ -47,6 +47,18 @@ def test_over_the_quota_is_out_of_memory_by_every_way(card: Card, way: str) -> N
     assert card.used() == 0
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_driver_refuses_was_never_held(card: Card, way: str) -> None:
+    take, give = WAYS[way]
+    card.attach()
+    peer = card.peer()
+    assert peer(take.format(n=1 << 50))[0] != 0
+    assert card.region.page(0).peak_bytes == 0
+    result, key = peer(take.format(n=4 * MIB))
+    assert (result, peer(give.format(key=key)), peer("sync()")) == (0, 0, 0)
+    assert card.region.page(0).peak_bytes == 4 * MIB
+
+
 def test_the_quota_is_of_all_processes_together(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     first, second = card.peer(), card.peer()

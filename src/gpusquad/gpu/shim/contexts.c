@@ -49,6 +49,7 @@ static bool charge_context(struct charge *charge) {
 static CUresult charge_kept(const struct charge *charge, CUresult result, CUcontext *context) {
   if (result == CUDA_SUCCESS) {
     if (charge->first && gs_attached()) GS_STORE(gs_region.process->context_bytes, charge->bytes);
+    if (charge->first) gs_held();
     if (gs_context_made && context && gs_attached()) gs_context_made(*context);
   } else if (charge->first) {
     gs_give_back(charge->bytes);

@@ -22,6 +22,10 @@ bool gs_reserve(uint64_t bytes) {
   return false;
 }
 
+void gs_held(void) {
+  if (gs_attached()) gs_bytes_held(&gs_region);
+}
+
 void gs_give_back(uint64_t bytes) {
   if (bytes && gs_attached()) gs_bytes_give_back(&gs_region, bytes);
 }
@@ -42,6 +46,7 @@ struct gs_entry *gs_prepare(enum gs_kind kind, uint64_t bytes) {
 
 CUresult gs_book(struct gs_entry *entry, uint64_t key, CUresult result) {
   if (result == CUDA_SUCCESS) {
+    gs_held();
     gs_ledger_put(entry, key);
   } else {
     gs_give_back(entry->bytes);

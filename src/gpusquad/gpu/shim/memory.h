@@ -7,7 +7,8 @@
 
 /* Bytes for this process within the tenant's quota; false: over it. Without a tenant everything fits. */
 bool gs_reserve(uint64_t bytes);
-void gs_give_back(uint64_t bytes);
+void gs_held(void); /* what was reserved is there now */
+void gs_give_back(uint64_t bytes); /* freed, or never there */
 /* Bytes that are held already, beyond what was reserved. False: they are counted, but the quota is now exceeded. */
 bool gs_exceed(uint64_t bytes);
 

@@ -158,6 +158,7 @@ static bool within_quota(struct pool *pool) {
     within = quota == 0 || gs_bytes_used(&gs_region) <= quota;
   }
   pthread_mutex_unlock(&lock);
+  if (within) gs_held();
   return within;
 }
 

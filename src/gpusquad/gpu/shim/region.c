@@ -96,8 +96,19 @@ static void raise_to(uint64_t *peak, uint64_t value) {
 }
 
 static void add_bytes(struct gs_region *region, uint64_t bytes) {
-  raise_to(&region->process->peak_bytes, GS_ADD(region->process->used_bytes, bytes));
-  raise_to(&region->tenant->peak_bytes, GS_ADD(region->tenant->used_bytes, bytes));
+  GS_ADD(region->process->used_bytes, bytes);
+  GS_ADD(region->tenant->used_bytes, bytes);
+}
+
+static void raise_peaks(struct gs_region *region) {
+  raise_to(&region->process->peak_bytes, GS_PEEK(region->process->used_bytes));
+  raise_to(&region->tenant->peak_bytes, GS_PEEK(region->tenant->used_bytes));
+}
+
+void gs_bytes_held(struct gs_region *region) {
+  lock_counts(region);
+  raise_peaks(region);
+  unlock_counts(region);
 }
 
 bool gs_bytes_reserve(struct gs_region *region, uint64_t bytes, uint64_t quota_bytes) {
@@ -112,6 +123,7 @@ bool gs_bytes_reserve(struct gs_region *region, uint64_t bytes, uint64_t quota_b
 void gs_bytes_add(struct gs_region *region, uint64_t bytes) {
   lock_counts(region);
   add_bytes(region, bytes);
+  raise_peaks(region);
   unlock_counts(region);
 }
 

@@ -133,6 +133,8 @@ uint64_t gs_region_reclaim(struct gs_region *region);
 
 /* Adds bytes if tenant-wide use stays within `quota_bytes` (0: no limit); false and nothing changed otherwise. */
 bool gs_bytes_reserve(struct gs_region *region, uint64_t bytes, uint64_t quota_bytes);
+/* What was reserved is there: peaks are of what was held, and not of what the driver refused. */
+void gs_bytes_held(struct gs_region *region);
 /* Adds bytes that are held already, whatever the quota says. */
 void gs_bytes_add(struct gs_region *region, uint64_t bytes);
 void gs_bytes_give_back(struct gs_region *region, uint64_t bytes);
