@@ -143,6 +143,23 @@ def test_tenants_come_and_go():
         squads.attach(TenantFacts("f"), 30)
 
 
+def test_whoever_was_promised_no_memory_has_what_nobody_else_was():
+    squads, region = started("a", "b")
+    squads.step(0)
+    assert (region.grants[0].quota_bytes, region.grants[1].quota_bytes) == (0, 0)
+    busy(region, 0, used_bytes=30)
+    busy(region, 1, used_bytes=5)
+    squads.attach(TenantFacts("c", quota_bytes=60), 1000)
+    squads.step(1000)
+    assert [region.grants[slot].quota_bytes for slot in range(3)] == [35, 10, 60]
+    squads.change(TenantFacts("c", quota_bytes=90), 2000)
+    squads.step(2000)
+    assert region.grants[0].quota_bytes == 30, "what it holds it keeps"
+    squads.detach("c")
+    squads.step(3000)
+    assert region.grants[0].quota_bytes == 0
+
+
 def test_quotas_never_promise_more_than_there_is():
     squads, region = started()
     squads.attach(TenantFacts("a", quota_bytes=60), 0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from gpusquad import registry
 from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.gpu.squads.promises import KeepsPromises
+from gpusquad.gpu.squads.quotas import check_quota, granted_bytes
 from gpusquad.gpu.squads.sparing import SparesTheStarved
 from gpusquad.gpu.squads.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
 from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts, plain_facts
@@ -100,7 +101,7 @@ class Squads:
         if self._rule == "refuse" and self._strangers:
             pids = ", ".join(str(one.pid) for one in self._strangers)
             raise Invalid("card", f"processes that nobody holds are on it: {pids}", "end them, or share by rule")
-        self._check_quota(facts, None)
+        check_quota(facts, self._others(None), self._card)
         slot = next((slot for slot in range(self._region.slots) if slot not in self._tenants), None)
         if slot is None:
             raise Invalid("card", f"has {self._region.slots} tenants, and no slot for more")
@@ -111,7 +112,7 @@ class Squads:
     def change(self, facts: TenantFacts, now_us: int) -> None:
         """Another goal, priority, weight, estimate or quota for one that runs."""
         tenant = self._named(facts.id)
-        self._check_quota(facts, tenant)
+        check_quota(facts, self._others(tenant), self._card)
         tenant.tell(facts, now_us)
         self._changed = True
 
@@ -258,13 +259,14 @@ class Squads:
         self._region.write(grants)
 
     def _grant(self, member: Member, tenant: CardTenant, shared: bool) -> Grant:
+        quota_bytes = granted_bytes(tenant, self._others(tenant), self._card)
         if tenant.held_until_us:
-            return Grant(self.number, tenant.facts.quota_bytes, credit_us=0)
+            return Grant(self.number, quota_bytes, credit_us=0)
         from_us = tenant.forecast.settled_us
         credit_us = self._credit_us(member, shared)
         return Grant(
             squad=self.number,
-            quota_bytes=tenant.facts.quota_bytes,
+            quota_bytes=quota_bytes,
             credit_us=UNGATED_US if credit_us == UNGATED_US else from_us + credit_us,
             mask=0 if tenant.facts.is_time_sliced else member.groups,
             mates=member.mates & ((1 << self._region.slots) - 1),
@@ -295,18 +297,8 @@ class Squads:
         look_us = max(pace.shortest_look_us, self.squad.length_us // pace.looks_a_squad)
         return max(1, min(look_us, max(self._ends_us - now_us, pace.shortest_look_us)))
 
-    def _check_quota(self, facts: TenantFacts, before: CardTenant | None) -> None:
-        """Memory that is promised is there: it cannot be taken back from others later."""
-        if facts.within >> self._card.groups:
-            raise Invalid("tenant.within", f"{facts.within:#x} names groups the card does not have")
-        if not self._card.memory_bytes or not facts.quota_bytes:
-            return
-        held = sum(one.facts.quota_bytes for one in self._tenants.values() if one is not before)
-        free = self._card.memory_bytes - held
-        if facts.quota_bytes > free:
-            raise Invalid(
-                "tenant.quota_bytes", f"{facts.quota_bytes} of {free} bytes that nobody holds", "ask for less"
-            )
+    def _others(self, tenant: CardTenant | None) -> list[CardTenant]:
+        return [one for one in self._tenants.values() if one is not tenant]
 
     def _named(self, name: str) -> CardTenant:
         for tenant in self._tenants.values():
