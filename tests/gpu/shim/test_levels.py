@@ -9,7 +9,7 @@ import pytest
 
 from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import SMS, Player, Ran, log, player
+from tests.gpu.shim.playing import SMS, Player, Ran, Step, log, player
 from tests.gpu.shim.tenants import Card, standin_only
 
 pytestmark = standin_only("looks at when which kernel ran; priorities of streams count under MPS only")
@@ -67,10 +67,10 @@ def test_levels_are_added_to_what_the_program_chose_and_end_where_the_driver_doe
     tenant = staged(card, 0)
     tenant.on_stage([["stream", "high", False, -5]])
     card.region.write({0: Grant(mates=0b11, level=60)})
-    tenant.on_stage([["kernel", "high", 0, "add", 20], ["kernel", "independent", 0, "add", 20]])
+    both: list[Step] = [["kernel", "high", 0, "add", 20], ["sync"], ["kernel", "independent", 0, "add", 20], ["sync"]]
+    tenant.on_stage(both)
     high, raised = (one.stream for one in log(lines) if one.kind == "kernel")
-    tenant.on_stage([["grant", {}], ["kernel", "high", 0, "add", 20], ["kernel", "independent", 0, "add", 20]])
-    tenant("stage.cells()")
+    tenant.on_stage([["grant", {}], *both])
     after = [one.stream for one in log(lines) if one.kind == "kernel"][2:]
     assert after[0] == high
     assert after[1] != raised
