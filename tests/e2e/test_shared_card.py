@@ -38,6 +38,18 @@ print(json.dumps({"answers": answers, "total": cuda.memory()[1]}), flush=True)
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
 """
+SERVICE = """
+import os, sys, time
+import gpusquad
+from tests.gpu.standin.client import Cuda
+
+cuda = Cuda()
+print("{}", flush=True)
+while not os.path.exists(sys.argv[1]):
+    for seconds in (0.010, 0.010, 0.010, 0.040):
+        gpusquad.served(seconds)
+    time.sleep(0.02)
+"""
 
 
 class Story:
@@ -154,6 +166,21 @@ def test_two_jobs_on_one_card_keep_to_their_parts_and_leave_nothing(story: Story
     assert {service.wait(job_id)["state"] for job_id in (small, large)} == {"succeeded"}
     until(lambda: not story.sockets, lambda: f"the daemon stays: {story.tenants()}")
     until(lambda: not processes_with(str(story.run)), lambda: f"still there: {processes_with(str(story.run))}")
+
+
+def test_a_service_says_how_long_requests_take_and_its_goal_is_judged_by_that(story: Story) -> None:
+    story.start()
+    (story.folder / "service.py").write_text(SERVICE)
+    command = [sys.executable, str(story.folder / "service.py"), str(story.go)]
+    env = {name: value for name, value in story.driver.items() if name.startswith("STANDIN_")}
+    env["PYTHONPATH"] = f"{ROOT / 'src'}:{ROOT}"
+    job = story.submit("service", {"memory": "4GiB"}, command=command, env=env, slo={"p99": "20ms"})
+    story.said(job)
+    until(lambda: 0.7 < next(iter(story.tenants().values()))["attainment"] < 0.8, lambda: str(story.tenants()))
+    [shown] = story.service.client.cards.get("0")["now"]["tenants"]
+    assert 0.7 < shown["attainment_ratio"] < 0.8
+    story.go.touch()
+    story.service.wait(job)
 
 
 @pytest.mark.parametrize("story", [2], indirect=True)

@@ -17,6 +17,8 @@ class MemoryRegion:
         self.grants: dict[int, Grant] = {}
         self.dead_bytes: dict[int, int] = {}
         """Bytes of processes that died, by slot, until they are reclaimed."""
+        self.told_us: dict[int, list[int]] = {}
+        """What requests took, by slot, as the tenants' programs tell it."""
         self.writes = 0
         self.beats = 0
 
@@ -34,6 +36,10 @@ class MemoryRegion:
 
     def page(self, slot: int) -> Page:
         return self.pages[slot]
+
+    def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
+        told = self.told_us.get(slot, ())
+        return len(told), tuple(told[len(told) if seen is None else seen :])
 
     def reclaim(self, slot: int) -> int:
         lost = self.dead_bytes.pop(slot, 0)

@@ -143,6 +143,18 @@ def test_tenants_come_and_go():
         squads.attach(TenantFacts("f"), 30)
 
 
+def test_what_programs_tell_of_their_requests_counts_for_their_goal():
+    squads, region = started("b")
+    squads.attach(TenantFacts("a", slo=Slo(latency_us=100)), 0)
+    region.told_us[1] = [500]
+    squads.step(0)  # heard of by another daemon, before this one
+    region.told_us[1] += [50, 60, 70, 200]
+    squads.step(10_000)
+    service = next(one for one in squads.status(10_000)["tenants"] if one["id"] == "a")
+    assert service["attainment"] == pytest.approx(0.75)
+    assert service["per_s"] > 0
+
+
 def test_whoever_was_promised_no_memory_has_what_nobody_else_was():
     squads, region = started("a", "b")
     squads.step(0)

@@ -23,12 +23,14 @@ from gpusquad.gpu.region.layout import (
     LIVE,
     MAGIC,
     PROCESSES,
+    SERVED,
     SLOTS,
     VERSION,
     DecisionsLayout,
     GrantLayout,
     KernelLayout,
     ProcessLayout,
+    ServedLayout,
     TenantLayout,
 )
 from gpusquad.gpu.region.pages import Grant, Page
@@ -36,6 +38,7 @@ from gpusquad.model.errors import Invalid
 
 _ALL_BYTES = ctypes.sizeof(TenantLayout)
 _HEAD_BYTES = TenantLayout.kernel.offset
+_SERVED_AT = TenantLayout.served.offset
 """Without the kernels, which fill most of the file."""
 
 _LIBC = ctypes.CDLL(None)
@@ -191,6 +194,15 @@ class CardRegion:
         rows = zip(tenant.kernel, again.kernel, strict=True)
         whole = (row for row, later in rows if row.sequence % 2 == 0 and row.sequence == later.sequence)
         return tuple(_kernel(row) for row in whole if row.count)
+
+    def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
+        (count,) = struct.unpack("<Q", os.pread(self._tenants[slot], 8, _SERVED_AT).ljust(8, b"\0"))
+        if seen is None or count == seen:
+            return count, ()
+        content = os.pread(self._tenants[slot], ctypes.sizeof(ServedLayout), _SERVED_AT)
+        row = ServedLayout.from_buffer_copy(content.ljust(ctypes.sizeof(ServedLayout), b"\0")).us
+        fresh = min(count - seen, SERVED) if count > seen else 0
+        return count, tuple(us for at in range(count - fresh, count) if (us := row[at % SERVED]))
 
     def reclaim(self, slot: int) -> int:
         if not any(not _is_locked(self._tenants[slot], index) for index in _live(self._read(slot, _HEAD_BYTES))):

@@ -8,13 +8,15 @@ from __future__ import annotations
 from ctypes import Structure, c_char, c_float, c_uint32, c_uint64
 
 MAGIC = 0x47535144
-VERSION = 1
+VERSION = 2
 SLOTS = 32
 """Tenants on a card."""
 PROCESSES = 16
 """Processes of a tenant."""
 KERNELS = 256
 """Kernels a tenant tells durations of."""
+SERVED = 1022
+"""Requests a tenant tells of before the oldest is overwritten."""
 
 FREE, LIVE = 0, 1
 LEND = 1
@@ -105,6 +107,10 @@ class KernelLayout(Structure):
     ]
 
 
+class ServedLayout(Structure):
+    _fields_ = [("count", c_uint64), ("us", c_uint32 * SERVED)]
+
+
 class TenantLayout(Structure):
     _fields_ = [
         ("magic", c_uint32),
@@ -118,4 +124,5 @@ class TenantLayout(Structure):
         ("reserved", c_uint32 * 22),
         ("procs", ProcessLayout * PROCESSES),
         ("kernel", KernelLayout * KERNELS),
+        ("served", ServedLayout),
     ]

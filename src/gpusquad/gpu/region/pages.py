@@ -88,6 +88,11 @@ class Region(Protocol):
 
     def page(self, slot: int) -> Page: ...
 
+    def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
+        """How many requests its programs told of so far, and how many microseconds those took that came after ``seen``
+        of them, as far as they are still there. None: only how many."""
+        ...
+
     def reclaim(self, slot: int) -> int:
         """Give back what processes held that died. The bytes."""
         ...

@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #define GS_MAGIC 0x47535144u /* GSQD */
-#define GS_VERSION 1u
+#define GS_VERSION 2u
 #define GS_SLOTS 32u    /* tenants on a card */
 #define GS_ALL_SLOTS ((1ull << GS_SLOTS) - 1)
 #define GS_PROCS 16u    /* processes of a tenant */
 #define GS_KERNELS 256u /* kernels a tenant tells durations of */
+#define GS_SERVED 1022u /* requests a tenant tells of before the oldest is overwritten */
 
 #define GS_FREE 0u /* states of a grant and of a process */
 #define GS_LIVE 1u
@@ -90,6 +91,12 @@ struct gs_kernel {
   uint32_t reserved[3];
 };
 
+/* Requests that were answered: how many, and how long the last ones took, the newest at (count - 1) % GS_SERVED. */
+struct gs_served {
+  uint64_t count;
+  uint32_t us[GS_SERVED];
+};
+
 struct gs_tenant {
   uint32_t magic, version, size, slot;
   uint64_t used_bytes; /* of all processes: their sum whenever nobody holds the lock */
@@ -99,6 +106,7 @@ struct gs_tenant {
   uint32_t reserved[22];
   struct gs_process procs[GS_PROCS];
   struct gs_kernel kernel[GS_KERNELS];
+  struct gs_served served;
 };
 
 _Static_assert(sizeof(struct gs_grant) == 128, "two cache lines");

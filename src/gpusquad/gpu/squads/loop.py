@@ -189,6 +189,7 @@ class Squads:
         served, turned = {}, False
         for slot, tenant in self._tenants.items():
             served[slot] = tenant.see(self._region.page(slot), now_us, self._card)
+            self._hear(tenant, now_us)
             self._changed |= tenant.let_go(now_us)
             is_idle = tenant.forecast.is_idle(now_us)
             turned, tenant.was_idle = turned or is_idle != tenant.was_idle, is_idle
@@ -200,6 +201,12 @@ class Squads:
             self._tenants[slot].attained_us += us * scale
         self._seen_us = now_us
         return turned and len(self._tenants) > 1
+
+    def _hear(self, tenant: CardTenant, now_us: int) -> None:
+        """What its programs tell of their requests. Those that an earlier daemon has heard of are not counted again."""
+        tenant.served, fresh_us = self._region.served(tenant.slot, tenant.served)
+        if fresh_us:
+            tenant.window.latencies(now_us, fresh_us)
 
     def _reclaim(self) -> None:
         for slot, tenant in self._tenants.items():

@@ -59,6 +59,8 @@ class CardTenant:
         self.was_idle = True
         self.held_until_us = 0
         """Nothing of it passes the gate until then; 0: not held."""
+        self.served: int | None = None
+        """Requests that its programs had told of at the last look; None: nobody has looked yet."""
         self._told_us, self.told_at_us = 0.0, now_us
 
     def tell(self, facts: TenantFacts, now_us: int) -> None:
