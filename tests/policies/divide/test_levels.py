@@ -22,8 +22,10 @@ def told(**kernels_us: float) -> list[Tenant]:
     return [Tenant(slot, name, kernel_us=us) for slot, (name, us) in enumerate(kernels_us.items())]
 
 
-def test_short_kernels_go_before_long_ones_a_level_for_each_half() -> None:
-    assert levels(told(a=100, b=60, c=49, d=10, e=0.001), {}) == {"a": 0, "b": 0, "c": 1, "d": 3, "e": MOST_LEVEL - 1}
+def test_short_kernels_go_before_long_ones_as_far_apart_as_levels_go() -> None:
+    assert levels(told(a=100, b=60), {}) == {"a": 0, "b": 0}
+    assert levels(told(a=100, b=49), {}) == {"a": 0, "b": MOST_LEVEL}
+    assert levels(told(a=100, b=60, c=49, d=10, e=0.001), {}) == {"a": 0, "b": 0, "c": 1, "d": 3, "e": 5}
 
 
 def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
@@ -33,7 +35,7 @@ def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
 
 def test_whoever_has_a_latency_target_goes_before_all_without() -> None:
     service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
-    assert levels([*told(a=100, b=10), service], {}) == {"a": 0, "b": 3, "service": 4}
+    assert levels([*told(a=100, b=10), service], {}) == {"a": 0, "b": 2, "service": 5}
     assert levels([service], {}) == {"service": 0}
 
 
@@ -41,15 +43,15 @@ def test_what_was_raised_stays_so_until_it_is_the_wrong_way_round() -> None:
     before = {"a": 1, "b": 0}
     assert levels(told(a=80, b=88), before) == before
     assert levels(told(a=90, b=88), before) == {"a": 0, "b": 0}
-    assert levels(told(a=40, b=88, c=88), before) == {"a": 1, "b": 0, "c": 0}
+    assert levels(told(a=40, b=88, c=88), before) == {"a": 5, "b": 0, "c": 0}
 
 
 def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> None:
     squad = registry.create("divide", "hybrid").next_squad([SHORT, LONG], CARD, TableEffects(), State())
     assert squad.configuration == "unrestricted"
-    assert [member.level for member in squad.members] == [1, 0]
+    assert [member.level for member in squad.members] == [MOST_LEVEL, 0]
     assert "blocks of short go first" in squad.why
-    assert squad.state.levels == {"short": 1, "long": 0}
+    assert squad.state.levels == {"short": MOST_LEVEL, "long": 0}
 
 
 def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> None:

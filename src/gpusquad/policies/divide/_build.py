@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from gpusquad.model.squad import (
     LONGEST_SQUAD_US,
+    MOST_LEVEL,
     SHORTEST_SQUAD_US,
     UNGATED_US,
     CardFacts,
@@ -128,7 +129,7 @@ def _before_ranks(members: Sequence[Member], tenants: Sequence[Tenant]) -> tuple
     first = 0
     for member in members:
         first |= member.yields if ranks >> member.slot & 1 else 0
-    return tuple(replace(one, level=max(one.level, 1)) if first >> one.slot & 1 else one for one in members)
+    return tuple(replace(one, level=MOST_LEVEL) if first >> one.slot & 1 else one for one in members)
 
 
 def _minding_sleepers(part: Part, tenants: Sequence[Tenant], given: int) -> Part:

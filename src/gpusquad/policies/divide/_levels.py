@@ -15,21 +15,28 @@ from gpusquad.model.squad import MOST_LEVEL, Tenant
 
 
 def levels(together: Sequence[Tenant], before: Mapping[str, int]) -> dict[str, int]:
-    """A level for each half of the longest kernels. ``before``: those of the last squad of the same, which stay unless
+    """A class for each half of the longest kernels. ``before``: levels of the last squad of the same, which stay unless
     they are the wrong way round: beside long kernels short ones seem longer than they are."""
     if before.keys() == {one.id for one in together} and _still_right(together, before):
         return dict(before)
     longest_us = max((one.kernel_us for one in together if not one.has_latency_goal), default=0.0)
-    found = {one.id: _level(one, longest_us) for one in together if not one.has_latency_goal}
-    first = 1 + max(found.values(), default=0)
-    return found | {one.id: min(first, MOST_LEVEL) if found else 0 for one in together if one.has_latency_goal}
+    found = {one.id: _class(one, longest_us) for one in together if not one.has_latency_goal}
+    first = 1 + max(found.values(), default=-1)
+    return _spread(found | {one.id: first for one in together if one.has_latency_goal})
 
 
-def _level(tenant: Tenant, longest_us: float) -> int:
+def _class(tenant: Tenant, longest_us: float) -> int:
     """0 where nothing is known of its kernels."""
     if tenant.kernel_us <= 0:
         return 0
-    return int(log2(min(longest_us / tenant.kernel_us, 2.0 ** (MOST_LEVEL - 1))))
+    return int(log2(min(longest_us / tenant.kernel_us, 2.0**MOST_LEVEL)))
+
+
+def _spread(classes: Mapping[str, int]) -> dict[str, int]:
+    """As far apart as the levels go: what was measured was the highest over the usual one."""
+    raised = sorted(set(classes.values()) - {0})
+    of_class = {one: max(1, MOST_LEVEL * (at + 1) // len(raised)) for at, one in enumerate(raised)}
+    return {name: of_class.get(one, 0) for name, one in classes.items()}
 
 
 def _still_right(together: Sequence[Tenant], before: Mapping[str, int]) -> bool:
