@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import pkgutil
 import types
 import typing
@@ -95,19 +96,15 @@ def find(kind: str, name: str) -> type:
 
 def create(kind: str, spec: str) -> Any:
     """Make one from text: ``easy`` or ``easy:backfill=shortest,reservations=2``."""
-    name, _, rest = spec.partition(":")
+    name, colon, rest = spec.partition(":")
     cls = find(kind, name.strip())
-    hints = typing.get_type_hints(cls)
+    field = f"{kind}.{name.strip()}"
     allowed = {f.name: f for f in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
-    values: dict[str, object] = {}
-    for item in filter(None, (part.strip() for part in rest.split(","))):
-        key, equals, text = item.partition("=")
-        key = key.strip()
-        if key not in allowed or not equals:
-            known = ", ".join(allowed) or "none"
-            raise Invalid(f"{kind}.{name}", f"cannot read {item!r}", f"parameters: {known}")
-        values[key] = _typed(text.strip(), hints[key], f"{kind}.{name}.{key}")
-    return cls(**values)
+    items = [part.strip() for part in rest.split(",") if part.strip()]
+    known = f"parameters: {', '.join(allowed) or 'none'}"
+    if colon and not items:
+        raise Invalid(field, "no parameter follows the colon", f"leave the colon out; {known}")
+    return cls(**_values(items, field, typing.get_type_hints(cls), allowed, known))
 
 
 def describe(kind: str | None = None) -> list[Described]:
@@ -119,6 +116,29 @@ def describe(kind: str | None = None) -> list[Described]:
             summary = (cls.__doc__ or "").strip().split("\n")[0]
             result.append(Described(each, name, summary, _parameters(cls)))
     return result
+
+
+def _values(
+    items: list[str], field: str, hints: dict[str, Any], allowed: dict[str, dataclasses.Field], known: str
+) -> dict[str, object]:
+    """Each parameter at most once, and of its type."""
+    values: dict[str, object] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        key = key.strip()
+        if key not in allowed or not equals:
+            raise Invalid(field, f"cannot read {item!r}", known)
+        if key in values:
+            raise Invalid(f"{field}.{key}", "is named twice", "keep one of them")
+        values[key] = _finite(_typed(text.strip(), hints[key], f"{field}.{key}"), text.strip(), allowed[key], field)
+    return values
+
+
+def _finite(value: object, text: str, parameter: dataclasses.Field, field: str) -> object:
+    """No end may be said only where that is the default: elsewhere nobody counted on it."""
+    if isinstance(value, float) and not math.isfinite(value) and value != parameter.default:
+        raise Invalid(f"{field}.{parameter.name}", f"{text!r} is not a finite number", "write it in digits")
+    return value
 
 
 def _parameters(cls: type) -> tuple[Parameter, ...]:

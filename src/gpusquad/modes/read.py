@@ -85,7 +85,8 @@ def _made(fields: Fields, field: str, kind: str, spec: str) -> str:
     try:
         registry.create(kind, spec)
     except Invalid as error:
-        raise Invalid(fields.at(field), f"{spec!r}: {error.problem}", error.cure) from None
+        which = error.field.removeprefix(f"{kind}.{name}.") + ": " if error.field.startswith(f"{kind}.{name}.") else ""
+        raise Invalid(fields.at(field), f"{spec!r}: {which}{error.problem}", error.cure) from None
     return spec
 
 

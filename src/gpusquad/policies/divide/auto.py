@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpusquad.model.squad import CardFacts, Divide, Effective, Squad, State, Tenant
+from gpusquad.policies.divide._bounds import COUNT, check
 from gpusquad.policies.divide.equal import Equal
 from gpusquad.policies.divide.hybrid import Hybrid
 from gpusquad.policies.divide.jct import Jct
@@ -25,6 +26,9 @@ class Auto:
 
     hold: int = 100
     """Another choice must have been the better one for so many squads in a row."""
+
+    def __post_init__(self) -> None:
+        check("auto", self, hold=COUNT)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         wanted, why = fitting(tenants)

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _build
+from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US, check
 from gpusquad.policies.divide._compatibility import blocks_goal
 from gpusquad.policies.divide._goals import foretold
 from gpusquad.policies.divide._search import Worth, best_counts, climbed_counts
@@ -31,6 +31,8 @@ from gpusquad.registry import register
 
 _BUSY = 0.9
 """A service that is busy for more of the time has no pauses worth speaking of."""
+_MOST_EXACT = 8
+"""The ways to hand out groups grow so fast with the tenants that for more the search would never end."""
 
 
 @register("divide", "hybrid")
@@ -53,8 +55,10 @@ class Hybrid:
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1 or not 0 <= self.ease <= 1:
-            raise Invalid("divide.hybrid", "alpha and ease are parts of a squad", "use 0 to 1")
+        check(
+            "hybrid", self, alpha=PART, ease=PART, sharp=(0, 10), exact=(0, _MOST_EXACT), stay=PART, keep=COUNT,
+            squad_us=SQUAD_US,
+        )  # fmt: skip
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = _build.nobody_to_share_with(tenants, state)

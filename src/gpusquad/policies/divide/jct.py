@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _build
+from gpusquad.policies.divide._bounds import COUNT, SQUAD_US, check
 from gpusquad.policies.divide._compatibility import Compatibility, blocks_goal, compatibility
 from gpusquad.policies.divide._groups import apportioned, masks
 from gpusquad.registry import register
@@ -49,8 +49,7 @@ class Jct:
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        if self.patience < 1 or self.most_together < 1:
-            raise Invalid("divide.jct", "patience and most_together count from 1", "use 1 or more")
+        check("jct", self, patience=COUNT, most_together=(1, _SHORTEST), squad_us=SQUAD_US)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = _build.nobody_to_share_with(tenants, state)

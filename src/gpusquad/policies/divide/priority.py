@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.policies.divide._bounds import SQUAD_US, check
 from gpusquad.policies.divide._build import nobody_to_share_with
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.registry import register
@@ -21,12 +21,11 @@ class Priority:
     """Each priority class has several times the part of the one below; within a class by weight."""
 
     ratio: float = 4.0
-    """What a class has over the one below."""
+    """What a class has over the one below; less than 1 would favour the lower one."""
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        if self.ratio < 1:
-            raise Invalid("divide.priority.ratio", f"{self.ratio} would favour the lower class", "use 1 or more")
+        check("priority", self, ratio=(1, 1000), squad_us=SQUAD_US)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = nobody_to_share_with(tenants, state)

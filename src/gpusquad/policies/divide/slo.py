@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from gpusquad.model.squad import UNGATED_US, CardFacts, Configuration, Effective, Member, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _build
+from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US, check
 from gpusquad.policies.divide._goals import can_be_foretold, foretold, target
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.policies.divide._weights import updated
@@ -55,6 +56,12 @@ class SloFirst:
     cooling: int = 10_000
     """Where that did not do it is tried again after so many squads."""
     squad_us: int = 2000
+
+    def __post_init__(self) -> None:
+        check(
+            "slo", self, margin=(1, 10), ease_ratio=PART, alpha=PART, ease=PART, wasteful=(1, 1000), evidence=COUNT,
+            slack=PART, cooling=(0, COUNT[1]), squad_us=SQUAD_US,
+        )  # fmt: skip
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = _build.nobody_to_share_with(tenants, state)

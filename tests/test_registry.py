@@ -1,0 +1,38 @@
+"""Plug-ins made from text: what cannot be meant is refused by name, whatever the kind."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from gpusquad import registry
+from gpusquad.model.errors import Invalid
+
+
+def test_parameters_follow_the_name():
+    assert registry.create("plan", "easy: backfill=shortest , reservations=2").reservations == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field", "problem"),
+    [
+        ("divide", "slo:margin=nan", "divide.slo.margin", "'nan' is not a finite number"),
+        ("divide", "slo:margin=1e999", "divide.slo.margin", "'1e999' is not a finite number"),
+        ("order", "las:quantum_s=-inf", "order.las.quantum_s", "'-inf' is not a finite number"),
+        ("plan", "easy:patience_s=nan", "plan.easy.patience_s", "'nan' is not a finite number"),
+        ("divide", "slo:margin=2,margin=3", "divide.slo.margin", "is named twice"),
+        ("plan", "easy:reservations=2, reservations=2", "plan.easy.reservations", "is named twice"),
+        ("divide", "slo:", "divide.slo", "no parameter follows the colon"),
+        ("divide", "slo: ,", "divide.slo", "no parameter follows the colon"),
+    ],
+)
+def test_nonsense_is_refused_for_every_kind(kind: str, spec: str, field: str, problem: str):
+    with pytest.raises(Invalid) as refused:
+        registry.create(kind, spec)
+    assert (refused.value.field, refused.value.problem) == (field, problem)
+    assert refused.value.cure
+
+
+def test_without_end_can_be_said_where_it_is_the_default():
+    assert registry.create("plan", "easy:patience_s=inf").patience_s == inf
