@@ -413,6 +413,32 @@ def test_never_names_the_limit(request_: Request, count: int, words: str) -> Non
     assert refusal(state, asked) == reason
 
 
+VIRTUAL = Cluster((Node("parts", tuple(Card(f"g.{i}of4", "A100", 10 * GIB) for i in range(1, 5)), 64_000, 256 * GIB),))
+
+
+def test_a_task_never_has_several_virtual_cards() -> None:
+    state, asked = state_of(VIRTUAL), job("j", Request(gpus=2))
+    told = refusal(state, asked)
+    assert told is not None
+    assert "gpus: asks for 2 virtual cards a task" in told.message
+    assert "gpus: 1" in told.cure
+    assert why_never(state, asked) == told
+    assert refusal(state, job("k", Request(gpus=1), 4)) is None
+
+
+def test_beside_virtual_cards_whole_ones_serve_several_at_once() -> None:
+    cluster = Cluster((*VIRTUAL.nodes, *TWO_KINDS.nodes))
+    state = state_of(cluster)
+    submit(state, job("wide", Request(gpus=4, gpu_models=("A100",))), job("wider", Request(gpus=4)))
+    names = state.space.fixed.card_ids
+    held = [names[card] for run in state.runs.by_id.values() for card in run.placement.all_cards()]
+    assert len(held) == 8
+    assert not [card for card in held if "of4" in card]
+    told = refusal(state, job("widest", Request(gpus=16)))
+    assert told is not None
+    assert "the largest node has 8" in told.message
+
+
 def test_never_by_rules() -> None:
     state = state_of(grid("1x8"), tenants=(Tenant("red", limit_gpus=3),), lanes=(Lane("all", limit_ratio=0.5),))
     told = refusal(state, job("a", Request(gpus=4), tenant="red"))

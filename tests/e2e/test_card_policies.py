@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.running import RunningService
+from gpusquad.client.errors import ApiError
 
 
 def test_what_is_set_for_a_card_outlives_the_service(service: RunningService) -> None:
@@ -21,3 +24,11 @@ def test_what_is_set_for_a_card_outlives_the_service(service: RunningService) ->
     service.client.policy.set({"mode": "jct"})
     assert [card["divide"]["policy"] for card in service.client.cards.all()] == ["slo"] + 7 * ["jct"]
     assert service.client.cards.get("0")["now"] is None
+
+
+def test_several_virtual_cards_for_one_task_are_refused(make_service) -> None:
+    service = make_service(config="[cluster]\nvirtual = 4\n")
+    with pytest.raises(ApiError, match="gpus: asks for 2 virtual cards a task") as refused:
+        service.submit(name="wide", gpus=2, command=["true"])
+    assert "gpus: 1" in (refused.value.cure or "")
+    assert service.wait(service.submit(name="one", gpus=1, command=["true"]))["state"] == "succeeded"

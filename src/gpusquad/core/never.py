@@ -109,6 +109,11 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
     if request.gpus:
         kind = fixed.eligible_cards(request)
         largest = int(np.bincount(fixed.card_node, weights=kind, minlength=1).max(initial=0))
+        if not largest and fixed.has_virtual:
+            yield _never(
+                f"gpus: asks for {request.gpus} virtual cards a task; it can have one of them",
+                "ask for gpus: 1 a task, and for more tasks", asked=request.gpus, most=1,
+            )  # fmt: skip
         if request.gpus > largest:
             yield _never(
                 f"asks for {request.gpus} GPUs on one node; the largest node{_whose(request)} has {largest}",

@@ -16,6 +16,7 @@ from gpusquad.model.cluster import Cluster, Foreign, is_model
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Part, Placement
 from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.model.virtual import part_named
 
 MAX_SHARERS = 48
 """Slots of a card: as many clients as MPS takes on every supported generation."""
@@ -43,6 +44,8 @@ class Fixed:
         self.card_memory = np.array([card.memory_bytes for card in cards], dtype=np.int64)
         self.card_model = np.array([model_index[card.model] for card in cards], dtype=np.int64)
         self.card_domain = np.array([card.domain for card in cards], dtype=np.int64)
+        self.card_virtual = np.array([part_named(card.id) is not None for card in cards], dtype=bool)
+        self.has_virtual = bool(self.card_virtual.any())
         racks = sorted({node.rack for node in nodes})
         self.racks = racks
         self.node_rack = np.array([racks.index(node.rack) for node in nodes], dtype=np.int64)
@@ -57,8 +60,9 @@ class Fixed:
         self._eligible: dict[tuple, NDArray[np.bool_] | None] = {}
 
     def eligible_cards(self, request: Request) -> NDArray[np.bool_] | None:
-        """Cards of the right model, size and name; None when any card will do."""
-        key = (request.gpu_models, request.min_card_memory_bytes, request.card)
+        """Cards of the right model, size and name; None when any card will do. A task with several has whole ones:
+        nobody keeps it to parts of many cards."""
+        key = (request.gpu_models, request.min_card_memory_bytes, request.card, self._needs_whole(request))
         if key not in self._eligible:
             self._eligible[key] = self._work_out_eligible(request)
         return self._eligible[key]
@@ -72,10 +76,16 @@ class Fixed:
                 taken[2 + self.extra_index[name]] = amount
         return taken
 
+    def _needs_whole(self, request: Request) -> bool:
+        return self.has_virtual and request.gpus > 1
+
     def _work_out_eligible(self, request: Request) -> NDArray[np.bool_] | None:
-        if not (request.gpu_models or request.min_card_memory_bytes or request.card):
+        needs_whole = self._needs_whole(request)
+        if not (request.gpu_models or request.min_card_memory_bytes or request.card or needs_whole):
             return None
         mask = self.card_memory >= request.min_card_memory_bytes
+        if needs_whole:
+            mask &= ~self.card_virtual
         if request.gpu_models:
             wanted = [i for i, name in enumerate(self.models) if any(is_model(name, m) for m in request.gpu_models)]
             mask &= np.isin(self.card_model, wanted)

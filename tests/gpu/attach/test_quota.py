@@ -151,6 +151,8 @@ def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place) -> None:
     assert tenants(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes // 3
     assert quota.status(second.id)["card"] == CARD.id
     assert list(quota.policies()) == [CARD.id]
+    with pytest.raises(Invalid, match=r"gpus: 2 virtual cards for one task \(ask for gpus: 1\)"):
+        quota.attach([second, second], holder("b"), None, Standing())
 
 
 def test_more_memory_than_there_is(place: Place) -> None:

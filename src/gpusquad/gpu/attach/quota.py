@@ -65,7 +65,7 @@ class SquadQuota(Quota):
             return Attachment()
         try:
             if len(places) != 1:
-                raise Invalid("share", f"of {len(places)} cards", "a task can have a part of one card only")
+                raise _too_many(len(places), share)
             return self._attach(places[0], holder, share, standing)
         except (Invalid, OSError) as error:
             if self._settings.strict:
@@ -277,6 +277,12 @@ class SquadQuota(Quota):
                 here = ", ".join(self._keepers) or "none"
                 raise Invalid("card", f"{card_id!r} is not shared here", f"cards: {here}")
             return keeper
+
+
+def _too_many(cards: int, share: Share | None) -> Invalid:
+    if share is None:
+        return Invalid("gpus", f"{cards} virtual cards for one task", "ask for gpus: 1")
+    return Invalid("share", f"of {cards} cards", "a task can have a part of one card only")
 
 
 def _id(holder: Holder) -> str:
