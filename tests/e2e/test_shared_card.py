@@ -194,6 +194,9 @@ def test_two_virtual_cards_are_two_smaller_cards(story: Story) -> None:
     waits = story.submit("waits", None, GIB)
     held = {one["within"] for one in story.tenants().values()}
     assert held == {0b01, 0b10}
+    shown = service.client.cards.get("1")["now"]
+    assert shown is not None
+    assert [(one["groups"], one["sm_ratio"]) for one in shown["tenants"]] == [(1, 0.5), (1, 0.5)]
     assert service.client.jobs.get(waits)["state"] == "pending"
     story.go.touch()
     assert {service.wait(job_id)["state"] for job_id in (*jobs, waits)} == {"succeeded"}

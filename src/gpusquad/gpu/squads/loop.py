@@ -320,11 +320,12 @@ class Squads:
     def _tenant_status(self, tenant: CardTenant, now_us: int) -> dict[str, object]:
         now, page, grant = tenant.snapshot(now_us), tenant.page, tenant.grant
         gated = grant.credit_us != UNGATED_US
+        groups = grant.mask or tenant.facts.within  # without restriction it still never leaves its virtual card
         return {
             **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
             "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
             "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
-            "processes": len(page.pids), "groups": grant.mask.bit_count(), "level": grant.level, "gated": gated,
+            "processes": len(page.pids), "groups": groups.bit_count(), "level": grant.level, "gated": gated,
             "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
             "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
             "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
