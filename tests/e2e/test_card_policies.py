@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bench.running import RunningService
@@ -32,3 +34,29 @@ def test_several_virtual_cards_for_one_task_are_refused(make_service) -> None:
         service.submit(name="wide", gpus=2, command=["true"])
     assert "gpus: 1" in (refused.value.cure or "")
     assert service.wait(service.submit(name="one", gpus=1, command=["true"]))["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 4), (1, 2), (2, 1)])
+def test_cards_are_not_divided_anew_under_jobs(make_service, tmp_path: Path, before: int, after: int) -> None:
+    service = make_service(config=virtual(before))
+    go = tmp_path / "go"
+    job_id = service.submit(name="stays", command=["sh", "-c", f"while [ ! -e {go} ]; do sleep 0.05; done"])
+    service.wait(job_id, "running")
+    service.stop()
+    (service.home / "config.toml").write_text(virtual(after))
+    assert not service.start().is_up
+    assert service.process.wait(30) != 0
+    assert f"cluster.virtual: was {before}, and these jobs are still on their cards: stays ({job_id})" in service.log()
+    assert f"set virtual = {before} again" in service.log()
+    (service.home / "config.toml").write_text(virtual(before))
+    service.start().checked()
+    go.touch()
+    done = service.wait(job_id)
+    assert (done["state"], done["attempt"]) == ("succeeded", 0), "never lost, and not run twice"
+    service.stop()
+    (service.home / "config.toml").write_text(virtual(after))
+    service.start().checked()
+
+
+def virtual(count: int) -> str:
+    return f"[cluster]\nvirtual = {count}\n"

@@ -17,6 +17,7 @@ from gpusquad.app.grounds import Ground, LocalGround
 from gpusquad.app.home import make_home, write_private
 from gpusquad.app.housekeeping import Housekeeping
 from gpusquad.app.neighbours import KnownNeighbours
+from gpusquad.app.virtual_cards import check_unchanged
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.progress import Progress
 from gpusquad.server.app import make_app
@@ -64,6 +65,8 @@ class Service:
         ground = self._ground() if leads else None
         self.database = self._open_store(STORE_S if leads else 0.0)
         self.ground = ground or self._ground()
+        if not leads:
+            self._check_cards()
         self.meters = Meters(self.clock.now_us)
         self.secrets = SecretStore(self.home)
         self.scheduler = Scheduler(Setup(
@@ -144,6 +147,16 @@ class Service:
             cure = "install gpusquad[kubernetes]"
             raise Invalid("cluster.engine", f"kubernetes needs the package {error.name}", cure) from None
         return KubernetesGround(self.config.kubernetes, self.clock.now_us)
+
+    def _check_cards(self) -> None:
+        """On a cluster the nodes' agents say what cards there are, each in its own time."""
+        try:
+            with self.database.read() as connection:
+                check_unchanged(jobs.unfinished(connection), self.ground.cluster)
+        except Invalid:
+            self.ground.close()
+            self.database.close()
+            raise
 
     def _open_store(self, patience_s: float) -> Database:
         url = self.config.store.url or self.home / DATABASE_FILE

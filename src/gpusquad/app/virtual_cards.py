@@ -1,0 +1,47 @@
+"""Cards that are divided otherwise than when jobs came onto them.
+
+To the scheduler other virtual cards are other cards: jobs on the old ones would be lost, though their processes run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from gpusquad.core.transitions import JobState
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import part_named, physical
+from gpusquad.server.services.outcomes import ON_CARDS
+from gpusquad.server.services.records import cards_of
+from gpusquad.store.jobs import JobRow
+
+_MOST_NAMED = 5
+
+
+def check_unchanged(rows: Iterable[JobRow], cluster: Cluster) -> None:
+    """Nobody is on a card that is here, but in other parts now."""
+    shown = {card.id for node in cluster.nodes for card in node.cards}
+    here = {physical(card) for card in shown}
+    held = [(row, _elsewhere(row, shown, here)) for row in rows if JobState(row.state) in ON_CARDS]
+    stranded = [(row, cards) for row, cards in held if cards]
+    if stranded:
+        before = _parts(stranded[0][1][0])
+        raise Invalid(
+            "cluster.virtual",
+            f"was {before}, and these jobs are still on their cards: {_names([row for row, _ in stranded])}",
+            f"set virtual = {before} again and start; to change it, `gpusquad drain` the node and let them end first",
+        )  # fmt: skip
+
+
+def _elsewhere(row: JobRow, shown: Collection[str], here: Collection[str]) -> list[str]:
+    return [card for card in cards_of(row) if card not in shown and physical(card) in here]
+
+
+def _parts(card: str) -> int:
+    part = part_named(card)
+    return 1 if part is None else part.count
+
+
+def _names(rows: list[JobRow]) -> str:
+    named = ", ".join(f"{row.name} ({row.id})" if row.name else row.id for row in rows[:_MOST_NAMED])
+    return named + (f" and {len(rows) - _MOST_NAMED} others" if len(rows) > _MOST_NAMED else "")
