@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import gpusquad.modes
+from gpusquad import registry
+
 README = Path(__file__).parents[1] / "README.md"
 _BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -42,3 +45,15 @@ def test_commands_of_the_readme(block, tmp_path, repository):
         command[0] = "gpusquad"
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_the_table_of_policies_names_them_all():
+    table = README.read_text(encoding="utf-8").partition("## Policies")[2].partition("## ")[0]
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("|")}
+    known = {kind: registry.names(kind) for kind in ("order", "plan", "place", "divide")} | {"mode": ours()}
+    missing = [f"{kind} {name}" for kind, names in known.items() for name in names if f"`{name}`" not in rows[kind]]
+    assert not missing
+
+
+def ours() -> list[str]:
+    return sorted(path.stem for path in Path(gpusquad.modes.__file__).parent.glob("*.toml"))

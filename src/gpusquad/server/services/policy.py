@@ -138,8 +138,14 @@ def _mode(settings: Mapping[str, Any]) -> Mode:
 def _named_mode(name: object) -> str:
     """By name only: a path from outside is not opened."""
     if not isinstance(name, str) or name not in mode_names():
-        raise Invalid("mode", f"there is no mode {name!r}", f"choose from {', '.join(mode_names())}")
+        raise Invalid("mode", f"there is no mode {name!r}", f"{_of_file(name)}choose from {', '.join(mode_names())}")
     return name
+
+
+def _of_file(name: object) -> str:
+    if not isinstance(name, str) or not name.endswith(".toml"):
+        return ""
+    return "put the file into ~/.config/gpusquad/modes of the service's user and name it without .toml, or "
 
 
 def _preemption(plain: Preemption, wanted: Mapping[str, Any]) -> Preemption:
