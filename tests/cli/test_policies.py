@@ -1,6 +1,7 @@
 """``gpusquad policies`` and what stands around the verbs."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -43,6 +44,30 @@ def test_one_kind_alone(kind):
 
 def test_a_kind_that_is_none():
     assert "unknown kind 'oder'" in run("policies", "oder", code=2).stderr
+
+
+@pytest.fixture
+def own_modes(monkeypatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("GPUSQUAD_MODES", raising=False)
+    folder = tmp_path / "gpusquad" / "modes"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("text", ["order = = fifo", 'version = 1\norder = "nope"\n', "\x00"])
+@pytest.mark.parametrize("kind", [(), ("mode",)])
+def test_a_broken_mode_file_hides_no_other(own_modes: Path, text: str, kind: tuple[str, ...]):
+    (own_modes / "night.toml").write_text(text)
+    (own_modes / "day.toml").write_text('version = 1\nsummary = "By day."\n')
+    (own_modes / "folder.toml").mkdir()
+    shown = run("policies", *kind)
+    assert "By day." in shown.stdout
+    assert "fair" in shown.stdout
+    assert f"warning: {own_modes / 'night.toml'}: mode" in shown.stderr
+    assert shown.stderr.count("warning") == 1
+    listed = json.loads(run("policies", *kind, "--json").stdout)["modes"]
+    assert [mode["name"] for mode in listed] == [name for name in mode_names() if name != "night"]
 
 
 def test_version_and_help():

@@ -32,10 +32,9 @@ def policies(
 ) -> None:
     """List every policy with its parameters, yours included, and every mode."""
     from gpusquad.cli._console import output
-    from gpusquad.modes import load_mode, mode_names
 
     known = [] if kind == MODES else _described(kind)
-    modes = [load_mode(name) for name in mode_names()] if kind in ("", MODES) else []
+    modes = _modes() if kind in ("", MODES) else []
     if as_json:
         typer.echo(json.dumps(_plain(known, modes), indent=2))
     else:
@@ -50,6 +49,17 @@ def _described(kind: str) -> list[Described]:
         return describe(kind or None)
     except Invalid as error:
         raise Invalid(error.field, error.problem, f"{error.cure}, {MODES}") from None
+
+
+def _modes() -> list[Mode]:
+    """Those that can be read: a broken file must not hide the others."""
+    from gpusquad.cli._safe import one_line
+    from gpusquad.modes import every_mode
+
+    modes, broken = every_mode()
+    for path, error in broken:
+        typer.secho(f"warning: {one_line(str(path))}: {one_line(str(error))}", err=True, fg="yellow")
+    return modes
 
 
 def _plain(known: list[Described], modes: list[Mode]) -> dict:

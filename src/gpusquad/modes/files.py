@@ -32,7 +32,18 @@ def load_mode(name_or_path: str | Path) -> Mode:
 
 def mode_names() -> list[str]:
     """Every mode that has a name."""
-    return sorted({path.stem for folder in _folders() for path in folder.glob("*.toml")})
+    return sorted({path.stem for folder in _folders() for path in folder.glob("*.toml") if path.is_file()})
+
+
+def every_mode() -> tuple[list[Mode], list[tuple[Path, Invalid]]]:
+    """All that can be read; and of the others the file, and what is wrong with it."""
+    read, broken = [], []
+    for path in map(_find, mode_names()):
+        try:
+            read.append(load_mode(path))
+        except Invalid as error:
+            broken.append((path, error))
+    return read, broken
 
 
 def load_lanes(path: str | Path | None = None, preemptible: Collection[str] | None = None) -> tuple[Lane, ...]:
