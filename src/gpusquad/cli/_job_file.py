@@ -123,9 +123,9 @@ def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
         saved = _json(Path(options.expect))
         asked["expect"] = saved.get("expect", saved)
     if options.slo:
-        from gpusquad.spec.slo_text import slo_from_text
+        from gpusquad.model.goal_text import goals_in
 
-        asked["slo"] = slo_from_text(",".join(options.slo))
+        asked["slo"] = goals_in(",".join(options.slo))
     if options.env:
         values = {name: _literal(value, known) for name, value in _pairs(options.env, "env", str, _from_here).items()}
         asked["env"] = _joined(file.get("env"), values)

@@ -52,6 +52,6 @@ def _goal(texts: list[str] | None) -> dict[str, Any] | None:
         return None
     if texts == ["none"]:
         return {}
-    from gpusquad.spec.slo_text import slo_from_text
+    from gpusquad.model.goal_text import goals_in
 
-    return slo_from_text(",".join(texts))
+    return goals_in(",".join(texts))

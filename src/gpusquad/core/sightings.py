@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpusquad.core.ports import Engine, OthersHold
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job
+from gpusquad.model.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class Place:
 
     node: str
     cards: tuple[str, ...]
-    known: str = field(default="", compare=False)
-    """What the node is told of how fast it is; empty: nothing."""
+    standing: Standing = field(default_factory=Standing, compare=False)
+    """What the node is told of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import cast
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_TEXT, Fields, checked_text, cores, seconds
+from gpusquad.model.goal_text import slo_from
 from gpusquad.model.job import (
     PRIORITY_CLASSES,
     Checkpoint,
@@ -187,16 +188,7 @@ def _models(fields: Fields) -> tuple[str, ...]:
 
 
 def _slo(fields: Fields, submitted_us: int) -> Slo | None:
-    if "slo" not in fields:
-        return None
-    inner = Fields(fields.raw("slo"), fields.at("slo"), ("deadline", "latency", "throughput", "availability"))
-    deadline_us = inner.optional_us("deadline")
-    return Slo(
-        deadline_us=None if deadline_us is None else submitted_us + deadline_us,
-        latency_us=inner.optional_us("latency"),
-        throughput_per_s=inner.positive("throughput"),
-        availability_ratio=inner.ratio("availability"),
-    )
+    return slo_from(fields.raw("slo"), fields.at("slo"), submitted_us) if "slo" in fields else None
 
 
 def _profile(fields: Fields) -> Profile | None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from gpusquad.agent.kubernetes.divides import CardPolicies
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.sharing import Sharing, quotas_of
+from gpusquad.agent.kubernetes.standings import SLO, WEIGHT
 from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.api import QUOTA_PATH, QuotaFile
@@ -53,6 +55,9 @@ class Node:
             return ask(socket, {"do": what})
         except (OSError, ValueError):
             return None
+
+    def standings(self) -> list[tuple[float, dict[str, float]]]:
+        return [(each["weight"], each["slo"]) for each in (self.ask("status") or {"tenants": []})["tenants"]]
 
     def names(self) -> set[str]:
         return {tenant["id"] for tenant in (self.ask("status") or {"tenants": []})["tenants"]}
@@ -122,6 +127,15 @@ def test_a_virtual_card_is_a_part_of_the_card_that_the_runtime_knows(node: Node)
     assert (envs["NVIDIA_VISIBLE_DEVICES"], envs["GPUSQUAD_CARDS"]) == ("SIM-0", "SIM-0.3of4")
     [tenant] = (node.ask("status") or {"tenants": []})["tenants"]
     assert (tenant["within"], tenant["quota_bytes"]) == (0b111 << 6, 20 * GIB)  # three of twelve groups
+
+
+def test_goals_and_weight_reach_the_card_and_so_do_changes(node: Node):
+    kubelet = node.kubelet()
+    said = {SLO: "p99=20ms,throughput=5", WEIGHT: "2.5"}
+    each = admit(kubelet, replace(pod("p", [PART], {"main": ["SIM-0"]}), annotations=said))
+    assert node.standings() == [(2.5, {"latency_us": 20_000, "throughput_per_s": 5.0})]
+    node.tenants.follow([replace(each, annotations={SLO: "p99=30ms"})])
+    assert node.standings() == [(1.0, {"latency_us": 30_000})]
 
 
 def test_memory_that_a_card_does_not_have_is_refused(node: Node):

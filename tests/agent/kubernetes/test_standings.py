@@ -7,8 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.agent.kubernetes.standings import ESTIMATE, KNOWN, PRIORITY, standing_of
-from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.agent.kubernetes.standings import (
+    DEADLINE,
+    ESTIMATE,
+    KNOWN,
+    PRIORITY,
+    SLO,
+    WEIGHT,
+    read_standing,
+    standing_of,
+)
+from gpusquad.model.job import PRIORITY_CLASSES, Slo
 from gpusquad.model.known import known_text
 from gpusquad.model.standing import Standing
 
@@ -45,6 +54,36 @@ def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == Standing()
 
 
-@given(st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE, KNOWN]), st.text()), st.integers(-(2**31), 2**31 - 1))
+def test_goals_weight_and_deadline_come_with_the_pod():
+    said = {SLO: "p99=20ms,throughput=5,deadline=2h", WEIGHT: "2.5", DEADLINE: "1970-01-01T00:00:03.000001+00:00"}
+    standing, wrong = read_standing(Pod("n", "p", "u", annotations=said))
+    assert standing == Standing(weight=2.5, slo=Slo(3_000_001, 20_000, 5.0))
+    assert wrong == ()
+
+
+def test_a_deadline_counts_from_a_submission_that_only_the_scheduler_knows():
+    assert standing_of(Pod("n", "p", "u", annotations={SLO: "deadline=2h"})) == Standing()
+    assert standing_of(Pod("n", "p", "u", annotations={DEADLINE: "1970-01-01T00:00:01"})).slo == Slo(1_000_000)
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    (SLO, "fast"), (SLO, "p99=20 parsecs"), (SLO, "throughput=0"), (SLO, "p99=1s," * 100), (SLO, "p99=" + "9" * 40),
+    (WEIGHT, "heavy"), (WEIGHT, "0"), (WEIGHT, "-1"), (WEIGHT, "nan"), (WEIGHT, "inf"), (WEIGHT, "1e7"),
+    (DEADLINE, "soon"), (DEADLINE, "9999-12-31T23:59:59"), (DEADLINE, "1969-12-31T23:59:59Z"), (ESTIMATE, "long"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_told_and_not_heeded(name: str, text: str):
+    standing, [wrong] = read_standing(Pod("n", "p", "u", annotations={name: text}))
+    assert standing == Standing()
+    assert wrong.startswith(name)
+    assert len(wrong) < 400
+
+
+said_texts = st.text() | st.sampled_from(["0001-01-01T00:00+23:59", "p99=1e308s", "availability=nan%", "1_0", "٣"])
+
+
+@given(
+    st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE, KNOWN, SLO, WEIGHT, DEADLINE]), said_texts),
+    st.integers(-(2**31), 2**31 - 1),
+)
 def test_nothing_that_users_can_write_makes_it_fail(said: dict[str, str], number: int):
     assert standing_of(Pod("n", "p", "u", annotations=said, priority=number)).priority in PRIORITY_CLASSES.values()

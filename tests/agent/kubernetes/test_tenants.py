@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpusquad.agent.kubernetes.pods import Container
-from gpusquad.agent.kubernetes.standings import PRIORITY
+from gpusquad.agent.kubernetes.standings import PRIORITY, SLO
 from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.gpu.api import Attachment, DeviceNode, Holder, Mount
 from gpusquad.model.cluster import Card
@@ -126,6 +126,20 @@ def test_a_new_agent_tells_what_may_have_changed_before_it_came():
     quota = Noted()
     Tenants([quota]).follow([pod("p", [MAIN], annotations={PRIORITY: "high"})])
     assert quota.changes == [("uid-of-p/main", 1)]
+
+
+def test_a_goal_that_cannot_be_read_is_told_once_and_harms_nobody(caplog: pytest.LogCaptureFixture):
+    quota = Noted()
+    tenants = Tenants([quota])
+    wrong = pod("p", [MAIN], annotations={SLO: "p99=soon"})
+    tenants.attach(wrong, MAIN, [CARD], SHARE)
+    for _ in range(3):
+        tenants.follow([wrong])
+    assert list(quota.attached.values()) == [Standing()]
+    [line] = [record.getMessage() for record in caplog.records]
+    assert f"{SLO}.p99" in line
+    tenants.follow([replace(wrong, annotations={SLO: "p99=20ms"})])
+    assert len(quota.changes) == len(caplog.records) == 1
 
 
 def test_who_cannot_be_kept_to_its_part_is_refused():

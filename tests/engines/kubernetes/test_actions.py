@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 from gpusquad.core.sightings import Place
 from gpusquad.engines.kubernetes import actions
 from gpusquad.engines.kubernetes.api import Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import CARDS, JOB, KNOWN, Object, annotations_of
+from gpusquad.engines.kubernetes.objects import CARDS, JOB, Object, annotations_of
+from gpusquad.engines.kubernetes.standings import DEADLINE, KNOWN, WEIGHT
+from gpusquad.model.job import Slo
+from gpusquad.model.standing import Standing
 from tests.engines.kubernetes.reading import making
 from tests.engines.kubernetes.virtual_time import run_virtually
 
@@ -93,8 +96,28 @@ def bind(api: FakeApi, pod: Object, wanted: Callable[[], bool] = lambda: True) -
 def test_what_is_known_of_its_speed_is_written_with_the_binding() -> None:
     pod = making.pod()
     assert KNOWN not in actions.binding_of(pod, PLACE, "job1", 3)["metadata"]["annotations"]
-    known = actions.binding_of(pod, replace(PLACE, known='{"app":"a"}'), "job1", 3)
-    assert known["metadata"]["annotations"][KNOWN] == '{"app":"a"}'
+    assert told(pod, Standing(app="a"))[KNOWN] == '{"app":"a","curve":[],"beside":{},"costs":{}}'
+
+
+def told(pod: Object, standing: Standing) -> dict[str, str]:
+    return actions.binding_of(pod, replace(PLACE, standing=standing), "job1", 3)["metadata"]["annotations"]
+
+
+def test_weight_and_deadline_are_the_schedulers_word() -> None:
+    pod = making.pod()
+    assert not {WEIGHT, DEADLINE} & told(pod, Standing()).keys()
+    worth = told(pod, Standing(weight=2.5, slo=Slo(deadline_us=3_000_001)))
+    assert (worth[WEIGHT], worth[DEADLINE]) == ("2.5", "1970-01-01T00:00:03.000001+00:00")
+    made_up = making.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01"})
+    assert (told(made_up, Standing())[WEIGHT], told(made_up, Standing())[DEADLINE]) == ("", "")
+
+
+def test_an_annotation_is_written_whatever_happens_on_the_way() -> None:
+    pod = making.pod()
+    api = FakeApi(pod, ["away", "busy"])
+    run_virtually(actions.annotate(api, pod, {WEIGHT: None}))  # type: ignore[arg-type]
+    assert api.content == {"metadata": {"uid": pod["metadata"]["uid"], "annotations": {WEIGHT: None}}}
+    assert api.asked == ["patch"] * 3
 
 
 @given(st.lists(TROUBLE, max_size=6))

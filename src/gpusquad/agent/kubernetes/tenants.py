@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 
 from gpusquad.agent.kubernetes.pods import Container, Pod
-from gpusquad.agent.kubernetes.standings import standing_of
+from gpusquad.agent.kubernetes.standings import read_standing
 from gpusquad.gpu.api import Attachment, Holder, Quota
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
 from gpusquad.model.standing import Standing
+
+_log = logging.getLogger(__name__)
 
 
 class Tenants:
@@ -25,11 +28,13 @@ class Tenants:
         self._lock = threading.Lock()
         self._new: set[str] = set()
         self._told: dict[str, Standing] = {}
+        self._unread: dict[str, tuple[str, ...]] = {}
+        """What pods say that cannot be read, as it was told last."""
 
     def attach(self, pod: Pod, container: Container, cards: Sequence[Card], share: Share | None) -> Attachment:
         """What the container needs besides its cards. Invalid, OSError: it cannot be kept to its part."""
-        standing = standing_of(pod)
         with self._lock:
+            standing = self._standing(pod)
             self._new.add(pod.uid)
             self._told[pod.uid] = standing
             holder = self._holder(pod, container)
@@ -44,18 +49,28 @@ class Tenants:
             for quota in self._quotas:
                 quota.forget_all_but(owners)
             self._told = {uid: standing for uid, standing in self._told.items() if uid in owners}
+            self._unread = {uid: wrong for uid, wrong in self._unread.items() if uid in owners}
             for pod in running:
                 self._tell(pod)
 
     def _tell(self, pod: Pod) -> None:
         """Those of an earlier agent too, whose annotations may have changed meanwhile."""
-        standing = standing_of(pod)
+        standing = self._standing(pod)
         if self._told.get(pod.uid) == standing:
             return
         self._told[pod.uid] = standing
         for container in pod.containers:
             for quota in self._quotas:
                 quota.change(self._holder(pod, container), standing)
+
+    def _standing(self, pod: Pod) -> Standing:
+        """Without what cannot be read of it, of which people hear once."""
+        standing, wrong = read_standing(pod)
+        if wrong != self._unread.get(pod.uid, ()):
+            self._unread[pod.uid] = wrong
+            for each in wrong:
+                _log.warning("pod %s says what cannot be read, and is treated as if it did not: %s", pod.key, each)
+        return standing
 
     def _holder(self, pod: Pod, container: Container) -> Holder:
         return Holder(pod.uid, container.name, pod.job, container.run_as if self._tells_users else None)

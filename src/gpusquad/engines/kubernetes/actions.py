@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 from gpusquad.core.sightings import Place
@@ -13,7 +13,6 @@ from gpusquad.engines.kubernetes.gang import ATTEMPT
 from gpusquad.engines.kubernetes.objects import (
     CARDS,
     JOB,
-    KNOWN,
     Object,
     annotations_of,
     is_leaving,
@@ -23,6 +22,7 @@ from gpusquad.engines.kubernetes.objects import (
 )
 from gpusquad.engines.kubernetes.reading.cards import hand_out
 from gpusquad.engines.kubernetes.reading.pins import pin_text
+from gpusquad.engines.kubernetes.standings import told_at_binding
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _OVER = {"Complete": "succeeded", "Completed": "succeeded", "Succeeded": "succeeded", "Failed": "failed"}
@@ -43,8 +43,7 @@ def binding_of(pod: Object, place: Place, job: str, attempt: int) -> Object:
     annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(hand_out(pod, place.cards))
-    if place.known:
-        annotations[KNOWN] = place.known
+    annotations |= told_at_binding(pod, place.standing)
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -141,6 +140,13 @@ async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
         f"mark pod {name_of(pod)}",
         gives_up=True,
     )
+
+
+async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> None:
+    """None takes an annotation away."""
+    content = {"metadata": {"uid": uid_of(pod), "annotations": dict(said)}}
+    what = f"annotate pod {name_of(pod)}"
+    await _insist(lambda: api.patch(path_of(pod), content, kind="merge"), what, gives_up=True)
 
 
 async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, gives_up: bool) -> None:

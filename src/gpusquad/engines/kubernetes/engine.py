@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from gpusquad.core.ports import Launch, Report
@@ -31,6 +32,7 @@ from gpusquad.engines.kubernetes.reading.groups import Membership
 from gpusquad.engines.kubernetes.reading.ids import job_id as id_of
 from gpusquad.engines.kubernetes.reading.membership import membership_of
 from gpusquad.engines.kubernetes.settings import Settings
+from gpusquad.engines.kubernetes.standings import Worths
 from gpusquad.engines.kubernetes.survey import Survey
 from gpusquad.engines.kubernetes.telling.gangs import GangTeller
 from gpusquad.engines.kubernetes.watching import Watching
@@ -38,7 +40,6 @@ from gpusquad.engines.kubernetes.where import check_gang, check_roles, rule_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
-from gpusquad.model.known import known_text
 from gpusquad.model.standing import Standing
 
 _ASK_AGAIN_S = 5.0
@@ -70,8 +71,7 @@ class KubernetesEngine:
     # -- called by the service, from its thread ----------------------------------------------------------------------
 
     def launch(self, launch: Launch) -> None:
-        known = known_text(launch.standing)
-        places = [Place(task.node, task.cards, known) for task in launch.tasks]
+        places = [Place(task.node, task.cards, launch.standing) for task in launch.tasks]
         self._do(lambda: self._book.launch(launch.job_id, launch.attempt, places))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
@@ -93,13 +93,19 @@ class KubernetesEngine:
         self._do(lambda: self._book.another_life(job_id))
 
     def finished(self, job_id: str) -> None:
-        self._do(lambda: self._book.finished(job_id))
+        def do() -> None:
+            self._book.finished(job_id)
+            self._worths.forget(job_id)
+
+        self._do(do)
 
     def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
         self._do(lambda: self._book.resume(job, attempt, places, has_started))
 
     def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
-        """The agents of the nodes go by what pods say, and that is not written to pods that run."""
+        """The agents of the nodes go by what its pods say."""
+        if not self.settings.dry_run:
+            self._do(lambda: self._start(self._worths.change(job_id, attempt, standing)))
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """All that was on record has been resumed: tell of everything that is there."""
@@ -141,6 +147,7 @@ class KubernetesEngine:
         self._lookups = Lookups(self._api, self._see_again)
         self._hub.on_close(self._lookups.close)
         self._book = Book(self._membership, self._ask, self._check, self, self._lookups.maker, settings.scheduler)
+        self._worths = Worths(self.live_pods, partial(actions.annotate, self._api))
         self._survey = Survey(self._book.holds, self._cards_on)
         self._watching = Watching(
             self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir

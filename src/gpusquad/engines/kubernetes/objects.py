@@ -11,8 +11,6 @@ SCHEDULER = "gpusquad"
 PREFIX = "gpusquad.io/"
 CARDS = PREFIX + "cards"
 """On a pod: which cards each container has. On a node: which cards there are."""
-KNOWN = PREFIX + "known"
-"""On a pod that was bound: what is known of its speed, alone and beside others on its cards."""
 JOB = PREFIX + "job"
 GPU = "nvidia.com/gpu"
 

@@ -20,7 +20,7 @@ from gpusquad.engines.kubernetes.objects import Object
 from gpusquad.engines.kubernetes.reading.gangs import Formed, gang_of
 from gpusquad.engines.kubernetes.reading.membership import membership_of
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Checkpoint, Job, Request, Role, Share
+from gpusquad.model.job import Checkpoint, Job, Request, Role, Share, Slo
 
 MARK = "0123456789abcdef"
 SETTINGS = MakingSettings(image="usual")
@@ -38,6 +38,10 @@ jobs = st.builds(
     Job, id=st.just("-"), name=st.text(max_size=60), user=texts, queue=texts, lane=texts,
     priority=st.sampled_from(["low", "normal", "high", "urgent"]),
     estimate_us=st.none() | st.integers(1, 10**13), limit_us=st.none() | st.integers(1, 10**13),
+    slo=st.none() | st.builds(
+        Slo, st.none(), st.none() | st.integers(1, 10**13), st.none() | st.floats(1e-6, 1e9),
+        st.none() | st.floats(0.0, 1.0),
+    ).filter(lambda slo: slo != Slo()),
     checkpoint=st.builds(Checkpoint, st.none() | st.integers(1, 10**12), preemptible=st.booleans()),
     roles=st.lists(st.builds(Role, texts, st.integers(1, 12), requests), min_size=1, max_size=4,
                    unique_by=lambda role: role.name.lower()).map(tuple),
@@ -83,6 +87,7 @@ def test_what_is_made_is_found_as_what_was_asked_for(job: Job):
     assert (found.job.checkpoint.every_us, found.job.checkpoint.preemptible) == (
         job.checkpoint.every_us, job.checkpoint.preemptible
     )  # fmt: skip
+    assert found.job.slo == job.slo
     asked = [role.request for role in job.roles for _ in range(role.count)]
     got = [replace(role.request, extras=()) for role in found.job.roles for _ in range(role.count)]
     assert got == asked
@@ -193,6 +198,9 @@ def test_what_is_no_longer_said_is_taken_away():
     said = changed_to(replace(one(), estimate_us=90_000_000, priority="normal"))
     assert said["gpusquad.io/estimate"] == "90s"
     assert said["gpusquad.io/priority"] is None
+    assert said["gpusquad.io/slo"] is None
+    goals = replace(one(), submitted_us=7, slo=Slo(7_200_000_007, 20_000, 5.0, 0.999))
+    assert changed_to(goals)["gpusquad.io/slo"] == "deadline=7200s,latency=20ms,throughput=5.0,availability=0.999"
 
 
 def one() -> Job:

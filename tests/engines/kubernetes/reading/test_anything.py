@@ -16,6 +16,7 @@ from gpusquad.engines.kubernetes.reading.describing import (
     LIMIT,
     PREEMPTIBLE,
     QUEUE,
+    SLO,
     USER,
 )
 from gpusquad.engines.kubernetes.reading.gangs import Formed, Incomplete, gang_of
@@ -29,12 +30,14 @@ NAMES = [
     coscheduling.LABEL, coscheduling.OLD_LABEL, coscheduling.OLDEST_NAME, coscheduling.OLDEST_SIZE, *volcano.NAMES,
     kueue.NAME, kueue.TOTAL, kai.NAME, ours.NAME, "volcano.sh/task-spec",
     ours.SIZE, leader_worker_set.NAME, leader_worker_set.INDEX, GANG, CARDS,
-    CHECKPOINT_EVERY, ESTIMATE, LANE, LIMIT, PREEMPTIBLE, QUEUE, USER, "gpu-fraction", "gpu-memory",
+    CHECKPOINT_EVERY, ESTIMATE, LANE, LIMIT, PREEMPTIBLE, QUEUE, SLO, USER, "gpu-fraction", "gpu-memory",
     "nvidia.com/use-gpuuuid", "nvidia.com/use-gputype", "training.kubeflow.org/replica-index", "ray.io/group",
 ]  # fmt: skip
 RESOURCES = ["cpu", "memory", "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "gpusquad.io/gpu-memory",
              "gpusquad.io/gpu-sm-percent", "nvidia.com/gpucores", "pods", "a.b/c"]  # fmt: skip
-texts = st.text(max_size=300) | st.sampled_from(["", "1", "2", "0.5", "g", "true", "false", "2h", "1e9", "9" * 30])
+texts = st.text(max_size=300) | st.sampled_from(
+    ["", "1", "2", "0.5", "g", "true", "false", "2h", "1e9", "9" * 30, "p99=20ms", "deadline=1e9"]
+)
 said = st.dictionaries(st.sampled_from(NAMES), texts, max_size=6)
 amounts = st.dictionaries(
     st.sampled_from(RESOURCES), st.sampled_from(["0", "1", "2", "50", "8Gi", "1m"]) | texts, max_size=4

@@ -12,8 +12,10 @@ from gpusquad.engines.kubernetes.reading.describing import (
     PREEMPTIBLE,
     PRIORITY,
     QUEUE,
+    SLO,
     USER,
 )
+from gpusquad.model.goal_text import goal_text
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
 
@@ -31,6 +33,7 @@ def said_of(job: Job) -> dict[str, str]:
         PRIORITY: "" if job.priority == "normal" else job.priority,
         ESTIMATE: _time(job.estimate_us),
         LIMIT: _time(job.limit_us),
+        SLO: goal_text(job.slo, job.submitted_us),
         CHECKPOINT_EVERY: _time(job.checkpoint.every_us),
         PREEMPTIBLE: "" if job.checkpoint.preemptible else "false",
     }
@@ -40,7 +43,7 @@ def said_of(job: Job) -> dict[str, str]:
 def changed_to(job: Job) -> dict[str, str | None]:
     """As a merge patch of annotations: None takes away what is no longer said."""
     said = said_of(job)
-    return {name: said.get(name) for name in (QUEUE, LANE, PRIORITY, ESTIMATE, LIMIT)}
+    return {name: said.get(name) for name in (QUEUE, LANE, PRIORITY, ESTIMATE, LIMIT, SLO)}
 
 
 def _time(us: int | None) -> str:

@@ -10,7 +10,9 @@ from gpusquad.engines.kubernetes.reading.annotations import MOST_TEXT, at, flag_
 from gpusquad.engines.kubernetes.reading.cards import cards_by_container
 from gpusquad.engines.kubernetes.reading.errors import Malformed, short
 from gpusquad.engines.kubernetes.reading.groups import Membership
-from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint
+from gpusquad.model.errors import Invalid
+from gpusquad.model.goal_text import slo_from_text
+from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Slo
 from gpusquad.model.units import US_PER_S
 
 USER = PREFIX + "user"
@@ -21,6 +23,8 @@ ESTIMATE = PREFIX + "estimate"
 LIMIT = PREFIX + "limit"
 PRIORITY = PREFIX + "priority"
 """One of our classes by name, where somebody has changed it here; before what Kubernetes says."""
+SLO = PREFIX + "slo"
+"""Its goals, as on the command line: ``p99=20ms,throughput=100``. A deadline counts from its submission."""
 PREEMPTIBLE = PREFIX + "preemptible"
 CHECKPOINT_EVERY = PREFIX + "checkpoint-every"
 
@@ -78,6 +82,16 @@ def _priority(pod: Object) -> int:
 
 def estimate_us_of(said: Mapping[str, str]) -> int | None:
     return time_of(said, ESTIMATE)
+
+
+def slo_of(said: Mapping[str, str], submitted_us: int) -> Slo | None:
+    text = text_of(said, SLO)
+    if not text:
+        return None
+    try:
+        return slo_from_text(text, at(SLO), submitted_us)
+    except Invalid as error:
+        raise Malformed(error.field, error.problem, error.cure) from None
 
 
 def limit_us_of(said: Mapping[str, str], pods: Sequence[Object]) -> int | None:

@@ -36,6 +36,7 @@ from gpusquad.engines.kubernetes.reading.describing import (
     limit_us_of,
     priority_of,
     said_by_all,
+    slo_of,
     user_of,
 )
 from gpusquad.engines.kubernetes.reading.errors import Unsupported
@@ -170,10 +171,11 @@ def _formed(
 
 def _job(name: str, membership: Membership, members: Sequence[Object], roles: tuple[Role, ...]) -> Job:
     said = said_by_all(membership, members)
+    submitted_us = min(map(created_us, members))
     return Job(
         id=name,
         roles=roles,
-        submitted_us=min(map(created_us, members)),
+        submitted_us=submitted_us,
         name=membership.key.name[:MOST_TEXT],
         tenant=namespace_of(members[0]),
         user=user_of(said, members),
@@ -183,6 +185,7 @@ def _job(name: str, membership: Membership, members: Sequence[Object], roles: tu
         app=app_of(said, members),
         estimate_us=estimate_us_of(said),
         limit_us=limit_us_of(said, members),
+        slo=slo_of(said, submitted_us),
         checkpoint=checkpoint_of(membership, said, members),
         command=command_of(members),
     )

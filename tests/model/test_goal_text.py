@@ -1,10 +1,15 @@
 """Goals in one line."""
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
+from gpusquad.model.goal_text import goal_text, goals_in, slo_from_text
+from gpusquad.model.job import Slo
 from gpusquad.spec.check import check
-from gpusquad.spec.slo_text import slo_from_text
 from tests.spec.data import SIMPLE
 
 
@@ -17,7 +22,7 @@ from tests.spec.data import SIMPLE
     ],
 )
 def test_goals_are_read(text, slo):
-    assert slo_from_text(text) == slo
+    assert goals_in(text) == slo
     assert check(SIMPLE | {"slo": slo}).slo
 
 
@@ -40,6 +45,18 @@ def test_goals_are_read(text, slo):
 )
 def test_what_is_wrong_is_named(text, field, words):
     with pytest.raises(Invalid) as caught:
-        slo_from_text(text)
+        goals_in(text)
     assert caught.value.field == field
     assert words in str(caught.value)
+
+
+times = st.none() | st.integers(0, 10**14)
+
+
+@given(st.builds(Slo, times, times, st.none() | st.floats(1e-9, 1e12), st.none() | st.floats(0.0, 1.0)), times)
+def test_what_is_written_is_read_again(slo: Slo, submitted_us: int | None):
+    since_us = submitted_us or 0
+    slo = slo if slo.deadline_us is None else replace(slo, deadline_us=slo.deadline_us + since_us)
+    text = goal_text(slo, since_us)
+    assert (slo_from_text(text, "slo", since_us) if text else Slo()) == slo
+    assert goal_text(None) == ""

@@ -1,0 +1,88 @@
+"""A goal in one line: ``p99=20ms,throughput=100``. So it is written on the command line, and so it goes with a pod."""
+
+from __future__ import annotations
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import MOST_TEXT, Fields
+from gpusquad.model.job import Slo
+from gpusquad.model.units import US_PER_S
+
+_ALSO_CALLED = {"p99": "latency"}
+_GOALS = ("deadline", "latency", "throughput", "availability")
+_WRITTEN = (*_GOALS, *_ALSO_CALLED)
+_US_PER_MS = 1000
+_SHOWN = 60
+
+
+def goals_in(text: str, field: str = "slo") -> dict[str, str | float]:
+    """The ``slo`` of a job file. ``field``: where the text stands, for errors."""
+    if len(text) > MOST_TEXT:
+        raise Invalid(field, f"has {len(text)} characters", f"keep it to {MOST_TEXT}")
+    result: dict[str, str | float] = {}
+    for item in text.split(","):
+        name, is_pair, value = (part.strip() for part in item.partition("="))
+        if not is_pair or not value:
+            raise Invalid(field, f"cannot read {_short(item)}", "write for example p99=20ms,throughput=100")
+        goal = _ALSO_CALLED.get(name, name)
+        if goal in result:
+            raise Invalid(f"{field}.{name}", "is given twice", "keep one of them")
+        result[goal] = _checked(name, value, field)
+    return result
+
+
+def slo_from(data: object, field: str, submitted_us: int) -> Slo:
+    """A deadline counts from the submission."""
+    given = Fields(data, field, _GOALS)
+    deadline_us = given.optional_us("deadline")
+    return Slo(
+        deadline_us=None if deadline_us is None else submitted_us + deadline_us,
+        latency_us=given.optional_us("latency"),
+        throughput_per_s=given.positive("throughput"),
+        availability_ratio=given.ratio("availability"),
+    )
+
+
+def slo_from_text(text: str, field: str, submitted_us: int = 0) -> Slo:
+    return slo_from(goals_in(text, field), field, submitted_us)
+
+
+def goal_text(slo: Slo | None, submitted_us: int = 0) -> str:
+    """As ``slo_from_text`` reads it again, exactly; empty: there is no goal."""
+    if slo is None:
+        return ""
+    given = {
+        "deadline": None if slo.deadline_us is None else _time(slo.deadline_us - submitted_us),
+        "latency": None if slo.latency_us is None else _time(slo.latency_us),
+        "throughput": slo.throughput_per_s,
+        "availability": slo.availability_ratio,
+    }
+    return ",".join(f"{name}={value}" for name, value in given.items() if value is not None)
+
+
+def _checked(name: str, text: str, field: str) -> str | float:
+    """The value, read once to see that it can be."""
+    is_time = name not in ("throughput", "availability")
+    value = text if is_time or text.endswith("%") else _number(name, text, field)
+    fields = Fields({name: value}, field, _WRITTEN)
+    read = {"throughput": fields.positive, "availability": fields.ratio}.get(name, fields.us)
+    read(name)
+    return value
+
+
+def _number(name: str, text: str, field: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Invalid(f"{field}.{name}", f"expected a number, got {_short(text)}") from None
+
+
+def _time(us: int) -> str:
+    """Exactly, and as people write it where that is the same."""
+    if us % US_PER_S == 0:
+        return f"{us // US_PER_S}s"
+    return f"{us // _US_PER_MS}ms" if us % _US_PER_MS == 0 else f"{us}us"
+
+
+def _short(text: str) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
