@@ -52,7 +52,8 @@ def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, 
 def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch) -> None:
     seen: list[Settings] = []
     monkeypatch.setattr(sharing, "library_for_tenants", seen.append)
-    config = SharingConfig(mps="off", strangers="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3)
+    config = SharingConfig(mps="off", strangers="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3,
+                           fail_open_ms=0, context_bytes=2**29)  # fmt: skip
     made = make_sharing(config, tmp_path, CARDS, False, lambda card: f"slo of {card}")
     assert made.quota is made.squads is not None
     [settings] = seen
@@ -66,6 +67,7 @@ def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch)
         3,
         "slo of GPU-a",
     )
+    assert (settings.fail_open_ms, settings.context_bytes) == (0, 2**29)
     assert settings.uuid_of("GPU-a.1of2") == "GPU-a"
     assert list(tmp_path.iterdir()) == []  # nothing is started before the first tenant
 
@@ -81,13 +83,31 @@ def test_two_services_on_one_machine_do_not_meet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "field"),
-    [('strangers = "kill"', "strangers"), ('mps = "on"', "mps"), ("idle_s = 0", "idle_s"), ("part = 1", "part")],
+    [
+        ('strangers = "kill"', "strangers"),
+        ('mps = "on"', "mps"),
+        ("idle_s = 0", "idle_s"),
+        ("part = 1", "part"),
+        ("fail_open_ms = 100", "fail_open_ms"),
+        ("context_bytes = -1", "context_bytes"),
+    ],
 )
 def test_a_setting_that_cannot_be_is_named(tmp_path: Path, text: str, field: str) -> None:
     (tmp_path / "config.toml").write_text(f"[sharing]\n{text}\n")
     with pytest.raises(Invalid) as caught:
         load_config(tmp_path)
     assert caught.value.field == f"config.toml: sharing.{field}"
+
+
+def test_a_time_that_is_too_short_is_told_with_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[sharing]\nfail_open_ms = 100\n")
+    with pytest.raises(Invalid, match=r"100 is no time .*use 500 to 3600000, or 0"):
+        load_config(tmp_path)
+
+
+def test_what_is_not_set_is_as_it_was() -> None:
+    assert (SharingConfig().fail_open_ms, SharingConfig().context_bytes) == (1000, 0)
+    assert (Settings().fail_open_ms, Settings().context_bytes) == (1000, 0)
 
 
 class FakeSquads:

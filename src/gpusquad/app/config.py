@@ -25,12 +25,15 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from gpusquad.core.hang import Rules
+from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
 from gpusquad.gpu.squads.strangers import Rule
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Sharing
@@ -121,6 +124,18 @@ class InterferenceConfig(_Section):
     """How jobs on one card share it, and so which measurements count: ``mps`` where the multi-process service runs."""
 
 
+def _by(check: Callable[[int], int]) -> AfterValidator:
+    """Refused in the words of whoever knows why."""
+
+    def checked(value: int) -> int:
+        try:
+            return check(value)
+        except Invalid as error:
+            raise PydanticCustomError("setting", "{why}", {"why": f"{error.problem} ({error.cure})"}) from None
+
+    return AfterValidator(checked)
+
+
 class SharingConfig(_Section):
     """How jobs that share a card of this machine are kept to their parts. Kubernetes: the agents' own business."""
 
@@ -138,6 +153,10 @@ class SharingConfig(_Section):
     Left out: below /var/lib for root, else where it was built."""
     idle_s: Annotated[float, Field(gt=0)] = 600.0
     """A card's daemon that has had nobody to look after for so long ends."""
+    fail_open_ms: Annotated[int, _by(checked_fail_open_ms)] = 1000
+    """Jobs run on as if alone where their card's daemon has been silent for so long. 0: they wait for it."""
+    context_bytes: Annotated[int, _by(checked_context_bytes)] = 0
+    """Charged to a job's memory for the CUDA context of each of its processes. 0: contexts are not charged."""
 
 
 class LogsConfig(_Section):

@@ -163,6 +163,18 @@ def test_the_next_agent_answers_the_same_and_starts_a_daemon_again_that_died_wit
     assert node.names() == set()
 
 
+def test_the_settings_reach_the_card(node: Node):
+    node.sharing = replace(node.sharing, fail_open_ms=5000, context_bytes=2**29)
+    node.tenants = node.new_agent()
+    admit(node.kubelet(), pod("p", [PART], {"main": ["SIM-0"]}))
+    hello = node.ask("hello")
+    assert hello is not None
+    assert (hello["fail_open_ms"], hello["context_bytes"]) == (5000, 2**29)
+    small = Container("main", 1, limits={**PART.limits, "gpusquad.io/gpu-memory": "512Mi"})
+    with pytest.raises(Refused, match="context_bytes"):
+        admit(node.kubelet(), pod("small", [small], {"main": ["SIM-0"]}))
+
+
 def test_trusting_is_another_matter(tmp_path: Path):
     cards = SimulatedInventory(1, tmp_path).cards
     [only] = quotas_of(Sharing("write-down", tmp_path / "run"), tmp_path, cards, CardPolicies())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.agent.kubernetes.__main__ import _JsonLines, _parser, main
+from gpusquad.agent.kubernetes.__main__ import _JsonLines, _parser, _sharing, main
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.device_nodes import NvidiaDeviceNodes, SimulatedDeviceNodes
 from gpusquad.agent.kubernetes.metrics import Metrics
@@ -144,6 +144,23 @@ def test_a_log_line_is_an_object():
 def test_a_wrong_number_of_slots(slots: str):
     with pytest.raises(SystemExit):
         _parser().parse_args(["--node", "n", "--slots", slots])
+
+
+@pytest.mark.parametrize(("flag", "words"), [
+    ("--fail-open-ms=100", "use 500 to"), ("--fail-open-ms=soon", "not a whole number"),
+    ("--context-bytes=-1", "use 0 to"),
+])  # fmt: skip
+def test_a_wrong_setting_of_sharing_is_told_with_its_cure(flag: str, words: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["--node", "n", flag])
+    assert words in capsys.readouterr().err
+
+
+def test_settings_of_sharing():
+    usual = _sharing(_parser().parse_args(["--node", "n"]))
+    assert (usual.fail_open_ms, usual.context_bytes) == (1000, 0)
+    said = _sharing(_parser().parse_args(["--node", "n", "--fail-open-ms=0", "--context-bytes=536870912"]))
+    assert (said.fail_open_ms, said.context_bytes) == (0, 2**29)
 
 
 def test_a_wrong_kubeconfig_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -76,6 +76,35 @@ def test_a_service_goes_first_and_the_training_beside_it_fills_the_pauses(place:
     assert training("stage.cells()")[0] == 4 * 40
 
 
+def test_a_context_is_charged_to_the_quota_where_that_is_set(place: Place) -> None:
+    quota = place.quota(context_bytes=30 * MIB)
+    peer = place.peer(attach(quota, "a", 100))
+    until(lambda: tenants(quota)["a/0"]["used_bytes"] == 30 * MIB, "its context is not charged")
+    assert peer(f"alloc({71 * MIB})")[0] == OUT_OF_MEMORY
+    assert peer(f"alloc({70 * MIB})")[0] == 0
+
+
+def test_the_next_services_settings_hold_for_a_tenant_that_runs(place: Place) -> None:
+    """It was to wait for a silent daemon for an hour; now it runs on after half a second."""
+    quota = place.quota(fail_open_ms=3_600_000)
+    player = place.player(attach(quota, "a"))
+    player.stage()
+    before = daemon_of(place)
+    place.quota(fail_open_ms=500).tend()
+    pid = daemon_of(place)
+    assert pid != before
+    ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hold", "id": "a/0", "for_us": 60_000_000})
+    until(lambda: tenants(quota)["a/0"]["is_held"], "it is not held")
+    player.tell("stage.play(given)", [["kernel", "legacy", 0], ["sync"]])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        player.answer()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert player("stage.cells()")[0] == 1
+    assert tenants(quota)["a/0"]["is_held"]  # its daemon never let it go
+
+
 def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
     quota = place.quota()
     told = attach(quota, "a", 100, Standing(weight=3.0, slo=Slo(latency_us=20_000)))

@@ -166,6 +166,17 @@ def test_more_memory_than_there_is(place: Place) -> None:
     assert set(tenants(quota)) == {"a/0"}
 
 
+def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None:
+    told = attach(place.quota(), "a", 30)
+    quota = place.quota(context_bytes=30 * MIB)
+    assert attach(quota, "a", 30) == told  # it runs already
+    with pytest.raises(Invalid, match=r"31\.5 MB is no more than the 31\.5 MB .*context_bytes") as refused:
+        attach(quota, "b", 30)
+    assert refused.value.field == "share.memory"
+    attach(quota, "b", 31)
+    quota.attach([CARD], holder("c"), Share(sm_milli=100), Standing())  # no limit, nothing to fill
+
+
 def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> None:
     quota = place.quota(QuotaFile(tmp_path / "quota"), strict=False)
     attach(quota, "a", 800)

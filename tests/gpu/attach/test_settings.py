@@ -38,9 +38,12 @@ def test_a_card_has_a_folder_of_its_own(name: str) -> None:
     assert folder != Settings(folder=Path("/base")).card_folder(name + "/")
 
 
-@pytest.mark.parametrize("wrong", [{"where": "pod"}, {"strangers": "kill"}])
-def test_settings_are_checked(wrong: dict[str, str]) -> None:
-    with pytest.raises(Invalid, match=next(iter(wrong.values()))):
+@pytest.mark.parametrize("wrong", [
+    {"where": "pod"}, {"strangers": "kill"}, {"fail_open_ms": 499}, {"fail_open_ms": -1}, {"fail_open_ms": 3_600_001},
+    {"context_bytes": -1}, {"context_bytes": (16 << 30) + 1},
+])  # fmt: skip
+def test_settings_are_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(Invalid, match=f"{next(iter(wrong))}: .*{next(iter(wrong.values()))}"):
         Settings(**wrong)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpusquad.agent.health import WELL_FOR_S
@@ -23,6 +23,7 @@ from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.agent.virtual import divided
+from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -84,7 +85,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mps", action="store_true", help="let shared containers run at once, instead of in turns")
     parser.add_argument("--sharing-shm", type=Path, metavar="DIR",
                         help="with --mps: a folder of the node that is our /dev/shm, and is to be theirs")  # fmt: skip
+    parser.add_argument("--fail-open-ms", type=_by(checked_fail_open_ms), default=Sharing.fail_open_ms, metavar="MS",
+                        help="containers run on as if alone when a card's daemon is silent for so long "
+                        f"({Sharing.fail_open_ms}); 0: they wait for it")  # fmt: skip
+    parser.add_argument("--context-bytes", type=_by(checked_context_bytes), default=Sharing.context_bytes, metavar="N",
+                        help="charged to a container's part for the CUDA context of each process (0)")  # fmt: skip
     return parser
+
+
+def _by(check: Callable[[int], int]) -> Callable[[str], int]:
+    def checked(text: str) -> int:
+        try:
+            return check(int(text))
+        except Invalid as error:
+            raise argparse.ArgumentTypeError(f"{error.problem} ({error.cure})") from None
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+    return checked
 
 
 def _sharing(options: argparse.Namespace) -> Sharing:
@@ -94,6 +112,8 @@ def _sharing(options: argparse.Namespace) -> Sharing:
         policy=options.sharing_policy,
         shm=options.sharing_shm,
         has_mps=options.mps,
+        fail_open_ms=options.fail_open_ms,
+        context_bytes=options.context_bytes,
     )
 
 

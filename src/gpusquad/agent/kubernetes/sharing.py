@@ -37,6 +37,10 @@ class Sharing:
     their own."""
     has_mps: bool = False
     """Containers of the class ``shared`` run at once. False: they take turns, as the isolated ones do."""
+    fail_open_ms: int = AttachSettings.fail_open_ms
+    """Containers whose card's daemon has been silent for so long run on as if alone. 0: they wait for it."""
+    context_bytes: int = AttachSettings.context_bytes
+    """Charged for the CUDA context of each of a container's processes."""
 
 
 def quotas_of(sharing: Sharing, folder: Path, cards: Sequence[CardFacts], policies: CardPolicies) -> list[Quota]:
@@ -57,6 +61,8 @@ def quotas_of(sharing: Sharing, folder: Path, cards: Sequence[CardFacts], polici
         has_mps=sharing.has_mps,
         library_folder=folder / "lib",
         shm=sharing.shm,
+        fail_open_ms=sharing.fail_open_ms,
+        context_bytes=sharing.context_bytes,
     )
     try:
         library_for_tenants(settings)  # now, not while the kubelet waits

@@ -79,14 +79,15 @@ class CardKeeper:
         return self._hello() is not None
 
     def start(self) -> None:
-        """Nothing happens if it runs and is of this version; one of another version is replaced, tenants run on."""
+        """Nothing happens if it runs with this version and these settings; else it is replaced, and tenants run on."""
         with self.lock:
             hello = self._hello()
-            if hello is not None and (hello.get("version"), hello.get("region")) == (version(), VERSION):
+            if hello is not None and hello.items() >= self._wanted().items():
                 return
             self.make_folder()
             if hello is not None:
-                _log.info("card %s: its daemon is of version %s and is replaced", self.card.id, hello.get("version"))
+                other = {name: hello.get(name) for name, value in self._wanted().items() if hello.get(name) != value}
+                _log.info("card %s: its daemon has %s and is replaced", self.card.id, other)
                 self.ask_if_running({"do": "stop"})
             self._start_and_wait(None if hello is None else hello.get("pid"))
 
@@ -128,6 +129,13 @@ class CardKeeper:
     @property
     def _socket(self) -> Path:
         return self.folder / SOCKET
+
+    def _wanted(self) -> dict[str, object]:
+        """What a daemon has to say of itself to stay."""
+        return {
+            "version": version(), "region": VERSION, "fail_open_ms": self._settings.fail_open_ms,
+            "context_bytes": self._settings.context_bytes,
+        }  # fmt: skip
 
     def _hello(self) -> dict | None:
         for child in list(_children):

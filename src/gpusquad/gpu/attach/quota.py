@@ -25,6 +25,7 @@ from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
+from gpusquad.model.units import show_bytes
 from gpusquad.model.virtual import physical
 
 _LEFT_FOR_S = 30.0
@@ -170,7 +171,10 @@ class SquadQuota(Quota):
             keeper.make_folder()
             self._forget_on(keeper, {holder.owner})
             quota_bytes = (share.memory_bytes if share is not None else 0) or place.memory_bytes
-            told = keeper.told.all().get(name) or self._to_tell(keeper, holder, share, standing, quota_bytes)
+            told = keeper.told.all().get(name)
+            if told is None:
+                self._check_room(quota_bytes)
+                told = self._to_tell(keeper, holder, share, standing, quota_bytes)
             tenant = {
                 "id": name, "quota_bytes": quota_bytes, "sm_milli": share.sm_milli if share is not None else 0,
                 "is_time_sliced": not told.is_pooled, **_as_told(standing),
@@ -187,6 +191,16 @@ class SquadQuota(Quota):
             return to_process(told, file, library)
         file.chmod(0o666)  # whatever users its programs become; only this container has it mounted to write
         return to_container(told, file, Path(answer["decisions"]), library, keeper.pool, self._settings)
+
+    def _check_room(self, quota_bytes: int) -> None:
+        """Of one that is new: it could not even begin."""
+        context_bytes = self._settings.context_bytes
+        if 0 < quota_bytes <= context_bytes:
+            problem = (
+                f"{show_bytes(quota_bytes)} is no more than the {show_bytes(context_bytes)} "
+                "that are charged here for a process's CUDA context"
+            )
+            raise Invalid("share.memory", problem, "ask for more; the charge is context_bytes of the sharing settings")
 
     def _to_tell(
         self, keeper: CardKeeper, holder: Holder, share: Share | None, standing: Standing, quota_bytes: int

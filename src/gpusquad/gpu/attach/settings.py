@@ -16,6 +16,23 @@ from gpusquad.model.sm_groups import sm_groups
 from gpusquad.model.squad import MOST_GROUPS
 
 Where = Literal["process", "container"]
+LEAST_FAIL_OPEN_MS, MOST_FAIL_OPEN_MS = 500, 3_600_000
+"""A daemon that is well shows it four times a second: with less than two of these, tenants would run on beside it."""
+MOST_CONTEXT_BYTES = 16 << 30
+
+
+def checked_fail_open_ms(value: int) -> int:
+    if value != 0 and not LEAST_FAIL_OPEN_MS <= value <= MOST_FAIL_OPEN_MS:
+        cure = f"use {LEAST_FAIL_OPEN_MS} to {MOST_FAIL_OPEN_MS}, or 0: then they wait for a daemon that has gone"
+        raise Invalid("fail_open_ms", f"{value} is no time after which tenants run on", cure)
+    return value
+
+
+def checked_context_bytes(value: int) -> int:
+    if not 0 <= value <= MOST_CONTEXT_BYTES:
+        cure = f"use 0 to {MOST_CONTEXT_BYTES}; 0: contexts are not charged"
+        raise Invalid("context_bytes", f"{value} is nothing that a context costs", cure)
+    return value
 
 
 def default_folder(home: Path | None = None) -> Path:
@@ -72,6 +89,8 @@ class Settings:
             raise Invalid("strangers", f"{self.strangers!r} is not known", f"choose from {', '.join(RULES)}")
         if self.where not in ("process", "container"):
             raise Invalid("where", f"{self.where!r} is not known", "use process or container")
+        checked_fail_open_ms(self.fail_open_ms)
+        checked_context_bytes(self.context_bytes)
 
     def card_folder(self, card_id: str) -> Path:
         if card_id in ("", ".", ".."):
