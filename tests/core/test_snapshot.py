@@ -124,7 +124,7 @@ def test_nothing_that_decides_is_left_out() -> None:
     """A new attribute must be dumped and copied, or be named here as worked out anew."""
     state = State(grid("1x1"), make_policies())
     saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence", "settled", "brighter",
-             "fresh", "claims", "first_promise", "why_moved", "resizes", "careful",
+             "fresh", "claims", "outages", "first_promise", "why_moved", "resizes", "careful",
              "due_until_us"}  # fmt: skip
     worked_out = {"rate", "moved", "later", "why_last", "shapes", "shape_jobs", "shape_waiting", "has_limits",
                   "_configured", "_possible"}  # fmt: skip

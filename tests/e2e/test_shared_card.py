@@ -55,7 +55,7 @@ while not os.path.exists(sys.argv[1]):
 class Story:
     """A service on a machine with one stand-in card."""
 
-    def __init__(self, folder: Path, run: Path, built: Path, virtual: int) -> None:
+    def __init__(self, folder: Path, run: Path, built: Path, virtual: int, strangers: str = "report") -> None:
         self.folder, self.run, self.go = folder, run, folder / "go"
         self._cache = {"XDG_CACHE_HOME": str(built / "cache")}
         (folder / "program.py").write_text(PROGRAM)
@@ -66,6 +66,7 @@ class Story:
         }
         config = (
             f'[sharing]\nfolder = "{run}"\nlibrary_folder = "{folder / "lib"}"\nidle_s = 1.0\nmps = "off"\n'
+            f'strangers = "{strangers}"\n'
             f"[cluster]\nsample_every_s = 0.2\nvirtual = {virtual}\n"
         )
         self.service = RunningService(folder / "home", config=config)
@@ -129,7 +130,8 @@ def story(built: Path, request: pytest.FixtureRequest) -> Iterator[Story]:
     run = Path(tempfile.mkdtemp(prefix="gsq-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     run.chmod(0o755)
     with open_folder() as folder:
-        made = Story(folder, run, built, getattr(request, "param", 1))
+        param = getattr(request, "param", 1)
+        made = Story(folder, run, built, *(param if isinstance(param, tuple) else (param,)))
         yield made
         made.go.touch()
         made.service.end()
@@ -229,14 +231,40 @@ def test_a_process_that_nobody_started_here_is_told_of_once(story: Story) -> Non
     leave = story.folder / "leave"
     with subprocess.Popen(story.program(leave, GIB), env=env, stdout=subprocess.DEVNULL) as stranger:
         try:
-            until(lambda: card_of(service)["state"] == "taken_outside", service.log)
             until(lambda: told_of_strangers(service), service.log)
             assert str(stranger.pid) in told_of_strangers(service)[0]
+            story.said(story.submit("joins", {"memory": "2GiB"}, GIB))  # people are told, no more
+            assert card_of(service)["state"] == "shared"
         finally:
             leave.touch()
     story.go.touch()
     assert service.wait(job_id)["state"] == "succeeded"
     assert len(told_of_strangers(service)) == 1
+
+
+@pytest.mark.parametrize("story", [(1, "refuse")], indirect=True)
+def test_nobody_is_put_beside_a_stranger_where_that_is_refused(story: Story) -> None:
+    service = story.start()
+    first = story.submit("first", {"memory": "2GiB"}, GIB)
+    story.said(first)
+    env = os.environ | story.driver | {"PYTHONPATH": str(ROOT)}
+    leave = story.folder / "leave"
+    with subprocess.Popen(story.program(leave, GIB), env=env, stdout=subprocess.DEVNULL) as stranger:
+        try:
+            until(lambda: card_of(service)["state"] == "taken_outside", service.log)
+            waits = story.submit("waits", {"memory": "2GiB"}, GIB)
+            until(lambda: why(service, waits), service.log)
+            assert f"(pid {stranger.pid})" in why(service, waits)
+            assert service.client.jobs.get(waits)["state"] == "pending"
+        finally:
+            leave.touch()
+    story.said(waits)
+    story.go.touch()
+    assert {service.wait(job_id)["state"] for job_id in (first, waits)} == {"succeeded"}
+
+
+def why(service: RunningService, job_id: str) -> str:
+    return "; ".join(one["message"] for one in service.client.jobs.why(job_id)["reasons"])
 
 
 def told_of_strangers(service: RunningService) -> list[str]:

@@ -39,6 +39,8 @@ class Ground(Protocol):
     """Makes jobs that are submitted here, where the engine only finds them."""
     divides: CardDivides
     """Who divides cards among those who share them."""
+    admits_strangers: bool
+    """Whether others may join a shared card where a process of no job is."""
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
     def divide_by(self, policy_of: Callable[[str], str]) -> None:
@@ -73,6 +75,7 @@ class LocalGround:
         self.logs: LogSource = RunLogs(home)
         self._cards = self.cluster.nodes[0].cards
         self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
+        self.admits_strangers = self._sharing.squads is not None and config.sharing.strangers != "refuse"
         self._divides = SquadDivides(self._sharing.absence)
         self.divides: CardDivides = self._divides
         self._watch: SquadWatch | None = None

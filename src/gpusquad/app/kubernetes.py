@@ -68,6 +68,7 @@ class KubernetesGround:
         self.logs: LogSource = self._logs
         self.pods: PodSource | None = self._engine
         self.agents: Agents | None = None
+        self.admits_strangers = False
         self.divides: CardDivides = NoDivides("nodes have no agents here")
         if config.agent_account:
             reports = Reports(now_us, config.report_every_s)

@@ -75,7 +75,7 @@ class Service:
             predictor=predictor, models=models, make_follower=Progress, read_secret=self.secrets.read,
             known=KnownNeighbours(self.home, models.folder, self.config.interference.sharing, self.ground.cluster),
             simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
-            observer=self.meters,
+            observer=self.meters, admits_strangers=self.ground.admits_strangers,
         ))  # fmt: skip
         self.divides = CardDesk(
             self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.ground.divides

@@ -189,6 +189,7 @@ def _copy_health(state: State, other: State) -> None:
     for card in np.flatnonzero(before.card_broken):
         if (index := after.fixed.card_index.get(before.fixed.card_ids[card])) is not None:
             after.set_card_ok(index, False)
+    other.outages = {card: outage for card, outage in state.outages.items() if card in after.fixed.card_index}
     for node in np.flatnonzero(~before.node_up):
         if (index := after.fixed.node_index.get(before.fixed.node_ids[node])) is not None:
             after.set_node_up(index, False)

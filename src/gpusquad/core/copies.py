@@ -20,7 +20,7 @@ def copy_state(state: State) -> State:
     other.timeline = Timeline(other.space, other.runs, tuple(state.timeline.windows))
     other.timeline.promises = {name: replace(promise, wall=None) for name, promise in state.timeline.promises.items()}
     other.accounts = _copy_accounts(state.accounts)
-    for name in ("claims", "first_promise", "moved", "later", "shapes", "shape_jobs", "_possible"):
+    for name in ("claims", "outages", "first_promise", "moved", "later", "shapes", "shape_jobs", "_possible"):
         setattr(other, name, copy(getattr(state, name)))
     other._configured = None
     refill_queue(other, [replace(waiting) for waiting in state.queue])

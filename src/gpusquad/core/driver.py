@@ -182,7 +182,14 @@ class Driver:
             apply_shrink(self.state, event.job_id)
 
     def _card_changed(self, event: CardChanged) -> None:
-        self.state.space.set_card_ok(self.state.space.fixed.card_index[event.card_id], event.ok)
+        space = self.state.space
+        card = space.fixed.card_index[event.card_id]
+        self.state.outages.pop(event.card_id, None)
+        if not event.ok and event.outage.cause:
+            self.state.outages[event.card_id] = event.outage
+        if bool(space.card_broken[card]) is not event.ok:
+            return
+        space.set_card_ok(card, event.ok)
         self.state.remake_promises(f"card {event.card_id} {'came back' if event.ok else 'was lost'}")
 
     def _node_changed(self, event: NodeChanged) -> None:

@@ -52,6 +52,7 @@ def load_health(state: State, saved: Snapshot) -> None:
     fixed = state.space.fixed
     for card in saved.cards_lost:
         state.space.set_card_ok(_index(fixed.card_index, card, "snapshot.cards_lost"), False)
+    state.outages = dict(saved.outages)
     for node in saved.nodes_drained:
         state.space.set_node_up(_index(fixed.node_index, node, "snapshot.nodes_drained"), False)
     for node, foreign in saved.foreign.items():

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusquad.model.cluster import Cluster, Foreign, Window
+from gpusquad.model.cluster import UNKNOWN_OUTAGE, Cluster, Foreign, Outage, Window
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job, Share
 from gpusquad.model.placement import Placement
@@ -135,10 +135,11 @@ class Resized:
 
 @dataclass(frozen=True, slots=True)
 class CardChanged:
-    """A card is lost or comes back."""
+    """A card is lost or comes back; or it is still lost, and something else is known of it."""
 
     card_id: str
     ok: bool
+    outage: Outage = UNKNOWN_OUTAGE
 
 
 @dataclass(frozen=True, slots=True)

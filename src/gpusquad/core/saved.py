@@ -8,7 +8,7 @@ from typing import Any
 from gpusquad.core.accounts import Held, Tenant
 from gpusquad.core.lanes import Lane
 from gpusquad.core.policies import Preemption
-from gpusquad.model.cluster import Cluster, Foreign, Window
+from gpusquad.model.cluster import Cluster, Foreign, Outage, Window
 from gpusquad.model.job import Job, Request
 from gpusquad.model.views import Forecast
 
@@ -121,6 +121,8 @@ class Snapshot:
     claims: dict[str, str]
     accounts: SavedAccounts
     due_until_us: int = 0
+    outages: dict[str, Outage] = field(default_factory=dict)
+    """Why cards are lost."""
     allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """For each name that a request gives as where: the nodes it means."""
     foreign: dict[str, Foreign] = field(default_factory=dict)

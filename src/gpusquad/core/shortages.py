@@ -8,6 +8,7 @@ from gpusquad.core.relief import Obstacle, Reliefs, real_obstacles
 from gpusquad.core.scenes import listed, scenes, show
 from gpusquad.core.space import Space
 from gpusquad.core.state import State
+from gpusquad.model.cluster import UNKNOWN_OUTAGE
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import Code, Reason
@@ -31,7 +32,7 @@ def shortages(state: State, job: Job, until_us: int) -> list[Reason]:
         outside.update(_obstacles_together(state, reliefs, job))
         reasons += _only_together(reliefs, job, outside, answer)
     if Obstacle.DOWN in outside:
-        reasons.append(_down(state.space))
+        reasons.append(_down(state))
     if Obstacle.WINDOW in outside:
         reasons.append(_window(state, until_us))
     return reasons
@@ -87,13 +88,16 @@ def _obstacles_together(state: State, reliefs: Reliefs, job: Job) -> list[Obstac
 # -- outside the cards ---------------------------------------------------------------------------------------------
 
 
-def _down(space: Space) -> Reason:
-    fixed = space.fixed
+def _down(state: State) -> Reason:
+    space, fixed = state.space, state.space.fixed
     nodes = [fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)]
     cards = [fixed.card_ids[i] for i in np.flatnonzero(space.card_broken & space.node_up[fixed.card_node])]
-    texts = [f"node {listed(nodes)}"] * bool(nodes) + [f"card {listed(cards)}"] * bool(cards)
+    outages = [state.outages.get(card, UNKNOWN_OUTAGE) for card in cards]
+    named = [f"{card} ({known.cause})" if known.cause else card for card, known in zip(cards, outages, strict=True)]
+    texts = [f"node {listed(nodes)}"] * bool(nodes) + [f"card {listed(named)}"] * bool(cards)
+    cures = dict.fromkeys([known.cure for known in outages if known.cure])
     return Reason(
-        Code.DOWN, f"out of service: {', '.join(texts)}", "bring them back",
+        Code.DOWN, f"out of service: {', '.join(texts)}", "; ".join(cures) or "bring them back",
         {"nodes": len(nodes), "cards": len(cards)}, (*nodes, *cards),
     )  # fmt: skip
 

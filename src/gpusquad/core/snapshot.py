@@ -46,6 +46,7 @@ def dump_snapshot(state: State) -> dict:
         running=tuple(_save_run(r) for r in state.runs.by_id.values()),
         sharers={fixed.card_ids[card]: tuple(job.id for job in jobs) for card, jobs in space.sharers.items()},
         cards_lost=tuple(fixed.card_ids[i] for i in np.flatnonzero(space.card_broken)),
+        outages=state.outages,
         nodes_drained=tuple(fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)),
         promises=tuple(_save_promise(p) for p in state.timeline.promises.values()),
         first_promise={i: at_us for i, at_us in state.first_promise.items() if any(i in where for where in known)},

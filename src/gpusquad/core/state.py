@@ -16,7 +16,7 @@ from gpusquad.core.runs import NEVER_US, Run, Runs, after_us
 from gpusquad.core.space import NOBODY, Fixed, Space
 from gpusquad.core.timeline import Timeline
 from gpusquad.core.trial import Trial
-from gpusquad.model.cluster import Cluster, Foreign, Window
+from gpusquad.model.cluster import Cluster, Foreign, Outage, Window
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
@@ -65,6 +65,8 @@ class State:
         """By which all are ranked, under an order that says when they are due."""
         self.resizes = True
         """Whether the engine can change the number of tasks of a gang that runs."""
+        self.outages: dict[str, Outage] = {}
+        """Card -> why it is lost, where that is known."""
         self.shapes: dict[object, int] = {}
         self.shape_jobs: list[Job] = []
         """One job of each shape, to ask with."""

@@ -53,6 +53,17 @@ class Foreign:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """Why a card is lost, and what brings it back."""
+
+    cause: str = ""
+    cure: str = ""
+
+
+UNKNOWN_OUTAGE = Outage()
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Maintenance: nodes that must be empty from ``start_us`` to ``end_us`` (None: until told otherwise)."""
 

@@ -99,6 +99,43 @@ def test_a_process_from_outside_takes_the_card_and_gives_it_back(world: World) -
     assert world.state(job_id) == "running"
 
 
+STRANGER = {"pid": 4, "name": "python", "memory_bytes": 2**30, "job": None, "attempt": None}
+PART = {"share": {"sm": 0.25, "memory": "1GiB"}, "gpus": None}
+
+
+def test_why_names_the_process_that_holds_the_card_and_how_to_get_it_back(world: World) -> None:
+    for i in range(4):
+        sample(world, i * SECOND_US, [STRANGER])
+    job_id = world.submit(gpus=2)
+    world.settle()
+    [down] = [reason for reason in world.scheduler.why(job_id).reasons if reason.code == "down"]
+    assert "held by python (pid 4)" in down.message
+    assert "end" in down.cure
+    for i in range(4, 9):
+        sample(world, i * SECOND_US, [STRANGER | {"pid": 5}])
+    [down] = [reason for reason in world.scheduler.why(job_id).reasons if reason.code == "down"]
+    assert "pid 5" in down.message, "not one that has long ended"
+
+
+@pytest.mark.parametrize("admits", [True, False])
+def test_whether_others_join_a_shared_card_beside_a_stranger_is_a_rule(tmp_path, database, admits: bool) -> None:
+    world = World(tmp_path, "1x1", database, admits_strangers=admits)
+    first = world.submit(name="first", **PART)
+    world.settle()
+    for i in range(4):
+        sample(world, i * SECOND_US, [STRANGER])
+    second = world.submit(name="second", **PART)
+    world.settle()
+    assert world.state(second) == ("running" if admits else "pending")
+    assert [card.state for card in world.scheduler.cards()] == ["shared" if admits else "taken_outside"]
+    whole = world.submit(name="whole", gpus=1)
+    for job_id in (first, second):
+        world.engine.end(job_id, 0)
+    world.settle()
+    assert world.state(whole) == "pending"
+    assert [card.state for card in world.scheduler.cards()] == ["taken_outside"], "nobody shares it any more"
+
+
 def test_the_server_of_mps_takes_no_card(world: World) -> None:
     server = {"pid": 4, "name": "nvidia-cuda-mps", "memory_bytes": 2**26, "job": None, "attempt": None}
     for i in range(4):

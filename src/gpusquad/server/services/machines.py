@@ -12,8 +12,9 @@ import numpy as np
 from gpusquad.core.ports import CardChanged, NodeChanged, WindowsChanged
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
-from gpusquad.model.cluster import Window
+from gpusquad.model.cluster import UNKNOWN_OUTAGE, Outage, Window
 from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import physical
 from gpusquad.server.answers import CardStatus, CardUser, ClusterStatus, NodeStatus, Who, WindowStatus
 from gpusquad.server.errors import NotFound
 from gpusquad.server.ids import new_id
@@ -25,6 +26,12 @@ from gpusquad.store.jobs import JobRow
 from gpusquad.store.marks import MarkRow
 
 CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
+CURES = {
+    FAULT: "it comes back when it has been well for a while, or by gpusquad uncordon",
+    CORDON: "gpusquad uncordon brings it back",
+    OUTSIDE: "end what holds it, or wait until it has ended",
+}
+"""What brings a card back, by kind of block; what weighs most first."""
 DRAIN = "drain"
 GANG_SIZES = (1, 2, 4, 8, 16)
 
@@ -32,9 +39,13 @@ GANG_SIZES = (1, 2, 4, 8, 16)
 class Machines:
     """Keeps why a card may not be used, and shows all machines."""
 
-    def __init__(self, desk: Desk, outcomes: Outcomes) -> None:
+    def __init__(self, desk: Desk, outcomes: Outcomes, admits_strangers: bool = False) -> None:
+        """``admits_strangers``: others may join a shared card where a process of no job is."""
         self._desk = desk
         self._outcomes = outcomes
+        self._admits_strangers = admits_strangers
+        self._strangers: dict[str, str] = {}
+        """Card -> who is on it that is no job, in words."""
         self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """Card -> kind of block -> cause. A card is used when it has none."""
         self._closed: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -79,14 +90,21 @@ class Machines:
         self._desk.loop.post(lambda: self._unblock(card, FAULT))
 
     def taken_outside(self, card: str, cause: str | None) -> None:
-        """Somebody else's process holds the card (a cause), or none does any more."""
-        if cause is None:
-            self._desk.loop.post(lambda: self._unblock(card, OUTSIDE))
-        else:
-            self._desk.loop.post(lambda: self._block(card, OUTSIDE, cause))
+        """Somebody else's process is on the card (a cause), or none is any more."""
 
-    def is_taken_outside(self, card: str) -> bool:
-        return OUTSIDE in self._blocks.get(card, {})
+        def handle() -> None:
+            if cause is None:
+                self._strangers.pop(card, None)
+                self._unblock(card, OUTSIDE)
+            else:
+                self._strangers[card] = cause
+                self._judge_strangers(card)
+
+        self._desk.loop.post(handle)
+
+    def strangers_on(self, card: str) -> str | None:
+        """Somebody else's processes there, in words. None: there are none."""
+        return self._strangers.get(card)
 
     def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
         self._check(card, self._desk.fixed.card_index, "card")
@@ -189,15 +207,18 @@ class Machines:
     def _block(self, card: str, kind: str, cause: str) -> None:
         if card not in self._desk.fixed.card_index:
             return  # an agent may know cards that came after the service had started
-        was_ok = not self._blocks[card]
         self._blocks[card][kind] = cause
-        if was_ok:
-            self._desk.driver.apply(self._now_us(), CardChanged(card, False))
+        self._tell_core(card)
 
     def _unblock(self, card: str, kind: str) -> None:
-        blocks = self._blocks.get(card, {})
-        if blocks.pop(kind, None) is not None and not blocks:
-            self._desk.driver.apply(self._now_us(), CardChanged(card, True))
+        if self._blocks.get(card, {}).pop(kind, None) is not None:
+            self._tell_core(card)
+
+    def _tell_core(self, card: str) -> None:
+        blocks = self._blocks[card]
+        kind = next((kind for kind in CURES if kind in blocks), None)
+        outage = UNKNOWN_OUTAGE if kind is None else Outage(blocks[kind], CURES[kind])
+        self._desk.driver.apply(self._now_us(), CardChanged(card, kind is None, outage))
 
     def _close(self, node: str, kind: str, cause: str) -> None:
         was_open = not self._closed[node]
@@ -219,6 +240,23 @@ class Machines:
     def _left(self, row: JobRow) -> None:
         for node in list(self._closed):
             self._open(node, row.id)
+        for card in self._strangers:
+            self._judge_strangers(card, leaving=row.id)
+
+    def _judge_strangers(self, card: str, leaving: str = "") -> None:
+        """Beside them is room for parts of the card alone, and only where whoever has one is kept to it."""
+        if self._admits_strangers and self._is_shared(card, leaving):
+            self._unblock(card, OUTSIDE)
+        else:
+            self._block(card, OUTSIDE, self._strangers[card])
+
+    def _is_shared(self, card: str, leaving: str) -> bool:
+        """Somebody has a part of the physical card; a virtual card is always one."""
+        return any(
+            physical(name) == physical(card)
+            and any(user.job_id != leaving and (user.sm_milli is not None or physical(name) != name) for user in users)
+            for name, users in self._users().items()
+        )
 
     def _announce(self) -> None:
         windows = tuple(Window(w.id, w.nodes, w.start_us, w.end_us) for w in self.windows())

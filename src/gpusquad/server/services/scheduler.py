@@ -88,6 +88,8 @@ class Setup:
     maker: Maker | None = None
     """Makes jobs that are submitted here, where the engine only finds them."""
     observer: Observer = field(default_factory=Observer)
+    admits_strangers: bool = False
+    """Jobs are kept to their parts of cards, and others may join them where a process of no job is too."""
 
 
 class Scheduler:
@@ -110,7 +112,7 @@ class Scheduler:
         self._intake = Intake(self._desk, self._people, self._holds, self._outside)
         self._asking = Asking(self._desk, self._intake)
         self._policy = PolicyDesk(self._desk, self._people, setup.mode)
-        self._machines = Machines(self._desk, self._outcomes)
+        self._machines = Machines(self._desk, self._outcomes, setup.admits_strangers)
         self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._machines,
                                     self._intake.next_sequence, self._outside)  # fmt: skip
         self._overruns = Overruns(self._desk, Promises(self._desk))

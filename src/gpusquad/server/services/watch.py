@@ -20,6 +20,7 @@ from gpusquad.server.services.neighbours import Neighbours
 from gpusquad.server.services.outcomes import Outcomes
 from gpusquad.server.services.people import People
 from gpusquad.server.services.records import cards_of
+from gpusquad.server.texts import one_line
 from gpusquad.store import samples
 from gpusquad.store.database import StoreUnavailable
 from gpusquad.store.jobs import JobRow
@@ -27,6 +28,7 @@ from gpusquad.store.jobs import JobRow
 _log = structlog.get_logger("gpusquad.watch")
 PATIENCE = 3
 """Samples in a row before an intruder is believed, and before it is believed gone."""
+MOST_NAMED = 3
 SMALL_BYTES = 16 * 2**20
 """A process that holds less memory than this is not in anybody's way (monitoring tools)."""
 KEEP_EVERY_US = 10 * US_PER_S
@@ -122,11 +124,11 @@ class Watcher:
         before = self._strangers.get(card["id"], 0)
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
         self._strangers[card["id"]] = max(-PATIENCE, min(PATIENCE, count))
-        taken = self._machines.is_taken_outside(card["id"])
-        if count == PATIENCE and not taken:
-            told = ", ".join(f"{p.get('name') or 'process'} (pid {p['pid']})" for p in strangers[:3])
-            self._machines.taken_outside(card["id"], f"held by {told}")
-        elif count == -PATIENCE and taken:
+        if count >= PATIENCE:
+            told = _held_by(strangers)
+            if told != self._machines.strangers_on(card["id"]):
+                self._machines.taken_outside(card["id"], told)
+        elif count <= -PATIENCE and self._machines.strangers_on(card["id"]) is not None:
             self._machines.taken_outside(card["id"], None)
 
     # -- runs that hang --------------------------------------------------------------------------------------------
@@ -205,6 +207,12 @@ class Watcher:
             row = self._desk.rows.get(job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING) and row.progress != record:
                 self._desk.turn.change(job_id, progress=record)
+
+
+def _held_by(strangers: Sequence[Mapping[str, Any]]) -> str:
+    named = [f"{one_line(p.get('name') or 'process', 40)} (pid {p['pid']})" for p in strangers[:MOST_NAMED]]
+    rest = len(strangers) - len(named)
+    return f"held by {', '.join(named)}" + (f" and {rest} more" if rest else "")
 
 
 def is_plumbing(process: Mapping[str, Any]) -> bool:
