@@ -158,6 +158,7 @@ def test_a_stranger_is_told_of_once_for_as_long_as_it_stays(squads: FakeSquads, 
         ("GPU-a", 4, "python"), ("GPU-a", 6, "python"), ("GPU-a", 4, "python"),
     ]  # fmt: skip
     assert squads.asked[0] == ("GPU-a", [4, 5], {5})
+    assert squads.asked[2] == ("GPU-a", [], set()), "that it left is told too"
 
 
 def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads: FakeSquads, watch: SquadWatch) -> None:

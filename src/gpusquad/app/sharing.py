@@ -142,9 +142,10 @@ class SquadWatch:
 
 
 def _listed(cards: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, Mapping[str, Any]]]:
-    """Physical card -> its processes by pid. Of a card that does not tell, nothing."""
+    """Physical card -> its processes by pid: none are some too, for strangers leave. Of a card that does not tell,
+    nothing."""
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
     for card in cards:
-        for process in card.get("processes") or ():
-            found.setdefault(physical(card["id"]), {})[process["pid"]] = process
+        if (processes := card.get("processes")) is not None:
+            found.setdefault(physical(card["id"]), {}).update((process["pid"], process) for process in processes)
     return found

@@ -177,6 +177,17 @@ def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None
     quota.attach([CARD], holder("c"), Share(sm_milli=100), Standing())  # no limit, nothing to fill
 
 
+def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:
+    quota = place.quota(strangers="refuse")
+    attach(quota, "a")
+    assert quota.processes(CARD.id, [Stranger(4321, "game", MIB)], ()) == (4321,)
+    with pytest.raises(NotNow, match="4321 game"):
+        attach(quota, "b")
+    assert quota.processes(CARD.id, [], ()) == ()
+    attach(quota, "b")
+    assert set(tenants(quota)) == {"a/0", "b/0"}
+
+
 def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> None:
     quota = place.quota(QuotaFile(tmp_path / "quota"), strict=False)
     attach(quota, "a", 800)

@@ -12,7 +12,7 @@ from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.gpu.squads.tenant import TenantFacts
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.job import Slo
 from gpusquad.model.squad import UNGATED_US, CardFacts, Member, Squad
 from tests.gpu.squads.memory_region import MemoryRegion
@@ -274,7 +274,7 @@ def test_strangers_are_told_of():
 def test_strangers_may_bar_the_card():
     squads, _ = started(rule="refuse")
     squads.processes([Stranger(9)], ())
-    with pytest.raises(Invalid, match="nobody holds are on it: 9"):
+    with pytest.raises(NotNow, match="nobody holds are on it: 9"):
         squads.attach(TenantFacts("a"), 0)
     squads.processes([], ())
     squads.attach(TenantFacts("a"), 0)

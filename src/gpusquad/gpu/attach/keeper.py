@@ -147,7 +147,8 @@ class CardKeeper:
     def _checked(self, answer: dict) -> dict:
         if answer.get("ok"):
             return answer
-        raise Invalid(str(answer.get("field", "card")), str(answer.get("error", "")), str(answer.get("cure", "")))
+        kind = NotNow if answer.get("later") else Invalid
+        raise kind(str(answer.get("field", "card")), str(answer.get("error", "")), str(answer.get("cure", "")))
 
     def _start_and_wait(self, old_pid: object) -> None:
         until_s = time.monotonic() + self._settings.starts_within_s

@@ -20,7 +20,7 @@ from gpusquad.gpu.squads.loop import Squads
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.gpu.squads.tenant import UNKNOWN_CURVE, TenantFacts
 from gpusquad.gpu.squads.wire import LONGEST_HOLD_US
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.fields import Fields
 from gpusquad.model.job import Slo
 from gpusquad.model.known import curve_from, speeds_from
@@ -110,7 +110,7 @@ class Control:
     def _processes(self, asked: Fields, now_us: int) -> Answer:
         listed = [
             Stranger(whole(row.get("pid"), "listed.pid"), str(row.get("name", "")), int(row.get("memory_bytes") or 0))
-            for row in asked.rows("listed", _MOST_ROWS)
+            for row in (asked.rows("listed", _MOST_ROWS) if asked.raw("listed") else ())
             if isinstance(row, dict)
         ]
         said = asked.raw("ours")
@@ -134,7 +134,9 @@ class Control:
 
 
 def refusal(error: Invalid) -> Answer:
-    return {"ok": False, "field": error.field, "error": error.problem, "cure": error.cure}
+    """``later``: it is no matter of what was asked, and may be another answer another time."""
+    told = {"ok": False, "field": error.field, "error": error.problem, "cure": error.cure}
+    return {**told, "later": True} if isinstance(error, NotNow) else told
 
 
 def facts_from(said: object, before: TenantFacts | None) -> TenantFacts:

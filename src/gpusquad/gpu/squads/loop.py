@@ -16,10 +16,10 @@ from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.gpu.squads.promises import KeepsPromises
 from gpusquad.gpu.squads.quotas import check_quota, granted_bytes
 from gpusquad.gpu.squads.sparing import SparesTheStarved
-from gpusquad.gpu.squads.strangers import STAND_IN_SLOT, Rule, Stranger, stand_in, strangers
+from gpusquad.gpu.squads.strangers import STAND_IN_SLOT, Rule, Stranger, named, stand_in, strangers
 from gpusquad.gpu.squads.tenant import CardTenant, TenantFacts, plain_facts
 from gpusquad.gpu.squads.virtual import OnVirtualCards
-from gpusquad.model.errors import Invalid
+from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.squad import (
     LONGEST_SQUAD_US,
     MOST_LEVEL,
@@ -99,8 +99,10 @@ class Squads:
         if any(one.facts.id == facts.id for one in self._tenants.values()):
             raise Invalid("tenant.id", f"{facts.id!r} is on this card already", "detach it first, or change it")
         if self._rule == "refuse" and self._strangers:
-            pids = ", ".join(str(one.pid) for one in self._strangers)
-            raise Invalid("card", f"processes that nobody holds are on it: {pids}", "end them, or share by rule")
+            raise NotNow(
+                "card", f"processes that nobody holds are on it: {named(self._strangers)}",
+                "end them, or set sharing.strangers to report or share",
+            )  # fmt: skip
         check_quota(facts, self._others(None), self._card)
         slot = next((slot for slot in range(self._region.slots) if slot not in self._tenants), None)
         if slot is None:
@@ -151,7 +153,7 @@ class Squads:
         """All processes the card has, and the pids that belong here. Those that do not."""
         found = strangers(listed, ours)
         if found != self._strangers:
-            names = ", ".join(f"{one.pid} {one.name}".strip() for one in found) or "none any more"
+            names = named(found) or "none any more"
             _log.warning("processes on the card that nobody holds: %s; rule: %s", names, self._rule)
             self._changed = self._changed or self._rule == "share"
         self._strangers = found

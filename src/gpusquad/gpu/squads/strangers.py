@@ -31,5 +31,9 @@ def strangers(listed: Iterable[Stranger], ours: Collection[int]) -> tuple[Strang
     return tuple(sorted((one for one in listed if one.pid not in ours), key=lambda one: one.pid))
 
 
+def named(found: Iterable[Stranger]) -> str:
+    return ", ".join(f"{one.pid} {one.name}".strip() for one in found)
+
+
 def stand_in() -> Tenant:
     return Tenant(STAND_IN_SLOT, "strangers")
