@@ -114,12 +114,16 @@ class FakeSquads:
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[int], set[int]]] = []
         self.tended = 0
+        self.by_tenant: dict[str, list[int]] = {}
         self.heard = threading.Event()
         self.may_answer = threading.Event()
         self.may_answer.set()
 
     def tend(self) -> None:
         self.tended += 1
+
+    def held(self, card_id: str) -> dict[str, list[int]]:
+        return self.by_tenant
 
     def processes(self, card_id: str, listed: Sequence[Stranger], ours: Sequence[int]) -> Sequence[int]:
         self.asked.append((card_id, [one.pid for one in listed], set(ours)))
@@ -165,6 +169,28 @@ def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads:
     server = process(9, name="nvidia-cuda-mps")
     watch.see(samples(a_1of2=[server, process(5, "job")], a_2of2=[server, process(6, "other")]))
     assert squads.asked == [("GPU-a", [9, 5, 6], {9, 5, 6})]
+
+
+def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSquads) -> None:
+    now_s = [0.0]
+    watch = SquadWatch(squads, lambda: now_s[0])
+    squads.by_tenant = {"job.0/0": [5], "job.0/1": [6]}
+    of_jobs = [process(5, "job"), process(6, "job"), process(7, "job"), process(8, "whole")]
+    with capture_logs() as lines:
+        watch.see(samples(a=of_jobs))
+        assert squads.asked[-1][2] == {5, 6, 7, 8}, "it may be about to load it"
+        now_s[0] += sharing.GRACE_S
+        watch.see(samples(a=of_jobs))
+        assert squads.asked[-1][2] == {5, 6, 8}, "one of whom no part was given here is not looked for"
+    assert [(line["pid"], line["job"]) for line in lines] == [(7, "job")]
+    squads.by_tenant["job.0/0"] = [5, 7]
+    watch.see(samples(a=of_jobs))
+    assert squads.asked[-1][2] == {5, 6, 7, 8}
+    squads.by_tenant = {}  # the daemon does not answer
+    now_s[0] += sharing.GRACE_S
+    watch.see(samples(a=of_jobs))
+    assert squads.asked[-1][2] == {5, 6, 7, 8}
+    watch.close()
 
 
 def test_a_daemon_that_does_not_answer_holds_up_no_samples(squads: FakeSquads, watch: SquadWatch) -> None:

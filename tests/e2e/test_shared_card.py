@@ -77,7 +77,7 @@ class Story:
     def submit(self, name: str, share: dict[str, Any] | None, *sizes: int, **more: Any) -> str:
         """A job that allocates so much, says how that went, and waits to be let go."""
         env = {name: value for name, value in self.driver.items() if name.startswith("STANDIN_")}
-        command = self.program(self.go, *sizes)
+        command = [*more.pop("under", ()), *self.program(self.go, *sizes)]
         room = {"gpus": 1} if share is None else {"share": share}
         file = {"name": name, **room, "command": command, "env": env | {"PYTHONPATH": str(ROOT)}}
         return self.service.client.jobs.submit(file | {"workdir": str(self.folder)} | more)["jobs"][0]["id"]
@@ -240,6 +240,19 @@ def test_a_process_that_nobody_started_here_is_told_of_once(story: Story) -> Non
     story.go.touch()
     assert service.wait(job_id)["state"] == "succeeded"
     assert len(told_of_strangers(service)) == 1
+
+
+def test_a_program_of_a_job_that_sheds_the_library_is_told_of(story: Story) -> None:
+    service = story.start()
+    job_id = story.submit("job", {"memory": "2GiB"}, 4 * GIB, under=["env", "-u", "LD_PRELOAD"])
+    assert story.said(job_id)["answers"] == [0], "nothing holds it"
+    until(lambda: told_of_strangers(service), service.log)
+    assert job_id in told_of_strangers(service)[0]
+    [socket] = story.sockets
+    [stranger] = ask(socket, {"do": "status"})["strangers"]
+    assert stranger["memory_bytes"] >= 4 * GIB
+    story.go.touch()
+    assert service.wait(job_id)["state"] == "succeeded"
 
 
 @pytest.mark.parametrize("story", [(1, "refuse")], indirect=True)

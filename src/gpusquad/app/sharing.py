@@ -7,7 +7,8 @@ import hashlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +29,8 @@ from gpusquad.server.services.watch import is_plumbing
 QUOTAS_FOLDER = "quotas"
 NOT_KEPT = "jobs that share a card are not kept to their parts"
 _CLOSE_S = 5.0
+GRACE_S = 5.0
+"""A process may be on the card for a moment before the library has told of it."""
 _log = structlog.get_logger("gpusquad.sharing")
 
 
@@ -85,6 +88,7 @@ class Tended(Protocol):
     """``SquadQuota``, as far as this has to know it."""
 
     def tend(self) -> None: ...
+    def held(self, card_id: str) -> Mapping[str, Collection[int]]: ...
     def processes(self, card_id: str, listed: Sequence[Stranger], ours: Sequence[int]) -> Sequence[int]: ...
 
 
@@ -96,8 +100,10 @@ class SquadWatch:
     left out, for the next sample says it again.
     """
 
-    def __init__(self, squads: Tended) -> None:
-        self._squads = squads
+    def __init__(self, squads: Tended, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._squads, self._clock_s = squads, clock_s
+        self._unheld_since_s: dict[tuple[str, int], float] = {}
+        """Processes of jobs, by card and pid, that have a part there and have not loaded the library."""
         self._heard: queue.Queue[Mapping[str, Any] | None] = queue.Queue(maxsize=1)
         self._told: set[tuple[str, int]] = set()
         self._thread = threading.Thread(target=self._run, name="gpusquad-squads", daemon=True)
@@ -124,7 +130,10 @@ class SquadWatch:
         for (card, pid), process in found.items():
             if (card, pid) not in self._told:
                 about = {name: process.get(name) for name in ("name", "memory_bytes")}
-                _log.warning("a process on a shared card is no job, so nothing holds it", card=card, pid=pid, **about)
+                if process.get("job") is not None:
+                    about["job"] = process["job"]
+                what = "is no job" if process.get("job") is None else "runs without the library, though of a job"
+                _log.warning(f"a process on a shared card {what}, so nothing holds it", card=card, pid=pid, **about)
         self._told = set(found)
 
     def _run(self) -> None:
@@ -137,8 +146,39 @@ class SquadWatch:
 
     def _strangers(self, card: str, listed: Mapping[int, Mapping[str, Any]]) -> Sequence[int]:
         rows = [Stranger(pid, p.get("name") or "", p.get("memory_bytes") or 0) for pid, p in listed.items()]
-        ours = [pid for pid, process in listed.items() if process.get("job") is not None or is_plumbing(process)]
+        unheld = self._unheld(card, listed)
+        ours = [
+            pid
+            for pid, process in listed.items()
+            if is_plumbing(process) or (process.get("job") is not None and pid not in unheld)
+        ]
         return self._squads.processes(card, rows, ours)
+
+    def _unheld(self, card: str, listed: Mapping[int, Mapping[str, Any]]) -> set[int]:
+        """Of jobs with a part of the card: processes on it that have not loaded the library, and had the time to."""
+        held: dict[str, set[int]] = {}
+        for tenant, pids in self._squads.held(card).items():
+            held.setdefault(tenant.rpartition("/")[0], set()).update(pids)
+        now_s, before = self._clock_s(), self._unheld_since_s
+        since_s = {
+            pid: before.get((card, pid), now_s)
+            for pid, process in listed.items()
+            if (pids := held.get(f"{process.get('job')}.{process.get('attempt')}")) is not None
+            and pid not in pids
+            and inner_pid(pid) not in pids
+        }
+        others = {key: at_s for key, at_s in before.items() if key[0] != card}
+        self._unheld_since_s = others | {(card, pid): at_s for pid, at_s in since_s.items()}
+        return {pid for pid, at_s in since_s.items() if now_s - at_s >= GRACE_S}
+
+
+def inner_pid(pid: int) -> int:
+    """What a process in a namespace of its own takes for its pid: the library writes down that one."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+    except OSError:
+        return pid
+    return next((int(line.split()[-1]) for line in status.splitlines() if line.startswith("NSpid:")), pid)
 
 
 def _listed(cards: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, Mapping[str, Any]]]:

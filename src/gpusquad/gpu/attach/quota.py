@@ -153,6 +153,11 @@ class SquadQuota(Quota):
         answer = keeper.ask_if_running({"do": "processes", "listed": rows, "ours": sorted(known)})
         return tuple(answer["strangers"]) if answer is not None else ()
 
+    def held(self, card_id: str) -> Mapping[str, tuple[int, ...]]:
+        """By tenant (``owner/part``): the processes that loaded the library, by the pids they know of themselves."""
+        answer = self._known(card_id).ask_if_running({"do": "status"})
+        return {one["id"]: tuple(one["pids"]) for one in answer["tenants"]} if answer is not None else {}
+
     def tenants(self, card_id: str) -> Mapping[str, int]:
         """Ids (``owner/part``) of the tenants on a card, and their slots."""
         answer = self._known(card_id).ask_if_running({"do": "status"})
