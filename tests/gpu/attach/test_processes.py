@@ -9,7 +9,7 @@ from pathlib import Path
 from gpusquad.gpu.api import Attachment, Standing
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.model.job import Slo
-from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
+from tests.gpu.attach.conftest import CARD, LONGEST_S, MIB, Place, attach, holder, tenants, until
 
 OUT_OF_MEMORY = 2
 FOREVER = [["kernels", 10**6, "legacy", 0, "add", 200]]
@@ -137,6 +137,24 @@ def test_the_next_service_knows_tenants(place: Place) -> None:
     again.change(holder("a"), Standing(weight=5.0, priority=1))
     assert (tenants(again)["a/0"]["weight"], tenants(again)["a/0"]["priority"]) == (5.0, 1)
     again.change(holder("nobody"), Standing())
+
+
+def test_changed_settings_reach_a_daemon_that_is_alive(place: Place) -> None:
+    told = attach(place.quota(), "a", 100, Standing(weight=3.0))
+    peer = place.peer(told)
+    assert peer(f"alloc({60 * MIB})")[0] == 0
+    before = daemon_of(place)
+    again = place.quota(strangers="refuse", idle_s=2 * LONGEST_S)
+    again.tend()
+    assert daemon_of(place) != before
+    assert again.status(CARD.id)["rule"] == "refuse"
+    until(lambda: tenants(again)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
+    assert tenants(again)["a/0"]["weight"] == 3.0
+    assert peer(f"alloc({50 * MIB})")[0] == OUT_OF_MEMORY
+    now = daemon_of(place)
+    again.set_policy(CARD.id, "slo")
+    again.tend()
+    assert daemon_of(place) == now, "a policy is told, and is no setting of the daemon"
 
 
 def test_who_is_gone_is_forgotten(place: Place) -> None:

@@ -7,6 +7,7 @@ The folder has ``card.json`` (which card it is of), ``policy`` (set by somebody,
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -79,15 +80,17 @@ class CardKeeper:
         return self._hello() is not None
 
     def start(self) -> None:
-        """Nothing happens if it runs with this version and these settings; else it is replaced, and tenants run on."""
+        """Nothing happens if it runs, is of this version and has these settings; another one is replaced, tenants run
+        on."""
         with self.lock:
             hello = self._hello()
-            if hello is not None and hello.items() >= self._wanted().items():
+            wanted = {"version": version(), "region": VERSION, "settings": self._mark()}
+            if hello is not None and all(hello.get(name) == value for name, value in wanted.items()):
                 return
             self.make_folder()
             if hello is not None:
-                other = {name: hello.get(name) for name, value in self._wanted().items() if hello.get(name) != value}
-                _log.info("card %s: its daemon has %s and is replaced", self.card.id, other)
+                others = ", ".join(name for name, value in wanted.items() if hello.get(name) != value)
+                _log.info("card %s: its daemon is replaced, for it has another %s", self.card.id, others)
                 self.ask_if_running({"do": "stop"})
             self._start_and_wait(None if hello is None else hello.get("pid"))
 
@@ -129,13 +132,6 @@ class CardKeeper:
     @property
     def _socket(self) -> Path:
         return self.folder / SOCKET
-
-    def _wanted(self) -> dict[str, object]:
-        """What a daemon has to say of itself to stay."""
-        return {
-            "version": version(), "region": VERSION, "fail_open_ms": self._settings.fail_open_ms,
-            "context_bytes": self._settings.context_bytes,
-        }  # fmt: skip
 
     def _hello(self) -> dict | None:
         for child in list(_children):
@@ -191,20 +187,32 @@ class CardKeeper:
             raise self._trouble(f"its policy cannot be checked: {done.stderr.strip()[-500:]}")
         self._checked(json.loads(done.stdout))
 
-    def _arguments(self) -> list[str]:
+    def _fixed(self) -> dict[str, object]:
+        """What a daemon is told when it starts, and never again."""
         one, card = self._settings, self.card
-        said = {
-            "card": card.id, "folder": self.folder.absolute(), "policy": self.policy(), "groups": one.groups_of(card),
-            "otherwise": one.policy_for(card.id), "version": version(),
+        said: dict[str, object] = {
+            "card": card.id, "folder": self.folder.absolute(), "groups": one.groups_of(card),
             "sms-per-group": SMS_PER_GROUP, "sms": card.sms, "memory-bytes": card.memory_bytes,
             "context-bytes": one.context_bytes, "fail-open-ms": one.fail_open_ms, "strangers": one.strangers,
-            "idle-s": one.idle_s, "library": library_for_tenants(one),
+            "idle-s": one.idle_s,
         }  # fmt: skip
         uuid = one.uuid_of(card.id)
         if uuid.startswith("GPU-"):
             said["uuid"] = uuid
         if one.coefficients is not None:
             said["coefficients"] = one.coefficients.absolute()
+        return said
+
+    def _mark(self) -> str:
+        """Differs where daemons would be told something else."""
+        return hashlib.sha256(json.dumps(self._fixed(), default=str, sort_keys=True).encode()).hexdigest()[:16]
+
+    def _arguments(self) -> list[str]:
+        one = self._settings
+        said = {
+            **self._fixed(), "settings": self._mark(), "version": version(), "policy": self.policy(),
+            "otherwise": one.policy_for(self.card.id), "library": library_for_tenants(one),
+        }  # fmt: skip
         flags = ["--log", *(["--priorities"] if self.pool.is_up else [])]
         return [*flags, *(f"--{name}={value}" for name, value in said.items())]
 

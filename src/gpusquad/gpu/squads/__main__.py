@@ -65,10 +65,8 @@ def make(options: argparse.Namespace, still_here: Callable[[], object] = lambda:
     def place(slot: int) -> dict[str, str]:
         return {"tenant": str(region.path(slot)), "decisions": str(options.folder / "decisions")}
 
-    about = {
-        "card": options.card, "version": options.version, "region": VERSION, "pid": os.getpid(),
-        "fail_open_ms": options.fail_open_ms, "context_bytes": options.context_bytes,
-    }  # fmt: skip
+    about = {"card": options.card, "version": options.version, "region": VERSION, "settings": options.settings,
+             "pid": os.getpid()}  # fmt: skip
     control = Control(squads, place, lambda: keep_facts(options.folder / KEPT, squads.told()), about)
     return Daemon(squads, control, options.folder / SOCKET, options.idle_s, still_here)
 
@@ -131,6 +129,7 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--otherwise", help="the policy if there is none of that name, of a package that is gone say")
     parser.add_argument("--check", action="store_true", help="only see whether there is such a policy: JSON, as above")
     parser.add_argument("--version", default="", help="of whoever starts it, who asks for it again")
+    parser.add_argument("--settings", default="", help="a mark of all these, which it is asked for too")
     parser.add_argument("--groups", type=int, default=15)
     parser.add_argument("--sms-per-group", type=int, default=8)
     parser.add_argument("--sms", type=int, default=0, help="all of the card's; 0: those in groups")
