@@ -65,8 +65,10 @@ def make(options: argparse.Namespace, still_here: Callable[[], object] = lambda:
     def place(slot: int) -> dict[str, str]:
         return {"tenant": str(region.path(slot)), "decisions": str(options.folder / "decisions")}
 
-    about = {"card": options.card, "version": options.version, "region": VERSION, "settings": options.settings,
-             "pid": os.getpid()}  # fmt: skip
+    about = {
+        "card": options.card, "version": options.version, "region": VERSION, "settings": options.settings,
+        "pid": os.getpid(), "fail_open_ms": options.fail_open_ms, "context_bytes": options.context_bytes,
+    }  # fmt: skip
     control = Control(squads, place, lambda: keep_facts(options.folder / KEPT, squads.told()), about)
     return Daemon(squads, control, options.folder / SOCKET, options.idle_s, still_here)
 
