@@ -41,6 +41,7 @@ def known_text(standing: Standing) -> str:
         return ""
     known = {
         "app": standing.app, "curve": [[milli, round(speed, _DIGITS)] for milli, speed in standing.curve],
+        "solo_per_s": standing.solo_per_s,
         "beside": {app: round(speed, _DIGITS) for app, speed in standing.beside.items()},
         "costs": {app: round(speed, _DIGITS) for app, speed in standing.costs.items()},
     }  # fmt: skip
@@ -56,7 +57,8 @@ def with_known(standing: Standing, text: str) -> Standing:
             return standing
         app = checked_text(said.get("app"), "app")
         curve = curve_from(said["curve"], "curve") if said.get("curve") else ()
+        solo_per_s = number(said.get("solo_per_s", 0.0), "solo_per_s")
         beside, costs = (speeds_from(said.get(name, {}), name) for name in ("beside", "costs"))
     except (Invalid, ValueError, RecursionError):
         return standing
-    return replace(standing, app=app, curve=curve, beside=beside, costs=costs)
+    return replace(standing, app=app, curve=curve, solo_per_s=solo_per_s, beside=beside, costs=costs)

@@ -21,6 +21,8 @@ class Standing:
     """What it runs, by the name under which something is known of it; empty: nothing is."""
     curve: tuple[tuple[int, float], ...] = ()
     """Thousandths of the SMs, and its speed alone with them over that with all; empty: not measured."""
+    solo_per_s: float = 0.0
+    """Steps or requests a second alone on the whole card, as measured; 0: not measured."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Its speed beside each app on its card, over that alone, with all SMs for both. What is not known is not there."""
     costs: Mapping[str, float] = field(default_factory=dict)

@@ -38,7 +38,8 @@ def test_what_is_left_at_the_start_is_the_estimate(text: str, expected: int | No
 
 
 def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
-    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), beside={"cnn": 0.5}, costs={"cnn": 0.7})
+    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.5},
+                     costs={"cnn": 0.7})  # fmt: skip
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
     assert known_text(Standing(weight=2.0)) == ""
     assert known_text(replace(known, beside={f"{n}" * 60: 0.5 for n in range(1000)})) == ""
@@ -48,7 +49,8 @@ def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
     "{", "[]", "{}", '{"app": 7}', '{"app": "a", "curve": [[0, 1]]}', '{"app": "a", "beside": {"b": -1}}',
     '{"app": "a", "costs": [1]}', '{"app": "' + "a" * 70_000 + '"}', "[" * 60_000,
     '{"app": "a", "beside": {"b": 1' + "0" * 400 + "}}", '{"app": "a", "curve": [[1' + "0" * 400 + ", 1]]}",
-    '{"app": "' + "a" * 300 + '"}', '{"app": "a\\nb"}', '{"app": "a", "costs": {"": 0.0}}',
+    '{"app": "' + "a" * 300 + '"}', '{"app": "a", "solo_per_s": -1}', '{"app": "a", "solo_per_s": "fast"}',
+    '{"app": "a\\nb"}', '{"app": "a", "costs": {"": 0.0}}',
 ])  # fmt: skip
 def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == Standing()

@@ -96,7 +96,7 @@ def bind(api: FakeApi, pod: Object, wanted: Callable[[], bool] = lambda: True) -
 def test_what_is_known_of_its_speed_is_written_with_the_binding() -> None:
     pod = making.pod()
     assert KNOWN not in actions.binding_of(pod, PLACE, "job1", 3)["metadata"]["annotations"]
-    assert told(pod, Standing(app="a"))[KNOWN] == '{"app":"a","curve":[],"beside":{},"costs":{}}'
+    assert told(pod, Standing(app="a"))[KNOWN] == '{"app":"a","curve":[],"solo_per_s":0.0,"beside":{},"costs":{}}'
 
 
 def told(pod: Object, standing: Standing) -> dict[str, str]:

@@ -66,10 +66,12 @@ def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMp
 
 def test_what_is_known_of_a_job_and_its_mates_reaches_the_card(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
-    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), beside={"cnn": 0.55}, costs={"cnn": 0.7})
+    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.55},
+                     costs={"cnn": 0.7})  # fmt: skip
     attach(quota, "a", standing=known)
     told = tenants(quota)["a/0"]
     assert (told["app"], told["beside"], told["costs"]) == ("vgg16", {"cnn": 0.55}, {"cnn": 0.7})
+    assert told["solo_per_s"] == 12.5
     quota.change(holder("a"), replace(known, curve=(), beside={}))
     assert tenants(quota)["a/0"]["beside"] == {}
 

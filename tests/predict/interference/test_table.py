@@ -81,6 +81,8 @@ def test_a_card_nobody_measured_goes_by_profiles_then_by_a_default():
 def test_a_card_is_told_what_is_known_of_its_jobs_and_no_guesses():
     assert TABLE.curve(job("middle"), CARD) == measured().solo("middle").by_sm
     assert TABLE.curve(job("new"), CARD) == TABLE.curve(job("middle"), "another") == ()
+    assert TABLE.solo_per_s(job("middle"), CARD) == measured().solo("middle").steps_per_s.mean > 0
+    assert TABLE.solo_per_s(job("new"), CARD) == TABLE.solo_per_s(job("middle"), "another") == 0.0
     beside = TABLE.beside(job("busy"), jobs("idle", "new", "", "light"), CARD)
     assert beside == {name: pytest.approx(shared("busy", [name])) for name in ("idle", "light")}
     table = Interference([measured()])

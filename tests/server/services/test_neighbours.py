@@ -36,6 +36,9 @@ class Heard:
     def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
         return ()
 
+    def solo_per_s(self, own: Job, gpu: str = "") -> float:
+        return 12.5
+
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
         return {other.app: self(own, [other], gpu) for other in others}
 
@@ -237,6 +240,7 @@ def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(
     first, second = put(world, "a"), put(world, "b")
     before, came = (world.engine.running[job_id, 0].standing for job_id in (first, second))
     assert (before.app, before.beside, before.costs) == ("a", {}, {})
+    assert (before.solo_per_s, came.solo_per_s) == (12.5, 12.5)
     assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
 
 

@@ -317,7 +317,8 @@ def _is_gone(name: str, tenant: Mapping[str, object], owners: set[str]) -> bool:
 def _as_told(standing: Standing) -> dict[str, object]:
     deadline_us = standing.slo.deadline_us if standing.slo else None
     slo = {name: value for name, value in asdict(standing.slo).items() if value is not None} if standing.slo else None
-    known = {"app": standing.app, "curve": standing.curve or None, "beside": dict(standing.beside),
+    known = {"app": standing.app, "curve": standing.curve or None,
+             "solo_per_s": standing.solo_per_s, "beside": dict(standing.beside),
              "costs": dict(standing.costs)}  # fmt: skip
     return {
         **(known if standing.app else {}),

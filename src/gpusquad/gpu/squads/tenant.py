@@ -131,6 +131,7 @@ def plain_facts(facts: TenantFacts) -> dict[str, object]:
     return {
         "id": facts.id, "app": facts.app, "weight": facts.weight, "priority": facts.priority,
         "quota_bytes": facts.quota_bytes, "sm_milli": facts.sm_milli, "is_time_sliced": facts.is_time_sliced,
-        "within": facts.within, "beside": dict(facts.beside), "costs": dict(facts.costs),
+        "within": facts.within, "solo_per_s": facts.solo_per_s, "beside": dict(facts.beside),
+        "costs": dict(facts.costs),
         "slo": {name: value for name, value in named.items() if value is not None},
     }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpusquad.model.cluster import is_model
-from gpusquad.model.interference import Measured, Sharing
+from gpusquad.model.interference import Measured, Sharing, Solo
 from gpusquad.model.job import Job, Profile
 from gpusquad.predict.interference.combine import USUAL, Combination
 from gpusquad.predict.interference.effective import Effective
@@ -99,10 +99,18 @@ class Interference:
 
     def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
         """Thousandths of the SMs, and the speed alone with them; empty: it was not measured."""
+        solo = self._solo(own, gpu)
+        return () if solo is None else tuple(solo.by_sm)
+
+    def solo_per_s(self, own: Job, gpu: str = "") -> float:
+        """Steps a second alone on the whole card; 0: it was not measured."""
+        solo = self._solo(own, gpu)
+        return 0.0 if solo is None else solo.steps_per_s.mean
+
+    def _solo(self, own: Job, gpu: str) -> Solo | None:
         card = self._cards.get(gpu) or self._find(gpu)
         measured = self._newest.get(card.gpu)
-        solo = None if measured is None else measured.solo(own.app)
-        return () if solo is None else tuple(solo.by_sm)
+        return None if measured is None else measured.solo(own.app)
 
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
         """Its speed with each app of these for its only neighbour, and nobody in between: measured, or foretold from

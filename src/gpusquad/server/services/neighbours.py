@@ -54,6 +54,10 @@ class Interference(Rate, Protocol):
         """Its speed alone over its part of the SMs; empty: not measured."""
         ...
 
+    def solo_per_s(self, own: Job, gpu: str = "") -> float:
+        """Its steps a second alone on the whole card; 0: not measured."""
+        ...
+
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
         """Its speed beside each app of these with nobody in between, where anything is known."""
         ...

@@ -66,8 +66,9 @@ class Standings:
         mates = self._mates(row, model.sharing)[:MOST_APPS]
         costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
         return replace(
-            plain, app=job.app, curve=model.curve(job, gpu), beside=model.beside(job, mates, gpu), costs=costs
-        )
+            plain, app=job.app, curve=model.curve(job, gpu), solo_per_s=model.solo_per_s(job, gpu),
+            beside=model.beside(job, mates, gpu), costs=costs,
+        )  # fmt: skip
 
     def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
         """One of each app that shares a card with it in this way: a gang's tasks may share one among themselves."""
