@@ -54,6 +54,8 @@ def test_what_has_no_effect_yet_is_said(service, gsq):
         (("--card", "0", "slo", "--reset"), "--reset given"),
         (("--reset",), "--card all"),
         (("--card", "0", "slo", "--order", "las"), "leave those out"),
+        (("--card", "", "slo"), "card: is empty"),
+        (("--card", "0", "--card", " ", "slo"), "card: is empty"),
     ],
 )
 def test_what_makes_no_sense(service, gsq, words, told):
@@ -91,6 +93,21 @@ def test_history_of_a_card(service, gsq):
     assert "as the mode says" in gsq("policy", "history", "--card", "0").stdout
     service.tell("GET", "/cards/0/divide/revisions", {"items": [], "next": None})
     assert "no changes so far" in gsq("policy", "history", "--card", "0").stdout
+
+
+def test_history_of_all_cards_has_each_change_once(service, gsq, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    of_first = service.answers["GET", "/cards/0/divide/revisions"][0].body
+    later = of_first["items"][0] | {"revision": 99, "card": "n0/1", "policy": "jct", "note": ""}
+    service.tell("GET", "/cards/n0%2F0/divide/revisions", of_first)
+    service.tell("GET", "/cards/n0%2F1/divide/revisions", of_first | {"items": [later, *of_first["items"]]})
+    numbers = [one["revision"] for one in json.loads(gsq("policy", "history", "-c", "all", "--json").stdout)["items"]]
+    assert numbers == [99, *(one["revision"] for one in of_first["items"])]
+    shown = gsq("policy", "history", "--card", "all", "--limit", "1").stdout
+    assert "CARD" in shown
+    assert "n0/1" in shown
+    assert "n0/0" not in shown, "one change was asked for"
+    assert "card: is empty" in gsq("policy", "history", "--card", "", code=2).stderr
 
 
 def test_small_parts_and_other_goals(service, gsq, monkeypatch):

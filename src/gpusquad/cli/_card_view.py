@@ -77,15 +77,16 @@ def show_card(card: Plain, now_s: float) -> None:
         out.print(table(TENANTS, [_tenant(one, now) for one in now["tenants"]], out.width))
 
 
-def show_divides(revisions: Sequence[Plain], now_s: float) -> None:
+def show_divides(revisions: Sequence[Plain], now_s: float, of_several: bool = False) -> None:
     out = console()
     columns = (
-        Column("REVISION", right=True), Column("WHEN"), Column("AGO", from_width=90), Column("BY", most=14),
-        Column("DIVIDED BY", wraps=True), Column("NOTE", wraps=True, from_width=80),
+        Column("REVISION", right=True), *([Column("CARD")] if of_several else ()), Column("WHEN"),
+        Column("AGO", from_width=90), Column("BY", most=14), Column("DIVIDED BY", wraps=True),
+        Column("NOTE", wraps=True, from_width=80),
     )  # fmt: skip
     rows = [
-        (str(one["revision"]), stamp(one["at_s"]), relative(one["at_s"], now_s), one["by"],
-         one["policy"] or "as the mode says", one["note"])
+        (str(one["revision"]), *([one["card"]] if of_several else ()), stamp(one["at_s"]),
+         relative(one["at_s"], now_s), one["by"], one["policy"] or "as the mode says", one["note"])
         for one in revisions
     ]  # fmt: skip
     out.print(table(columns, rows, out.width) if rows else "no changes so far: divided as the mode says")

@@ -117,20 +117,20 @@ def _preview(
 @policy.command("history")
 def _history(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, metavar="N", help="At most so many.")] = 20,
-    card: Annotated[str | None, typer.Option("--card", "-c", metavar="CARD", help="Of how this card is divided.",
-                                             autocompletion=_complete.cards)] = None,
+    card: Annotated[str | None, typer.Option("--card", "-c", metavar="CARD", autocompletion=_complete.cards,
+                                             help="Of how this card is divided; or all.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """List every change of the policies, or of how a card is divided."""
     client = connect()
     if card is not None:
-        divides: Any = client.cards.revisions(card, limit)
+        divides: Any = _revisions(client, card, limit)
         if as_json:
             print_json({"items": divides})
             return
         from gpusquad.cli._card_view import show_divides
 
-        show_divides(divides, client.now_s())
+        show_divides(divides, client.now_s(), of_several=card == ALL)
         return
     revisions: Any = client.policy.revisions(limit)
     if as_json:
@@ -139,6 +139,12 @@ def _history(
     from gpusquad.cli._policy_view import show_revisions
 
     show_revisions(revisions, client.now_s())
+
+
+def _revisions(client: Client, ref: str, limit: int) -> list[Any]:
+    """The newest first. Virtual cards have those of the card that they are parts of: each is told once."""
+    found = {one["revision"]: one for name in _meant(client, [ref]) for one in client.cards.revisions(name, limit)}
+    return [found[number] for number in sorted(found, reverse=True)][:limit]
 
 
 def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
@@ -174,7 +180,15 @@ def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json
 
 
 def _meant(client: Client, refs: list[str]) -> list[str]:
+    _check_named(refs)
     return [card["id"] for card in client.cards.all()] if ALL in refs else list(dict.fromkeys(refs))
+
+
+def _check_named(refs: list[str]) -> None:
+    from gpusquad.model.errors import Invalid
+
+    if not all(name.strip() for name in refs):
+        raise Invalid("card", "is empty", "name one, for example 0, or all")
 
 
 def _changes(
