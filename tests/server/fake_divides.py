@@ -18,6 +18,7 @@ class FakeDivides:
         self.strangers: list[dict[str, Any]] = []
         self.told: list[tuple[str, str]] = []
         self.fail: Exception | None = None
+        self.why = "a is behind"
         self.is_slow = False
         """Told, but not yet done."""
 
@@ -44,7 +45,7 @@ class FakeDivides:
             return None
         return {
             "policy": self.now[card], "groups": 15, "failure": "", "squads": 7, "configuration": "strict",
-            "length_us": 2000, "why": "a is behind", "tenants": self.tenants[card], "strangers": self.strangers,
+            "length_us": 2000, "why": self.why, "tenants": self.tenants[card], "strangers": self.strangers,
             "rule": "report", "mps": "one pool",
         }  # fmt: skip
 

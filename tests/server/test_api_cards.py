@@ -141,6 +141,16 @@ def test_how_a_card_is_divided_now(rig: Rig, divides: FakeDivides):
     assert (other["sm_ratio"], other["credit_us"], other["job"], other["id"]) == (1.0, None, None, "other/0")
 
 
+def test_the_reason_names_jobs_as_the_table_does(rig: Rig, divides: FakeDivides):
+    job = running(rig, "ann", name="chat")
+    ids = [f"{job}.0/0", f"{job}.0/01", "pod-uid/main"]
+    divides.begin("node0/0", "slo", *map(tenant, ids))
+    divides.why = f"{ids[0]} first, others in the pauses; 2 groups for {ids[2]}, {ids[0]}"
+    assert rig.get("cards/0", "root").json()["now"]["why"] == (
+        "chat first, others in the pauses; 2 groups for pod-uid/main, chat"
+    )
+
+
 def test_of_other_tenants_only_the_room_they_take(rig: Rig, divides: FakeDivides):
     mine, theirs = running(rig, "ann", name="mine"), running(rig, "bob", name="secret")
     divides.begin("node0/0", "slo", tenant("pod-uid-1/main", job=mine), tenant(f"{theirs}.0/0", note="secret"))

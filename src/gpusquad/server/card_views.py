@@ -3,6 +3,7 @@ care."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from gpusquad.server.views import Plain, uuid_of
 from gpusquad.store.card_divides import CardDivideRow
 
 Status = Mapping[str, Any]
+_WORD = re.compile(r"[^\s,;:()]+")
 
 
 def division_view(division: Division) -> Plain:
@@ -59,7 +61,7 @@ def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
         "length_us": status.get("length_us", 0),
         "squads": status.get("squads", 0),
         "groups": groups,
-        "why": status.get("why", "") if who.is_admin else "",
+        "why": _named(status, jobs) if who.is_admin else "",
         "failure": status.get("failure", "") if who.is_admin else "",
         "pool": status.get("mps") or "",
         "tenants": [_tenant_view(tenant, groups, jobs, who) for tenant in status.get("tenants") or ()],
@@ -71,6 +73,16 @@ def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
         ],
         "rule": status.get("rule", ""),
     }
+
+
+def _named(status: Status, jobs: Sequence[CardUser]) -> str:
+    """Why it is divided so, with jobs called by the names that they have beside it."""
+    names = {}
+    for tenant in status.get("tenants") or ():
+        job = _job_of(tenant, jobs)
+        if job is not None and job.name:
+            names[str(tenant.get("id", ""))] = job.name
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), status.get("why", ""))
 
 
 def _tenant_view(tenant: Status, groups: int | None, jobs: Sequence[CardUser], who: Who) -> Plain:
