@@ -24,7 +24,7 @@ from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request, Role, Share
 from gpusquad.model.reasons import Code, Reason
-from gpusquad.model.units import US_PER_S, WHOLE_MILLI
+from gpusquad.model.units import US_PER_S, WHOLE_MILLI, parse_bytes
 from gpusquad.model.views import Forecast
 from gpusquad.sim.simulator import exact, user
 from tests.strategies import Load, cpu_only, loads, requests, shares, single_cards, whole_cards
@@ -411,6 +411,20 @@ def test_never_names_the_limit(request_: Request, count: int, words: str) -> Non
     assert words in reason.message
     assert reason.cure
     assert refusal(state, asked) == reason
+
+
+def test_the_cure_of_too_much_memory_can_be_typed() -> None:
+    """80 GiB is 85.9 GB as people read it, and a little less in truth."""
+    state = state_of(Cluster((Node("n0", (Card("a", "H100", 80 * GIB),), 64_000, 256 * GIB),)))
+    told = refusal(state, job("j", Request(share=Share(85_900_000_000))))
+    assert told is not None
+    assert "share.memory: asks for a card with 85900000000 bytes; the largest has 85899345920 bytes" in told.message
+    assert told.cure == "ask for at most 85.8 GB"
+    asked = parse_bytes(told.cure.removeprefix("ask for at most "), "share.memory")
+    assert refusal(state, job("k", Request(share=Share(asked)))) is None
+    told = refusal(state, job("l", Request(gpus=1, min_card_memory_bytes=90 * GIB)))
+    assert told is not None
+    assert told.message.startswith("gpu_memory: asks for a card with 96.6 GB; the largest has 85.9 GB")
 
 
 VIRTUAL = Cluster((Node("parts", tuple(Card(f"g.{i}of4", "A100", 10 * GIB) for i in range(1, 5)), 64_000, 256 * GIB),))

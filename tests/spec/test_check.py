@@ -86,6 +86,8 @@ def test_names_may_be_any_unicode(name):
         # what concerns several fields
         ({"share": {"sm": 0.5}}, "share", "not both"),
         ({"gpus": None, "share": {"sm": 2}}, "share.sm", "more than one GPU"),
+        ({"gpus": None, "share": {"sm": 25}}, "share.sm", "did you mean 25%?"),
+        ({"gpus": None, "share": {"sm": "12.5"}}, "share.sm", "did you mean 12.5%?"),
         ({"gpus": None, "share": {}}, "share", "asks for nothing"),
         ({"gpus": None, "share": {"isolation": "isolated"}}, "share", "asks for nothing"),
         ({"gpus": None, "share": {"sm": 1, "isolation": "mps"}}, "share.isolation", "shared, isolated"),

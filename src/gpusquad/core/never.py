@@ -14,7 +14,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints
 from gpusquad.model.reasons import Code, Reason
-from gpusquad.model.units import show_bytes
+from gpusquad.model.units import at_most_bytes, show_bytes
 
 _MAY_BE_LIFTED = frozenset({Code.TENANT_LIMIT, Code.LANE_LIMIT})
 
@@ -98,9 +98,11 @@ def _no_such_card(space: Space, request: Request) -> Iterator[Reason]:
     wanted = request.share.memory_bytes if request.share else request.min_card_memory_bytes
     largest = int(fixed.card_memory[_of_its_kind(space, request)].max(initial=0))
     if wanted > largest:
+        field = "share.memory" if request.share else "gpu_memory"
+        asked, there = _told_apart(wanted, largest)
         yield _never(
-            f"asks for a card with {show_bytes(wanted)}; the largest{_whose(request)} has {show_bytes(largest)}",
-            f"ask for at most {show_bytes(largest)}", asked=wanted, most=largest,
+            f"{field}: asks for a card with {asked}; the largest{_whose(request)} has {there}",
+            f"ask for at most {at_most_bytes(largest)}", asked=wanted, most=largest,
         )  # fmt: skip
 
 
@@ -162,6 +164,12 @@ def _of_its_kind(space: Space, request: Request) -> Ints:
         return np.arange(len(fixed.card_ids))
     wanted = [i for i, name in enumerate(fixed.models) if any(is_model(name, asked) for asked in request.gpu_models)]
     return np.flatnonzero(np.isin(fixed.card_model, wanted))
+
+
+def _told_apart(one: int, other: int) -> tuple[str, str]:
+    """In short, unless that says the same of both."""
+    shown = show_bytes(one), show_bytes(other)
+    return shown if shown[0] != shown[1] else (f"{one} bytes", f"{other} bytes")
 
 
 def _whose(request: Request) -> str:

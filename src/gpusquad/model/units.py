@@ -78,7 +78,8 @@ def parse_milli(value: object, field: str) -> int:
     """A ratio (``0.25`` or ``25%``) of one card, as whole thousandths in 1..1000."""
     ratio = _scaled(value, field, {"": 1.0, "%": 0.01}, "0.25 or 25%")
     if ratio > 1.0:
-        raise Invalid(field, f"{value!r} is more than one GPU", "ask for whole GPUs with gpus: N")
+        meant = f"did you mean {ratio:g}%? " if ratio <= 100 and "%" not in str(value) else ""
+        raise Invalid(field, f"{value!r} is more than one GPU", f"{meant}ask for whole GPUs with gpus: N")
     milli = round(ratio * WHOLE_MILLI)
     if milli < 1:
         raise Invalid(field, f"{value!r} is less than a thousandth of a GPU")
@@ -87,12 +88,23 @@ def parse_milli(value: object, field: str) -> int:
 
 def show_bytes(value: int) -> str:
     """A short human text: ``12.0 GB``."""
+    amount, unit = _in_unit(value)
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def at_most_bytes(value: int) -> str:
+    """The same, rounded down: whoever asks for it asks for no more."""
+    amount, unit = _in_unit(value)
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{math.floor(amount * 10) / 10:.1f} {unit}"
+
+
+def _in_unit(value: int) -> tuple[float, str]:
     amount = float(value)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(amount) < 1000 or unit == "TB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(amount) < 1000:
+            return amount, unit
         amount /= 1000
-    raise AssertionError("unreachable")
+    return amount, "TB"
 
 
 def show_us(value: int) -> str:
