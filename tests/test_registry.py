@@ -34,5 +34,6 @@ def test_nonsense_is_refused_for_every_kind(kind: str, spec: str, field: str, pr
     assert refused.value.cure
 
 
-def test_without_end_can_be_said_where_it_is_the_default():
+def test_no_limit_can_be_said():
     assert registry.create("plan", "easy:patience_s=inf").patience_s == inf
+    assert registry.create("order", "sjf:max_wait_s=inf").max_wait_s == inf

@@ -130,14 +130,15 @@ def _values(
             raise Invalid(field, f"cannot read {item!r}", known)
         if key in values:
             raise Invalid(f"{field}.{key}", "is named twice", "keep one of them")
-        values[key] = _finite(_typed(text.strip(), hints[key], f"{field}.{key}"), text.strip(), allowed[key], field)
+        values[key] = _meant(_typed(text.strip(), hints[key], f"{field}.{key}"), text.strip(), f"{field}.{key}")
     return values
 
 
-def _finite(value: object, text: str, parameter: dataclasses.Field, field: str) -> object:
-    """No end may be said only where that is the default: elsewhere nobody counted on it."""
-    if isinstance(value, float) and not math.isfinite(value) and value != parameter.default:
-        raise Invalid(f"{field}.{parameter.name}", f"{text!r} is not a finite number", "write it in digits")
+def _meant(value: object, text: str, field: str) -> object:
+    """``inf`` says that there is no limit; a number too large for a float, or none at all, says nothing. A plug-in may
+    still refuse to be without a limit."""
+    if isinstance(value, float) and not math.isfinite(value) and text.lower() != "inf":
+        raise Invalid(field, f"{text!r} is not a finite number", "write it in digits, or inf for no limit")
     return value
 
 

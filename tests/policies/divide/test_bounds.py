@@ -18,6 +18,7 @@ WITH_SQUADS = [name for name in registry.names("divide") if name != "auto"]
     [
         ("slo:margin=0", "margin", "use 1 to 10"),
         ("slo:margin=-3", "margin", "use 1 to 10"),
+        ("slo:margin=inf", "margin", "use 1 to 10"),
         ("slo:ease_ratio=1.5", "ease_ratio", "use 0 to 1"),
         ("slo:evidence=0", "evidence", "use 1 to 1000000"),
         ("slo:cooling=-1", "cooling", "use 0 to 1000000"),
