@@ -33,6 +33,9 @@ class FakeQuota:
             raise OSError("all")
         return dict(self._held)
 
+    def silence(self, card_id: str) -> str:
+        return ""
+
     def status(self, card_id: str) -> dict[str, Any]:
         if card_id in self.broken:
             raise OSError(card_id)

@@ -136,8 +136,9 @@ def test_a_service_that_never_answers():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", answer_s=0.05)
-        with pytest.raises(Unreachable, match="did not answer in time"):
+        with pytest.raises(Unreachable, match="did not answer in time") as caught:
             client.cluster.summary()
+        assert "may be busy" in caught.value.cure, "it is there, so there is none to start"
 
 
 def test_an_action_after_a_rest_has_a_connection_of_its_own(client, service, monkeypatch):

@@ -19,6 +19,8 @@ class FakeDivides:
         self.told: list[tuple[str, str]] = []
         self.fail: Exception | None = None
         self.why = "a is behind"
+        self.hangs = ""
+        """What is said of a daemon that does not answer."""
         self.is_slow = False
         """Told, but not yet done."""
 
@@ -37,6 +39,9 @@ class FakeDivides:
         if self.fail is not None:
             raise self.fail
         return dict(self.now)
+
+    def silence(self, card: str) -> str:
+        return self.hangs
 
     def status(self, card: str) -> Mapping[str, Any] | None:
         if self.fail is not None:

@@ -18,6 +18,8 @@ class Squads(Protocol):
         """``running``: the card has a daemon."""
         ...
 
+    def silence(self, card_id: str) -> str: ...
+
 
 class SquadDivides:
     """See ``server.services.cards.CardDivides``. Without ``use`` nobody divides cards here."""
@@ -54,3 +56,8 @@ class SquadDivides:
             return None
         status = self._squads.status(card)
         return status if status.get("running") else None
+
+    def silence(self, card: str) -> str:
+        if self._squads is None or card not in self._squads.policies():
+            return ""
+        return self._squads.silence(card)

@@ -24,6 +24,7 @@ FRESH_S = 1.0
 """A service may close a connection that was idle for longer; only what can be sent twice is sent over such a one."""
 
 _CAN_BE_REPEATED = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_BUSY = "it may be busy or out of reach, and may still do what it was asked: look before you ask again"
 _BROKEN = (OSError, http.client.HTTPException)
 
 Query = Mapping[str, Any]
@@ -190,8 +191,9 @@ class Http:
     def _unreachable(self, error: BaseException) -> Unreachable:
         if isinstance(error, ConnectionRefusedError):
             return Unreachable(f"no gpusquad service answers at {self.url}", self._cure)
-        told = "did not answer in time" if isinstance(error, TimeoutError) else _told(error)
-        return Unreachable(f"{self.url}: {told}", self._cure)
+        if isinstance(error, TimeoutError):
+            return Unreachable(f"{self.url}: did not answer in time", _BUSY)
+        return Unreachable(f"{self.url}: {_told(error)}", self._cure)
 
 
 def _is_hopeless(error: ApiError) -> bool:

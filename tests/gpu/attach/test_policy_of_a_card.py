@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,3 +103,37 @@ def test_a_card_without_a_setting_follows_the_mode(place: Place, store: Database
     assert service.divides.policies() == {CARD.id: "slo"}
     service.desk.set("0", None, SYSTEM)
     assert service.divides.policies() == {CARD.id: "hybrid"}
+
+
+def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(place: Place, store: Database) -> None:
+    service = Service(place, store)
+    attach(service.quota, "a")
+    pid = ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"]
+    lock = service.quota._known(CARD.id).lock
+    tending = threading.Thread(target=service.quota.tend)
+
+    def is_tended() -> bool:
+        if lock.acquire(blocking=False):
+            lock.release()
+            return False
+        return True
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for policy in ("slo", "jct"):
+            from_s = time.monotonic()
+            made = service.desk.set("0", policy, SYSTEM)
+            assert time.monotonic() - from_s < 4.0
+            assert (made.effect, made.policy) == ("told", policy)
+            assert f"process {pid}" in made.message
+            shown = service.desk.get("0")
+            assert (shown.division.effect, shown.status) == ("told", None)
+            if not tending.ident:
+                tending.start()  # it waits for the daemon, and meanwhile nobody else can speak to it
+                until(is_tended, "nobody looks after the card")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    tending.join(60)
+    assert service.divides.policies() == {CARD.id: "jct"}
+    assert service.desk.get("0").division.effect == "live"
+    assert service.quota.policies() == {CARD.id: "jct"}

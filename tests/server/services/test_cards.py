@@ -119,6 +119,14 @@ def test_a_card_that_nobody_shares_keeps_its_setting_for_later(world: World):
     assert "as soon as somebody does" in made.message
 
 
+def test_a_daemon_that_does_not_answer_is_not_taken_for_none(world: World):
+    world.divides.hangs = "the card's daemon (process 77) does not answer"
+    made = world.desk().set("0", "slo", SYSTEM)
+    assert (made.effect, made.policy) == ("told", "slo")
+    assert made.message.startswith("the card's daemon (process 77) does not answer; the policy is stored")
+    assert {one.effect for one in world.desk().all()} == {"told"}
+
+
 def test_where_nobody_divides_cards_it_is_kept_and_said(world: World):
     world.divides = NoDivides("the cards are simulated")
     made = world.desk().set("0", "slo", SYSTEM)

@@ -33,6 +33,8 @@ from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.sm_groups import SMS_PER_GROUP
 
 CARD, POLICY, WORDS = "card.json", "policy", "stderr"
+PATIENCE_S, QUICK_S = 5.0, 1.0
+"""How long an answer may take; and where somebody waits for what it is asked for."""
 _LOOK_S = 0.02
 # -P: not what lies in the folder that the service was started in.
 _PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.squads")
@@ -52,6 +54,10 @@ class CardKeeper:
         self.folder = settings.card_folder(card.id)
         self.lock = threading.RLock()
         self.told = Records(self.folder / "told.json")
+        self.silence = ""
+        """In words, that its daemon is there and did not answer when it was asked last. Empty: it did, or is none."""
+        self._untold: list[str | None] = []
+        """The policy that a daemon which does not answer is to be told of when it does; at most one."""
         self.pool = Pool(settings.uuid_of(card.id), self.folder / "mps", settings.has_mps, run)
 
     # -- its daemon --------------------------------------------------------------------------------------------------
@@ -69,12 +75,19 @@ class CardKeeper:
             except OSError as error:
                 raise self._trouble(f"its daemon does not answer ({error})") from None
 
-    def ask_if_running(self, question: Mapping[str, object]) -> dict | None:
-        """None: it does not run, and is not started for this."""
+    def ask_if_running(self, question: Mapping[str, object], within_s: float = PATIENCE_S) -> dict | None:
+        """None: it does not run, and is not started for this; or it does not answer, as ``silence`` says then."""
         try:
-            return self._checked(ask(self._socket, question))
-        except OSError:
+            answer = ask(self._socket, question, within_s)
+        except (TimeoutError, BlockingIOError):  # the latter: too many wait for it already
+            pid = _text(self.folder / LOCK)
+            self.silence = "the card's daemon" + (f" (process {pid})" if pid else "") + " does not answer"
             return None
+        except OSError:
+            self.silence = ""
+            return None
+        self.silence = ""
+        return self._checked(answer)
 
     def is_running(self) -> bool:
         return self._hello() is not None
@@ -82,6 +95,12 @@ class CardKeeper:
     def start(self) -> None:
         """Nothing happens if it runs, is of this version and has these settings; another one is replaced, tenants run
         on."""
+        with self.lock:
+            self._start()
+            while self._untold and not self.silence:
+                self._tell_policy(self._untold.pop())
+
+    def _start(self) -> None:
         with self.lock:
             hello = self._hello()
             wanted = {"version": version(), "region": VERSION, "settings": self._mark()}
@@ -112,20 +131,42 @@ class CardKeeper:
 
     def policy(self) -> str:
         """What somebody set for this card, else what the settings say."""
-        return _text(self.folder / POLICY) or self._settings.policy_for(self.card.id)
+        for policy in self._untold:
+            return self._named(policy)
+        return self._named(_text(self.folder / POLICY) or None)
 
     def set_policy(self, policy: str | None) -> str:
-        with self.lock:
-            self.make_folder()
-            wanted = policy if policy is not None else self._settings.policy_for(self.card.id)
-            if self.ask_if_running({"do": "policy", "policy": wanted}) is None and wanted not in _good_policies:
-                self._check(wanted)
-                _good_policies.add(wanted)
-            if policy is None:
-                (self.folder / POLICY).unlink(missing_ok=True)
-            else:
-                write_whole(self.folder / POLICY, policy + "\n")
-            return wanted
+        """Soon, whatever the daemon does: one that does not answer, or is waited for, hears of it when it does."""
+        if not self.lock.acquire(timeout=QUICK_S):
+            self._untold[:] = [policy]
+            return self._named(policy)
+        try:
+            return self._set_policy(policy)
+        finally:
+            self.lock.release()
+
+    def _set_policy(self, policy: str | None) -> str:
+        self.make_folder()
+        wanted = self._named(policy)
+        answer = self.ask_if_running({"do": "policy", "policy": wanted}, QUICK_S)
+        self._untold[:] = [policy] if self.silence else []
+        if answer is None and not self.silence and wanted not in _good_policies:
+            self._check(wanted)
+            _good_policies.add(wanted)
+        if policy is None:
+            (self.folder / POLICY).unlink(missing_ok=True)
+        else:
+            write_whole(self.folder / POLICY, policy + "\n")
+        return wanted
+
+    def _tell_policy(self, policy: str | None) -> None:
+        try:
+            self._set_policy(policy)
+        except Invalid as error:
+            _log.warning("card %s: not divided by %s: %s", self.card.id, self._named(policy), error)
+
+    def _named(self, policy: str | None) -> str:
+        return policy if policy is not None else self._settings.policy_for(self.card.id)
 
     # -- within ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpusquad.gpu.api import Attachment, Holder, Quota, Standing
 from gpusquad.gpu.attach.draining import wait_until_done
-from gpusquad.gpu.attach.keeper import CardKeeper, cards_of
+from gpusquad.gpu.attach.keeper import QUICK_S, CardKeeper, cards_of
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.places import Place, place_on
 from gpusquad.gpu.attach.pool import is_important
@@ -124,7 +124,8 @@ class SquadQuota(Quota):
     # -- cards -------------------------------------------------------------------------------------------------------
 
     def set_policy(self, card_id: str, policy: str | None) -> str:
-        """From the next squad on, and for the daemons to come; None: what the settings say. The policy that holds."""
+        """From the next squad on, and for the daemons to come; None: what the settings say. The policy that holds, or
+        does as soon as a daemon that hangs (``silence``) is back."""
         return self._known(card_id).set_policy(policy)
 
     def policies(self) -> dict[str, str]:
@@ -133,15 +134,20 @@ class SquadQuota(Quota):
 
     def status(self, card_id: str) -> dict[str, object]:
         """What the daemon says (``policy``, ``tenants``, ``strangers``, ``why`` …), with ``card``, ``running``,
-        ``mps`` (in words) and each tenant's ``job``, ``isolation`` and ``note``. A daemon is not started for it."""
+        ``mps`` (in words) and each tenant's ``job``, ``isolation`` and ``note``. A daemon is not started for it, and
+        one that hangs (``silence``) is not waited for."""
         keeper = self._known(card_id)
-        answer = keeper.ask_if_running({"do": "status"})
+        answer = keeper.ask_if_running({"do": "status"}, QUICK_S)
         told = keeper.told.all()
         about = {"card": keeper.card.id, "running": answer is not None, "mps": mps_in_words(keeper, told)}
         if answer is None:
             return {**about, "policy": keeper.policy(), "tenants": [], "strangers": []}
         tenants = [{**one, **about_tenant(told.get(one["id"]))} for one in answer["tenants"]]
         return {**answer, **about, "tenants": tenants}
+
+    def silence(self, card_id: str) -> str:
+        """In words, that the card's daemon did not answer when it was asked last. Empty: it did, or there is none."""
+        return self._known(card_id).silence
 
     def processes(self, card_id: str, listed: Iterable[Stranger], ours: Collection[int]) -> tuple[int, ...]:
         """All processes on the card as the driver lists them, and those that belong here (the machine's pids of

@@ -31,3 +31,6 @@ class ReportedDivides:
 
     def status(self, card: str) -> Mapping[str, Any] | None:
         return self._reports.divided().get(card)
+
+    def silence(self, card: str) -> str:
+        return ""

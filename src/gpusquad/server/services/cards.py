@@ -25,8 +25,8 @@ from gpusquad.store.card_divides import CardDivideRow
 from gpusquad.store.database import Database
 
 Effect = Literal["live", "told", "unused", "kept"]
-"""live: the card is divided by it. told: it still is by another, for a moment. unused: nobody shares the card now.
-kept: cards are not divided here."""
+"""live: the card is divided by it. told: it is not yet, for it still is by another for a moment, or its daemon does not
+answer. unused: nobody shares the card now. kept: cards are not divided here."""
 _log = structlog.get_logger("gpusquad.cards")
 
 
@@ -47,7 +47,11 @@ class CardDivides(Protocol):
         ...
 
     def status(self, card: str) -> Mapping[str, Any] | None:
-        """How a card is divided now, as its daemon says. None: it is not."""
+        """How a card is divided now, as its daemon says. None: it is not, or the daemon does not answer."""
+        ...
+
+    def silence(self, card: str) -> str:
+        """In words, that the card's daemon did not answer when it was asked last. Empty: it did, or there is none."""
         ...
 
 
@@ -64,6 +68,9 @@ class NoDivides:
 
     def status(self, card: str) -> Mapping[str, Any] | None:
         return None
+
+    def silence(self, card: str) -> str:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class DividedNow:
 
     division: Division
     status: Mapping[str, Any] | None
-    """As its daemon says; None: nobody divides it."""
+    """As its daemon says; None: nobody divides it, or it does not answer."""
     jobs: Sequence[CardUser]
     """On all of the card, of which this one may be a part."""
 
@@ -174,12 +181,15 @@ class CardDesk:
     def _division(self, card: CardStatus, now: Mapping[str, str]) -> Division:
         policy = self.policy_of(card.id)
         name = physical(card.id)
-        effect, message = self._effect(policy, now.get(name))
+        silence = "" if name in now else self._ask(lambda: self._divides.silence(name), "")
+        effect, message = self._effect(policy, now.get(name), silence)
         return Division(card, policy, self._mode_divide(), self._settings.get(name), effect, message)
 
-    def _effect(self, policy: str, now: str | None) -> tuple[Effect, str]:
+    def _effect(self, policy: str, now: str | None, silence: str) -> tuple[Effect, str]:
         if self._divides.absence:
             return "kept", f"kept; takes effect where cards are shared for real ({self._divides.absence})"
+        if silence:
+            return "told", f"{silence}; the policy is stored and holds when it is back (ended, it is started anew)"
         if now is None:
             return "unused", "nobody shares this card now; holds as soon as somebody does"
         if now != policy:
