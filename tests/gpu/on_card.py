@@ -30,6 +30,7 @@ SHIM = ROOT / "tests" / "gpu" / "shim"
 FILES = (
     "test_entry",
     "test_memory",
+    "test_graph_memory",
     "test_partition",
     "test_streams",
     "test_gate",

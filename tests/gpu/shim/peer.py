@@ -143,6 +143,91 @@ def alloc_from(pool: int, nbytes: int, thread: bool = False) -> Answer:
     return call(name, byref(pointer), c_size_t(nbytes), c_void_p(pool), c_void_p()), pointer.value
 
 
+class AllocNode(ctypes.Structure):
+    _fields_ = [
+        ("pool", PoolProperties),
+        ("accesses", c_void_p),
+        ("access_count", c_size_t),
+        ("bytes", c_size_t),
+        ("pointer", c_uint64),
+    ]
+
+
+class NodeParameters(ctypes.Structure):
+    _fields_ = [
+        ("type", c_int),
+        ("reserved", c_int * 3),
+        ("alloc", AllocNode),
+        ("rest", c_char * (232 - ctypes.sizeof(AllocNode))),
+        ("last", c_ulonglong),
+    ]
+
+
+def graph_by_nodes(nbytes: int, frees: bool = True, any_node: bool = False) -> tuple[int, int, int]:
+    """A graph that allocates so much in a node of its own: result, the executable graph, the address."""
+    graph, node, freeing = c_void_p(), c_void_p(), c_void_p()
+    must(call("cuGraphCreate", byref(graph), c_uint(0)))
+    asked = AllocNode(pool=PoolProperties(type=1, location_type=1), bytes=nbytes)
+    if any_node:
+        parameters = NodeParameters(type=10, alloc=asked)
+        must(call("cuGraphAddNode_v2", byref(node), graph, None, None, c_size_t(0), byref(parameters)))
+        asked = parameters.alloc
+    else:
+        must(call("cuGraphAddMemAllocNode", byref(node), graph, None, c_size_t(0), byref(asked)))
+    if frees:
+        pointer = c_uint64(asked.pointer)
+        must(call("cuGraphAddMemFreeNode", byref(freeing), graph, byref(node), c_size_t(1), pointer))
+    return (*_made(graph), asked.pointer)
+
+
+def graph_by_capture(nbytes: int, frees: bool = True) -> tuple[int, int, int]:
+    stream, graph, pointer = c_void_p(), c_void_p(), c_uint64()
+    must(call("cuStreamCreate", byref(stream), c_uint(1)))
+    must(call("cuStreamBeginCapture_v2", stream, c_int(0)))
+    must(call("cuMemAllocAsync", byref(pointer), c_size_t(nbytes), stream))
+    if frees:
+        must(call("cuMemFreeAsync", pointer, stream))
+    must(call("cuStreamEndCapture", stream, byref(graph)))
+    return (*_made(graph), pointer.value)
+
+
+def _made(graph: c_void_p) -> Answer:
+    executable = c_void_p()
+    result = call("cuGraphInstantiateWithFlags", byref(executable), graph, c_ulonglong(0))
+    must(call("cuGraphDestroy", graph))
+    return result, executable.value or 0
+
+
+def graph_empty() -> int:
+    graph = c_void_p()
+    must(call("cuGraphCreate", byref(graph), c_uint(0)))
+    result, executable = _made(graph)
+    must(result)
+    return executable
+
+
+def graph_launch(executable: int) -> int:
+    return call("cuGraphLaunch", c_void_p(executable), c_void_p())
+
+
+def graph_upload(executable: int) -> int:
+    return call("cuGraphUpload", c_void_p(executable), c_void_p())
+
+
+def graph_destroy(executable: int) -> int:
+    return call("cuGraphExecDestroy", c_void_p(executable))
+
+
+def graph_trim() -> int:
+    return call("cuDeviceGraphMemTrim", c_int(0))
+
+
+def graph_reserved() -> int:
+    value = c_uint64()
+    must(call("cuDeviceGetGraphMemAttribute", c_int(0), c_int(2), byref(value)))
+    return value.value
+
+
 def create(nbytes: int, shareable: bool = False) -> Answer:
     handle = c_ulonglong()
     properties = AllocationProperties(type=1, handle_types=int(shareable), location_type=1)

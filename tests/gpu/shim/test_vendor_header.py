@@ -39,12 +39,14 @@ STRUCTS = {
     "CUmemLocation": ("type", "id"),
     "CUmemAllocationProp": ("type", "requestedHandleTypes", "location", "win32HandleMetaData", "allocFlags"),
     "CUmemPoolProps": ("allocType", "handleTypes", "location", "win32SecurityAttributes", "maxSize", "usage"),
+    "CUDA_MEM_ALLOC_NODE_PARAMS": ("poolProps", "accessDescs", "accessDescCount", "bytesize", "dptr"),
     "CUDA_ARRAY_DESCRIPTOR": ("Width", "Height", "Format", "NumChannels"),
     "CUDA_ARRAY3D_DESCRIPTOR": ("Width", "Height", "Depth", "Format", "NumChannels", "Flags"),
 }
 SCALARS = (
     *("CUresult", "CUdevice", "CUdeviceptr", "CUmemGenericAllocationHandle", "CUstream", "CUevent", "cuuint64_t"),
     *("CUarray_format", "CUmemPool_attribute", "CUstreamCaptureStatus", "CUdriverProcAddressQueryResult", "CUhostFn"),
+    *("CUgraphNodeType", "CUgraphMem_attribute"),
 )
 
 

@@ -77,12 +77,14 @@ void si_apply(struct si_op *op)
     if (op->kind == SI_KERNEL) apply_kernel(op);
     if (op->kind == SI_COPY) apply_copy(op);
     if (op->kind == SI_SET) apply_set(op);
-    if (op->kind == SI_POOL_FREE) si_pool_take_back_locked(op->freed);
+    if (op->kind == SI_POOL_FREE) si_pool_take_back_locked(op->alloc);
+    if (op->kind == SI_GRAPH_FREE) si_graph_take_back_locked(op->alloc);
 }
 
 static const char *kind_of(const struct si_op *op)
 {
-    static const char *names[] = {"kernel", "copy", "set", "host", "record", "wait", "free", "await"};
+    static const char *names[] = {"kernel", "copy", "set", "host", "record", "wait",
+                                  "free", "await", "alloc",  "free"};
     return op->from_graph && op->kind == SI_KERNEL ? "graph" : names[op->kind];
 }
 

@@ -43,6 +43,14 @@ static void drop_list(struct si_op *op)
     }
 }
 
+void si_graph_append_locked(CUgraph graph, struct si_op *op)
+{
+    if (graph->tail) graph->tail->next = op;
+    else graph->head = op;
+    graph->tail = op;
+    graph->count++;
+}
+
 CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op)
 {
     struct si_capture *capture = stream->capture;
@@ -54,10 +62,7 @@ CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op)
     op->stream = stream;
     if (!op->from_graph) op->allowed = stream->allowed;
     op->from_graph = true;
-    if (capture->graph->tail) capture->graph->tail->next = op;
-    else capture->graph->head = op;
-    capture->graph->tail = op;
-    capture->graph->count++;
+    si_graph_append_locked(capture->graph, op);
     stream->unjoined = stream != capture->origin;
     return CUDA_SUCCESS;
 }
@@ -303,8 +308,21 @@ CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 {
     SI_TRY(si_ready());
     if (!graph || !count) return CUDA_ERROR_INVALID_VALUE;
-    if (nodes) memset(nodes, 0, *count * sizeof *nodes);
+    size_t given = 0;
+    for (struct si_op *op = graph->head; op && nodes && given < *count; op = op->next) nodes[given++] = (CUgraphNode)op;
     *count = graph->count;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, int *type)
+{
+    static const int types[] = {
+        [SI_KERNEL] = 0, [SI_COPY] = 1, [SI_SET] = 2, [SI_HOST] = 3, [SI_RECORD] = 7, [SI_WAIT] = 6, [SI_POOL_FREE] = 5,
+        [SI_AWAIT_VALUE] = 12, [SI_GRAPH_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+        [SI_GRAPH_FREE] = CU_GRAPH_NODE_TYPE_MEM_FREE,
+    };
+    if (!node || !type) return CUDA_ERROR_INVALID_VALUE;
+    *type = types[((const struct si_op *)node)->kind];
     return CUDA_SUCCESS;
 }
 
@@ -312,7 +330,11 @@ static CUresult cuGraphUpload_in(CUgraphExec exec, CUstream handle)
 {
     struct si_stream *stream;
     if (!exec) return CUDA_ERROR_INVALID_VALUE;
-    return si_stream_of(handle, &stream);
+    SI_TRY(si_stream_of(handle, &stream));
+    pthread_mutex_lock(&si_me.lock);
+    CUresult result = si_graph_map_locked(exec->head, false);
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
 }
 SI_EXPORT_BOTH(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
 
@@ -324,6 +346,7 @@ static CUresult cuGraphLaunch_in(CUgraphExec exec, CUstream handle)
     SI_TRY(si_stream_of(handle, &stream));
     pthread_mutex_lock(&si_me.lock);
     si_wait_for_room_locked();
+    if (!stream->capture) result = si_graph_map_locked(exec->head, true);
     for (const struct si_op *op = exec->head; op && result == CUDA_SUCCESS; op = op->next) {
         result = si_submit_locked(stream, copy_of(op));
     }

@@ -85,7 +85,7 @@ struct si_alloc *si_alloc_new_locked(size_t bytes, enum si_memory memory, bool c
     if (!alloc) abort();
     *alloc = (struct si_alloc){.base = base, .bytes = bytes, .memory = memory, .fd = -1};
     alloc->charged_bytes = charge ? bytes : 0;
-    if (memory != SI_POOLED) alloc->owner = owner_now();
+    if (memory != SI_POOLED && memory != SI_OF_GRAPH) alloc->owner = owner_now();
     si_alloc_add_locked(alloc);
     *result = CUDA_SUCCESS;
     return alloc;
@@ -143,7 +143,8 @@ static CUresult release(void *address, enum si_memory one, enum si_memory other)
     if (result == CUDA_SUCCESS) {
         si_wait_locked(NULL, si_current(), si_me.seq); /* of green contexts not: nobody says that a driver does */
         struct si_alloc *alloc = find_exact(address);
-        if (!alloc || (alloc->memory != one && alloc->memory != other)) result = CUDA_ERROR_INVALID_VALUE;
+        if (alloc && alloc->memory == SI_OF_GRAPH && one == SI_DEVICE) si_graph_take_back_locked(alloc);
+        else if (!alloc || (alloc->memory != one && alloc->memory != other)) result = CUDA_ERROR_INVALID_VALUE;
         else if (alloc->memory == SI_POOLED) si_pool_take_back_locked(alloc);
         else si_alloc_end_locked(alloc);
         si_pools_trim_locked();

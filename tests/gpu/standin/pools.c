@@ -68,14 +68,25 @@ static struct si_alloc *grow(struct si_pool *pool, size_t bytes, CUresult *resul
     return alloc;
 }
 
+static CUresult capture_alloc(CUdeviceptr *address, size_t bytes, struct si_stream *stream)
+{
+    CUresult result;
+    struct si_op *op = si_graph_alloc_new_locked(bytes, &result);
+    if (!op) return result;
+    *address = (CUdeviceptr)(uintptr_t)op->alloc->base;
+    return si_submit_locked(stream, op);
+}
+
 static CUresult allocate(CUdeviceptr *address, size_t bytes, struct si_pool *pool, CUstream handle)
 {
     struct si_stream *stream;
     SI_TRY(si_stream_of(handle, &stream));
     if (!address || !bytes || !pool || pool->is_destroyed) return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&si_me.lock);
-    CUresult result = stream->capture ? CUDA_ERROR_NOT_SUPPORTED : si_me.error;
-    if (result == CUDA_SUCCESS) {
+    CUresult result = si_me.error;
+    if (result == CUDA_SUCCESS && stream->capture) {
+        result = capture_alloc(address, bytes, stream);
+    } else if (result == CUDA_SUCCESS) {
         struct si_alloc *alloc = take_unused(pool, bytes);
         if (!alloc) alloc = grow(pool, bytes, &result);
         if (alloc) {
@@ -111,8 +122,11 @@ static CUresult cuMemFreeAsync_in(CUdeviceptr address, CUstream handle)
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     if (alloc && alloc->memory == SI_POOLED && alloc->base == (char *)(uintptr_t)address) {
         struct si_op *op = si_op_new(SI_POOL_FREE);
-        op->freed = alloc;
+        op->alloc = alloc;
         result = si_submit_locked(stream, op);
+    } else {
+        struct si_op *op = si_graph_free_new_locked(address);
+        if (op) result = si_submit_locked(stream, op);
     }
     pthread_mutex_unlock(&si_me.lock);
     return result;

@@ -10,7 +10,8 @@
 #include "card.h"
 #include "standin_cuda.h"
 
-enum si_kind { SI_KERNEL, SI_COPY, SI_SET, SI_HOST, SI_RECORD, SI_WAIT, SI_POOL_FREE, SI_AWAIT_VALUE };
+enum si_kind { SI_KERNEL, SI_COPY, SI_SET, SI_HOST, SI_RECORD, SI_WAIT, SI_POOL_FREE, SI_AWAIT_VALUE,
+               SI_GRAPH_ALLOC, SI_GRAPH_FREE };
 enum si_effect { SI_NOTHING, SI_ADD, SI_COPY2, SI_BURN };
 
 struct si_mark {     /* one record of an event: several may wait for it */
@@ -40,7 +41,7 @@ struct si_op {       /* one piece of work in a stream */
     struct { CUdeviceptr to; uint64_t value; uint32_t width; size_t count; unsigned how; } set; /* or awaited */
     struct { CUhostFn function; CUstreamCallback callback; CUstream handle; void *data; } host;
     struct si_mark *mark;
-    struct si_alloc *freed;
+    struct si_alloc *alloc; /* that is freed, or that a graph allocates */
 };
 
 struct si_capture;
@@ -95,7 +96,8 @@ struct si_function {
 
 struct si_module { uint32_t magic; struct si_function *functions; };
 
-enum si_memory { SI_DEVICE, SI_MANAGED, SI_PINNED, SI_REGISTERED, SI_POOLED, SI_MAPPED, SI_IMPORTED };
+enum si_memory { SI_DEVICE, SI_MANAGED, SI_PINNED, SI_REGISTERED, SI_POOLED, SI_MAPPED, SI_IMPORTED,
+                 SI_OF_GRAPH };
 
 struct si_alloc {
     char *base;
@@ -104,6 +106,7 @@ struct si_alloc {
     uint64_t charged_bytes;
     int fd;                    /* memory others have been shown; -1: none */
     bool dead;                 /* freed in stream order, not yet executed */
+    bool is_live;              /* of a graph that was launched, and not freed since */
     struct si_context *owner;  /* memory of a context goes with it */
     struct si_pool *pool;
     struct si_alloc *next_free;
@@ -195,6 +198,14 @@ CUresult si_capture_refuses_locked(struct si_stream *stream);
 CUresult si_capture_legacy_locked(const struct si_stream *stream);
 bool si_captured_locked(const struct si_event *event);
 CUresult si_capture_unsafe_locked(void);
+
+void si_graph_append_locked(CUgraph graph, struct si_op *op);
+
+/* graph_memory.c */
+struct si_op *si_graph_alloc_new_locked(size_t bytes, CUresult *result);
+struct si_op *si_graph_free_new_locked(CUdeviceptr address);
+void si_graph_take_back_locked(struct si_alloc *alloc);
+CUresult si_graph_map_locked(const struct si_op *ops, bool live);
 
 /* launch.c */
 CUresult si_module_from_text(struct si_module **module, const char *text);

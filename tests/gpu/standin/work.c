@@ -158,7 +158,7 @@ static void start_host(struct si_op *op)
     /* `next` belongs to the stream, so the callbacks' queue is a copy. */
     struct si_op *note = si_op_new(SI_HOST);
     note->host = op->host;
-    note->freed = (struct si_alloc *)op; /* whom to tell */
+    note->alloc = (struct si_alloc *)op; /* whom to tell */
     if (si_me.callbacks_tail) si_me.callbacks_tail->next = note;
     else si_me.callbacks = note;
     si_me.callbacks_tail = note;
@@ -326,7 +326,7 @@ static void *run_callbacks(void *nothing)
 {
     pthread_mutex_lock(&si_me.lock);
     for (;;) {
-        struct si_op *note = next_callback(), *op = (struct si_op *)note->freed;
+        struct si_op *note = next_callback(), *op = (struct si_op *)note->alloc;
         pthread_mutex_unlock(&si_me.lock);
         if (note->host.callback) note->host.callback(note->host.handle, si_me.error, note->host.data);
         else note->host.function(note->host.data);

@@ -159,6 +159,23 @@ enum {
   CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
 };
 
+typedef int CUgraphNodeType;
+enum { CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10 };
+typedef int CUgraphMem_attribute;
+enum { CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2 };
+typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_st {
+  CUmemPoolProps poolProps;
+  const void *accessDescs;
+  size_t accessDescCount;
+  size_t bytesize;
+  CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+typedef struct CUgraphNodeParams_st {
+  CUgraphNodeType type;
+  /* by type */
+} CUgraphNodeParams;
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
+
 typedef int CUarray_format;
 typedef struct CUDA_ARRAY_DESCRIPTOR_st {
   size_t Width, Height;

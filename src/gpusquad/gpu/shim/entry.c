@@ -37,12 +37,14 @@ struct row {
   {#base, since, #symbol, false, (void *)symbol, REAL(symbol)},          \
   {#base, since, #thread, true, (void *)thread, REAL(thread)},
 #define NEED(base, since, symbol, arguments) {#base, since, #symbol, false, NULL, REAL(symbol)},
+#define ALSO(base, since, symbol) {#base, since, #symbol, false, (void *)symbol, REAL(symbol)},
 static const struct row rows[] = {
 #include "all_calls.def"
 };
 #undef HOOK
 #undef HOOK2
 #undef NEED
+#undef ALSO
 
 #define FOR_EACH_ROW(row) for (const struct row *row = rows; row < rows + sizeof rows / sizeof *rows; row++)
 

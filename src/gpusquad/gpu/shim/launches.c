@@ -63,11 +63,14 @@ LAUNCH_EX(cuLaunchKernelEx, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, true)
 
 #define LAUNCH_GRAPH(symbol, per_thread)                                   \
-  GS_HOOK(symbol)(CUgraphExec graph, CUstream stream) {                    \
+  static CUresult symbol##_now(CUgraphExec graph, CUstream stream) {       \
     struct gs_ticket ticket;                                               \
     struct gs_work work = {.kind = GS_GRAPH, .handle = graph};             \
     stream = gs_begin(&ticket, &work, stream, per_thread);                 \
     GIVE(GS_CALL(symbol)(graph, stream), stream);                          \
+  }                                                                        \
+  GS_HOOK(symbol)(CUgraphExec graph, CUstream stream) {                    \
+    return gs_run_graph(graph, stream, per_thread, symbol##_now);          \
   }
 LAUNCH_GRAPH(cuGraphLaunch, false)
 LAUNCH_GRAPH(cuGraphLaunch_ptsz, true)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum gs_kind { GS_POINTER, GS_ARRAY, GS_MIPMAPS, GS_HANDLE, GS_MAPPING };
+enum gs_kind { GS_POINTER, GS_ARRAY, GS_MIPMAPS, GS_HANDLE, GS_MAPPING, GS_GRAPH_MEMORY };
 
 struct gs_entry {
   struct gs_entry *next;

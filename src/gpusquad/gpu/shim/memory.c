@@ -12,6 +12,7 @@ static bool try_reserve(uint64_t bytes) { return gs_bytes_reserve(&gs_region, by
 static bool find_room(uint64_t bytes) {
   if (gs_region_reclaim(&gs_region) && try_reserve(bytes)) return true;
   gs_trim_pools();
+  gs_graph_memory_trim();
   return try_reserve(bytes);
 }
 
@@ -76,6 +77,7 @@ void gs_memory_forget(void) {
   gs_contexts_forget();
   gs_pools_forget();
   gs_physical_forget();
+  gs_graph_memory_forget();
 }
 
 /* Plain memory. */

@@ -46,4 +46,11 @@ void gs_pooled_freed(struct gs_entry *entry);
 /* physical.c */
 void gs_physical_forget(void);
 
+/* graph_memory.c: an allocation became a node of a graph; work is done, so the driver may have let go of memory of graphs;
+ * lets it do so now. */
+void gs_graph_allocates(void);
+void gs_graph_memory_settle(void);
+void gs_graph_memory_trim(void);
+void gs_graph_memory_forget(void);
+
 #endif

@@ -41,7 +41,19 @@ static bool again(struct gs_stream *held, CUstream *stream) {
   ORDERED_ONE(symbol, false, parameters, arguments)    \
   ORDERED_ONE(thread, true, parameters, arguments)
 
-ORDERED(cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
+/* Maps what the graph allocates, as its launch would. */
+#define UPLOAD_GRAPH(symbol, per_thread)                             \
+  static CUresult symbol##_now(CUgraphExec graph, CUstream stream) { \
+    struct gs_stream *held;                                          \
+    stream = use(&held, stream, per_thread);                         \
+    GIVE(GS_CALL(symbol)(graph, stream));                            \
+  }                                                                  \
+  GS_HOOK(symbol)(CUgraphExec graph, CUstream stream) {              \
+    return gs_run_graph(graph, stream, per_thread, symbol##_now);    \
+  }
+UPLOAD_GRAPH(cuGraphUpload, false)
+UPLOAD_GRAPH(cuGraphUpload_ptsz, true)
+
 ORDERED(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data),
         (stream, function, data))
 ORDERED(cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz,

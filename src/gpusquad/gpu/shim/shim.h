@@ -8,6 +8,7 @@
  *   HOOK(base, since, symbol, (arguments))              a hook of the same name is written with GS_HOOK(symbol)
  *   HOOK2(base, since, symbol, thread, (arguments))     and `thread`, its variant for per-thread default streams
  *   NEED(base, since, symbol, (arguments))              not hooked, only called
+ *   ALSO(base, since, symbol)                           a symbol of another line answers this name too, from then on
  *
  *   GS_HOOK(cuMemFree_v2)(CUdeviceptr pointer) { ... return GS_CALL(cuMemFree_v2)(pointer); }
  */
@@ -32,10 +33,12 @@
   GS_EXPORT CUresult symbol arguments;                \
   GS_EXPORT CUresult thread arguments;
 #define NEED(base, since, symbol, arguments) CUresult symbol arguments;
+#define ALSO(base, since, symbol)
 #include "all_calls.def"
 #undef HOOK
 #undef HOOK2
 #undef NEED
+#undef ALSO
 
 /* The real driver. Functions it does not have answer CUDA_ERROR_NOT_FOUND. */
 struct gs_real {
@@ -44,10 +47,12 @@ struct gs_real {
   CUresult(*symbol) arguments;                        \
   CUresult(*thread) arguments;
 #define NEED(base, since, symbol, arguments) CUresult(*symbol) arguments;
+#define ALSO(base, since, symbol)
 #include "all_calls.def"
 #undef HOOK
 #undef HOOK2
 #undef NEED
+#undef ALSO
 };
 extern struct gs_real gs_real;
 extern uint32_t gs_driver_found;
@@ -89,6 +94,9 @@ void gs_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Offered by pools.c: work is known to be done, so pools may have let go of memory. Cheap when no pool keeps any. */
 void gs_memory_after_sync(void);
 
+/* Offered by graph_memory.c: has a graph run by `run` if there is room for what it allocates in nodes of its own. */
+CUresult gs_run_graph(CUgraphExec graph, CUstream stream, bool per_thread, CUresult (*run)(CUgraphExec, CUstream));
+
 /* memory.c, told by entry.c: a child has forked and owns nothing of what its parent allocated. */
 void gs_memory_forget(void);
 
@@ -112,6 +120,6 @@ GS_WEAK CUstream gs_stream_real(CUstream stream, bool per_thread);
 /* Memory is about to be freed. That waits for what is under way, but perhaps not for what runs on partitions. */
 GS_WEAK void gs_before_free(void);
 /* Whether work on `stream` is being recorded in a graph instead of run. */
-GS_WEAK bool gs_stream_capturing(CUstream stream);
+GS_WEAK bool gs_stream_capturing(CUstream stream, bool per_thread);
 
 #endif

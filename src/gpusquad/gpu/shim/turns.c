@@ -124,7 +124,9 @@ bool gs_capturing(CUstream stream, bool per_thread) {
 
 /* Called by memory.c. */
 
-bool gs_stream_capturing(CUstream stream) { return GS_LOAD(gs_captures) && gs_capturing(stream, false); }
+bool gs_stream_capturing(CUstream stream, bool per_thread) {
+  return GS_LOAD(gs_captures) && gs_capturing(stream, per_thread);
+}
 
 CUstream gs_stream_real(CUstream stream, bool per_thread) {
   if (gs_quiet() || (GS_LOAD(gs_captures) && gs_capturing(stream, per_thread))) return stream;
