@@ -104,7 +104,13 @@ def create(kind: str, spec: str) -> Any:
     known = f"parameters: {', '.join(allowed) or 'none'}"
     if colon and not items:
         raise Invalid(field, "no parameter follows the colon", f"leave the colon out; {known}")
-    return cls(**_values(items, field, typing.get_type_hints(cls), allowed, known))
+    values = _values(items, field, typing.get_type_hints(cls), allowed, known)
+    try:
+        return cls(**values)
+    except Invalid as error:
+        if error.field not in allowed:
+            raise
+        raise error.under(field) from None
 
 
 def describe(kind: str | None = None) -> list[Described]:

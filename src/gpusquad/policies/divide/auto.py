@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpusquad.model.squad import CardFacts, Divide, Effective, Squad, State, Tenant
-from gpusquad.policies.divide._bounds import COUNT, check
+from gpusquad.policies._bounds import check
+from gpusquad.policies.divide._bounds import COUNT
 from gpusquad.policies.divide.equal import Equal
 from gpusquad.policies.divide.hybrid import Hybrid
 from gpusquad.policies.divide.jct import Jct
@@ -28,7 +29,7 @@ class Auto:
     """Another choice must have been the better one for so many squads in a row."""
 
     def __post_init__(self) -> None:
-        check("auto", self, hold=COUNT)
+        check(self, "divide.auto", hold=COUNT)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         wanted, why = fitting(tenants)

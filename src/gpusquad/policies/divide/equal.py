@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
-from gpusquad.policies.divide._bounds import SQUAD_US, check
+from gpusquad.policies._bounds import check
+from gpusquad.policies.divide._bounds import SQUAD_US
 from gpusquad.policies.divide._build import nobody_to_share_with
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.registry import register
@@ -20,7 +21,7 @@ class Equal:
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        check("equal", self, squad_us=SQUAD_US)
+        check(self, "divide.equal", squad_us=SQUAD_US)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = nobody_to_share_with(tenants, state)

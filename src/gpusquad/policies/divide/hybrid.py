@@ -20,8 +20,9 @@ from typing import cast
 
 from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _build
-from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US, check
+from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
 from gpusquad.policies.divide._compatibility import blocks_goal
 from gpusquad.policies.divide._goals import foretold
 from gpusquad.policies.divide._search import Worth, best_counts, climbed_counts
@@ -56,7 +57,7 @@ class Hybrid:
 
     def __post_init__(self) -> None:
         check(
-            "hybrid", self, alpha=PART, ease=PART, sharp=(0, 10), exact=(0, _MOST_EXACT), stay=PART, keep=COUNT,
+            self, "divide.hybrid", alpha=PART, ease=PART, sharp=(0, 10), exact=(0, _MOST_EXACT), stay=PART, keep=COUNT,
             squad_us=SQUAD_US,
         )  # fmt: skip
 

@@ -13,8 +13,9 @@ from itertools import combinations
 
 from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _build
-from gpusquad.policies.divide._bounds import COUNT, SQUAD_US, check
+from gpusquad.policies.divide._bounds import COUNT, SQUAD_US
 from gpusquad.policies.divide._compatibility import Compatibility, blocks_goal, compatibility
 from gpusquad.policies.divide._groups import apportioned, masks
 from gpusquad.registry import register
@@ -49,7 +50,7 @@ class Jct:
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        check("jct", self, patience=COUNT, most_together=(1, _SHORTEST), squad_us=SQUAD_US)
+        check(self, "divide.jct", patience=COUNT, most_together=(1, _SHORTEST), squad_us=SQUAD_US)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = _build.nobody_to_share_with(tenants, state)

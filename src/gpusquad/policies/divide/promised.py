@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
-from gpusquad.policies.divide._bounds import SQUAD_US, check
+from gpusquad.policies._bounds import check
+from gpusquad.policies.divide._bounds import SQUAD_US
 from gpusquad.policies.divide._build import nobody_to_share_with
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.registry import register
@@ -24,7 +25,7 @@ class Promised:
     squad_us: int = 2000
 
     def __post_init__(self) -> None:
-        check("promised", self, squad_us=SQUAD_US)
+        check(self, "divide.promised", squad_us=SQUAD_US)
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
         alone = nobody_to_share_with(tenants, state)

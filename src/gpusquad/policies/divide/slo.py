@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 
 from gpusquad.model.squad import UNGATED_US, CardFacts, Configuration, Effective, Member, Squad, State, Tenant
 from gpusquad.model.units import WHOLE_MILLI
+from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _build
-from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US, check
+from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
 from gpusquad.policies.divide._goals import can_be_foretold, foretold, target
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.policies.divide._weights import updated
@@ -59,8 +60,8 @@ class SloFirst:
 
     def __post_init__(self) -> None:
         check(
-            "slo", self, margin=(1, 10), ease_ratio=PART, alpha=PART, ease=PART, wasteful=(1, 1000), evidence=COUNT,
-            slack=PART, cooling=(0, COUNT[1]), squad_us=SQUAD_US,
+            self, "divide.slo", margin=(1, 10), ease_ratio=PART, alpha=PART, ease=PART, wasteful=(1, 1000),
+            evidence=COUNT, slack=PART, cooling=(0, COUNT[1]), squad_us=SQUAD_US,
         )  # fmt: skip
 
     def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:

@@ -41,4 +41,4 @@ def check_wait(max_wait_s: float) -> None:
 def check_step(value: float, field: str) -> None:
     """A width that the order divides by."""
     if not value > 0:
-        raise Invalid(field, f"{value!r} is not above zero")
+        raise Invalid(field, f"{value!r} is not above zero", "use for example 3600")

@@ -34,7 +34,7 @@ class MostMerit:
     def __post_init__(self) -> None:
         check_wait(self.max_wait_s)
         if not 0 <= self.wide <= 1:
-            raise Invalid("order.merit.wide", f"{self.wide!r} is not between 0 and 1")
+            raise Invalid("order.merit.wide", f"{self.wide!r} is not between 0 and 1", "use 0 to 1")
         if not 0 <= self.own_runs < inf:
             raise Invalid("order.merit.own_runs", f"{self.own_runs!r} is no number of runs", "use 0 or more")
 

@@ -10,6 +10,7 @@ from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.model.views import Group, Refusal, SpaceView, Trial
+from gpusquad.policies._bounds import check
 from gpusquad.policies.place._tasks import cards_with_room, least, node_sum, put_share, put_task
 from gpusquad.registry import register
 
@@ -21,6 +22,9 @@ class BestFit:
 
     cpu_weight: float = 0.5
     gpu_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        check(self, "place.bestfit", cpu_weight=(0, 1000), gpu_weight=(0, 1000))
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         for group in trial.groups:

@@ -10,6 +10,7 @@ import numpy as np
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.views import FixedView, Group, Refusal, Trial
+from gpusquad.policies._bounds import check
 from gpusquad.policies.place._fragments import Fragments
 from gpusquad.policies.place._tasks import least, put_share, put_task
 from gpusquad.registry import register
@@ -26,6 +27,9 @@ class Fragmentation:
 
     mix: float = 2.0
     """How much further CPU and memory go than if only one kind of task came; neighbours often need less of them."""
+
+    def __post_init__(self) -> None:
+        check(self, "place.fragmentation", mix=(0, 1000))
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         fragments = self._fragments(trial)

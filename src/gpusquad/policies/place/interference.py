@@ -95,7 +95,7 @@ class Interference:
         is_idle = space.card_idle[cards]
         idle, shared = cards[is_idle], cards[~is_idle]
         losses, turns = companies.losses(shared)
-        if len(idle) and losses.min(initial=inf) > self.join_loss:
+        if len(idle) and (not len(shared) or losses.min() > self.join_loss):
             return least(idle, space.card_memory_free), 0.0, True
         best = shared[losses == losses.min()]
         is_worth_it = losses.min() <= self.most_loss * _wait(turns, trial.waiting)

@@ -19,7 +19,7 @@ class Conservative:
 
     def __post_init__(self) -> None:
         if self.depth < 1:
-            raise Invalid("plan.conservative.depth", f"{self.depth} is less than one")
+            raise Invalid("plan.conservative.depth", f"{self.depth} is less than one", "use 1 or more")
 
     def walk(self, board: Board) -> None:
         promised = 0

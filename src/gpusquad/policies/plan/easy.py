@@ -27,12 +27,12 @@ class Easy:
 
     def __post_init__(self) -> None:
         if self.reservations < 1:
-            raise Invalid("plan.easy.reservations", f"{self.reservations} is less than one")
+            raise Invalid("plan.easy.reservations", f"{self.reservations} is less than one", "use 1 or more")
         for name in ("patience_s", "aged_s"):
             if not getattr(self, name) >= 0:
                 raise Invalid(f"plan.easy.{name}", f"{getattr(self, name)!r} is not a time", "use seconds, or inf")
         if not 0 <= self.wide <= 1:
-            raise Invalid("plan.easy.wide", f"{self.wide!r} is not between 0 and 1")
+            raise Invalid("plan.easy.wide", f"{self.wide!r} is not between 0 and 1", "use 0 to 1")
 
     def walk(self, board: Board) -> None:
         promised = 0

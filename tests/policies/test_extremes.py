@@ -1,0 +1,85 @@
+"""Whatever number a parameter is given, it is refused in words or the scheduler goes on: a policy is stored before it
+decides, so one that breaks the cycle would break it again at every start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gpusquad import registry
+from gpusquad.core.driver import Driver
+from gpusquad.core.ports import Submitted
+from gpusquad.core.state import State
+from gpusquad.model.cluster import Card, Cluster, Node
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job, Request, Role, Share
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import Forecast
+from tests.core.test_snapshot import make_policies
+
+HOUR_US = 3600 * US_PER_S
+GIB = 1 << 30
+KINDS = ("order", "plan", "place")
+EXTREMES = {"float": ("inf", "1e308", "1e-308", "0", "-1"), "int": ("0", "-1", str(10**15))}
+ASKED = (Request(gpus=1, cpu_milli=1000), Request(gpus=2), Request(share=Share(4 * GIB, 300), cpu_milli=500))
+
+
+def _cases() -> list[tuple[str, str]]:
+    return [
+        (kind, f"{plugin.name}:{parameter.name}={text}")
+        for kind in KINDS
+        for plugin in registry.describe(kind)
+        for parameter in plugin.parameters
+        for text in EXTREMES.get(parameter.type, ())
+    ]
+
+
+def _refusal(kind: str, spec: str) -> Invalid | None:
+    try:
+        registry.create(kind, spec)
+    except Invalid as error:
+        return error
+    return None
+
+
+def _slowed(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
+    return 1.0 / (1 + len(others))
+
+
+def _submitted(number: int) -> Submitted:
+    long_us = (1 + number % 3) * HOUR_US
+    role = Role("worker", 1 + number % 2, ASKED[number % len(ASKED)])
+    return Submitted(Job(f"{number:02}", (role,), app=f"app{number % 2}"), Forecast(long_us, 2 * long_us, "test"))
+
+
+def _nodes() -> Cluster:
+    return Cluster(
+        tuple(
+            Node(name, tuple(Card(f"{name}/{i}", memory_bytes=16 * GIB) for i in range(2)), 8000, 64 * GIB)
+            for name in ("a", "b")
+        )
+    )
+
+
+def _live(order: str = "fifo", plan: str = "easy", place: str = "binpack") -> None:
+    driver = Driver(State(_nodes(), make_policies(order, plan, place), rate=_slowed), lambda now_us, decisions: None)
+    for number in range(9):
+        driver.apply(number, _submitted(number))
+    for now_us in (10, HOUR_US, 50 * HOUR_US):
+        driver.decide(now_us)
+
+
+def test_there_are_numbers_to_try_in_every_kind() -> None:
+    assert {kind for kind, _ in _cases()} == set(KINDS)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("kind", "spec"), _cases())
+def test_it_is_refused_or_works(kind: str, spec: str) -> None:
+    refusal = _refusal(kind, spec)
+    if refusal is None:
+        _live(**{kind: spec})
+    else:
+        assert refusal.field.startswith(f"{kind}.")
+        assert refusal.cure
