@@ -17,7 +17,7 @@ def served(seconds: SupportsFloat) -> None:
     part of a card was asked for, never raises."""
     with contextlib.suppress(Exception):
         tell = _teller()
-        if tell is not None:
+        if tell is not None and float(seconds) >= 0:
             tell(max(1, round(float(seconds) * 1e6)))
 
 

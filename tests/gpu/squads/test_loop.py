@@ -172,6 +172,25 @@ def test_whoever_was_promised_no_memory_has_what_nobody_else_was():
     assert region.grants[0].quota_bytes == 0
 
 
+def test_what_was_promised_is_kept_while_nobody_launches_anything():
+    squads, region = started("a", "b")
+    squads.attach(TenantFacts("c", quota_bytes=60), 0)
+    squads.step(0)
+    assert region.grants[1].quota_bytes == 40
+    region.pages[0] = Page(used_bytes=30)  # it loads its weights
+    for at_us in range(50_000, 250_000, 50_000):
+        squads.step(at_us)
+    assert region.grants[1].quota_bytes == 10
+
+
+def test_whoever_says_that_it_holds_more_than_there_is_gains_nothing():
+    squads, region = started("a", "b")
+    squads.attach(TenantFacts("c", quota_bytes=60), 0)
+    region.pages[0] = Page(used_bytes=2**64 - 1)
+    squads.step(0)
+    assert region.grants[0].quota_bytes == CARD.memory_bytes
+
+
 def test_quotas_never_promise_more_than_there_is():
     squads, region = started()
     squads.attach(TenantFacts("a", quota_bytes=60), 0)

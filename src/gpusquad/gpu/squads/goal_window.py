@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gpusquad.model.job import Slo
 from gpusquad.model.units import US_PER_S
 
 _SLICES = 10
 """Availability counts the parts of a window in which there was service."""
+_MOST_REQUESTS = 1000
+"""That are looked at for every squad: tenants tell of as many as they like."""
 
 
 class GoalWindow:
@@ -17,7 +19,9 @@ class GoalWindow:
 
     def __init__(self, window_us: int = 5 * US_PER_S) -> None:
         self._window_us = window_us
-        self._latencies: deque[tuple[int, float]] = deque()
+        self._latencies: deque[tuple[int, float]] = deque(maxlen=_MOST_REQUESTS)
+        self._told: deque[tuple[int, int]] = deque()
+        self._told_of = 0
         self._iterations: deque[tuple[int, int]] = deque()
         self._wanted: deque[tuple[int, int]] = deque()
         self._busy: deque[tuple[int, int]] = deque()
@@ -25,9 +29,10 @@ class GoalWindow:
         self._last_us = 0
         self._wanted_us = 0
 
-    def latencies(self, now_us: int, values_us: Iterable[float]) -> None:
+    def latencies(self, now_us: int, values_us: Sequence[float]) -> None:
         self._latencies.extend((now_us, value) for value in values_us)
-        self._forget(now_us)
+        self._told_of += len(values_us)
+        self._note(self._told, now_us, self._told_of)
 
     def iterations(self, now_us: int, count: int, wants: bool = True) -> None:
         """The count so far. ``wants``: it had something to do since the last call."""
@@ -54,6 +59,8 @@ class GoalWindow:
 
     def per_s(self, now_us: int) -> float:
         """Requests where they are reported, else iterations."""
+        if len(self._latencies) == _MOST_REQUESTS:
+            return US_PER_S * _slope(self._told)
         if self._latencies:
             return len(self._latencies) * US_PER_S / self._span_us(now_us)
         return US_PER_S * _slope(self._iterations)
@@ -109,7 +116,7 @@ class GoalWindow:
         self._forget(now_us)
 
     def _forget(self, now_us: int) -> None:
-        for rows in (self._latencies, self._iterations, self._wanted, self._busy):
+        for rows in (self._latencies, self._told, self._iterations, self._wanted, self._busy):
             while rows and rows[0][0] < now_us - self._window_us:
                 rows.popleft()
 

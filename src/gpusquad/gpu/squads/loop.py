@@ -145,7 +145,7 @@ class Squads:
         """As last seen."""
         return any(tenant.page.pids for tenant in self._tenants.values())
 
-    def report(self, name: str, latencies_us: Iterable[float], now_us: int) -> None:
+    def report(self, name: str, latencies_us: Sequence[float], now_us: int) -> None:
         """Latencies of requests that are done."""
         self._named(name).window.latencies(now_us, latencies_us)
 
@@ -188,6 +188,7 @@ class Squads:
         if now_us - self._reclaimed_us >= self._pace.reclaim_us:
             self._reclaimed_us = now_us
             self._reclaim()
+            self._changed |= any(self._quota_bytes(one) != one.grant.quota_bytes for one in self._tenants.values())
         served, turned = {}, False
         for slot, tenant in self._tenants.items():
             served[slot] = tenant.see(self._region.page(slot), now_us, self._card)
@@ -268,7 +269,7 @@ class Squads:
         self._region.write(grants)
 
     def _grant(self, member: Member, tenant: CardTenant, shared: bool) -> Grant:
-        quota_bytes = granted_bytes(tenant, self._others(tenant), self._card)
+        quota_bytes = self._quota_bytes(tenant)
         if tenant.held_until_us:
             return Grant(self.number, quota_bytes, credit_us=0)
         from_us = tenant.forecast.settled_us
@@ -287,6 +288,9 @@ class Squads:
             yields=member.yields & ((1 << self._region.slots) - 1),
             level=0 if tenant.facts.is_time_sliced else member.level,
         )
+
+    def _quota_bytes(self, tenant: CardTenant) -> int:
+        return granted_bytes(tenant, self._others(tenant), self._card)
 
     def _credit_us(self, member: Member, shared: bool) -> int:
         """Nobody can yield to strangers, of whom nothing is seen: all others stand at the gate for their part."""

@@ -27,5 +27,10 @@ def granted_bytes(tenant: CardTenant, others: Iterable[CardTenant], card: CardFa
     others = list(others)
     if promised or not card.memory_bytes or not any(one.facts.quota_bytes for one in others):
         return promised
-    taken = sum(one.facts.quota_bytes or one.page.used_bytes for one in others)
-    return max(card.memory_bytes - taken, tenant.page.used_bytes, 1)
+    taken = sum(one.facts.quota_bytes or _held_bytes(one, card) for one in others)
+    return max(card.memory_bytes - taken, _held_bytes(tenant, card), 1)
+
+
+def _held_bytes(tenant: CardTenant, card: CardFacts) -> int:
+    """Its own word, believed as far as it can be true."""
+    return min(tenant.page.used_bytes, card.memory_bytes)
