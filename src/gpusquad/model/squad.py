@@ -22,8 +22,8 @@ SHORTEST_SQUAD_US = 500
 LONGEST_SQUAD_US = 10_000
 MOST_GROUPS = 64
 """A mask is one 64-bit word."""
-MOST_LEVEL = 5
-"""A driver has so many priorities above the usual one."""
+MOST_LEVEL = 4
+"""Drivers have one priority more above the usual one: a program whose streams have an order of their own keeps it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,14 @@ Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
 class Stage:
     """Cells of device memory, streams by name, and what was seen on the way."""
 
-    def __init__(self, cells: int = 8) -> None:
+    def __init__(self, cells: int = 8, beside: Stage | None = None) -> None:
+        """``beside``: in a context of its own, with the other's cells."""
         must(cuda.cuInit(0))
         self.context = c_void_p()
-        call("cuDevicePrimaryCtxRetain", byref(self.context), 0)
+        if beside is None:
+            call("cuDevicePrimaryCtxRetain", byref(self.context), 0)
+        else:
+            call("cuCtxCreate_v2", byref(self.context), c_uint(0), 0)
         self.enter()
         module = c_void_p()
         call("cuModuleLoadData", byref(module), PTX.encode())
@@ -59,9 +63,10 @@ class Stage:
             function = c_void_p()
             call("cuModuleGetFunction", byref(function), module, name.encode())
             self.functions[name] = function
-        self.base, self.count = c_uint64(), cells
-        call("cuMemAlloc_v2", byref(self.base), c_size_t(4 * cells))
-        call("cuMemsetD32_v2", self.base, c_uint(0), c_size_t(cells))
+        self.base, self.count = (c_uint64(), cells) if beside is None else (beside.base, beside.count)
+        if beside is None:
+            call("cuMemAlloc_v2", byref(self.base), c_size_t(4 * cells))
+            call("cuMemsetD32_v2", self.base, c_uint(0), c_size_t(cells))
         self.streams: dict[str, c_void_p] = {"legacy": c_void_p(), "explicit": c_void_p(1)}
         self.events: dict[str, c_void_p] = {}
         self.graphs: dict[str, c_void_p] = {}

@@ -133,6 +133,28 @@ def test_it_may_end_too_while_somebody_in_another_context_waits(card: Card) -> N
     assert tenant("stage.cells()")[0] == 1
 
 
+@pytest.mark.parametrize("grant", [{"level": 3}, {"mask": 0x06}], ids=["raised", "on a partition"])
+@pytest.mark.parametrize("is_primary", [True, False])
+def test_a_default_stream_keeps_its_order_when_another_context_sends_it_home(
+    card: Card, grant: dict[str, int], is_primary: bool
+) -> None:
+    """A name of a default stream means another one there."""
+    card.attach()
+    tenant = player(card, STANDIN_MODE="mps")
+    tenant.stage()
+    tenant("Stage(beside=stage)", keep="other")
+    one, other = ("stage", "other") if is_primary else ("other", "stage")
+
+    def play(stage: str, *steps: Step) -> None:
+        tenant(f"{stage}.enter()")
+        tenant(f"{stage}.play({list(steps)!r})")
+
+    play(one, ["grant", {"mates": 0b11, **grant}], ["kernel", "legacy", 0, "add", 100_000], ["grant", {}])
+    play(other, ["kernel", "legacy", 7, "add", 1])
+    play(one, ["set", "legacy", 0, 4], ["sync"])
+    assert tenant(f"{one}.cells()")[0] == 4
+
+
 def test_host_functions_and_callbacks_keep_their_turn_and_know_their_stream(card: Card) -> None:
     steps: list[Step] = [["stream", "b", True]]
     for turn in range(12):

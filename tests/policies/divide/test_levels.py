@@ -25,7 +25,7 @@ def told(**kernels_us: float) -> list[Tenant]:
 def test_short_kernels_go_before_long_ones_as_far_apart_as_levels_go() -> None:
     assert levels(told(a=100, b=60), {}) == {"a": 0, "b": 0}
     assert levels(told(a=100, b=49), {}) == {"a": 0, "b": MOST_LEVEL}
-    assert levels(told(a=100, b=60, c=49, d=10, e=0.001), {}) == {"a": 0, "b": 0, "c": 1, "d": 3, "e": 5}
+    assert levels(told(a=100, b=60, c=49, d=10, e=0.001), {}) == {"a": 0, "b": 0, "c": 1, "d": 2, "e": 4}
 
 
 def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
@@ -35,15 +35,29 @@ def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
 
 def test_whoever_has_a_latency_target_goes_before_all_without() -> None:
     service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
-    assert levels([*told(a=100, b=10), service], {}) == {"a": 0, "b": 2, "service": 5}
+    assert levels([*told(a=100, b=10), service], {}) == {"a": 0, "b": 2, "service": 4}
     assert levels([service], {}) == {"service": 0}
+
+
+def test_higher_priorities_go_before_short_kernels() -> None:
+    short, long = told(short=10, long=100)
+    assert levels([short, replace(long, priority=1)], {}) == {"short": 0, "long": MOST_LEVEL}
+    assert levels([replace(short, priority=-1), long], {}) == {"short": 0, "long": MOST_LEVEL}
+
+
+def test_a_goal_or_priority_that_is_new_counts_at_once() -> None:
+    short, long = told(short=10, long=100)
+    before = levels([short, long], {})
+    assert before == {"short": MOST_LEVEL, "long": 0}
+    assert levels([short, replace(long, priority=1)], before) == {"short": 0, "long": MOST_LEVEL}
+    assert levels([short, replace(long, slo=Slo(latency_us=5000))], before) == {"short": 0, "long": MOST_LEVEL}
 
 
 def test_what_was_raised_stays_so_until_it_is_the_wrong_way_round() -> None:
     before = {"a": 1, "b": 0}
     assert levels(told(a=80, b=88), before) == before
     assert levels(told(a=90, b=88), before) == {"a": 0, "b": 0}
-    assert levels(told(a=40, b=88, c=88), before) == {"a": 5, "b": 0, "c": 0}
+    assert levels(told(a=40, b=88, c=88), before) == {"a": 4, "b": 0, "c": 0}
 
 
 def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> None:
@@ -63,6 +77,15 @@ def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> N
     assert squad.members[2].level > squad.members[1].level
     without = slo.next_squad([SHORT, LONG, service], CARD, TableEffects(), State())
     assert without.members[2].level == 0
+
+
+def test_one_that_cannot_be_held_is_not_raised_above_those_it_should_yield_to() -> None:
+    service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
+    rank = replace(SHORT, meets_peers=True)
+    squad = registry.create("divide", "slo").next_squad([rank, LONG, service], CARD, TableEffects(), State())
+    assert squad.members[0].yields >> 2 & 1
+    assert (squad.members[2].level, squad.members[0].level) == (MOST_LEVEL, 0)
+    assert squad.why.count("go first") <= 1, squad.why
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=6))

@@ -130,15 +130,9 @@ static void ask_whether_done(struct gs_stream *stream) {
   stream->open_ns = 0;
 }
 
-/* A default stream is that of the context that is current. */
-static bool is_named_here(const struct gs_stream *stream) {
-  CUcontext current = NULL;
-  if (!gs_is_default(stream->current)) return true;
-  return !GS_CALL(cuCtxGetCurrent)(&current) && current == stream->context->handle;
-}
-
 static void look_after_sync(struct gs_stream *stream) {
-  if (GS_LOAD(gs_captures) || !is_named_here(stream)) return;
+  bool is_meant = !gs_is_default(stream->current) || gs_in_own_context(stream);
+  if (GS_LOAD(gs_captures) || !is_meant) return;
   gs_flight_settle(stream);
   bool ours = stream->kind == GS_PER_THREAD && stream->thread == gs_this_thread();
   if (stream->open && !stream->batch_count && (ours || is_asked(stream))) ask_whether_done(stream);

@@ -42,7 +42,6 @@ _Static_assert(offsetof(struct gs_learned, var) == 64, "what a launch reads is i
 #define GS_PARTITIONS 8 /* kept at once; each green context costs memory of the card, some MiB where it was measured */
 #define GS_BATCHES 8    /* known to be in flight on one stream */
 #define GS_SAMPLES 32   /* on their way on one stream */
-#define GS_LEVELS 5     /* a driver has so many priorities above the usual one, where it was measured */
 
 struct gs_batch {
   CUevent event;
@@ -72,6 +71,7 @@ struct gs_stream {
   CUstream home; /* GS_PER_THREAD while not quiet: other threads must be able to name it */
   CUstream twins[GS_PARTITIONS];
   CUstream raised[GS_LEVELS]; /* on no partition, with a higher priority */
+  uint32_t cannot_rise;       /* a bit for each level to which there is no such stream */
   CUevent hop;
   pthread_mutex_t lock; /* held while work is being handed to the driver, so that a move never overtakes it */
   uint64_t serial;      /* of its last work */

@@ -6,8 +6,16 @@
 
 uint32_t gs_streams_moved;
 
+/* Names of default streams mean those of the context that is current. */
+bool gs_in_own_context(const struct gs_stream *stream) {
+  CUcontext current = NULL;
+  return !GS_CALL(cuCtxGetCurrent)(&current) && current == stream->context->handle;
+}
+
+/* Both are of one context. */
 void gs_follow(struct gs_stream *first, CUstream behind) {
-  if (gs_event_record(&first->hop, CU_EVENT_DISABLE_TIMING, first->current) &&
+  bool is_meant = !gs_is_default(behind) || gs_in_own_context(first);
+  if (is_meant && gs_event_record(&first->hop, CU_EVENT_DISABLE_TIMING, first->current) &&
       !GS_CALL(cuStreamWaitEvent)(behind, first->hop, 0))
     return;
   GS_CALL(cuStreamSynchronize)(first->current);
@@ -38,29 +46,16 @@ static int priority_above(const struct gs_stream *stream, uint32_t level) {
   return wanted < stream->priority ? wanted : 0;
 }
 
-static bool has_priority(CUstream stream, int wanted) {
-  int priority = 0;
-  return !GS_CALL(cuStreamGetPriority)(stream, &priority) && priority == wanted;
-}
-
-/* With the attributes of the program's own, unless the priority is among what a driver copies. */
-static CUstream make_raised(const struct gs_stream *stream, int priority) {
-  CUstream made;
-  if (GS_CALL(cuStreamCreateWithPriority)(&made, CU_STREAM_NON_BLOCKING, priority)) return NULL;
-  if (gs_is_default(stream->own) || GS_CALL(cuStreamCopyAttributes)(made, stream->own)) return made;
-  if (has_priority(made, priority)) return made;
-  GS_CALL(cuStreamDestroy_v2)(made);
-  return GS_CALL(cuStreamCreateWithPriority)(&made, CU_STREAM_NON_BLOCKING, priority) ? NULL : made;
-}
-
+/* Without the attributes of the program's own stream: the priority is one of them. */
 static CUstream raised(struct gs_stream *stream, uint32_t level) {
   CUstream *made = &stream->raised[level - 1];
-  CUcontext current = NULL;
-  if (*made) return *made;
-  if (!stream->context->on_card || GS_CALL(cuCtxGetCurrent)(&current) || current != stream->context->handle)
-    return NULL; /* it would be made there */
+  if (*made || stream->cannot_rise >> level & 1) return *made;
+  if (!stream->context->on_card || !gs_in_own_context(stream)) return NULL; /* it would be made elsewhere */
   int priority = priority_above(stream, level);
-  if (priority) *made = make_raised(stream, priority);
+  if (!priority || GS_CALL(cuStreamCreateWithPriority)(made, CU_STREAM_NON_BLOCKING, priority)) {
+    *made = NULL;
+    stream->cannot_rise |= 1u << level; /* asked once: this is on the way of every launch */
+  }
   return *made;
 }
 
@@ -111,11 +106,16 @@ int32_t gs_place_now(const struct gs_context *context) {
   return place;
 }
 
-/* Another thread's default stream cannot be told to wait from here; it can be left once it is done. */
+static bool own_is_named_here(const struct gs_stream *stream) {
+  if (!gs_is_default(stream->own)) return true;
+  if (stream->kind == GS_PER_THREAD && stream->thread != gs_this_thread()) return false;
+  return gs_in_own_context(stream);
+}
+
+/* A default stream of another thread or context cannot be told to wait from here; it can be left once it is done. */
 static void return_one(struct gs_stream *stream) {
   if (stream->current == stream->own || GS_LOAD(gs_captures)) return; /* one may have begun a moment ago */
-  bool named_here = stream->kind != GS_PER_THREAD || stream->thread == gs_this_thread();
-  if (named_here) {
+  if (own_is_named_here(stream)) {
     gs_move(stream, stream->own, GS_NOWHERE);
   } else if (GS_CALL(cuStreamQuery)(stream->current) == CUDA_SUCCESS) {
     stream->current = stream->own;

@@ -16,6 +16,8 @@
 #define GS_KERNELS 256u /* kernels a tenant tells durations of */
 #define GS_SERVED 1022u /* requests a tenant tells of before the oldest is overwritten */
 
+#define GS_LEVELS 4u /* drivers have five priorities above the usual one: one is left for the program's own order */
+
 #define GS_FREE 0u /* states of a grant and of a process */
 #define GS_LIVE 1u
 

@@ -19,6 +19,7 @@ bool gs_is_default(CUstream own);
 struct gs_stream *gs_stream_named(CUstream own, bool may_add);
 
 /* moves.c; the stream is locked */
+bool gs_in_own_context(const struct gs_stream *stream);
 void gs_follow(struct gs_stream *first, CUstream behind); /* nothing new on `behind` before what `first` has is done */
 void gs_move(struct gs_stream *stream, CUstream to, int32_t place);
 void gs_go_to(struct gs_stream *stream, int32_t place);

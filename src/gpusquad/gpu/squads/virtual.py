@@ -59,10 +59,11 @@ def _as_on(tenant: Tenant, part_milli: int) -> Tenant:
 
 def _confined(member: Member, within: int) -> Member:
     """The policy counted the groups of the virtual card from 0. No restriction stays none: who writes the grant says
-    within what."""
+    within what. Priorities are for work on no partition, and a virtual card is one."""
     if not within:
         return member
-    return replace(member, groups=sum(bit for place, bit in enumerate(_bits(within)) if member.groups >> place & 1))
+    groups = sum(bit for place, bit in enumerate(_bits(within)) if member.groups >> place & 1)
+    return replace(member, groups=groups, level=0)
 
 
 def _bits(mask: int) -> Iterator[int]:

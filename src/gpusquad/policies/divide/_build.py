@@ -129,7 +129,13 @@ def _before_ranks(members: Sequence[Member], tenants: Sequence[Tenant]) -> tuple
     first = 0
     for member in members:
         first |= member.yields if ranks >> member.slot & 1 else 0
-    return tuple(replace(one, level=MOST_LEVEL) if first >> one.slot & 1 else one for one in members)
+    return tuple(_beside_ranks(one, first, ranks) for one in members)
+
+
+def _beside_ranks(member: Member, first: int, ranks: int) -> Member:
+    if first >> member.slot & 1:
+        return replace(member, level=MOST_LEVEL)
+    return replace(member, level=0) if member.yields and ranks >> member.slot & 1 else member
 
 
 def _minding_sleepers(part: Part, tenants: Sequence[Tenant], given: int) -> Part:

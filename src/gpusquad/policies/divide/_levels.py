@@ -1,4 +1,4 @@
-"""Side by side, whose blocks have SMs first: those of short kernels, and of latency targets before all others.
+"""Side by side, whose blocks have SMs first: those of latency targets, of higher priorities, of short kernels.
 
 Kernels of two programs on one card take turns, so whoever has the shorter ones waits most of the time, and what it
 leaves free meanwhile is not what the other could use. On an H200 under MPS, GoogLeNet beside VGG-16, whose kernels are
@@ -9,41 +9,50 @@ kernels are about as long it made no difference that could be told.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import log2
 
 from gpusquad.model.squad import MOST_LEVEL, Tenant
 
+Importance = tuple[bool, int]
+
 
 def levels(together: Sequence[Tenant], before: Mapping[str, int]) -> dict[str, int]:
-    """A class for each half of the longest kernels. ``before``: levels of the last squad of the same, which stay unless
-    they are the wrong way round: beside long kernels short ones seem longer than they are."""
+    """Among equally important ones a class for each half of the longest kernels. ``before``: levels of the last squad
+    of the same, which stay unless they are the wrong way round: beside long kernels short ones seem longer than they
+    are."""
     if before.keys() == {one.id for one in together} and _still_right(together, before):
         return dict(before)
     longest_us = max((one.kernel_us for one in together if not one.has_latency_goal), default=0.0)
-    found = {one.id: _class(one, longest_us) for one in together if not one.has_latency_goal}
-    first = 1 + max(found.values(), default=-1)
-    return _spread(found | {one.id: first for one in together if one.has_latency_goal})
+    return _spread({one.id: (*_importance(one), _class(one, longest_us)) for one in together})
+
+
+def _importance(tenant: Tenant) -> Importance:
+    """As their places in the queue of MPS are told apart: what is chosen here must not go against that."""
+    return tenant.has_latency_goal, tenant.priority
 
 
 def _class(tenant: Tenant, longest_us: float) -> int:
-    """0 where nothing is known of its kernels."""
-    if tenant.kernel_us <= 0:
+    """0 where nothing is known of its kernels, or where a latency target counts alone."""
+    if tenant.has_latency_goal or tenant.kernel_us <= 0:
         return 0
     return int(log2(min(longest_us / tenant.kernel_us, 2.0**MOST_LEVEL)))
 
 
-def _spread(classes: Mapping[str, int]) -> dict[str, int]:
+def _spread(ranks: Mapping[str, tuple[bool, int, int]]) -> dict[str, int]:
     """As far apart as the levels go: what was measured was the highest over the usual one."""
-    raised = sorted(set(classes.values()) - {0})
-    of_class = {one: max(1, MOST_LEVEL * (at + 1) // len(raised)) for at, one in enumerate(raised)}
-    return {name: of_class.get(one, 0) for name, one in classes.items()}
+    raised = sorted(set(ranks.values()))[1:]
+    of_rank = {one: max(1, MOST_LEVEL * (at + 1) // len(raised)) for at, one in enumerate(raised)}
+    return {name: of_rank.get(one, 0) for name, one in ranks.items()}
 
 
 def _still_right(together: Sequence[Tenant], before: Mapping[str, int]) -> bool:
-    ranked = sorted((one for one in together if not one.has_latency_goal), key=lambda one: before[one.id])
-    is_raised = any(before.values())
-    return is_raised and all(
-        before[low.id] == before[high.id] or high.kernel_us <= low.kernel_us
-        for at, low in enumerate(ranked)
-        for high in ranked[at + 1 :]
-    )
+    return any(before.values()) and all(_in_order(one, other, before) for one, other in combinations(together, 2))
+
+
+def _in_order(one: Tenant, other: Tenant, before: Mapping[str, int]) -> bool:
+    low, high = sorted((one, other), key=lambda tenant: before[tenant.id])
+    is_raised = before[high.id] > before[low.id]
+    if _importance(low) != _importance(high):
+        return is_raised and _importance(high) > _importance(low)
+    return not is_raised or (not high.has_latency_goal and high.kernel_us <= low.kernel_us)
