@@ -171,6 +171,28 @@ def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads:
     assert squads.asked == [("GPU-a", [9, 5, 6], {9, 5, 6})]
 
 
+def test_a_process_too_small_to_be_in_the_way_is_none_to_the_daemon_either(squads, watch) -> None:
+    watch.see(samples(a=[process(4) | {"memory_bytes": 2**20}, process(5)]))
+    assert squads.asked == [("GPU-a", [4, 5], {4})]
+
+
+def test_a_process_of_a_job_that_shed_the_library_is_marked_for_the_scheduler(squads: FakeSquads) -> None:
+    now_s = [0.0]
+    watch = SquadWatch(squads, lambda: now_s[0])
+    squads.by_tenant = {"job.0/0": [5]}
+    message = samples(a_1of2=[process(5, "job"), process(7, "job")], b=[process(7, "other")])
+    assert watch.marked(message) == message
+    for _ in range(2):
+        watch.see(message)
+        now_s[0] += sharing.GRACE_S
+    first, second = watch.marked(message)["cards"]
+    assert [(one["pid"], one["unheld"]) for one in first["processes"]] == [(5, False), (7, True)]
+    assert second == message["cards"][1]
+    watch.see(samples(a_1of2=[process(5, "job")]))
+    assert watch.marked(message) == message
+    watch.close()
+
+
 def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSquads) -> None:
     now_s = [0.0]
     watch = SquadWatch(squads, lambda: now_s[0])

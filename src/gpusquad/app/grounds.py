@@ -118,6 +118,6 @@ class LocalGround:
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         assert self._scheduler is not None
-        self._scheduler.watcher.hear(message)
+        self._scheduler.watcher.hear(message if self._watch is None else self._watch.marked(message))
         if self._watch is not None:
             self._watch.hear(message)

@@ -24,7 +24,7 @@ from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
-from gpusquad.server.services.watch import is_plumbing
+from gpusquad.server.services.watch import UNHELD, is_harmless
 
 QUOTAS_FOLDER = "quotas"
 NOT_KEPT = "jobs that share a card are not kept to their parts"
@@ -104,6 +104,8 @@ class SquadWatch:
         self._squads, self._clock_s = squads, clock_s
         self._unheld_since_s: dict[tuple[str, int], float] = {}
         """Processes of jobs, by card and pid, that have a part there and have not loaded the library."""
+        self._unheld_now: frozenset[tuple[str, int]] = frozenset()
+        """Those of them that had the time to."""
         self._heard: queue.Queue[Mapping[str, Any] | None] = queue.Queue(maxsize=1)
         self._told: set[tuple[str, int]] = set()
         self._thread = threading.Thread(target=self._run, name="gpusquad-squads", daemon=True)
@@ -113,6 +115,13 @@ class SquadWatch:
         """One message of the agent, whatever it is."""
         if message.get("kind") == "samples" and not self._heard.full():
             self._heard.put(message)
+
+    def marked(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same message of the agent, with those processes of jobs marked that nothing holds, as last seen."""
+        unheld = self._unheld_now
+        if message.get("kind") != "samples" or not unheld:
+            return message
+        return {**message, "cards": [_marked(card, unheld) for card in message["cards"]]}
 
     def close(self) -> None:
         with contextlib.suppress(queue.Full):  # then it waits for a daemon, and ends with the service
@@ -150,7 +159,7 @@ class SquadWatch:
         ours = [
             pid
             for pid, process in listed.items()
-            if is_plumbing(process) or (process.get("job") is not None and pid not in unheld)
+            if is_harmless(process) or (process.get("job") is not None and pid not in unheld)
         ]
         return self._squads.processes(card, rows, ours)
 
@@ -169,7 +178,16 @@ class SquadWatch:
         }
         others = {key: at_s for key, at_s in before.items() if key[0] != card}
         self._unheld_since_s = others | {(card, pid): at_s for pid, at_s in since_s.items()}
-        return {pid for pid, at_s in since_s.items() if now_s - at_s >= GRACE_S}
+        late = {key for key, at_s in self._unheld_since_s.items() if now_s - at_s >= GRACE_S}
+        self._unheld_now = frozenset(late)
+        return {pid for on, pid in late if on == card}
+
+
+def _marked(card: Mapping[str, Any], unheld: Collection[tuple[str, int]]) -> Mapping[str, Any]:
+    here, processes = physical(card["id"]), card.get("processes") or ()
+    if not any((here, process["pid"]) in unheld for process in processes):
+        return card
+    return {**card, "processes": [{**one, UNHELD: (here, one["pid"]) in unheld} for one in processes]}
 
 
 def inner_pid(pid: int) -> int:

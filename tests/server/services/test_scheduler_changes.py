@@ -117,6 +117,21 @@ def test_why_names_the_process_that_holds_the_card_and_how_to_get_it_back(world:
     assert "pid 5" in down.message, "not one that has long ended"
 
 
+def test_a_process_of_a_job_that_nothing_holds_bars_the_card_by_the_same_rule(tmp_path, database) -> None:
+    world = World(tmp_path, "1x1", database, admits_strangers=False)
+    first = world.submit(name="first", **PART)
+    world.settle()
+    for i in range(4):
+        sample(world, i * SECOND_US, [STRANGER | {"job": first, "attempt": 0, "unheld": True}])
+    second = world.submit(name="second", **PART)
+    world.settle()
+    [down] = [reason for reason in world.scheduler.why(second).reasons if reason.code == "down"]
+    assert f"of job {first}, which runs without the library" in down.message
+    for i in range(4, 9):
+        sample(world, i * SECOND_US, [STRANGER | {"job": first, "attempt": 0}])
+    assert world.state(second) == "running"
+
+
 @pytest.mark.parametrize("admits", [True, False])
 def test_whether_others_join_a_shared_card_beside_a_stranger_is_a_rule(tmp_path, database, admits: bool) -> None:
     world = World(tmp_path, "1x1", database, admits_strangers=admits)

@@ -31,6 +31,8 @@ PATIENCE = 3
 MOST_NAMED = 3
 SMALL_BYTES = 16 * 2**20
 """A process that holds less memory than this is not in anybody's way (monitoring tools)."""
+UNHELD = "unheld"
+"""Marks a process of a job that has a part of the card and runs without what would hold it to that."""
 KEEP_EVERY_US = 10 * US_PER_S
 """One sample in ten seconds goes into the store; the last one is always in memory."""
 KEEP_CARDS = 256
@@ -119,8 +121,11 @@ class Watcher:
     # -- strangers -------------------------------------------------------------------------------------------------
 
     def _look_for_strangers(self, card: Mapping[str, Any]) -> None:
-        strangers = [p for p in card.get("processes") or () if p.get("job") is None and not is_plumbing(p)
-                     and (p.get("memory_bytes") or 0) >= SMALL_BYTES]  # fmt: skip
+        strangers = [
+            process
+            for process in card.get("processes") or ()
+            if (process.get("job") is None or process.get(UNHELD)) and not is_harmless(process)
+        ]
         before = self._strangers.get(card["id"], 0)
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
         self._strangers[card["id"]] = max(-PATIENCE, min(PATIENCE, count))
@@ -210,15 +215,21 @@ class Watcher:
 
 
 def _held_by(strangers: Sequence[Mapping[str, Any]]) -> str:
-    named = [f"{one_line(p.get('name') or 'process', 40)} (pid {p['pid']})" for p in strangers[:MOST_NAMED]]
+    named = [f"{one_line(p.get('name') or 'process', 40)} ({_whose(p)})" for p in strangers[:MOST_NAMED]]
     rest = len(strangers) - len(named)
     return f"held by {', '.join(named)}" + (f" and {rest} more" if rest else "")
 
 
-def is_plumbing(process: Mapping[str, Any]) -> bool:
-    """Of the multi-process service: it computes nothing itself, and its clients are listed beside it. The system cuts
-    names at 15 letters."""
-    return (process.get("name") or "").startswith("nvidia-cuda-mps")
+def _whose(process: Mapping[str, Any]) -> str:
+    of_job = f" of job {process['job']}, which runs without the library" if process.get("job") else ""
+    return f"pid {process['pid']}{of_job}"
+
+
+def is_harmless(process: Mapping[str, Any]) -> bool:
+    """In nobody's way: too small, or of the multi-process service, which computes nothing itself, and its clients are
+    listed beside it. The system cuts names at 15 letters."""
+    is_plumbing = (process.get("name") or "").startswith("nvidia-cuda-mps")
+    return is_plumbing or (process.get("memory_bytes") or 0) < SMALL_BYTES
 
 
 def progress_record(run: Mapping[str, Any]) -> dict[str, Any] | None:
