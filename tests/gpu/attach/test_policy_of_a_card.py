@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.app.divides import SquadDivides
+from gpusquad.gpu.attach import keeper
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.server.answers import SYSTEM, CardStatus
 from gpusquad.server.services.cards import CardDesk
@@ -137,3 +138,27 @@ def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(pl
     assert service.divides.policies() == {CARD.id: "jct"}
     assert service.desk.get("0").division.effect == "live"
     assert service.quota.policies() == {CARD.id: "jct"}
+
+
+def test_a_policy_that_is_set_while_another_is_being_told_is_told_next(place: Place, monkeypatch) -> None:
+    quota = place.quota()
+    attach(quota, "a")
+    divides, asked, may_answer = SquadDivides(), threading.Event(), threading.Event()
+    divides.use(quota)
+    real = keeper.ask
+
+    def ask_slowly(socket: Path, question: dict, *rest: float) -> dict:
+        if question.get("policy") == "jct":
+            asked.set()
+            assert may_answer.wait(10)
+        return real(socket, question, *rest)
+
+    monkeypatch.setattr(keeper, "ask", ask_slowly)
+    first = threading.Thread(target=divides.set, args=(CARD.id, "jct"))
+    first.start()
+    assert asked.wait(10)
+    divides.set(CARD.id, "slo")
+    may_answer.set()
+    first.join()
+    quota.tend()
+    assert divides.policies()[CARD.id] == "slo"

@@ -77,17 +77,8 @@ class CardKeeper:
 
     def ask_if_running(self, question: Mapping[str, object], within_s: float = PATIENCE_S) -> dict | None:
         """None: it does not run, and is not started for this; or it does not answer, as ``silence`` says then."""
-        try:
-            answer = ask(self._socket, question, within_s)
-        except (TimeoutError, BlockingIOError):  # the latter: too many wait for it already
-            pid = _text(self.folder / LOCK)
-            self.silence = "the card's daemon" + (f" (process {pid})" if pid else "") + " does not answer"
-            return None
-        except OSError:
-            self.silence = ""
-            return None
-        self.silence = ""
-        return self._checked(answer)
+        answer, self.silence = self._heard(question, within_s)
+        return None if answer is None else self._checked(answer)
 
     def is_running(self) -> bool:
         return self._hello() is not None
@@ -147,12 +138,16 @@ class CardKeeper:
 
     def _set_policy(self, policy: str | None) -> str:
         self.make_folder()
-        wanted = self._named(policy)
-        answer = self.ask_if_running({"do": "policy", "policy": wanted}, QUICK_S)
-        self._untold[:] = [policy] if self.silence else []
-        if answer is None and not self.silence and wanted not in _good_policies:
+        wanted, before = self._named(policy), list(self._untold)
+        answer, silence = self._heard({"do": "policy", "policy": wanted}, QUICK_S)
+        self.silence = silence
+        if answer is not None:
+            self._checked(answer)
+        elif not silence and wanted not in _good_policies:
             self._check(wanted)
             _good_policies.add(wanted)
+        if self._untold == before:  # else somebody set another one meanwhile, which is still to be told
+            self._untold[:] = [policy] if silence else []
         if policy is None:
             (self.folder / POLICY).unlink(missing_ok=True)
         else:
@@ -180,6 +175,16 @@ class CardKeeper:
                 with contextlib.suppress(ValueError):  # another thread has done it
                     _children.remove(child)
         return self.ask_if_running({"do": "hello"})
+
+    def _heard(self, question: Mapping[str, object], within_s: float) -> tuple[dict | None, str]:
+        """What it says, if it does; else why not, if it should have."""
+        try:
+            return ask(self._socket, question, within_s), ""
+        except (TimeoutError, BlockingIOError):  # the latter: too many wait for it already
+            pid = _text(self.folder / LOCK)
+            return None, "the card's daemon" + (f" (process {pid})" if pid else "") + " does not answer"
+        except OSError:
+            return None, ""
 
     def _checked(self, answer: dict) -> dict:
         if answer.get("ok"):
