@@ -18,6 +18,8 @@ from bench.card.check import check
 from bench.card.clock import Deadline
 from bench.card.kernels import kernels
 from bench.card.kernels import shown as shown_kernels
+from bench.card.levels import COUPLE, TINY, levels
+from bench.card.levels import shown as shown_levels
 from bench.card.machine import sitting
 from bench.card.naps import naps
 from bench.card.naps import shown as shown_naps
@@ -44,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     if options.verb == "check":
         return _check(place, options.tiny)
+    if options.verb == "levels":
+        return _levels(place, options)
     deadline = Deadline(options.minutes, options.closing)
     file = RowFile(Path(options.out), [Path(name) for name in options.known])
     head = sitting(options.verb, options.device, options.card)
@@ -62,6 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Invalid, Lost, OSError, KeyboardInterrupt) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def _levels(place: Place, options: argparse.Namespace) -> int:
+    try:
+        found = levels(place, TINY if options.tiny else COUPLE, options.seconds, options.rounds)
+    except (Invalid, Lost, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(found) if options.json else shown_levels(found))
     return 0
 
 
@@ -131,34 +145,15 @@ def _told(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.card", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for name in ("check", *BENCHES):
+    for name in ("check", "levels", *BENCHES):
         verb = verbs.add_parser(name)
-        if name != "check":
-            verb.add_argument("--out", required=True, metavar="FILE.jsonl", help="added to, never overwritten")
-        verb.add_argument("--minutes", type=float, default=8.0, help="of this call, closing included")
-        verb.add_argument(
-            "--known", nargs="*", default=[], metavar="FILE.jsonl", help="of earlier runs: they count too"
-        )
-        verb.add_argument("--only", type=_words, default=[], help="parts of names, or numbers, of what is measured")
-        verb.add_argument("--length", type=float, default=None, help="seconds of a block, where not the usual ones")
-        verb.add_argument(
-            "--repeats", type=int, default=REPEATS, help="of each condition of slos, training and virtual"
-        )
-        verb.add_argument("--card", default="0")
-        verb.add_argument("--device", default="cuda", help="cpu: a rehearsal")
-        verb.add_argument("--tiny", action="store_true", help="tiny models: a rehearsal")
-        verb.add_argument("--groups", type=int, default=15, help="groups of SMs that the card is divided into")
-        verb.add_argument("--sms-per-group", type=int, default=8)
-        verb.add_argument("--sms", type=int, default=132, help="all of the card's")
-        verb.add_argument("--logs", default="", help="folder for what workers print; else it goes with them")
-        verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
-        if name in ("pairs", "mechanism"):
-            known = pair_plan.CONDITIONS if name == "pairs" else mechanism.MEANS
-            verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
-            verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help="; ".join(known))
-        if name == "pairs":
-            verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
-            verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")
+        _add_place(verb)
+        if name in BENCHES:
+            _add_bench(verb, name)
+    raised = verbs.choices["levels"]
+    raised.add_argument("--seconds", type=float, default=4.0, help="of a block")
+    raised.add_argument("--rounds", type=int, default=2)
+    raised.add_argument("--json", action="store_true")
     late = verbs.add_parser("naps", help="how late this machine wakes a thread that sleeps")
     late.add_argument("--seconds", type=float, default=10.0)
     late.add_argument("--json", action="store_true")
@@ -170,6 +165,33 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--json", default="", help="and as JSON to this file")
     table.add_argument("--pictures", default="", help="folder for curves (SVG)")
     return parser
+
+
+def _add_place(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--card", default="0")
+    verb.add_argument("--device", default="cuda", help="cpu: a rehearsal")
+    verb.add_argument("--tiny", action="store_true", help="tiny models: a rehearsal")
+    verb.add_argument("--groups", type=int, default=15, help="groups of SMs that the card is divided into")
+    verb.add_argument("--sms-per-group", type=int, default=8)
+    verb.add_argument("--sms", type=int, default=132, help="all of the card's")
+    verb.add_argument("--logs", default="", help="folder for what workers print; else it goes with them")
+
+
+def _add_bench(verb: argparse.ArgumentParser, name: str) -> None:
+    verb.add_argument("--out", required=True, metavar="FILE.jsonl", help="added to, never overwritten")
+    verb.add_argument("--minutes", type=float, default=8.0, help="of this call, closing included")
+    verb.add_argument("--known", nargs="*", default=[], metavar="FILE.jsonl", help="of earlier runs: they count too")
+    verb.add_argument("--only", type=_words, default=[], help="parts of names, or numbers, of what is measured")
+    verb.add_argument("--length", type=float, default=None, help="seconds of a block, where not the usual ones")
+    verb.add_argument("--repeats", type=int, default=REPEATS, help="of each condition of slos, training and virtual")
+    verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
+    if name in ("pairs", "mechanism"):
+        known = pair_plan.CONDITIONS if name == "pairs" else mechanism.MEANS
+        verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
+        verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help="; ".join(known))
+    if name == "pairs":
+        verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
+        verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")
 
 
 def _words(text: str) -> list[str]:

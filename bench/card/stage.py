@@ -51,8 +51,8 @@ class Tenant:
 class Stage:
     """``with Stage(place, tenants) as stage: stage.ready(seats)``."""
 
-    def __init__(self, place: Place, tenants: Sequence[Tenant], policy: str = "slo", priorities: bool = True) -> None:
-        self.place, self._policy, self._priorities = place, policy, priorities
+    def __init__(self, place: Place, tenants: Sequence[Tenant], policy: str = "slo") -> None:
+        self.place, self._policy = place, policy
         self._tenants = {tenant.name: tenant for tenant in tenants}
         self._slots = {tenant.name: slot for slot, tenant in enumerate(tenants)}
         self._workers: dict[Seat, Channel] = {}
@@ -241,6 +241,6 @@ class Stage:
         if company not in self._daemons:
             self._daemons[company] = CardDaemon(
                 self._folder / f"squads-{company}", self.place, self._policy, self._logs, self._parts,
-                priorities=self._priorities and ways.needs_mps(way),
+                priorities=ways.needs_mps(way),
             )  # fmt: skip
         return self._daemons[company]

@@ -62,7 +62,7 @@ CONDITIONS = {
     "MPS 50/50 %": (at_percent(50), at_percent(50)),
     "MPS priority": (ways.MPS, ways.LOW),
     "green 8/7": (ways.FIXED, ways.FIXED),
-    **dict.fromkeys(POLICIES, (ways.SQUADS, ways.SQUADS)),
+    **dict.fromkeys(POLICIES, (ways.SQUADS_LOW, ways.SQUADS_LOW)),  # as jobs without a goal are started
 }
 
 
@@ -100,7 +100,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
 def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadline: Deadline, watcher: Watcher) -> None:
     setup = options.setup(couple)
     tenants = [Tenant(FIRST, couple.first), Tenant(SECOND, couple.second, couple.second_batch)]
-    with Stage(options.place, tenants, POLICIES[OURS], priorities=False) as stage:
+    with Stage(options.place, tenants, POLICIES[OURS]) as stage:
         seats = [Seat(name, way) for how in CONDITIONS.values() for name, way in zip((FIRST, SECOND), how, strict=True)]
         for seat, why in stage.ready(seats).items():
             _tell(f"  {seat}: {why}")

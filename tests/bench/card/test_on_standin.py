@@ -8,6 +8,7 @@ import pytest
 
 from bench.card import pair_plan as plan
 from bench.card.arrivals import Load
+from bench.card.levels import levels, shown
 from bench.card.pair_blocks import Timing, run_block
 from bench.card.pair_calibration import split_masks
 from bench.card.pair_plan import LATENCY, TRAINING, Pair
@@ -15,6 +16,7 @@ from bench.card.pairs import brief
 from bench.card.place import Place
 from bench.card.solo import saturated_per_s
 from bench.card.stage import Stage, Tenant
+from bench.card.training import FIRST, SECOND
 from bench.card.ways import FIXED, FIXED_ALONE, Seat
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.standin.running import Card, new_card
@@ -105,3 +107,17 @@ def test_the_isolated_pair_has_a_daemon_of_its_own(place: Place, card: Card) -> 
     assert row["steps_per_s"] > 0
     assert all(tenant["attained_us"] > 0 for tenant in seen[plan.ISOLATED])
     assert [tenant["processes"] for tenants in seen.values() for tenant in tenants] == [1] * 4
+
+
+@pytest.mark.slow
+def test_who_is_raised_passes_the_other_and_clients_pass_streams(place: Place, card: Card) -> None:
+    """As the stand-in has it, which is what the bench asks of a card."""
+    found = levels(place, ("trains", "trains"), seconds=0.3, rounds=1)
+    (parts,) = zip(*found["conditions"].values(), strict=True)
+    equal, lower, raised, both_lower, passes, lower_first = ({**one} for one in parts)
+    assert equal[FIRST] == pytest.approx(equal[SECOND], rel=0.3)
+    for one in (lower, raised, both_lower):
+        assert one[FIRST] > 2 * one[SECOND]
+    for one in (passes, lower_first):
+        assert one[SECOND] > 2 * one[FIRST]
+    assert shown(found).count("\n") == 2 + len(found["conditions"]) - 1
