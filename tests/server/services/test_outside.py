@@ -13,13 +13,16 @@ from gpusquad.core.sightings import Found, Landscape, Refound
 from gpusquad.core.wanted import Wanted
 from gpusquad.model.cluster import grid
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.job import Job, Request, Role, Slo
+from gpusquad.model.standing import Standing
 from gpusquad.server.answers import Change
 from gpusquad.server.errors import Conflict, Unavailable
 from gpusquad.server.services import outside
 from gpusquad.server.submission import again
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow
 from tests.server.services.world import ADA, ScriptedEngine, VirtualClock, World, kinds
 
 
@@ -86,6 +89,11 @@ class Cluster(World):
         roles = tuple(replace(role, request=replace(role.request, extras=(("pods", 1),))) for role in wanted.job.roles)
         self.tell(Found(Job(job_id, roles, name=f"made-{wanted.mark[:4]}", tenant=wanted.job.tenant)))
 
+    def weigh(self, weight: float) -> None:
+        with self.database.write() as c:
+            people.put_tenant(c, TenantRow("default", weight=weight))
+        self.scheduler.set_tenants()
+
     def tell(self, said: Any) -> None:
         self.engine.report(said)  # type: ignore[operator]
         self.settle()
@@ -115,6 +123,15 @@ def test_it_starts_where_it_is_told_to(cluster: Cluster):
     assert cluster.state(job) == "running"
     [launch] = cluster.engine.running.values()
     assert all(not task.command for task in launch.tasks), "the pods have theirs"
+
+
+def test_it_starts_with_the_weight_of_its_tenant_and_its_deadline(cluster: Cluster):
+    cluster.weigh(3.0)
+    cluster.tell(Found(Job("theirs", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
+    job = cluster.submit(gpus=1, slo={"p99": "20ms"})
+    assert cluster.engine.running["theirs", 0].standing == Standing(3.0, slo=Slo(deadline_us=10**9))
+    made = cluster.engine.running[job, 0].standing
+    assert (made.weight, made.slo) == (3.0, Slo(latency_us=20_000))
 
 
 def test_secrets_go_to_whoever_makes_it(cluster: Cluster):

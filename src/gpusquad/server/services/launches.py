@@ -23,7 +23,7 @@ def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simu
               is_found: bool = False) -> Launch:  # fmt: skip
     """Every task with its command, environment and cards. ``is_found``: the tasks are there, and lack their cards."""
     if not row.spec or is_found:
-        return _found_launch(row, job, placement, fixed)
+        return _found_launch(row, job, placement, fixed, standing)
     spec = spec_from_dict(dict(row.spec))
     seats = seats_of(job, placement, fixed)
     commands = task_commands(spec, [len(part.nodes) for part in placement.parts])
@@ -35,13 +35,15 @@ def launch_of(row: JobRow, job: Job, placement: Placement, fixed: Fixed, *, simu
     )  # fmt: skip
 
 
-def _found_launch(row: JobRow, job: Job, placement: Placement, fixed: Fixed) -> Launch:
+def _found_launch(row: JobRow, job: Job, placement: Placement, fixed: Fixed, standing: Standing) -> Launch:
     """Of a gang that is there: the engine has its tasks, and needs to know where each goes."""
     tasks = tuple(
         TaskLaunch(rank, seat.role.name, seat.role_index, seat.node, seat.cards, ())
         for rank, seat in enumerate(seats_of(job, placement, fixed))
     )
-    return Launch(row.id, row.attempt, row.name, row.tenant, row.user, tasks, workdir="", grace_s=0.0)
+    return Launch(
+        row.id, row.attempt, row.name, row.tenant, row.user, tasks, workdir="", grace_s=0.0, standing=standing
+    )
 
 
 def _task(rank: int, command: TaskCommand, seat: Seat) -> TaskLaunch:
