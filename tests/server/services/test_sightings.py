@@ -9,7 +9,8 @@ import pytest
 
 from gpusquad.core.sightings import Found, Place
 from gpusquad.model.cluster import grid
-from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.job import Job, Request, Role, Slo
+from gpusquad.model.standing import Standing
 from tests.server.services.test_outside import Cluster
 
 
@@ -38,6 +39,26 @@ def test_a_gang_is_adopted_where_it_is(cluster: Cluster, resumed: list[tuple[str
     cluster.tell(on("first", "n0/1"))
     assert cluster.state("first") == "running"
     assert resumed == [("first", (Place("n0", ("n0/1",)),))]
+
+
+def test_a_gang_that_is_adopted_is_told_what_it_is_worth(cluster: Cluster):
+    """Whoever put it there may have written down what he likes."""
+    cluster.weigh(3.0)
+    cluster.tell(on("first", "n0/1"))
+    assert [(at, attempt, standing.weight) for at, attempt, _, standing in cluster.hand.changed] == [("first", 0, 3.0)]
+
+
+def test_after_a_restart_a_gang_is_worth_what_it_was(
+    cluster: Cluster, resumed: list[tuple[str, tuple[Place, ...]]]
+):
+    cluster.weigh(3.0)
+    cluster.tell(Found(Job("first", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
+    cluster.hand.changed.clear()
+    cluster.make()
+    [(_, [place])] = resumed
+    worth = Standing(3.0, slo=Slo(deadline_us=10**9))
+    assert place.standing == worth, "pods that are made again are bound with it"
+    assert cluster.hand.changed == [("first", 0, 1, worth)], "those that run may have heard otherwise meanwhile"
 
 
 @pytest.mark.parametrize("card", ["n0/0", "unknown"])

@@ -113,7 +113,7 @@ class Scheduler:
         self._asking = Asking(self._desk, self._intake)
         self._policy = PolicyDesk(self._desk, self._people, setup.mode)
         self._machines = Machines(self._desk, self._outcomes, setup.admits_strangers)
-        self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._machines,
+        self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._machines, self._standings,
                                     self._intake.next_sequence, self._outside)  # fmt: skip
         self._overruns = Overruns(self._desk, Promises(self._desk))
         following = Following(self._desk, setup.make_follower)
@@ -145,13 +145,16 @@ class Scheduler:
             self._sightings.load()
         self._resume(asked)
         self._desk.engine.recover(asked)
+        if self._desk.cluster_engine is not None:
+            self._standings.tell_all()  # what pods say may have been changed meanwhile, by anybody
 
     def _resume(self, asked: Sequence[tuple[str, int]]) -> None:
         """On a cluster: what was decided before the restart goes on where it was decided to."""
         engine = self._desk.cluster_engine
         for job_id, attempt in asked if engine is not None else ():
             row, job = self._desk.rows[job_id], self._desk.job(job_id)
-            places = [Place(task["node"], tuple(task["cards"])) for task in (row.placement or {}).get("tasks", ())]
+            standing, tasks = self._standings.of(row, job), (row.placement or {}).get("tasks", ())
+            places = [Place(task["node"], tuple(task["cards"]), standing) for task in tasks]
             assert engine is not None
             engine.resume(job, attempt, places, row.state != JobState.STARTING)
             if JobState(row.state) in TOLD_TO_GO:  # it may not have heard of it, or not have finished with it

@@ -28,6 +28,7 @@ from gpusquad.server.services.machines import Machines
 from gpusquad.server.services.outcomes import ON_CARDS, Outcomes
 from gpusquad.server.services.outside import Outside, meant
 from gpusquad.server.services.records import forecast_of, forecast_record, past_of, placement_record, run_forecast_row
+from gpusquad.server.services.standings import Standings
 from gpusquad.server.services.turn import Turn
 from gpusquad.spec.convert import placed_roles
 from gpusquad.store import attempts, jobs
@@ -44,6 +45,7 @@ class Sightings:
     outcomes: Outcomes
     holds: Holds
     machines: Machines
+    standings: Standings
     next_sequence: Callable[[], int]
     outside: Outside | None = None
 
@@ -161,6 +163,7 @@ class Sightings:
         engine, attempt = desk.cluster_engine, row.attempt
         if engine is not None:  # what it reports of it has to name the same attempt
             turn.acts.append(lambda: engine.resume(job, attempt, found.places, True))
+            turn.acts.append(lambda: self.standings.tell(job.id))
 
     def _leave_to_others(self, row: JobRow, job: Job) -> None:
         """Its cards are in use all the same: nobody else is to be put there, nor it anywhere else."""
