@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -245,6 +245,13 @@ class Job:
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise Invalid(name, f"{value} is negative")
+
+    def submitted_at(self, submitted_us: int) -> Job:
+        """The same job, had it come then. Its deadline is as long after that as it was said to be."""
+        slo = self.slo
+        if slo is not None and slo.deadline_us is not None:
+            slo = replace(slo, deadline_us=slo.deadline_us + submitted_us - self.submitted_us)
+        return replace(self, submitted_us=submitted_us, slo=slo)
 
     @lazy
     def gang(self) -> Gang:

@@ -9,6 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from gpusquad.core.sightings import Found
 from gpusquad.engines.kubernetes.gang import is_over, node_name
 from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
+from gpusquad.engines.kubernetes.reading.describing import SLO
+from gpusquad.model.job import Slo
 from tests.engines.kubernetes.world import World
 
 NUMBER = st.integers(0, 10**6)
@@ -368,6 +370,27 @@ def test_a_second_launch_of_an_attempt_starts_and_ends_nothing() -> None:
     world.book.launch(job, row.attempt, row.places)
     assert reports(world) == []
     assert world.binds == []
+
+
+def test_a_deadline_counts_from_the_first_pods_also_when_they_are_made_again() -> None:
+    world = World()
+    world.make_job("j", 1)
+    jobs = []
+    for goal, hour in (("p99=1s,deadline=2h", 10), ("deadline=2h", 13)):
+        world.control("j")
+        [pod] = world.pods.values()
+        pod["metadata"]["annotations"][SLO] = goal
+        pod["metadata"]["creationTimestamp"] = f"2026-03-01T{hour}:00:00Z"
+        world.events.clear()
+        world._tell("seen", pod)
+        world.deliver()
+        jobs.append([said.job for said in world.said if isinstance(said, Found)][-1])
+        world.delete_pod(name_of(pod))
+        world.deliver()
+    first, again = jobs
+    assert again.id == first.id
+    assert again.submitted_us == first.submitted_us
+    assert again.slo == Slo(deadline_us=first.submitted_us + 2 * 3600 * 10**6)
 
 
 def test_a_pod_that_cannot_be_read_is_told_once_and_breaks_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,12 @@ def test_also_if_it_waited_in_the_queue(cluster: Cluster, resumed: list[tuple[st
     cluster.tell(found)
     assert resumed[1:] == [("second", ())]
     assert "second" not in cluster.scheduler._desk.state.queue
+
+
+def test_pods_made_again_while_the_service_was_away_neither_lose_their_turn_nor_win_time(cluster: Cluster):
+    cluster.tell(on("first", "n0/0", "n0/1"))
+    job = Job("second", (Role("worker", 1, Request(gpus=1)),), submitted_us=5, slo=Slo(deadline_us=7))
+    cluster.tell(Found(job))
+    cluster.scheduler = cluster.make()
+    cluster.tell(Found(replace(job, priority="high", submitted_us=105, slo=Slo(deadline_us=107))))
+    assert cluster.scheduler._desk.job("second") == replace(job, priority="high")

@@ -104,8 +104,8 @@ class Gathering:
             job = replace(job, id=job_id(gang.member.key, gang.life))
         gang.meant = tuple(map(uid_of, found.members))
         if _is_changed(gang, job):
-            # Whose pods were made again does not lose its turn.
-            gang.job = job if gang.job is None else replace(job, submitted_us=gang.job.submitted_us)
+            # Whose pods were made again does not lose its turn, nor win time.
+            gang.job = job if gang.job is None else job.submitted_at(gang.job.submitted_us)
             self._jobs.is_told(gang)
             self._hands.report(Found(gang.job))
 
@@ -181,7 +181,7 @@ def is_as_before(before: Object, now: Object) -> bool:
 
 
 def _is_changed(gang: Gang, job: Job) -> bool:
-    return gang.job is None or replace(job, submitted_us=gang.job.submitted_us) != gang.job
+    return gang.job is None or job.submitted_at(gang.job.submitted_us) != gang.job
 
 
 def _shape(job: Job) -> list[Request]:

@@ -120,9 +120,11 @@ class Sightings:
     def _change(self, row: JobRow, job: Job) -> None:
         """Its pods say something else than before, or other pods do, of whom it has to keep away."""
         desk, turn = self.desk, self.desk.turn
+        before = desk.job(row.id)
         if row.spec:
-            job = meant(desk.job(row.id), job)  # it was submitted here: the store knows more of it than its pods say
-        if desk.job(row.id) == job:
+            job = meant(before, job)  # it was submitted here: the store knows more of it than its pods say
+        job = job.submitted_at(before.submitted_us)  # an engine that came later has not seen its first pods
+        if before == job:
             return
         desk.jobs[row.id] = job
         turn.change(row.id, core=job_to_dict(job), priority=job.priority, queue=job.queue, lane=job.lane)
