@@ -17,9 +17,9 @@ from gpusquad.agent.kubernetes.__main__ import _parser as agent_options
 from gpusquad.agent.kubernetes.api import RIGHTS
 from gpusquad.app.service import Service
 from gpusquad.engines.kubernetes.objects import CARDS, GPU
-from gpusquad.engines.kubernetes.reading.describing import ESTIMATE
 from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, Lookup
 from gpusquad.engines.kubernetes.token_review import AUDIENCE
+from gpusquad.model.standing_text import ESTIMATE
 from gpusquad.server.answers import Change, Who
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand

@@ -16,12 +16,12 @@ import pytest
 from gpusquad.agent.kubernetes.divides import CardPolicies
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.sharing import Sharing, quotas_of
-from gpusquad.agent.kubernetes.standings import SLO, WEIGHT
 from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.api import QUOTA_PATH, QuotaFile
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.model.standing_text import SLO, WEIGHT
 from tests.agent.kubernetes.fake_kubelet import FakeKubelet, Refused, pod
 
 WAIT_S = 60.0

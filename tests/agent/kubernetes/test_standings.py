@@ -7,19 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.agent.kubernetes.standings import (
-    DEADLINE,
-    ESTIMATE,
-    KNOWN,
-    PRIORITY,
-    SLO,
-    WEIGHT,
-    read_standing,
-    standing_of,
-)
+from gpusquad.agent.kubernetes.standings import read_standing
+from gpusquad.engines.kubernetes.standings import told_at_binding
 from gpusquad.model.job import PRIORITY_CLASSES, Slo
 from gpusquad.model.known import known_text
 from gpusquad.model.standing import Standing
+from gpusquad.model.standing_text import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
+
+
+def standing_of(pod: Pod) -> Standing:
+    return read_standing(pod)[0]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +51,31 @@ def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
 ])  # fmt: skip
 def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == Standing()
+
+
+apps = st.text("abc", min_size=1, max_size=3)
+speeds = st.integers(0, 10_000).map(lambda milli: milli / 1000)
+knowledge = st.builds(
+    lambda app, curve, solo_per_s, beside, costs: Standing(
+        app=app, curve=tuple(sorted(curve.items())), solo_per_s=solo_per_s, beside=beside, costs=costs
+    ),
+    apps, st.dictionaries(st.integers(1, 1000), speeds, max_size=3), st.floats(0, 1e6), st.dictionaries(apps, speeds),
+    st.dictionaries(apps, speeds),
+)  # fmt: skip
+
+
+@given(
+    st.floats(0, 1e6, exclude_min=True), st.none() | st.integers(0, 2**53), st.just(Standing()) | knowledge,
+    st.dictionaries(st.sampled_from([WEIGHT, DEADLINE]), st.sampled_from(["7", "1999-12-31"])),
+)  # fmt: skip
+def test_what_the_scheduler_writes_is_what_the_agent_reads(
+    weight: float, deadline_us: int | None, known: Standing, made_up: dict[str, str]
+):
+    """Whatever the pod's user wrote in its place."""
+    slo = None if deadline_us is None else Slo(deadline_us)
+    standing = replace(known, weight=weight, slo=slo)
+    said = made_up | told_at_binding({"metadata": {"annotations": made_up}}, standing)
+    assert read_standing(Pod("n", "p", "u", annotations=said)) == (standing, ())
 
 
 def test_goals_weight_and_deadline_come_with_the_pod():

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from gpusquad.agent.kubernetes.pods import Container
-from gpusquad.agent.kubernetes.standings import PRIORITY, SLO
 from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.gpu.api import Attachment, DeviceNode, Holder, Mount
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
 from gpusquad.model.standing import Standing
+from gpusquad.model.standing_text import PRIORITY, SLO
 from tests.agent.kubernetes.fake_kubelet import pod
 
 CARD = Card("SIM-0", "Simulated", 2**34, 132)

@@ -16,9 +16,9 @@ from gpusquad.core.sightings import Place
 from gpusquad.engines.kubernetes import actions
 from gpusquad.engines.kubernetes.api import Refused, Unreachable
 from gpusquad.engines.kubernetes.objects import CARDS, JOB, Object, annotations_of
-from gpusquad.engines.kubernetes.standings import DEADLINE, KNOWN, WEIGHT
 from gpusquad.model.job import Slo
 from gpusquad.model.standing import Standing
+from gpusquad.model.standing_text import DEADLINE, KNOWN, WEIGHT
 from tests.engines.kubernetes.reading import making
 from tests.engines.kubernetes.virtual_time import run_virtually
 

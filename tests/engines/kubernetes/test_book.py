@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from gpusquad.core.sightings import Found
 from gpusquad.engines.kubernetes.gang import is_over, node_name
 from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
-from gpusquad.engines.kubernetes.reading.describing import SLO
 from gpusquad.model.job import Slo
+from gpusquad.model.standing_text import SLO
 from tests.engines.kubernetes.world import World
 
 NUMBER = st.integers(0, 10**6)

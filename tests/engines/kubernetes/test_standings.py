@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 from gpusquad.engines.kubernetes.objects import Object, annotations_of, name_of
-from gpusquad.engines.kubernetes.standings import DEADLINE, WEIGHT, Worths
+from gpusquad.engines.kubernetes.standings import Worths
 from gpusquad.model.job import Slo
 from gpusquad.model.standing import Standing
+from gpusquad.model.standing_text import DEADLINE, WEIGHT
 from tests.engines.kubernetes.reading import making
 
 HEAVY = Standing(weight=2.0)

@@ -49,9 +49,7 @@ def test_a_gang_that_is_adopted_is_told_what_it_is_worth(cluster: Cluster):
     assert [(at, attempt, standing.weight) for at, attempt, _, standing in cluster.hand.changed] == [("first", 0, 3.0)]
 
 
-def test_after_a_restart_a_gang_is_worth_what_it_was(
-    cluster: Cluster, resumed: list[tuple[str, tuple[Place, ...]]]
-):
+def test_after_a_restart_a_gang_is_worth_what_it_was(cluster: Cluster, resumed: list[tuple[str, tuple[Place, ...]]]):
     cluster.weigh(3.0)
     cluster.tell(Found(Job("first", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
     cluster.hand.changed.clear()

@@ -8,27 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 
-from gpusquad.engines.kubernetes.objects import PREFIX, Object, annotations_of
+from gpusquad.engines.kubernetes.objects import Object, annotations_of
 from gpusquad.model.known import known_text
 from gpusquad.model.standing import Standing
+from gpusquad.model.standing_text import KNOWN, worth_of
 
-KNOWN = PREFIX + "known"
-"""What is known of its speed, alone and beside others on its cards."""
-WEIGHT = PREFIX + "weight"
-DEADLINE = PREFIX + "deadline"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Write = Callable[[Object, Mapping[str, str | None]], Awaitable[None]]
-
-
-def worth_of(standing: Standing) -> dict[str, str]:
-    """What may change while it runs. Empty texts: the usual holds."""
-    deadline_us = standing.slo.deadline_us if standing.slo is not None else None
-    return {
-        WEIGHT: "" if standing.weight == 1.0 else repr(standing.weight),
-        DEADLINE: "" if deadline_us is None else (_EPOCH + timedelta(microseconds=deadline_us)).isoformat(),
-    }
 
 
 def told_at_binding(pod: Object, standing: Standing) -> dict[str, str]:

@@ -11,12 +11,10 @@ from gpusquad.engines.kubernetes.objects import CARDS
 from gpusquad.engines.kubernetes.reading.conventions import coscheduling, kai, kueue, leader_worker_set, ours, volcano
 from gpusquad.engines.kubernetes.reading.describing import (
     CHECKPOINT_EVERY,
-    ESTIMATE,
     LANE,
     LIMIT,
     PREEMPTIBLE,
     QUEUE,
-    SLO,
     USER,
 )
 from gpusquad.engines.kubernetes.reading.gangs import Formed, Incomplete, gang_of
@@ -24,6 +22,7 @@ from gpusquad.engines.kubernetes.reading.groups import GANG
 from gpusquad.engines.kubernetes.reading.membership import membership_of
 from gpusquad.engines.kubernetes.reading.pins import pin_of
 from gpusquad.model.errors import Invalid
+from gpusquad.model.standing_text import ESTIMATE, SLO
 from tests.engines.kubernetes.reading.making import asking, nothing_there, pod
 
 NAMES = [

@@ -6,17 +6,15 @@ from gpusquad.engines.kubernetes.objects import PREFIX
 from gpusquad.engines.kubernetes.reading.describing import (
     APP,
     CHECKPOINT_EVERY,
-    ESTIMATE,
     LANE,
     LIMIT,
     PREEMPTIBLE,
-    PRIORITY,
     QUEUE,
-    SLO,
     USER,
 )
 from gpusquad.model.goal_text import goal_text
 from gpusquad.model.job import Job
+from gpusquad.model.standing_text import ESTIMATE, PRIORITY, SLO
 from gpusquad.model.units import US_PER_S
 
 SUBMISSION = PREFIX + "submission"

@@ -13,18 +13,14 @@ from gpusquad.engines.kubernetes.reading.groups import Membership
 from gpusquad.model.errors import Invalid
 from gpusquad.model.goal_text import slo_from_text
 from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Slo
+from gpusquad.model.standing_text import ESTIMATE, PRIORITY, SLO
 from gpusquad.model.units import US_PER_S
 
 USER = PREFIX + "user"
 QUEUE = PREFIX + "queue"
 APP = PREFIX + "app"
 LANE = PREFIX + "lane"
-ESTIMATE = PREFIX + "estimate"
 LIMIT = PREFIX + "limit"
-PRIORITY = PREFIX + "priority"
-"""One of our classes by name, where somebody has changed it here; before what Kubernetes says."""
-SLO = PREFIX + "slo"
-"""Its goals, as on the command line: ``p99=20ms,throughput=100``. A deadline counts from its submission."""
 PREEMPTIBLE = PREFIX + "preemptible"
 CHECKPOINT_EVERY = PREFIX + "checkpoint-every"
 
