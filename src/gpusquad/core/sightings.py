@@ -25,8 +25,8 @@ class Place:
 
     node: str
     cards: tuple[str, ...]
-    standing: Standing = field(default_factory=Standing, compare=False)
-    """What the node is told of it."""
+    standing: Standing | None = field(default=None, compare=False)
+    """What the node is told of it. None: nobody has said yet."""
 
 
 @dataclass(frozen=True, slots=True)

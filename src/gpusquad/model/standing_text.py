@@ -24,10 +24,11 @@ _MOST_SHOWN = 60
 
 
 def worth_of(standing: Standing) -> dict[str, str]:
-    """What users cannot say, and what may change while it runs. Empty texts: the usual holds."""
+    """What users cannot say, and what may change while it runs. An empty text: there is none. The usual weight is
+    written too, or what stands there would be anybody's."""
     deadline_us = standing.slo.deadline_us if standing.slo is not None else None
     return {
-        WEIGHT: "" if standing.weight == 1.0 else repr(standing.weight),
+        WEIGHT: repr(float(standing.weight)),
         DEADLINE: "" if deadline_us is None else (_EPOCH + timedelta(microseconds=deadline_us)).isoformat(),
     }
 

@@ -66,7 +66,7 @@ knowledge = st.builds(
 
 @given(
     st.floats(0, 1e6, exclude_min=True), st.none() | st.integers(0, 2**53), st.just(Standing()) | knowledge,
-    st.dictionaries(st.sampled_from([WEIGHT, DEADLINE]), st.sampled_from(["7", "1999-12-31"])),
+    st.dictionaries(st.sampled_from([KNOWN, WEIGHT, DEADLINE]), st.sampled_from(["7", "1999-12-31", '{"app":"z"}'])),
 )  # fmt: skip
 def test_what_the_scheduler_writes_is_what_the_agent_reads(
     weight: float, deadline_us: int | None, known: Standing, made_up: dict[str, str]

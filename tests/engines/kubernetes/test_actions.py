@@ -105,19 +105,38 @@ def told(pod: Object, standing: Standing) -> dict[str, str]:
 
 def test_weight_and_deadline_are_the_schedulers_word() -> None:
     pod = making.pod()
-    assert not {WEIGHT, DEADLINE} & told(pod, Standing()).keys()
+    assert told(pod, Standing())[WEIGHT] == "1.0"
+    assert DEADLINE not in told(pod, Standing())
     worth = told(pod, Standing(weight=2.5, slo=Slo(deadline_us=3_000_001)))
     assert (worth[WEIGHT], worth[DEADLINE]) == ("2.5", "1970-01-01T00:00:03.000001+00:00")
-    made_up = making.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01"})
-    assert (told(made_up, Standing())[WEIGHT], told(made_up, Standing())[DEADLINE]) == ("", "")
+    made_up = told(making.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01", KNOWN: "{}"}), Standing())
+    assert (made_up[WEIGHT], made_up[DEADLINE], made_up[KNOWN]) == ("1.0", "", "")
 
 
-def test_an_annotation_is_written_whatever_happens_on_the_way() -> None:
+@given(st.lists(TROUBLE | st.just("409"), max_size=6))
+def test_an_annotation_is_written_whatever_happens_on_the_way(troubles: list[str]) -> None:
     pod = making.pod()
-    api = FakeApi(pod, ["away", "busy"])
-    run_virtually(actions.annotate(api, pod, {WEIGHT: None}))  # type: ignore[arg-type]
+    api = FakeApi(pod, troubles)
+    assert annotate(api) == ""
     assert api.content == {"metadata": {"uid": pod["metadata"]["uid"], "annotations": {WEIGHT: None}}}
-    assert api.asked == ["patch"] * 3
+
+
+def annotate(api: FakeApi) -> str:
+    return run_virtually(actions.annotate(api, making.pod(), {WEIGHT: None}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("trouble", ["away", "busy", "broken", "409"])
+def test_a_pod_that_cannot_be_annotated_is_given_up_after_some_tries(trouble: str) -> None:
+    api = FakeApi(making.pod(), [trouble] * 1000)
+    assert annotate(api)
+    assert 3 < len(api.asked) < 20
+
+
+def test_a_refusal_to_annotate_is_an_answer_and_a_pod_that_is_gone_is_none() -> None:
+    api = FakeApi(making.pod(), ["403"])
+    assert "you may not" in annotate(api)
+    assert api.asked == ["patch"]
+    assert annotate(FakeApi(None)) == ""
 
 
 @given(st.lists(TROUBLE, max_size=6))

@@ -8,8 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from gpusquad.core.sightings import Found
 from gpusquad.engines.kubernetes.gang import is_over, node_name
-from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
+from gpusquad.engines.kubernetes.objects import CARDS, JOB, annotations_of, is_leaving, name_of, uid_of
 from gpusquad.model.job import Slo
+from gpusquad.model.standing import Standing
 from gpusquad.model.standing_text import SLO
 from tests.engines.kubernetes.world import World
 
@@ -370,6 +371,40 @@ def test_a_second_launch_of_an_attempt_starts_and_ends_nothing() -> None:
     world.book.launch(job, row.attempt, row.places)
     assert reports(world) == []
     assert world.binds == []
+
+
+def test_pods_made_again_are_bound_with_what_the_job_is_worth_by_then() -> None:
+    world = World()
+    world.make_job("j", 1)
+    world.control("j")
+    check_rest(world)
+    [job] = world.store
+    world.book.change(job, 1, Standing(weight=9.0))  # of another attempt
+    world.book.change(job, 0, Standing(weight=2.0))
+    [uid] = world.book.seated(job)
+    assert world.book.worth_of(uid) == (world.book.by_job[job].pods[uid], Standing(weight=2.0))
+    world.run_pod("j-0", "Failed")
+    world.control("j")
+    while world.events:
+        world.deliver()
+    [bind] = world.binds
+    assert bind.place.standing == Standing(weight=2.0)
+    assert world.book.worth_of(uid_of(bind.pod)) is None, "it is not on its node"
+
+
+def test_of_a_gang_that_was_adopted_nobody_has_said_what_it_is_worth() -> None:
+    world = World()
+    pod = world.make("single-0")
+    pod["spec"]["nodeName"] = "node9"
+    pod["metadata"]["annotations"][CARDS] = '{"main":["GPU-9"]}'
+    world.events.clear()
+    world._tell("seen", pod)
+    world.settle()
+    [uid] = world.book.seated()
+    assert world.book.worth_of(uid) is None
+    [job] = world.store
+    world.book.change(job, 0, Standing(weight=2.0))
+    assert world.book.worth_of(uid) is not None
 
 
 def test_a_deadline_counts_from_the_first_pods_also_when_they_are_made_again() -> None:

@@ -1,4 +1,4 @@
-"""What is done to pods: bound, marked, deleted. Each is tried until its outcome is known."""
+"""What is done to pods: bound, marked, deleted, annotated. All but the last is tried until its outcome is known."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from gpusquad.engines.kubernetes.objects import (
 from gpusquad.engines.kubernetes.reading.cards import hand_out
 from gpusquad.engines.kubernetes.reading.pins import pin_text
 from gpusquad.engines.kubernetes.standings import told_at_binding
+from gpusquad.model.standing import Standing
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_MOST_TRIES = 8
 _OVER = {"Complete": "succeeded", "Completed": "succeeded", "Succeeded": "succeeded", "Failed": "failed"}
 _log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ def binding_of(pod: Object, place: Place, job: str, attempt: int) -> Object:
     annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(hand_out(pod, place.cards))
-    annotations |= told_at_binding(pod, place.standing)
+    annotations |= told_at_binding(pod, place.standing or Standing())
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -142,11 +144,28 @@ async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
     )
 
 
-async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> None:
-    """None takes an annotation away."""
+async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> str:
+    """None takes an annotation away. Returns why it could not be done; empty: the pod says so now, or is gone.
+
+    It gives up after a few tries: there may be a webhook that fails for this pod and no other.
+    """
     content = {"metadata": {"uid": uid_of(pod), "annotations": dict(said)}}
-    what = f"annotate pod {name_of(pod)}"
-    await _insist(lambda: api.patch(path_of(pod), content, kind="merge"), what, gives_up=True)
+    pause_s, why = _FIRST_PAUSE_S, ""
+    for _ in range(_MOST_TRIES):
+        try:
+            await api.patch(path_of(pod), content, kind="merge")
+            return ""
+        except Refused as error:
+            if error.is_missing:
+                return ""
+            why = str(error)
+            if not error.is_busy and error.status < 500 and error.status != 409:
+                break
+        except Unreachable as error:
+            why = str(error)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    return why
 
 
 async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, gives_up: bool) -> None:
@@ -165,6 +184,8 @@ async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, gives_up: 
                 if gives_up:
                     return
                 told, pause_s = True, _LONGEST_PAUSE_S
+            else:
+                _log.info("trying again to %s: %s", what, error)
         except Unreachable as error:
             _log.info("trying again to %s: %s", what, error)
         await asyncio.sleep(pause_s)

@@ -21,6 +21,7 @@ from gpusquad.engines.kubernetes.reading.ids import job_id
 from gpusquad.engines.kubernetes.remembered import MOST_LIVES, Remembered, life_of, reseat, resumed
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
+from gpusquad.model.standing import Standing
 
 _MOST_NAMES = 20_000
 _NOT_THERE = "its pods are not there"
@@ -83,6 +84,16 @@ class Book:
         """Whether the pod has a rank of a placed gang: what it takes is counted as the gang's."""
         gang = self._gang_of(uid)
         return gang is not None and gang.placed and not gang.disowned and gang.has(uid)
+
+    def seated(self, job: str | None = None) -> list[str]:
+        """The uids of pods that have ranks: of one job, or of all."""
+        gangs = self.by_job.values() if job is None else filter(None, [self.by_job.get(job)])
+        return [uid for gang in gangs if gang.placed and not gang.disowned for uid in gang.seats]
+
+    def worth_of(self, uid: str) -> tuple[Object, Standing] | None:
+        """See ``Gang.worth_of``."""
+        gang = self._gang_of(uid)
+        return None if gang is None else gang.worth_of(uid)
 
     def rules_in_use(self) -> set[str]:
         """The names of sets of nodes that jobs name, or pods that are no job yet."""
@@ -266,6 +277,12 @@ class Book:
         gang.place(attempt, gang.job, places)
         self._hands.watch_start(gang)
         self._review(gang)
+
+    def change(self, job: str, attempt: int, standing: Standing) -> None:
+        """It is worth something else from now on."""
+        gang = self.by_job.get(job)
+        if gang is not None and gang.placed and gang.attempt == attempt:
+            gang.change_worth(standing)
 
     def node_gone(self, node: str) -> None:
         """Whoever has work there starts again whole, elsewhere."""

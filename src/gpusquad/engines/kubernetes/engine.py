@@ -25,7 +25,7 @@ from gpusquad.engines.kubernetes.gang import Gang, Rank, node_name
 from gpusquad.engines.kubernetes.hub import Hub
 from gpusquad.engines.kubernetes.lookups import Lookups
 from gpusquad.engines.kubernetes.making.groups import Groups
-from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of
+from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of, uid_of
 from gpusquad.engines.kubernetes.reading.asks import ask_of
 from gpusquad.engines.kubernetes.reading.gangs import Formed
 from gpusquad.engines.kubernetes.reading.groups import Membership
@@ -44,6 +44,7 @@ from gpusquad.model.standing import Standing
 
 _ASK_AGAIN_S = 5.0
 _ANSWER_S = 10.0
+_LOOK_AT_WORTHS_S = 60.0
 _log = logging.getLogger(__name__)
 Say = Callable[[Report | Sighting], None]
 T = TypeVar("T")
@@ -93,19 +94,20 @@ class KubernetesEngine:
         self._do(lambda: self._book.another_life(job_id))
 
     def finished(self, job_id: str) -> None:
-        def do() -> None:
-            self._book.finished(job_id)
-            self._worths.forget(job_id)
-
-        self._do(do)
+        self._do(lambda: self._book.finished(job_id))
 
     def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
         self._do(lambda: self._book.resume(job, attempt, places, has_started))
 
     def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
         """The agents of the nodes go by what its pods say."""
-        if not self.settings.dry_run:
-            self._do(lambda: self._start(self._worths.change(job_id, attempt, standing)))
+
+        def do() -> None:
+            self._book.change(job_id, attempt, standing)
+            if not self.settings.dry_run:
+                self._start(self._worths.tell(self._book.seated(job_id)))
+
+        self._do(do)
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """All that was on record has been resumed: tell of everything that is there."""
@@ -147,7 +149,7 @@ class KubernetesEngine:
         self._lookups = Lookups(self._api, self._see_again)
         self._hub.on_close(self._lookups.close)
         self._book = Book(self._membership, self._ask, self._check, self, self._lookups.maker, settings.scheduler)
-        self._worths = Worths(self.live_pods, partial(actions.annotate, self._api))
+        self._worths = Worths(self._book.worth_of, partial(actions.annotate, self._api))
         self._survey = Survey(self._book.holds, self._cards_on)
         self._watching = Watching(
             self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir
@@ -156,6 +158,7 @@ class KubernetesEngine:
         self._hub.on_close(telling.close)
         self.teller = GangTeller(telling, self._book, self._ask, self._watching.ours, settings)
         self._start(self.teller.run())
+        self._start(self._look_at_worths())
         self._groups = Groups(self._api)
         for reflector in (*self._watching.all, self._groups.jobs):
             self._hub.keep(reflector.run(), reflector.path)
@@ -186,6 +189,13 @@ class KubernetesEngine:
         self._tell_news()  # pods of gangs that were resumed are not others' any more
         self._book.open()
         self._stir()
+
+    async def _look_at_worths(self) -> None:
+        """Users may write to their pods, and a write of ours may have failed."""
+        while not self.settings.dry_run:
+            await asyncio.sleep(_LOOK_AT_WORTHS_S)
+            if self._opened:
+                self._start(self._worths.look_at_all(self._book.seated()))
 
     def _see_again(self, uids: set[str]) -> None:
         self._watching.see_again(uids)
@@ -274,6 +284,9 @@ class KubernetesEngine:
             await actions.bind(self._api, pod, place, job, attempt, wanted)
             self._book.bound(gang, attempt, pod)
             self.teller.bound(gang, attempt, pod)
+            now = self._book.worth_of(uid_of(pod))
+            if now is not None and now[1] != place.standing:  # another came while this one was on its way
+                self._start(self._worths.tell([uid_of(pod)]))
         except actions.NotBound as error:
             self._book.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)
         self._stir()

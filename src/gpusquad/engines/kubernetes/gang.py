@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpusquad.core.ports import TaskEnd
 from gpusquad.core.sightings import Place
 from gpusquad.engines.kubernetes.objects import JOB, PREFIX, Object, annotations_of, is_leaving, name_of, uid_of
 from gpusquad.engines.kubernetes.reading.groups import ALONE, Membership
 from gpusquad.model.job import Job, Request
+from gpusquad.model.standing import Standing
 
 RUNNING, SUCCEEDED, FAILED, DELETED = "Running", "Succeeded", "Failed", "deleted"
 OVER = (SUCCEEDED, FAILED)
@@ -169,6 +170,19 @@ class Gang:
     def unplace(self) -> None:
         """Its cards are free again."""
         self.ranks, self.seats, self.placed, self.started, self.stopping = [], {}, False, False, ""
+
+    def change_worth(self, standing: Standing) -> None:
+        """Pods that are made again are bound by what their rank says, not by what was decided at the launch."""
+        for rank in self.ranks:
+            if rank.place is not None:
+                rank.place = replace(rank.place, standing=standing)
+
+    def worth_of(self, uid: str) -> tuple[Object, Standing] | None:
+        """A pod on its node, and what it is worth. None: it is not there, or nobody has said."""
+        rank, pod = self.seats.get(uid), self.pods.get(uid)
+        if rank is None or rank.place is None or rank.place.standing is None or pod is None or not is_live(pod):
+            return None
+        return (pod, rank.place.standing) if rank.on_node or node_name(pod) else None
 
     def put(self, rank: Rank, uid: str) -> None:
         rank.put(uid)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from gpusquad.core.wanted import Wanted
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
+from gpusquad.engines.kubernetes.actions import annotate
+from gpusquad.engines.kubernetes.api import Api, Unreachable
 from gpusquad.engines.kubernetes.making.creating import create
 from gpusquad.engines.kubernetes.making.manifests import MakingSettings, plan_of
 from gpusquad.engines.kubernetes.making.said import changed_to
-from gpusquad.engines.kubernetes.objects import Object, name_of, namespace_of, uid_of
+from gpusquad.engines.kubernetes.objects import Object, name_of
 from gpusquad.model.job import Job
 
 _LONGEST_S = 60.0
@@ -61,17 +63,12 @@ class KubernetesMaker:
         return self._engine.ask(ask).result(_LONGEST_S)
 
     def note(self, job_id: str, job: Job) -> None:
+        said = changed_to(job)
+
         async def write(api: Api) -> None:
-            for pod in self._engine.live_pods(job_id):
-                await _annotate(api, pod, changed_to(job))
+            pods = self._engine.live_pods(job_id)
+            for pod, why in zip(pods, await asyncio.gather(*(annotate(api, pod, said) for pod in pods)), strict=True):
+                if why:
+                    _log.info("could not note on pod %s what was changed: %s", name_of(pod), why)
 
         self._engine.ask(write)
-
-
-async def _annotate(api: Api, pod: Object, said: dict[str, str | None]) -> None:
-    """A pod that has gone meanwhile needs it no more."""
-    content = {"metadata": {"uid": uid_of(pod), "annotations": said}}
-    try:
-        await api.patch(f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}", content)
-    except (Refused, Unreachable) as error:
-        _log.info("could not note on pod %s what was changed: %s", name_of(pod), error)
