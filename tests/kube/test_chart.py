@@ -16,15 +16,16 @@ import yaml
 from gpusquad.agent.kubernetes.__main__ import _parser as agent_options
 from gpusquad.agent.kubernetes.api import RIGHTS
 from gpusquad.app.service import Service
-from gpusquad.engines.kubernetes.objects import CARDS, GPU
+from gpusquad.engines.kubernetes.gang import ATTEMPT
+from gpusquad.engines.kubernetes.objects import CARDS, GPU, JOB
 from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, Lookup
 from gpusquad.engines.kubernetes.token_review import AUDIENCE
-from gpusquad.model.standing_text import ESTIMATE
+from gpusquad.model.standing_text import DEADLINE, ESTIMATE, KNOWN, WEIGHT
 from gpusquad.server.answers import Change, Who
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from tests.docs.pages import GUIDE, Block, blocks
-from tests.kube.api import Object, Refused
+from tests.kube.api import Api, Object, Refused
 from tests.kube.audit import Audit, Right, rights_in
 from tests.kube.chart import HelmFailed, Release, of_kind
 from tests.kube.plane import ControlPlane, Settings
@@ -436,6 +437,60 @@ def test_the_server_may_not_delete_pods_that_others_place(release: Release):
         with pytest.raises(Refused, match="only annotate"):
             server.patch(f"{PODS}/ours", change)
     server.delete(f"{PODS}/ours")
+
+
+SCHEDULERS_WORD = (WEIGHT, DEADLINE, KNOWN, CARDS, JOB, ATTEMPT)
+
+
+def test_what_the_scheduler_wrote_on_a_pod_is_not_its_users_to_change(release: Release):
+    plane, server, user = release.plane, release.api("gpusquad"), _editor(release)
+    plane.admin.post(PODS, _pod("waits"))
+    plane.admin.post(PODS, _pod("placed", nodeName="fake-0"))
+    plane.admin.post(PODS, _pod("theirs", schedulerName="default-scheduler", nodeName="fake-0"))
+    release.plane.daemons["kube-apiserver"].wait_for(
+        "following the policies",
+        lambda: _is_refused(lambda: user.patch(f"{PODS}/placed?dryRun=All", _says(WEIGHT, "7")), "scheduler's word"),
+        30.0,
+    )
+    for name in SCHEDULERS_WORD:
+        said = _says(name, "7")
+        server.patch(f"{PODS}/placed", said)
+        user.patch(f"{PODS}/placed", {**said, "metadata": {**said["metadata"], "labels": {"is": "his"}}})
+        for text in ("1000000", "", None):
+            with pytest.raises(Refused, match="scheduler's word"):
+                user.patch(f"{PODS}/placed", _says(name, text))
+        for pod in ("waits", "theirs"):
+            user.patch(f"{PODS}/{pod}", said)
+        plane.admin.patch(f"{PODS}/placed", _says(name, None))  # who may bind pods
+        with pytest.raises(Refused, match="scheduler's word"):
+            user.patch(f"{PODS}/placed", said)
+    user.patch(f"{PODS}/placed", _says(ESTIMATE, "2h"))
+    user.delete(f"{PODS}/placed", gracePeriodSeconds="0")
+
+
+def test_what_stands_there_all_the_same_is_put_back(release: Release, service: Service):
+    """By somebody who may bind pods, or where the policies are off."""
+    api = release.plane.admin
+    api.post(PODS, _pod("lone"))
+    [pod] = api.until(PODS, lambda found: _running(found) == 1)
+    assert pod["metadata"]["annotations"][WEIGHT] == "1.0"
+    api.patch(f"{PODS}/lone", _says(WEIGHT, "1000000"))
+    service.scheduler.set_tenants()  # looks at all pods
+    api.until(PODS, lambda found: found[0]["metadata"]["annotations"][WEIGHT] == "1.0")
+
+
+def _says(name: str, text: str | None) -> Object:
+    return {"metadata": {"annotations": {name: text}}}
+
+
+def _editor(release: Release) -> Api:
+    """Somebody with the rights of most users: Kubernetes' own role `edit`, in one namespace."""
+    plane, account = release.plane, {"kind": "ServiceAccount", "name": "somebody", "namespace": release.namespace}
+    plane.admin.post(f"/api/v1/namespaces/{release.namespace}/serviceaccounts", {"metadata": {"name": "somebody"}})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+    binding = {"metadata": {"name": "somebody"}, "subjects": [account], "roleRef": role}
+    plane.admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding)
+    return release.api("somebody")
 
 
 def test_an_agent_may_only_annotate_its_own_node_and_evict_from_it(release: Release):
