@@ -440,6 +440,23 @@ def test_a_task_never_has_several_virtual_cards() -> None:
     assert refusal(state, job("k", Request(gpus=1), 4)) is None
 
 
+def test_a_task_whose_programs_have_one_card_each_takes_virtual_ones() -> None:
+    state, asked = state_of(VIRTUAL), job("j", Request(gpus=2, gpus_together=1))
+    assert refusal(state, asked) is None
+    submit(state, asked)
+    assert len(state.runs["j"].placement.all_cards()) == 2
+    told = refusal(state, job("k", Request(gpus=3, gpus_together=2)))
+    assert told is not None
+    assert "asks for 2 virtual cards a container" in told.message
+
+
+def test_who_asks_for_one_card_is_not_told_of_virtual_ones() -> None:
+    cluster = Cluster((*VIRTUAL.nodes, Node("whole", (Card("h0", "H100", 80 * GIB),), 64_000, 256 * GIB)))
+    told = refusal(state_of(cluster), job("j", Request(gpus=1, card="h0", gpu_models=("A100",))))
+    assert told is not None
+    assert "virtual" not in told.message
+
+
 def test_beside_virtual_cards_whole_ones_serve_several_at_once() -> None:
     cluster = Cluster((*VIRTUAL.nodes, *TWO_KINDS.nodes))
     state = state_of(cluster)

@@ -39,7 +39,9 @@ def requests(draw) -> Request:
     if kind == "whole":
         gpus = draw(st.integers(1, 16))
         card = draw(maybe(names)) if gpus == 1 else None
-        return Request(gpus=gpus, gpu_models=models, min_card_memory_bytes=draw(amounts), card=card, **common)
+        together = draw(st.integers(0, gpus - 1))
+        return Request(gpus=gpus, gpu_models=models, min_card_memory_bytes=draw(amounts), card=card,
+                       gpus_together=together, **common)  # fmt: skip
     memory, sm = draw(st.tuples(amounts, st.integers(0, 1000)).filter(any))
     share = Share(memory, sm, draw(st.sampled_from(["shared", "isolated"])))
     return Request(share=share, gpu_models=models, card=draw(maybe(names)), **common)

@@ -111,10 +111,11 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
     if request.gpus:
         kind = fixed.eligible_cards(request)
         largest = int(np.bincount(fixed.card_node, weights=kind, minlength=1).max(initial=0))
-        if not largest and fixed.has_virtual:
+        if not largest and fixed.needs_whole(request):
+            whose, asked = "container" if request.gpus_together else "task", request.cards_at_once
             yield _never(
-                f"gpus: asks for {request.gpus} virtual cards a task; it can have one of them",
-                "ask for gpus: 1 a task, and for more tasks", asked=request.gpus, most=1,
+                f"gpus: asks for {asked} virtual cards a {whose}; it can have one of them",
+                f"ask for gpus: 1 a {whose}, and for more of them", asked=asked, most=1,
             )  # fmt: skip
         if request.gpus > largest:
             yield _never(

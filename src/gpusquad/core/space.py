@@ -60,12 +60,15 @@ class Fixed:
         self._eligible: dict[tuple, NDArray[np.bool_] | None] = {}
 
     def eligible_cards(self, request: Request) -> NDArray[np.bool_] | None:
-        """Cards of the right model, size and name; None when any card will do. A task with several has whole ones:
-        nobody keeps it to parts of many cards."""
-        key = (request.gpu_models, request.min_card_memory_bytes, request.card, self._needs_whole(request))
+        """Cards of the right model, size and name; None when any card will do."""
+        key = (request.gpu_models, request.min_card_memory_bytes, request.card, self.needs_whole(request))
         if key not in self._eligible:
             self._eligible[key] = self._work_out_eligible(request)
         return self._eligible[key]
+
+    def needs_whole(self, request: Request) -> bool:
+        """No virtual card will do: nobody keeps one program to parts of many cards."""
+        return self.has_virtual and request.cards_at_once > 1
 
     def amounts(self, request: Request) -> Ints:
         """What a task takes of its node: CPU, memory and all extras there are, in their order."""
@@ -76,11 +79,8 @@ class Fixed:
                 taken[2 + self.extra_index[name]] = amount
         return taken
 
-    def _needs_whole(self, request: Request) -> bool:
-        return self.has_virtual and request.gpus > 1
-
     def _work_out_eligible(self, request: Request) -> NDArray[np.bool_] | None:
-        needs_whole = self._needs_whole(request)
+        needs_whole = self.needs_whole(request)
         if not (request.gpu_models or request.min_card_memory_bytes or request.card or needs_whole):
             return None
         mask = self.card_memory >= request.min_card_memory_bytes

@@ -44,7 +44,8 @@ MOST_MODELS = 64
 MOST_SIZES = 64
 """Numbers of GPUs for which a run time may be expected."""
 
-_ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "extras", "where", "most_per_node")
+_ASKS = ("gpus", "share", "cpu", "memory", "gpu_model", "gpu_memory", "card", "extras", "where", "most_per_node",
+         "gpus_together")  # fmt: skip
 _ROLE = ("name", "count", "min", "max", *_ASKS)
 _TEXTS = ("name", "tenant", "user", "queue", "lane", "app", "command")
 _JOB = (
@@ -159,6 +160,7 @@ def _request(fields: Fields) -> Request:
     return _one_request(
         gpus, share, cpu_milli, memory_bytes, models, min_memory, card, fields.amounts("extras"),
         fields.text("where"), fields.whole("most_per_node", 0, high=MOST_TASKS),
+        fields.whole("gpus_together", 0, high=MOST_GPUS),
     )  # fmt: skip
 
 
@@ -277,6 +279,7 @@ def _request_to_dict(request: Request) -> dict:
         "extras": dict(request.extras),
         "where": request.where,
         "most_per_node": request.most_per_node,
+        "gpus_together": request.gpus_together,
     }
     return result | {name: value for name, value in optional.items() if value}
 

@@ -57,9 +57,11 @@ class Request:
     """The name of a set of nodes, which the engine keeps (``NodesAllowed``): nowhere else. Empty: anywhere."""
     most_per_node: int = 0
     """No more tasks of this shape on one node. 0: as many as fit."""
+    gpus_together: int = 0
+    """The most of its whole GPUs that one program of the task sees: containers of a pod have theirs apart. 0: all."""
 
     def __post_init__(self) -> None:
-        for name in ("gpus", "cpu_milli", "memory_bytes", "min_card_memory_bytes", "most_per_node"):
+        for name in ("gpus", "cpu_milli", "memory_bytes", "min_card_memory_bytes", "most_per_node", "gpus_together"):
             if getattr(self, name) < 0:
                 raise Invalid(name, f"{getattr(self, name)} is negative")
         names = [name for name, _ in self.extras]
@@ -73,7 +75,8 @@ class Request:
     @lazy
     def _hash(self) -> int:
         return hash((self.gpus, self.share, self.cpu_milli, self.memory_bytes, self.gpu_models,
-                     self.min_card_memory_bytes, self.card, self.extras, self.where, self.most_per_node))  # fmt: skip
+                     self.min_card_memory_bytes, self.card, self.extras, self.where, self.most_per_node,
+                     self.gpus_together))  # fmt: skip
 
     def __hash__(self) -> int:
         return self._hash
@@ -82,6 +85,11 @@ class Request:
     def cards(self) -> int:
         """How many cards a task touches."""
         return self.gpus if self.share is None else 1
+
+    @property
+    def cards_at_once(self) -> int:
+        """How many cards one program of it sees."""
+        return min(self.cards, self.gpus_together or self.cards)
 
     @property
     def gpu_milli(self) -> int:

@@ -40,6 +40,15 @@ def test_a_pod_that_asks_for_nothing_takes_its_place_among_pods():
     assert ask_of(pod("p", {"name": "main"})) == Request(extras=(("pods", 1),))
 
 
+def test_containers_have_their_cards_apart():
+    one, two, three = (container(name, gpus=count) for name, count in (("a", 1), ("b", 2), ("c", 3)))
+    assert (ask_of(pod("p", one)).gpus_together, ask_of(pod("p", three)).gpus_together) == (0, 0)
+    apart = ask_of(pod("p", one, two))
+    assert (apart.gpus, apart.gpus_together) == (3, 2)
+    before = ask_of(pod("p", one, two, initContainers=[three]))
+    assert (before.gpus, before.gpus_together) == (3, 0)
+
+
 def test_cards_of_other_makers_are_extras():
     assert ask_of(pod("p", asking(limits={"amd.com/gpu": "2"}))).extras == (("amd.com/gpu", 2), ("pods", 1))
 

@@ -13,6 +13,7 @@ them), taints, affinity to other pods, topology spread, volumes, host ports. It 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpusquad.engines.kubernetes.objects import GPU, PREFIX, Object, annotations_of
 from gpusquad.engines.kubernetes.reading.annotations import at, text_of
@@ -73,7 +74,14 @@ def ask_of(pod: Object) -> Request:
         min_card_memory_bytes=_min_memory_bytes(pod) if gpus else 0,
         card=_card(pod, gpus, share),
         extras=_extras(amounts),
+        gpus_together=_together(cards, gpus),
     )
+
+
+def _together(cards: Sequence[tuple[str, int]], gpus: int) -> int:
+    """What the container with most of them sees; 0 if that is all."""
+    most = max((count for _, count in cards), default=0)
+    return most if most < gpus else 0
 
 
 def _possible(amounts: Amounts) -> Amounts:
