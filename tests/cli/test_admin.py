@@ -136,9 +136,10 @@ def test_cancelling_a_group(service, gsq):
 
 def test_updates_in_the_apis_words(service, gsq):
     gsq("update", "llama-finetune", "-p", "urgent", "--slo", "p99=20ms,throughput=5", "--estimate", "2h", "--limit",
-        "4h", "--queue", "q", "--lane", "l", "-n", "x")  # fmt: skip
+        "4h", "--memory", "6GiB", "--queue", "q", "--lane", "l", "-n", "x")  # fmt: skip
     assert body(service, "PATCH", "/jobs/llama-finetune") == {
         "priority": "urgent", "slo": {"latency": "20ms", "throughput": 5.0}, "estimate": "2h", "limit": "4h",
+        "memory": "6GiB",
         "queue": "q", "lane": "l", "name": "x",
     }  # fmt: skip
     gsq("update", "llama-finetune", "--slo", "none")

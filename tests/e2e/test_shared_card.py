@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bench.running import PATIENCE_S, RunningService
+from gpusquad.client.errors import ApiError
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from tests.gpu.standin.build import build as build_standin
 
@@ -168,6 +169,26 @@ def test_two_jobs_on_one_card_keep_to_their_parts_and_leave_nothing(story: Story
     assert {service.wait(job_id)["state"] for job_id in (small, large)} == {"succeeded"}
     until(lambda: not story.sockets, lambda: f"the daemon stays: {story.tenants()}")
     until(lambda: not processes_with(str(story.run)), lambda: f"still there: {processes_with(str(story.run))}")
+
+
+def test_memory_that_a_job_never_used_goes_to_another_while_it_runs(story: Story) -> None:
+    service = story.start()
+    first = story.submit("first", {"memory": "14GiB"}, GIB)
+    story.said(first)
+    second = story.submit("second", {"memory": "4GiB"}, 3 * GIB)
+    with pytest.raises(ApiError, match=r"holds 1\.1 GB now"):
+        service.client.jobs.update(first, {"memory": "512MiB"})
+    assert service.client.jobs.get(second)["state"] == "pending"
+    until(lambda: story.tenants()[f"{first}.0/0"]["quota_bytes"] == 14 * GIB, lambda: str(story.tenants()))
+    service.client.jobs.update(first, {"memory": "2GiB"})
+    assert story.said(second) == {"answers": [0], "total": 4 * GIB}
+    assert {name: one["quota_bytes"] for name, one in story.tenants().items()} == {
+        f"{first}.0/0": 2 * GIB, f"{second}.0/0": 4 * GIB,
+    }  # fmt: skip
+    service.client.jobs.update(first, {"memory": "8GiB"})
+    until(lambda: story.tenants()[f"{first}.0/0"]["quota_bytes"] == 8 * GIB, lambda: str(story.tenants()))
+    story.go.touch()
+    assert {service.wait(job_id)["state"] for job_id in (first, second)} == {"succeeded"}
 
 
 def test_a_service_says_how_long_requests_take_and_its_goal_is_judged_by_that(story: Story) -> None:

@@ -24,18 +24,24 @@ def update(
     ] = None,
     estimate: Annotated[Text, typer.Option(metavar="TIME", help="How long it may run: 2h.")] = None,
     limit: Annotated[Text, typer.Option(metavar="TIME", help="It is stopped after this.")] = None,
+    memory: Annotated[
+        Text,
+        typer.Option(
+            metavar="SIZE", help="Of its card, for each task with share.memory: 6GiB; peak: what it held at most."
+        ),
+    ] = None,
     queue: Annotated[Text, typer.Option(metavar="NAME", help="Another queue of its tenant.")] = None,
     lane: Annotated[Text, typer.Option(metavar="NAME", help="Another lane.")] = None,
     name: Annotated[Text, typer.Option("--name", "-n", metavar="NAME", help="Another name.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Change a job's priority, goal, estimate or limit while it waits or runs."""
+    """Change a job's priority, goal, estimate, limit or part of a card's memory while it waits or runs."""
     from gpusquad.cli._jobs import label
     from gpusquad.model.errors import Invalid
 
     given = {
-        "priority": priority, "estimate": estimate, "limit": limit, "queue": queue, "lane": lane, "name": name,
-        "slo": _goal(slo),
+        "priority": priority, "estimate": estimate, "limit": limit, "memory": memory, "queue": queue,
+        "lane": lane, "name": name, "slo": _goal(slo),
     }  # fmt: skip
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:

@@ -286,6 +286,11 @@ class Engine(Protocol):
         """On cards that its tasks share, this is what they are worth from now on. Unknown attempts: nothing."""
         ...
 
+    def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
+        """Each task may hold less of its card's memory from now on. Invalid: one of them holds more, or it cannot be
+        changed here; then nothing has changed. May take seconds."""
+        ...
+
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """After a restart: report on each of these, and stop whatever else of ours still runs."""
         ...

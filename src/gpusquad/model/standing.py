@@ -17,6 +17,8 @@ class Standing:
     slo: Slo | None = None
     remaining_us: int | None = None
     """Work still to do, alone on the whole card. None: not known."""
+    memory_bytes: int | None = None
+    """That it may hold of its card. None: as when it started."""
     app: str = ""
     """What it runs, by the name under which something is known of it; empty: nothing is."""
     curve: tuple[tuple[int, float], ...] = ()

@@ -246,6 +246,10 @@ class PolicyPreview:
     """Job, start now, start then."""
 
 
+PEAK = "peak"
+"""In place of an amount of memory: the most that was seen, and a little more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change to a job that waits or runs; None leaves as it is."""
@@ -258,4 +262,6 @@ class Change:
     limit_us: int | None = None
     slo: Mapping[str, Any] | None = None
     """As a job file writes it; an empty one removes the goal."""
+    memory: int | Literal["peak"] | None = None
+    """Bytes of its card that each task may hold; ``PEAK``: by what was seen of it."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.units import parse_us
-from gpusquad.server.answers import Change, Who
+from gpusquad.model.units import parse_bytes, parse_us
+from gpusquad.server.answers import PEAK, Change, Who
 from gpusquad.server.errors import Conflict
 from gpusquad.server.ids import new_id
 from gpusquad.server.json_answer import Answer
@@ -85,4 +85,6 @@ def change_of(request: ChangeRequest) -> Change:
     for name in ("estimate", "limit"):
         if name in given:
             given[f"{name}_us"] = parse_us(given.pop(name), name)
+    if given.get("memory", PEAK) != PEAK:
+        given["memory"] = parse_bytes(given["memory"], "memory")
     return Change(**given)

@@ -191,6 +191,18 @@ def test_whoever_says_that_it_holds_more_than_there_is_gains_nothing():
     assert region.grants[0].quota_bytes == CARD.memory_bytes
 
 
+def test_a_quota_shrinks_at_once_and_not_below_what_is_held():
+    squads, region = started()
+    squads.attach(TenantFacts("a", quota_bytes=60), 0)
+    squads.step(0)
+    region.pages[0] = Page(used_bytes=30)
+    with pytest.raises(Invalid, match="holds"):
+        squads.change(TenantFacts("a", quota_bytes=29), 5)
+    assert (region.grants[0].quota_bytes, squads.facts("a").quota_bytes) == (60, 60)
+    squads.change(TenantFacts("a", quota_bytes=30), 5)
+    assert region.grants[0].quota_bytes == 30, "others may be told that it is free"
+
+
 def test_quotas_never_promise_more_than_there_is():
     squads, region = started()
     squads.attach(TenantFacts("a", quota_bytes=60), 0)

@@ -80,6 +80,8 @@ class StormEngine:
 
     def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None: ...
 
+    def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
+
     def recover(self, attempts: Sequence[Key]) -> None:
         self.unsaid.clear()
         orphans = self.running.keys() - set(attempts)

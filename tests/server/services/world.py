@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
 from gpusquad.model.cluster import Cluster, grid
+from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
 from gpusquad.model.standing import Standing
@@ -54,6 +55,8 @@ class ScriptedEngine:
     launched: list[tuple[int, str, int, tuple[str, ...]]] = field(default_factory=list)
     stopped: list[tuple[int, str, int, str]] = field(default_factory=list)
     changed: list[tuple[str, int, int, Standing]] = field(default_factory=list)
+    resized: list[tuple[str, int, int, int]] = field(default_factory=list)
+    holds_bytes: int = 0
     running: dict[tuple[str, int], Launch] = field(default_factory=dict)
     recovered: Sequence[tuple[str, int]] = ()
     slow_to_stop: bool = False
@@ -81,6 +84,11 @@ class ScriptedEngine:
 
     def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
         self.changed.append((job_id, attempt, tasks, standing))
+
+    def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
+        if memory_bytes < self.holds_bytes:
+            raise Invalid("memory", "it holds more now")
+        self.resized.append((job_id, attempt, tasks, memory_bytes))
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         self.recovered = list(attempts)

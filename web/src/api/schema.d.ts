@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 0ab5892139574db1
+// mark: 37eb59b7d5799dd6
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1621,6 +1621,11 @@ export interface components {
             estimate?: number | string | null;
             /** Limit */
             limit?: number | string | null;
+            /**
+             * Memory
+             * @description Of its card, for each task with share.memory; peak: what it held at most, and a tenth more
+             */
+            memory?: number | string | null;
         };
         /**
          * Checkpoint

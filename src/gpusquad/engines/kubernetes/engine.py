@@ -99,6 +99,10 @@ class KubernetesEngine:
     def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
         self._do(lambda: self._book.resume(job, attempt, places, has_started))
 
+    def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
+        """Kubernetes counts what a pod asked for when it was made."""
+        raise Invalid("memory", "of a pod is fixed when the pod is made", "change the pod template")
+
     def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
         """The agents of the nodes go by what its pods say."""
 

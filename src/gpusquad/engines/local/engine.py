@@ -78,6 +78,11 @@ class LocalEngine:
         if self._shares is not None:
             self._shares.change(checked(job_id, attempt), tasks, standing)
 
+    def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
+        """Each task may hold less of its card's memory from now on. Invalid: one of them holds more."""
+        if self._shares is not None:
+            self._shares.resize(checked(job_id, attempt), tasks, before_bytes, memory_bytes)
+
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""
         for job_id, attempt in attempts:

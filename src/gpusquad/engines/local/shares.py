@@ -38,6 +38,15 @@ class Parts:
 
 
 @runtime_checkable
+class Resizes(Protocol):
+    """Can give tenants that run another part of the memory (``gpu.attach.quota.SquadQuota``)."""
+
+    def resize(self, holder: Holder, memory_bytes: int) -> None:
+        """Invalid: it holds more."""
+        ...
+
+
+@runtime_checkable
 class Drains(Protocol):
     """A ``Quota`` that can take a tenant's work off the card before its processes are killed: where tenants share one
     context on the card, a kill amid its work can reach the neighbours."""
@@ -84,6 +93,20 @@ class Shares:
                 self._quota.change(Holder(owner(key), str(index), key[0]), standing)
 
         self._calls.put(do)
+
+    def resize(self, key: Key, tasks: int, before_bytes: int, memory_bytes: int) -> None:
+        """In the caller's thread, who must hear of it. Where nobody keeps tasks to their parts nothing is asked."""
+        quota = self._quota
+        if not isinstance(quota, Resizes):
+            return
+        holders = [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
+        for at, holder in enumerate(holders):
+            try:
+                quota.resize(holder, memory_bytes)
+            except Invalid:
+                for done in holders[:at]:
+                    quota.resize(done, before_bytes)
+                raise
 
     def drain(self, key: Key, tasks: int, within_s: float) -> None:
         """They are about to be killed. In a thread of its own: others must not wait for that."""

@@ -92,6 +92,17 @@ class SquadQuota(Quota):
             if _id(holder) in keeper.told.all():
                 self._on(keeper, change)
 
+    def resize(self, holder: Holder, memory_bytes: int) -> None:
+        """So much memory from now on. Invalid: it holds more, or others were promised what it asks for. Nothing happens
+        if it is not known."""
+        for keeper in self._all():
+            if _id(holder) in keeper.told.all():
+                self._check_room(memory_bytes)
+                try:
+                    keeper.ask({"do": "change", "tenant": {"id": _id(holder), "quota_bytes": memory_bytes}})
+                except Invalid as error:
+                    raise Invalid("memory", error.problem, error.cure) from error
+
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
         """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
         lets go of its clients, so that the kill does not reach its neighbours. ``pids``: the machine's numbers of its
@@ -326,8 +337,9 @@ def _as_told(standing: Standing) -> dict[str, object]:
     known = {"app": standing.app, "curve": standing.curve or None,
              "solo_per_s": standing.solo_per_s, "beside": dict(standing.beside),
              "costs": dict(standing.costs)}  # fmt: skip
+    quota = {} if standing.memory_bytes is None else {"quota_bytes": standing.memory_bytes}
     return {
-        **(known if standing.app else {}),
+        **(known if standing.app else {}), **quota,
         "weight": standing.weight, "priority": standing.priority, "slo": slo, "remaining_us": standing.remaining_us,
         # The daemon's clock is not the calendar's.
         "deadline_in_us": None if deadline_us is None else max(0, deadline_us - time.time_ns() // 1000),

@@ -31,7 +31,7 @@ from gpusquad.model.squad import (
     State,
     Tenant,
 )
-from gpusquad.model.units import US_PER_S
+from gpusquad.model.units import US_PER_S, show_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -113,10 +113,22 @@ class Squads:
 
     def change(self, facts: TenantFacts, now_us: int) -> None:
         """Another goal, priority, weight, estimate or quota for one that runs."""
-        tenant = self._named(facts.id)
+        tenant, before = self._named(facts.id), self._named(facts.id).facts
         check_quota(facts, self._others(tenant), self._card)
         tenant.tell(facts, now_us)
         self._changed = True
+        if 0 < facts.quota_bytes < (before.quota_bytes or self._card.memory_bytes):
+            self._check_shrunk(tenant, before, now_us)
+
+    def _check_shrunk(self, tenant: CardTenant, before: TenantFacts, now_us: int) -> None:
+        """First it holds, then it is looked at: between the two nobody can take more."""
+        wanted = tenant.facts.quota_bytes
+        self._next_squad(now_us)
+        held = self._region.page(tenant.slot).used_bytes
+        if held > wanted:
+            tenant.tell(before, now_us)
+            self._next_squad(now_us)
+            raise Invalid("tenant.quota_bytes", f"it holds {show_bytes(held)} now", "ask for no less than that")
 
     def detach(self, name: str) -> None:
         tenant = self._named(name)

@@ -34,6 +34,7 @@ Params = Annotated[dict[str, Any], WithJsonSchema(_PARAMS)]
 """Checked when they are filled in."""
 SloName = Literal["deadline", "latency", "p99", "throughput", "availability"]
 SloValue = Annotated[str, Field(max_length=32)] | float
+Size = Annotated[int, Field(ge=1, le=2**50)] | Annotated[str, Field(max_length=32)]
 Span = Annotated[float, Field(ge=0, le=2**31)] | Annotated[str, Field(max_length=32)]
 """Seconds, or text with a unit: 90s, 2h."""
 
@@ -55,6 +56,10 @@ class ChangeRequest(Body):
     slo: dict[SloName, SloValue] | None = Field(None, description="An empty one removes the goal")
     estimate: Span | None = None
     limit: Span | None = None
+    memory: Size | None = Field(
+        None,
+        description="Of its card, for each task with share.memory; peak: what it held at most, and a tenth more",
+    )
 
 
 class CauseRequest(Body):

@@ -42,6 +42,11 @@ class Peaks:
         if run.get("cpu_ratio") is not None:
             _count(peak, float(run["cpu_ratio"]) / max(1, tasks), at_us // MINUTE_US)
 
+    def seen(self, job_id: str, attempt: int) -> int | None:
+        """The most memory on one card so far. None: nothing was seen."""
+        peak = self._peaks.get((job_id, attempt))
+        return peak.memory_bytes if peak else None
+
     def take(self, job_id: str, attempt: int) -> Peak:
         """The run is over."""
         peak = self._peaks.pop((job_id, attempt), Peak())

@@ -51,6 +51,7 @@ from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
 from gpusquad.server.services.promises import Promises
 from gpusquad.server.services.records import forecast_record, run_forecast_row
 from gpusquad.server.services.renewing import Renewing
+from gpusquad.server.services.resizing import Resizing, with_memory
 from gpusquad.server.services.restore import restore
 from gpusquad.server.services.sightings import Sightings
 from gpusquad.server.services.standings import Standings
@@ -106,6 +107,7 @@ class Scheduler:
                           cluster_engine, setup.observer)  # fmt: skip
         self._learning.renewing = Renewing(self._desk)
         self._standings = Standings(self._desk, self._people, setup.known)
+        self._resizing = Resizing(self._desk)
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret, self._standings)
         self._holds = Holds(self._desk, self._outcomes)
         self._outside = Outside(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
@@ -256,11 +258,15 @@ class Scheduler:
         return self._change(job_id, handle)
 
     def update(self, job_id: str, change: Change, who: Who) -> JobRow:
-        """Another goal, priority or estimate for a job that waits or runs."""
+        """Another goal, priority, estimate or part of a card's memory for a job that waits or runs."""
+        change = self._resizing.prepare(self.row(job_id), change)
 
         def handle(row: JobRow) -> None:
             turn, before = self._desk.turn, self._desk.job(job_id)
             job = job_from_dict(job_to_dict(before) | _as_written(change))
+            if isinstance(change.memory, int):
+                job = with_memory(job, change.memory)
+                self._resizing.check(row, before, job)
             self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
             foretold: Foretold | None = None
             if change.estimate_us is not None or change.limit_us is not None:
@@ -279,7 +285,7 @@ class Scheduler:
             outside = self._outside
             if outside is not None:
                 turn.acts.append(lambda: outside.note(job_id, job))
-            turn.tell(row.id, "updated", actor=who.user, data=_as_written(change))
+            turn.tell(row.id, "updated", actor=who.user, data=_as_told(change))
 
         return self._change(job_id, handle)
 
@@ -387,6 +393,12 @@ class Scheduler:
             self._outcomes.report(report)
         else:
             self._sightings.hear(report)
+
+
+def _as_told(change: Change) -> dict[str, Any]:
+    """For the job's story."""
+    memory = {} if change.memory is None else {"memory_bytes": change.memory}
+    return _as_written(change) | memory
 
 
 def _as_written(change: Change) -> dict[str, Any]:

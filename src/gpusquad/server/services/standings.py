@@ -15,6 +15,7 @@ from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.neighbours import Interference, Known
 from gpusquad.server.services.people import People
 from gpusquad.server.services.records import cards_of, forecast_of, job_of
+from gpusquad.server.services.resizing import memory_of
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.standings")
@@ -37,7 +38,9 @@ class Standings:
         self._known = known
 
     def of(self, row: JobRow, job: Job) -> Standing:
-        plain = Standing(self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row))
+        plain = Standing(
+            self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row), memory_of(job)
+        )
         if self._known is None or self._known.is_empty or not job.app:
             return plain
         try:

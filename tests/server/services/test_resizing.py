@@ -1,0 +1,137 @@
+"""Another part of a card's memory for a job that waits or runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.model.errors import Invalid
+from gpusquad.server.answers import PEAK, Change
+from gpusquad.server.errors import Conflict
+from tests.server.services.world import ADA, World
+
+GIB = 2**30
+MIB = 2**20
+
+
+def part(gib: float) -> dict:
+    return {"share": {"memory": int(gib * GIB)}, "gpus": None}
+
+
+def resize(world: World, job_id: str, memory: int | str) -> None:
+    world.scheduler.update(job_id, Change(memory=memory), ADA)  # type: ignore[arg-type]
+    world.settle()
+
+
+@pytest.fixture
+def world(tmp_path, database) -> World:
+    return World(tmp_path, "1x1", database)
+
+
+@pytest.fixture
+def whole_gib(world: World) -> int:
+    return world.scheduler.cards()[0].memory_bytes // GIB
+
+
+def told_bytes(world: World) -> list[int | None]:
+    return [standing.memory_bytes for *_, standing in world.engine.changed]
+
+
+def test_what_a_running_job_gives_up_another_can_have(world: World, whole_gib: int) -> None:
+    first = world.submit(name="first", **part(whole_gib - 1))
+    second = world.submit(name="second", **part(whole_gib / 2))
+    world.settle()
+    assert (world.state(first), world.state(second)) == ("running", "pending")
+    resize(world, first, whole_gib // 2 * GIB)
+    assert world.engine.resized == [(first, 0, 1, whole_gib // 2 * GIB)]
+    assert world.state(second) == "running"
+    assert told_bytes(world)[-1] == whole_gib // 2 * GIB
+
+
+def test_what_it_holds_it_does_not_give_up(world: World, whole_gib: int) -> None:
+    first = world.submit(name="first", **part(whole_gib - 1))
+    second = world.submit(name="second", **part(whole_gib / 2))
+    world.settle()
+    world.engine.holds_bytes = (whole_gib - 2) * GIB
+    with pytest.raises(Invalid, match="holds more"):
+        resize(world, first, GIB)
+    world.settle()
+    assert world.state(second) == "pending"
+    assert not world.engine.resized
+
+
+def test_more_is_taken_from_what_nobody_holds(world: World, whole_gib: int) -> None:
+    first = world.submit(name="first", **part(1))
+    world.submit(name="second", **part(1))
+    world.settle()
+    with pytest.raises(Invalid, match="too little that nobody holds"):
+        resize(world, first, whole_gib * GIB)
+    resize(world, first, (whole_gib - 1) * GIB)
+    assert told_bytes(world)[-1] == (whole_gib - 1) * GIB
+    assert not world.engine.resized, "more is told, and not asked for"
+    third = world.submit(name="third", **part(1))
+    world.settle()
+    assert world.state(third) == "pending"
+
+
+def test_one_that_waits_asks_for_less(world: World, whole_gib: int) -> None:
+    world.submit(name="first", **part(whole_gib - 1))
+    second = world.submit(name="second", **part(2))
+    world.settle()
+    resize(world, second, GIB)
+    assert world.state(second) == "running"
+    assert world.engine.running[second, 0].tasks[0].share.memory_bytes == GIB
+
+
+def test_one_that_waits_cannot_ask_for_more_than_any_card_has(world: World, whole_gib: int) -> None:
+    world.submit(name="first", **part(whole_gib))
+    second = world.submit(name="second", **part(2))
+    world.settle()
+    with pytest.raises(Invalid, match="memory"):
+        resize(world, second, 2 * whole_gib * GIB)
+    assert world.state(second) == "pending"
+
+
+def test_by_what_was_seen_of_it(world: World) -> None:
+    first = world.submit(name="first", **part(4))
+    world.settle()
+    with pytest.raises(Invalid, match="nothing was seen"):
+        resize(world, first, PEAK)
+    card = world.scheduler.cards()[0].id
+    held = {"pid": 4, "name": "python", "memory_bytes": GIB, "job": first, "attempt": 0}
+    cards, runs = [{"id": card, "processes": [held]}], [{"job": first, "attempt": 0}]
+    world.scheduler.watcher.hear({"kind": "samples", "at_us": 1, "cards": cards, "runs": runs})
+    resize(world, first, PEAK)
+    ((*_, memory_bytes),) = world.engine.resized
+    assert memory_bytes % MIB == 0
+    assert 1.1 * GIB <= memory_bytes < 1.1 * GIB + MIB
+
+
+def test_it_outlives_a_restart(world: World) -> None:
+    first = world.submit(name="first", **part(4))
+    world.settle()
+    resize(world, first, GIB)
+    world.scheduler = world.make()
+    assert world.scheduler.cards()[0].jobs[0].memory_bytes == GIB
+
+
+@pytest.mark.parametrize("file", [{"gpus": 1}, {"share": {"sm": 0.5}, "gpus": None}])
+def test_whoever_holds_no_part_of_the_memory_is_told_so(world: World, file: dict) -> None:
+    job_id = world.submit(**file)
+    world.settle()
+    with pytest.raises(Invalid, match=r"share\.memory"):
+        resize(world, job_id, GIB)
+
+
+def test_one_that_is_over_cannot_be_changed(world: World) -> None:
+    job_id = world.submit(**part(1))
+    world.settle()
+    world.engine.end(job_id, 0)
+    world.settle()
+    with pytest.raises(Conflict):
+        resize(world, job_id, GIB)
+
+
+def test_nothing_is_no_amount(world: World) -> None:
+    job_id = world.submit(**part(1))
+    with pytest.raises(Invalid, match="is nothing"):
+        resize(world, job_id, 0)
