@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,7 @@ class Program:
 def new_card(folder: Path, builds: Path, **settings: str | int | float) -> Card:
     folder.mkdir(parents=True, exist_ok=True)
     return Card(folder, build(builds), settings)
+
+
+MakeCard = Callable[..., Card]
+"""A card with the settings named: what the fixture `make_card` gives."""

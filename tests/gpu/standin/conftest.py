@@ -1,0 +1,27 @@
+"""The stand-in driver, built once, and cards that run on it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.standin.running import Card, MakeCard, new_card
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    return tmp_path_factory.mktemp("standin")
+
+
+@pytest.fixture
+def make_card(tmp_path: Path, builds: Path) -> MakeCard:
+    return lambda **settings: new_card(tmp_path, builds, **settings)
+
+
+@pytest.fixture
+def card(make_card: MakeCard) -> Card:
+    return make_card(mode="mps", speed=4)

@@ -1,0 +1,88 @@
+"""Processes on a stand-in card that are killed or fork: what they held comes back, and nobody else is harmed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.gpu.standin.programs import GIB, HOLD, mean_us, run_loop
+from tests.gpu.standin.running import MakeCard
+
+
+def test_memory_comes_back_after_a_kill(make_card: MakeCard) -> None:
+    card = make_card(memory=2 * GIB, context_bytes=1 << 20)
+    with card.start(HOLD.format(size=GIB)) as holder:
+        holder.hear()
+        with card.start("c = Cuda()\ntell(c.memory()[0])\nhear()\ntell(c.memory()[0])") as witness:
+            assert witness.hear() == GIB - (2 << 20)
+            holder.process.kill()
+            holder.process.wait()
+            witness.go_on()
+            assert witness.hear() == 2 * GIB - (1 << 20)
+
+
+def test_a_killed_process_leaves_its_sms_to_the_others(make_card: MakeCard) -> None:
+    card = make_card(mode="timeslice")
+    with card.start('c = Cuda()\nc.launch("time", 10**9)\ntell("ready")\nhear()') as stuck:
+        stuck.hear()
+        stuck.process.kill()
+        stuck.process.wait()
+    assert mean_us(run_loop(card, "full")[-5:]) == pytest.approx(2000, rel=0.01)
+
+
+STORM = """
+import random
+c, dice, held, launched = Cuda(), random.Random(os.getpid()), [], 0
+p, stream = c.number(), c.stream()
+tell("ready")
+for i in range({rounds}):
+    if dice.random() < 0.5 and len(held) < 20:
+        held.append(c.alloc(dice.randrange(1, 1 << 20)))
+    elif held:
+        c.free(held.pop(dice.randrange(len(held))))
+    c.launch("add", p, stream=stream)
+    c.launch("one")
+    launched += 1
+for x in held:
+    c.free(x)
+tell([c.read(p), launched])
+"""
+
+
+@pytest.mark.parametrize("mode", ["mps", "timeslice"])
+def test_kills_in_the_middle_of_a_storm_harm_nobody_else(make_card: MakeCard, mode: str) -> None:
+    card = make_card(mode=mode, speed=20, context_bytes=1 << 20)
+    with ExitStack() as stack:
+        victims = [stack.enter_context(card.start(STORM.format(rounds=10**9))) for _ in range(2)]
+        others = [stack.enter_context(card.start(STORM.format(rounds=200))) for _ in range(3)]
+        for program in (*victims, *others):
+            program.hear()
+        for victim in victims:
+            victim.process.kill()
+            victim.process.wait()
+        for other in others:
+            counted, launched = other.finish()
+            assert counted == launched == 200
+        free, total = card.run("c = Cuda()\ntell(c.memory())")
+    assert total - free == 1 << 20
+
+
+def test_a_child_of_fork_cannot_use_the_driver_and_does_not_keep_its_parent_alive(make_card: MakeCard) -> None:
+    card = make_card(context_bytes=1 << 20)
+    with card.start("""
+c = Cuda()
+child = os.fork()
+if child == 0:
+    tell([os.getpid(), c.code("cuMemAlloc", byref(c_uint64()), c_size_t(4))])
+    hear()
+    os._exit(0)
+os.waitpid(child, 0)
+""") as parent:
+        _, code = parent.hear()
+        parent.process.kill()
+        parent.process.wait()
+        free, total = card.run("c = Cuda()\ntell(c.memory())")
+        parent.go_on()
+    assert code == 3
+    assert total - free == 1 << 20

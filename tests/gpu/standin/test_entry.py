@@ -1,0 +1,70 @@
+"""How functions and kernels of the stand-in driver are found: by name, version and symbol."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+from tests.gpu.standin.running import Card
+
+
+def test_functions_are_found_by_name_version_and_meaning_of_stream_0(card: Card) -> None:
+    found = card.run("""
+c = Cuda()
+symbol = lambda name: cast(getattr(c.library, name), c_void_p).value
+def same(name, version, flags, expected):
+    return c.address(name, version, flags) == symbol(expected)
+tell([
+    same("cuLaunchKernel", 12000, 0, "cuLaunchKernel"),
+    same("cuLaunchKernel", 12000, 2, "cuLaunchKernel_ptsz"),
+    same("cuLaunchKernelEx", 12000, 2, "cuLaunchKernelEx_ptsz"),
+    same("cuMemcpyHtoDAsync", 12000, 2, "cuMemcpyHtoDAsync_v2_ptsz"),
+    same("cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"),
+    same("cuMemAlloc", 12000, 2, "cuMemAlloc_v2"),
+    same("cuGetProcAddress", 11030, 0, "cuGetProcAddress"),
+    same("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"),
+    same("cuStreamGetCaptureInfo", 11030, 2, "cuStreamGetCaptureInfo_v2_ptsz"),
+    same("cuGraphInstantiate", 12000, 0, "cuGraphInstantiateWithFlags"),
+])
+""")
+    assert found == [True] * len(found)
+
+
+def test_what_is_not_there_is_not_found(card: Card) -> None:
+    told = card.run("""
+c, pointer, status = Cuda(), c_void_p(), c_int()
+def ask(name, version):
+    code = c.library.cuGetProcAddress_v2(name, byref(pointer), c_int(version), c_ulonglong(0), byref(status))
+    return [code, pointer.value, status.value]
+tell([ask(b"cuNoSuchThing", 12000), ask(b"cuGreenCtxCreate", 12000), ask(b"cuInit", 12000)[::2]])
+""")
+    assert told == [[500, None, 1], [500, None, 2], [0, 0]]
+
+
+def test_every_declared_function_is_exported(card: Card) -> None:
+    header = (Path(__file__).parent / "standin_cuda.h").read_text()
+    names = {word.split("(")[0] for word in header.split() if word.startswith("cu") and "(" in word}
+    names |= {part.split(",")[0] for part in header.split("SI_BOTH(")[2:]}
+    library = ctypes.CDLL(str(card.library / "libcuda.so.1"))
+    assert len(names) > 150
+    assert [name for name in sorted(names) if not hasattr(library, name)] == []
+
+
+def test_kernels_of_a_library_and_by_symbol(card: Card) -> None:
+    told = card.run("""
+c = Cuda()
+library, kernel, function, name = c_void_p(), c_void_p(), c_void_p(), c_char_p()
+c("cuLibraryLoadData", byref(library), b"addmine:4:20\\n", None, None, c_uint(0), None, None, c_uint(0))
+c("cuLibraryGetKernel", byref(kernel), library, b"addmine")
+c("cuKernelGetFunction", byref(function), kernel)
+c("cuFuncGetName", byref(name), function)
+c.functions["addmine"] = kernel      # a kernel may be launched where a function is asked for
+p = c.number(1)
+c.launch("addmine", p)
+c.functions["addmine"] = function
+c.launch("addmine", p, ex=True)
+missing = c.code("cuLibraryGetKernel", byref(kernel), library, b"other")
+bad = c.code("cuModuleLoadData", byref(library), b"no kernel at all")
+tell([name.value.decode(), c.read(p), missing, bad])
+""")
+    assert told == ["addmine", 3, 500, 200]
