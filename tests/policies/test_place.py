@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.core.space import Fixed, Space
+from gpusquad.core.fixed import Fixed
+from gpusquad.core.space import Space
 from gpusquad.core.trial import Trial
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.job import Job, Profile, Request, Role, Share

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gpusquad import registry
-from gpusquad.core.space import Fixed, Space
+from gpusquad.core.fixed import Fixed
+from gpusquad.core.space import Space
 from gpusquad.core.trial import Trial
 from gpusquad.model.cluster import Card, Cluster, Node
 from gpusquad.model.job import Job, Profile, Request, Role, Share

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.policies import Policies
 from gpusquad.core.ports import Adopted, Past, Predicted
 from gpusquad.core.queue import Waiting
 from gpusquad.core.runs import NEVER_US, Run
-from gpusquad.core.space import Fixed
 from gpusquad.core.state import State, cards_of, tasks_in
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job

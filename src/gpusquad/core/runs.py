@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.lanes import Lane
-from gpusquad.core.space import Fixed, Space
+from gpusquad.core.space import Space
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.views import Forecast

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpusquad.core.space import Fixed, Space
+from gpusquad.core.fixed import Fixed
+from gpusquad.core.space import Space
 from gpusquad.core.trial import Trial
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job, Request

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.forecast import Replay
 from gpusquad.core.runs import NEVER_US
-from gpusquad.core.space import Fixed
 from gpusquad.core.state import State
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement

@@ -17,10 +17,10 @@ import structlog
 
 from gpusquad.core.copies import copy_state
 from gpusquad.core.driver import Driver
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.ports import Engine
 from gpusquad.core.runs import NEVER_US
 from gpusquad.core.sightings import ClusterEngine
-from gpusquad.core.space import Fixed
 from gpusquad.core.state import State
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.ports import Launch, TaskLaunch
-from gpusquad.core.space import Fixed
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.standing import Standing

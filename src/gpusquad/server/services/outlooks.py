@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpusquad.core import explain
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.runs import NEVER_US
-from gpusquad.core.space import Fixed
 from gpusquad.core.state import State
 from gpusquad.core.timeline import Promise
 from gpusquad.core.transitions import JobState

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.ports import Past
 from gpusquad.core.runs import NEVER_US
-from gpusquad.core.space import Fixed
 from gpusquad.core.state import UNKNOWN
 from gpusquad.model.edge import job_from_dict
 from gpusquad.model.job import Job, Role

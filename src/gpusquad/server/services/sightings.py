@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import structlog
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.never import refusal
 from gpusquad.core.ports import Adopted, Cancelled, ClusterChanged, Ended, NodesAllowed, Submitted, Updated
 from gpusquad.core.sightings import Found, Landscape, Place, Refound, Sighting, Withdrawn
-from gpusquad.core.space import Fixed
 from gpusquad.core.transitions import JobState
 from gpusquad.model.edge import job_to_dict
 from gpusquad.model.job import Job
