@@ -8,7 +8,10 @@ from gpusquad.client.pages import pages
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import ClusterView, NodeView, Predictions, QueueAnswer, Sample, UsageRow
+    from gpusquad.client.shapes.cards import Sample
+    from gpusquad.client.shapes.cluster import ClusterView, NodeView, UsageRow
+    from gpusquad.client.shapes.jobs import QueueAnswer
+    from gpusquad.client.shapes.predictions import Predictions
 
 
 class Cluster:

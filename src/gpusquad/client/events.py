@@ -10,7 +10,7 @@ from gpusquad.client.sse import QUIET_S, follow
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import JobEvent
+    from gpusquad.client.shapes.events import JobEvent
 
 PATH = ("events",)
 

@@ -10,16 +10,10 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import (
-        Accepted,
-        Event,
-        JobPage,
-        JobView,
-        Recommendation,
-        WhatIfAnswer,
-        WhenAnswer,
-        WhyAnswer,
-    )
+    from gpusquad.client.shapes.events import Event
+    from gpusquad.client.shapes.explain import WhatIfAnswer, WhenAnswer, WhyAnswer
+    from gpusquad.client.shapes.jobs import Accepted, JobPage, JobView
+    from gpusquad.client.shapes.recommend import Recommendation
 
 Plain = Mapping[str, Any]
 

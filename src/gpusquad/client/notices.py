@@ -9,7 +9,7 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import Notice, NoticeRule
+    from gpusquad.client.shapes.notices import Notice, NoticeRule
 
 
 class Notices:

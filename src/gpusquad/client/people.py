@@ -9,7 +9,7 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import AuditRow, Me, NewToken, Tenant, Token, User
+    from gpusquad.client.shapes.people import AuditRow, Me, NewToken, Tenant, Token, User
 
 
 class People:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import PolicyPreview, PolicyView, Revision
+    from gpusquad.client.shapes.policy import PolicyPreview, PolicyView, Revision
 
 
 class Policy:

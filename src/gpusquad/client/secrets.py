@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import SecretName
+    from gpusquad.client.shapes.secrets import SecretName
 
 
 class Secrets:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes import Window
+    from gpusquad.client.shapes.windows import Window
 
 
 class Windows:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from gpusquad.client.shapes import Calibration, PredictionErrors, PredictionPoint
+from gpusquad.client.shapes.predictions import Calibration, PredictionErrors, PredictionPoint
 from gpusquad.model.prediction import LEVELS, Quantiles
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import RunRecord
