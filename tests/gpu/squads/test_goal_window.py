@@ -38,3 +38,13 @@ def test_of_many_the_last_ones_count() -> None:
 
 def test_no_more_are_looked_at_however_many_are_told_of() -> None:
     assert told(1022, 100).requests == 1000
+
+
+def test_a_target_of_steps_that_nobody_counts_is_not_missed() -> None:
+    window = GoalWindow()
+    for number in range(4000):
+        window.iterations(number * 2000, 0)
+    assert window.attainment(Slo(throughput_per_s=10), 8_000_000, wants=True) == 1.0
+    for number in range(4000, 8000):
+        window.iterations(number * 2000, number // 500)
+    assert window.attainment(Slo(throughput_per_s=10), 16_000_000, wants=True) < 0.2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpusquad import registry
 from gpusquad.gpu.squads.virtual import OnVirtualCards
-from gpusquad.model.squad import UNGATED_US, State, solo_speed
+from gpusquad.model.squad import UNGATED_US, Requests, State, solo_speed
 from gpusquad.model.virtual import parts_of
 from tests.policies.divide.snapshots import CARD, crowds, rivals, tenant
 
@@ -75,7 +75,10 @@ def test_a_curve_is_over_the_virtual_card():
             return registry.create("divide", "equal").next_squad(tenants, card, effective, state)
 
     part = mask(1, 3)  # 5 of 15 groups
-    one = tenant(0, within=part, curve=((167, 0.3), (333, 0.5), (1000, 1.0)))
+    figures = Requests(solo_per_s=100.0, work_us=1000.0)
+    one = tenant(0, within=part, curve=((167, 0.3), (333, 0.5), (1000, 1.0)), requests=figures)
     OnVirtualCards(Looks).next_squad([one], CARD, rivals, State())
+    whole = solo_speed(one, CARD.share_milli(part.bit_count()))
+    assert (seen[0].requests.solo_per_s, seen[0].requests.work_us) == pytest.approx((100.0 * whole, 1000.0 / whole))
     assert solo_speed(seen[0], 1000) == 1.0
     assert solo_speed(seen[0], 501) == pytest.approx(0.6, rel=0.02)

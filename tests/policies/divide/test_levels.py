@@ -68,6 +68,32 @@ def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> N
     assert squad.state.levels == {"short": MOST_LEVEL, "long": 0}
 
 
+def test_a_service_that_sleeps_wakes_above_those_that_are_raised() -> None:
+    service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500, is_idle=True)
+    squad = registry.create("divide", "hybrid").next_squad([SHORT, LONG, service], CARD, TableEffects(), State())
+    short, long, asleep = (member.level for member in squad.members)
+    assert asleep > short > long == 0
+
+
+def test_who_naps_keeps_its_level_and_so_does_who_is_awake_alone() -> None:
+    hybrid = registry.create("divide", "hybrid")
+    state = hybrid.next_squad([SHORT, LONG], CARD, TableEffects(), State()).state
+    napping = replace(SHORT, is_idle=True, wants_us=0)
+    squad = hybrid.next_squad([napping, LONG], CARD, TableEffects(), state)
+    assert [member.level for member in squad.members] == [MOST_LEVEL, 0]
+    assert squad.state.levels == state.levels
+
+
+def test_nobody_is_raised_for_short_kernels_above_one_that_is_due_more() -> None:
+    heavy = replace(LONG, weight=10.0)
+    squad = registry.create("divide", "hybrid").next_squad([SHORT, heavy], CARD, TableEffects(), State())
+    assert squad.configuration != "unrestricted" or not any(member.level for member in squad.members)
+    ends_first = replace(LONG, remaining_us=4_000_000, beside={"short": 0.9})
+    later = replace(SHORT, remaining_us=8_000_000, beside={"long": 0.5})
+    squad = registry.create("divide", "jct").next_squad([later, ends_first], CARD, TableEffects(), State())
+    assert squad.members[0].level <= squad.members[1].level
+
+
 def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> None:
     service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
     rank = replace(LONG, meets_peers=True)

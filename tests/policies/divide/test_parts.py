@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,7 +89,17 @@ def test_the_tail_of_a_queue():
 
 
 def test_goals_without_figures_are_not_foretold():
-    assert foretold(tenant(0, slo=Slo(latency_us=1000)), 0.1) == 1.0
+    assert foretold(tenant(0), 0.1) == foretold(tenant(0, slo=Slo(latency_us=1000)), 0.1) == inf
+    both = tenant(0, slo=Slo(deadline_us=1, throughput_per_s=5.0), deadline_in_us=400, remaining_us=100)
+    assert foretold(both, 0.5) == 2.0, "what nothing is known of does not count"
+
+
+def test_alone_it_does_no_less_than_it_was_seen_to_do():
+    seen = Requests(solo_per_s=30.0, awake_per_s=300.0)  # it counts other steps than were measured
+    assert foretold(tenant(0, slo=Slo(throughput_per_s=200.0), requests=seen), 1.0) == 1.5
+
+
+def test_targets_with_figures_are_foretold():
     assert foretold(tenant(0, slo=Slo(throughput_per_s=50.0), requests=Requests(solo_per_s=100.0)), 0.25) == 0.5
 
 

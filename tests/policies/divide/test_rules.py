@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from gpusquad import registry
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.gpu.squads.sparing import PATIENCE, SparesTheStarved
 from gpusquad.model.errors import Invalid
@@ -227,6 +228,17 @@ def test_a_service_that_never_rests_leaves_something():
     assert len(served) == 3
     assert min(b - a for a, b in pairwise(served)) >= PATIENCE
     assert "t1 had nothing for too long" in squads[served[0]].why
+
+
+def test_whoever_had_nothing_for_too_long_beside_a_raised_one_is_not_passed_for_a_squad():
+    short = tenant(0, kernel_us=30.0, app="short", beside={"long": 0.67})
+    long = tenant(1, kernel_us=90.0, app="long", beside={"short": 0.56})
+    policy, state, levels = SparesTheStarved(registry.create("divide", "hybrid")), State(), []
+    for at in range(PATIENCE + 2):
+        squad = policy.next_squad([replace(short, attained_us=at * 2000), long], CARD, TableEffects(), state)
+        state, levels = squad.state, [*levels, squad.members[0].level]
+    assert levels[1] > 0 in levels
+    assert levels.count(0) == 1
 
 
 class TestBoundByItsHost:

@@ -83,11 +83,15 @@ class GoalWindow:
         met = [1.0]
         if slo.latency_us is not None and self._latencies:
             met.append(sum(value <= slo.latency_us for _, value in self._latencies) / len(self._latencies))
-        if slo.throughput_per_s and wants and self._is_long_enough():
+        if slo.throughput_per_s and wants and self._is_long_enough() and self._counts_anything():
             met.append(min(1.0, self.awake_per_s(now_us) / slo.throughput_per_s))
         if slo.availability_ratio is not None and wants:
             met.append(self._served_slices(now_us))
         return min(met)
+
+    def _counts_anything(self) -> bool:
+        """Requests are reported, or iterations were found in its launches."""
+        return bool(self._latencies) or bool(self._iterations and self._iterations[-1][1])
 
     def _is_long_enough(self) -> bool:
         """To tell how fast it was: it had something to do for long enough."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 from gpusquad.model.squad import CardFacts, Divide, Effective, Squad, State, Tenant
 
 PATIENCE = 50
-"""Squads in a row without any service; then it goes beside whoever goes first, for one."""
+"""Squads in a row without any service; then it goes beside whoever goes first, for one. Nobody is raised above it then
+but for a latency target."""
 
 
 class SparesTheStarved:
@@ -28,8 +29,11 @@ class SparesTheStarved:
             return squad
         for one in starved:
             self._kept_off[one.id] = 0
-        slots = {one.slot for one in starved}
-        members = tuple(replace(one, yields=0) if one.slot in slots else one for one in squad.members)
+        slots, services = {one.slot for one in starved}, {one.slot for one in tenants if one.has_latency_goal}
+        members = tuple(
+            replace(one, yields=0 if one.slot in slots else one.yields, level=one.level if one.slot in services else 0)
+            for one in squad.members
+        )
         names = ", ".join(one.id for one in starved)
         return replace(squad, members=members, why=f"{names} had nothing for too long: {squad.why}")
 

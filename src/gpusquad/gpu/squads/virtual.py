@@ -54,7 +54,10 @@ def _as_on(tenant: Tenant, part_milli: int) -> Tenant:
     if whole <= 0:
         return tenant
     inside = [(at * WHOLE_MILLI // part_milli, speed / whole) for at, speed in tenant.curve if at < part_milli]
-    return replace(tenant, curve=(*(point for point in inside if point[0] > 0), (WHOLE_MILLI, 1.0)))
+    seen = tenant.requests
+    if seen is not None:
+        seen = replace(seen, solo_per_s=seen.solo_per_s * whole, work_us=seen.work_us / whole)
+    return replace(tenant, curve=(*(point for point in inside if point[0] > 0), (WHOLE_MILLI, 1.0)), requests=seen)
 
 
 def _confined(member: Member, within: int) -> Member:

@@ -54,6 +54,8 @@ class Part:
     credit_us: int = UNGATED_US
     level: int = 0
     """Side by side: whose blocks have SMs first."""
+    due: float = 1.0
+    """What the policy would give it. Nobody is raised for short kernels above one that is due more."""
 
 
 def nobody_to_share_with(tenants: Sequence[Tenant], state: State) -> Squad | None:
@@ -95,12 +97,16 @@ def squad(
     slots_given = slots(part.tenant.slot for part in parts)
     given = {part.tenant.slot: _minding_sleepers(part, tenants, slots_given) for part in parts}
     credit_us = max((part.credit_us for part in parts), default=UNGATED_US)
+    asleep = state.levels if configuration == "unrestricted" else {}
     rest = {
-        one.slot: Part(one, yields=0 if one.is_idle else slots(given), credit_us=credit_us)
+        one.slot: Part(one, level=asleep.get(one.id, 0), credit_us=credit_us)
+        if one.is_idle
+        else Part(one, yields=slots(given), credit_us=credit_us)
         for one in tenants
         if one.slot not in given
     }
-    members = _before_ranks([_member(one, (given | rest)[one.slot], tenants, card) for one in tenants], tenants)
+    members = [_member(one, (given | rest)[one.slot], tenants, card) for one in tenants]
+    members = _before_ranks(_services_first(members, tenants), tenants)
     masks = {part.tenant.id: part.groups for part in parts if part.groups}
     waited = {
         tenant.id: 0 if tenant.is_idle or tenant.slot in given else state.waited.get(tenant.id, 0) + 1
@@ -108,14 +114,29 @@ def squad(
     }
     groups = {**state.groups, **masks} if masks else state.groups
     after = fresh(tenants, replace(state, groups=groups), waited=waited, configuration=configuration)
-    if configuration == "unrestricted":
+    if configuration == "unrestricted" and len(parts) > 1:
         after = replace(after, levels={part.tenant.id: part.level for part in parts})
     return Squad(members, configuration, length_us, why + _raised_words(parts), after)
 
 
 def _leveled(parts: Sequence[Part], state: State) -> list[Part]:
-    found = levels([part.tenant for part in parts], state.levels) if len(parts) > 1 else {}
-    return [replace(part, level=found.get(part.tenant.id, 0)) for part in parts]
+    """Of one alone what it had: the others may only nap, and a stream that changes its priority is moved."""
+    found = levels([part.tenant for part in parts], state.levels) if len(parts) > 1 else state.levels
+    leveled = [replace(part, level=found.get(part.tenant.id, 0)) for part in parts]
+    calm = [part for part in leveled if not part.tenant.has_latency_goal]
+    if any(one.level > other.level and one.due < other.due for one in calm for other in calm):
+        return [part if part.tenant.has_latency_goal else replace(part, level=0) for part in leveled]
+    return leveled
+
+
+def _services_first(members: Sequence[Member], tenants: Sequence[Tenant]) -> Sequence[Member]:
+    """Whoever has a latency target goes before all that are raised; asleep too, for it wakes without asking."""
+    first = slots(one.slot for one in tenants if one.has_latency_goal)
+    if not first or not any(one.level for one in members):
+        return members
+    return [
+        replace(one, level=MOST_LEVEL if first >> one.slot & 1 else min(one.level, MOST_LEVEL - 1)) for one in members
+    ]
 
 
 def _raised_words(parts: Sequence[Part]) -> str:

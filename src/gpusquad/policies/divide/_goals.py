@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, log1p
+from math import inf, log, log1p
 
 from gpusquad.model.squad import Tenant
 
@@ -16,29 +16,20 @@ a weight for good."""
 
 
 def foretold(tenant: Tenant, speed: float) -> float:
-    """How far the goals would be met at this speed: 1 fully, above it with that much to spare. Without goals: 1."""
+    """How far the goals would be met at this speed: 1 fully, above it with that much to spare. What nothing is known of
+    does not count; without goals there is no end to spare."""
     if tenant.slo is None:
-        return 1.0
+        return inf
     parts = []
     if tenant.slo.latency_us is not None:
         parts.append(_latency_part(tenant, tenant.slo.latency_us, speed))
     if tenant.slo.throughput_per_s:
-        solo = tenant.requests.solo_per_s if tenant.requests is not None else 0.0
-        parts.append(speed * solo / tenant.slo.throughput_per_s if solo > 0 else 1.0)
+        seen = tenant.requests
+        solo = max(seen.solo_per_s, seen.awake_per_s) if seen is not None else 0.0  # it does no less alone
+        parts.append(speed * solo / tenant.slo.throughput_per_s if solo > 0 else inf)
     if (needed := deadline_speed(tenant)) is not None:
-        parts.append(speed / needed if needed > 0 else 1.0)
-    return max(0.0, min(parts, default=1.0))
-
-
-def can_be_foretold(tenant: Tenant) -> bool:
-    """Enough is known of it to say how far a speed would meet one of its goals."""
-    slo, seen = tenant.slo, tenant.requests
-    if slo is None:
-        return False
-    by_requests = seen is not None and (
-        (slo.latency_us is not None and seen.work_us > 0) or (bool(slo.throughput_per_s) and seen.solo_per_s > 0)
-    )
-    return by_requests or deadline_speed(tenant) is not None
+        parts.append(speed / needed if needed > 0 else inf)
+    return max(0.0, min(parts, default=inf))
 
 
 def foretold_latency_us(tenant: Tenant, speed: float) -> float:
@@ -76,4 +67,4 @@ def _decay(load: float) -> float:
 
 def _latency_part(tenant: Tenant, target_us: int, speed: float) -> float:
     latency_us = foretold_latency_us(tenant, speed)
-    return target_us / latency_us if latency_us > 0 else 1.0
+    return target_us / latency_us if latency_us > 0 else inf

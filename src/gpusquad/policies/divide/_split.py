@@ -95,7 +95,7 @@ def given_parts(
         ]
     if way.configuration == "unrestricted":
         first = 1 << late.slot if (late := _far_behind(awake, lags, length_us)) is not None else 0
-        return [_build.Part(tenant, yields=first, credit_us=queued_us) for tenant in awake]
+        return [_build.Part(tenant, yields=first, credit_us=queued_us, due=tenant.weight) for tenant in awake]
     there = [tenant for tenant in awake if not tenant.is_idle] or awake
     now = max(there, key=lambda tenant: (_turn(tenant, parts, state), -tenant.slot))
     return [_build.Part(now, credit_us=queued_us)]

@@ -23,7 +23,7 @@ from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _build
 from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
-from gpusquad.policies.divide._goals import can_be_foretold, foretold, target
+from gpusquad.policies.divide._goals import foretold, target
 from gpusquad.policies.divide._split import by_parts
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
@@ -118,8 +118,6 @@ class SloFirst:
         seen, wanted = tenant.requests, tenant.slo.throughput_per_s if tenant.slo is not None else None
         if wanted and seen is not None and seen.awake_per_s > 0:
             return seen.awake_per_s < self.margin * wanted
-        if not can_be_foretold(tenant):
-            return False
         others = tuple((other, WHOLE_MILLI) for other in tenants if other is not tenant and not other.is_idle)
         return foretold(tenant, effective(tenant, WHOLE_MILLI, others)) < self.margin * max(weights[tenant.id], 1.0)
 
