@@ -32,14 +32,14 @@ def test_a_launch_carries_what_its_job_is_worth_and_asked_for(world: World) -> N
     job_id = world.submit(**SHARE, priority="high", slo={"p99": "20ms"})
     world.settle()
     launch = world.engine.running[job_id, 0]
-    assert launch.standing == Standing(3.0, 1, Slo(latency_us=20_000), 10 * SECOND_US)
+    assert launch.standing == Standing(3.0, 1, Slo(latency_us=20_000), 10 * SECOND_US, 2**30)
     assert [task.share for task in launch.tasks] == [Share(2**30, 250, "isolated")]
 
 
 def test_of_a_job_without_an_estimate_nobody_knows_what_is_left(world: World) -> None:
     job_id = world.submit(**SHARE, estimate=None)
     world.settle()
-    assert world.engine.running[job_id, 0].standing == Standing()
+    assert world.engine.running[job_id, 0].standing == Standing(memory_bytes=2**30)
 
 
 def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
@@ -47,7 +47,7 @@ def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
     world.settle()
     world.at(4 * SECOND_US)
     world.scheduler.update(job_id, Change(priority="urgent", slo={"throughput": 5}), ADA)
-    urgent = Standing(1.0, 2, Slo(throughput_per_s=5.0), 6 * SECOND_US)
+    urgent = Standing(1.0, 2, Slo(throughput_per_s=5.0), 6 * SECOND_US, 2**30)
     assert world.engine.changed == [(job_id, 0, 2, urgent)]
 
 
