@@ -25,7 +25,7 @@ WITH_SQUADS = [name for name in registry.names("divide") if name != "auto"]
         ("priority:ratio=0.5", "ratio", "use 1 to 1000"),
         ("auto:hold=-4", "hold", "use 1 to 1000000"),
         ("hybrid:alpha=-5", "alpha", "use 0 to 1"),
-        ("hybrid:exact=100", "exact", "use 0 to 8"),
+        ("hybrid:exact=100", "exact", "use 0 to 6"),
         ("hybrid:sharp=-1", "sharp", "use 0 to 10"),
         ("hybrid:keep=0", "keep", "use 1 to 1000000"),
         ("jct:patience=0", "patience", "use 1 to 1000000"),

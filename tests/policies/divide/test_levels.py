@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpusquad import registry
 from gpusquad.gpu.squads.effects import TableEffects
 from gpusquad.model.job import Slo
-from gpusquad.model.squad import MOST_LEVEL, CardFacts, State, Tenant
+from gpusquad.model.squad import MOST_LEVEL, CardFacts, Requests, State, Tenant
 from gpusquad.policies.divide._levels import levels
 
 SHORT = Tenant(0, "short", kernel_us=33.0, wants_us=10_000, app="short", beside={"long": 0.30})
@@ -33,24 +33,17 @@ def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
     assert levels(told(a=0, b=0), {}) == {"a": 0, "b": 0}
 
 
-def test_whoever_has_a_latency_target_goes_before_all_without() -> None:
-    service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
-    assert levels([*told(a=100, b=10), service], {}) == {"a": 0, "b": 2, "service": 4}
-    assert levels([service], {}) == {"service": 0}
-
-
 def test_higher_priorities_go_before_short_kernels() -> None:
     short, long = told(short=10, long=100)
     assert levels([short, replace(long, priority=1)], {}) == {"short": 0, "long": MOST_LEVEL}
     assert levels([replace(short, priority=-1), long], {}) == {"short": 0, "long": MOST_LEVEL}
 
 
-def test_a_goal_or_priority_that_is_new_counts_at_once() -> None:
+def test_a_priority_that_is_new_counts_at_once() -> None:
     short, long = told(short=10, long=100)
     before = levels([short, long], {})
     assert before == {"short": MOST_LEVEL, "long": 0}
     assert levels([short, replace(long, priority=1)], before) == {"short": 0, "long": MOST_LEVEL}
-    assert levels([short, replace(long, slo=Slo(latency_us=5000))], before) == {"short": 0, "long": MOST_LEVEL}
 
 
 def test_what_was_raised_stays_so_until_it_is_the_wrong_way_round() -> None:
@@ -92,6 +85,19 @@ def test_nobody_is_raised_for_short_kernels_above_one_that_is_due_more() -> None
     later = replace(SHORT, remaining_us=8_000_000, beside={"long": 0.5})
     squad = registry.create("divide", "jct").next_squad([later, ends_first], CARD, TableEffects(), State())
     assert squad.members[0].level <= squad.members[1].level
+
+
+def test_a_service_that_others_run_beside_goes_before_them_and_levels_do_not_flap() -> None:
+    seen = Requests(per_s=100, work_us=1000, count=100, latency_us=3000)
+    service = Tenant(2, "service", slo=Slo(latency_us=5000), kernel_us=20, busy_ratio=0.9, requests=seen)
+    slo, card, state, found = registry.create("divide", "slo"), replace(CARD, has_priorities=True), State(), []
+    short, long = replace(SHORT, beside={"long": 0.67}), replace(LONG, beside={"short": 0.56})
+    for kernel_us in (43.0, 45.0) * 5:  # about half of the other's
+        squad = slo.next_squad([replace(short, kernel_us=kernel_us), long, service], card, TableEffects(), state)
+        state, found = squad.state, [*found, [member.level for member in squad.members]]
+    assert all(one == found[0] for one in found)
+    assert found[0] == [MOST_LEVEL - 1, 0, MOST_LEVEL]
+    assert squad.why.count("blocks of short go first") == 1
 
 
 def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> None:

@@ -265,11 +265,10 @@ class SquadQuota(Quota):
         return time.monotonic() < self._left_until_s.get(keeper.card.id, 0.0)
 
     def _tend_on(self, keeper: CardKeeper) -> None:
+        if any(one.is_pooled for one in keeper.told.all().values()):
+            keeper.pool.mend()  # first: whoever is asked may be started for it, and is told whether there is one
         self._forget_on(keeper, set())
-        told = keeper.told.all()
-        if any(one.is_pooled for one in told.values()):
-            keeper.pool.mend()  # first: the daemon is told whether there is one
-        if told:
+        if keeper.told.all():
             keeper.start()
 
     def _forget_on(self, keeper: CardKeeper, besides: set[str]) -> None:

@@ -106,7 +106,8 @@ def squad(
         if one.slot not in given
     }
     members = [_member(one, (given | rest)[one.slot], tenants, card) for one in tenants]
-    members = _before_ranks(_services_first(members, tenants), tenants)
+    beside = configuration == "unrestricted" and len(parts) > 1
+    members = _before_ranks(_services_first(members, tenants, beside), tenants)
     masks = {part.tenant.id: part.groups for part in parts if part.groups}
     waited = {
         tenant.id: 0 if tenant.is_idle or tenant.slot in given else state.waited.get(tenant.id, 0) + 1
@@ -114,34 +115,38 @@ def squad(
     }
     groups = {**state.groups, **masks} if masks else state.groups
     after = fresh(tenants, replace(state, groups=groups), waited=waited, configuration=configuration)
-    if configuration == "unrestricted" and len(parts) > 1:
-        after = replace(after, levels={part.tenant.id: part.level for part in parts})
-    return Squad(members, configuration, length_us, why + _raised_words(parts), after)
+    if beside:
+        raised = {part.tenant.id: part.level for part in parts if not part.tenant.has_latency_goal}
+        after = replace(after, levels={**after.levels, **raised})
+    return Squad(members, configuration, length_us, _with_raised(why, parts), after)
 
 
 def _leveled(parts: Sequence[Part], state: State) -> list[Part]:
     """Of one alone what it had: the others may only nap, and a stream that changes its priority is moved."""
-    found = levels([part.tenant for part in parts], state.levels) if len(parts) > 1 else state.levels
+    calm = [part.tenant for part in parts if not part.tenant.has_latency_goal]
+    found = levels(calm, state.levels) if len(calm) > 1 else state.levels
     leveled = [replace(part, level=found.get(part.tenant.id, 0)) for part in parts]
-    calm = [part for part in leveled if not part.tenant.has_latency_goal]
-    if any(one.level > other.level and one.due < other.due for one in calm for other in calm):
-        return [part if part.tenant.has_latency_goal else replace(part, level=0) for part in leveled]
+    if any(one.level > other.level and one.due < other.due for one in leveled for other in leveled):
+        return [replace(part, level=0) for part in parts]
     return leveled
 
 
-def _services_first(members: Sequence[Member], tenants: Sequence[Tenant]) -> Sequence[Member]:
-    """Whoever has a latency target goes before all that are raised; asleep too, for it wakes without asking."""
+def _services_first(members: Sequence[Member], tenants: Sequence[Tenant], beside: bool) -> Sequence[Member]:
+    """Whoever has a latency target goes before those that it runs beside, and before all that are raised; asleep too,
+    for it wakes without asking."""
     first = slots(one.slot for one in tenants if one.has_latency_goal)
-    if not first or not any(one.level for one in members):
+    if not first or not (beside or any(one.level for one in members)):
         return members
     return [
         replace(one, level=MOST_LEVEL if first >> one.slot & 1 else min(one.level, MOST_LEVEL - 1)) for one in members
     ]
 
 
-def _raised_words(parts: Sequence[Part]) -> str:
+def _with_raised(why: str, parts: Sequence[Part]) -> str:
+    """Said once, where a squad was made of another."""
     names = [part.tenant.id for part in parts if part.level]
-    return f"; blocks of {' and '.join(names)} go first" if names else ""
+    words = f"; blocks of {' and '.join(names)} go first" if names else ""
+    return why if words in why else why + words
 
 
 def _before_ranks(members: Sequence[Member], tenants: Sequence[Tenant]) -> tuple[Member, ...]:

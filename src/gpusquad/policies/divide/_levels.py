@@ -1,4 +1,4 @@
-"""Side by side, whose blocks have SMs first: those of latency targets, of higher priorities, of short kernels.
+"""Side by side, whose blocks have SMs first among those without a latency target: higher priorities, short kernels.
 
 Kernels of two programs on one card take turns, so whoever has the shorter ones waits most of the time, and what it
 leaves free meanwhile is not what the other could use. On an H200 under MPS, GoogLeNet beside VGG-16, whose kernels are
@@ -14,32 +14,26 @@ from math import log2
 
 from gpusquad.model.squad import MOST_LEVEL, Tenant
 
-Importance = tuple[bool, int]
-
 
 def levels(together: Sequence[Tenant], before: Mapping[str, int]) -> dict[str, int]:
-    """Among equally important ones a class for each half of the longest kernels. ``before``: levels of the last squad
-    of the same, which stay unless they are the wrong way round: beside long kernels short ones seem longer than they
-    are."""
-    if before.keys() == {one.id for one in together} and _still_right(together, before):
-        return dict(before)
-    longest_us = max((one.kernel_us for one in together if not one.has_latency_goal), default=0.0)
-    return _spread({one.id: (*_importance(one), _class(one, longest_us)) for one in together})
-
-
-def _importance(tenant: Tenant) -> Importance:
-    """As their places in the queue of MPS are told apart: what is chosen here must not go against that."""
-    return tenant.has_latency_goal, tenant.priority
+    """Among equally important ones a class for each half of the longest kernels. ``before``: levels that they had,
+    which stay unless they are the wrong way round: beside long kernels short ones seem longer than they are."""
+    had = {one.id: before[one.id] for one in together if one.id in before}
+    if len(had) == len(together) and _still_right(together, had):
+        return had
+    longest_us = max((one.kernel_us for one in together), default=0.0)
+    # Priorities first: so are their places in the queue of MPS told apart, and this must not go against that.
+    return _spread({one.id: (one.priority, _class(one, longest_us)) for one in together})
 
 
 def _class(tenant: Tenant, longest_us: float) -> int:
-    """0 where nothing is known of its kernels, or where a latency target counts alone."""
-    if tenant.has_latency_goal or tenant.kernel_us <= 0:
+    """0 where nothing is known of its kernels."""
+    if tenant.kernel_us <= 0:
         return 0
     return int(log2(min(longest_us / tenant.kernel_us, 2.0**MOST_LEVEL)))
 
 
-def _spread(ranks: Mapping[str, tuple[bool, int, int]]) -> dict[str, int]:
+def _spread(ranks: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """As far apart as the levels go: what was measured was the highest over the usual one."""
     raised = sorted(set(ranks.values()))[1:]
     of_rank = {one: max(1, MOST_LEVEL * (at + 1) // len(raised)) for at, one in enumerate(raised)}
@@ -53,6 +47,6 @@ def _still_right(together: Sequence[Tenant], before: Mapping[str, int]) -> bool:
 def _in_order(one: Tenant, other: Tenant, before: Mapping[str, int]) -> bool:
     low, high = sorted((one, other), key=lambda tenant: before[tenant.id])
     is_raised = before[high.id] > before[low.id]
-    if _importance(low) != _importance(high):
-        return is_raised and _importance(high) > _importance(low)
-    return not is_raised or (not high.has_latency_goal and high.kernel_us <= low.kernel_us)
+    if low.priority != high.priority:
+        return is_raised and high.priority > low.priority
+    return not is_raised or high.kernel_us <= low.kernel_us

@@ -32,8 +32,9 @@ from gpusquad.registry import register
 
 _BUSY = 0.9
 """A service that is busy for more of the time has no pauses worth speaking of."""
-_MOST_EXACT = 8
-"""The ways to hand out groups grow so fast with the tenants that for more the search would never end."""
+_MOST_EXACT = 6
+"""The ways to hand out groups grow so fast with the tenants: with seven a search takes most of a second, and a daemon
+that is silent for one is taken for dead."""
 
 
 @register("divide", "hybrid")
