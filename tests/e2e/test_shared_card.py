@@ -260,7 +260,7 @@ def test_a_process_that_nobody_started_here_is_told_of_once(story: Story) -> Non
             leave.touch()
     story.go.touch()
     assert service.wait(job_id)["state"] == "succeeded"
-    assert len(told_of_strangers(service)) == 1
+    assert len(told_of_strangers(service)) == 1, told_of_strangers(service)
 
 
 def test_a_program_of_a_job_that_sheds_the_library_is_told_of(story: Story) -> None:

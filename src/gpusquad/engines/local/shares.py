@@ -89,8 +89,8 @@ class Shares:
 
     def change(self, key: Key, tasks: int, standing: Standing) -> None:
         def do() -> None:
-            for index in range(tasks):
-                self._quota.change(Holder(owner(key), str(index), key[0]), standing)
+            for holder in _holders(key, tasks):
+                self._quota.change(holder, standing)
 
         self._calls.put(do)
 
@@ -99,7 +99,7 @@ class Shares:
         quota = self._quota
         if not isinstance(quota, Resizes):
             return
-        holders = [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
+        holders = _holders(key, tasks)
         for at, holder in enumerate(holders):
             try:
                 quota.resize(holder, memory_bytes)
@@ -112,8 +112,9 @@ class Shares:
         """They are about to be killed. In a thread of its own: others must not wait for that."""
         quota = self._quota
         if isinstance(quota, Drains):
-            holders = [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
-            threading.Thread(target=_drain, args=(quota, holders, within_s), name="gpusquad-drain", daemon=True).start()
+            threading.Thread(
+                target=_drain, args=(quota, _holders(key, tasks), within_s), name="gpusquad-drain", daemon=True
+            ).start()
 
     def keep_only(self, keys: Collection[Key]) -> None:
         """These attempts are known; what others had goes back."""
@@ -145,6 +146,10 @@ class Shares:
             raise Invalid("cards", f"{', '.join(missing)}: not on this machine")
         holder = Holder(owner((launch.job_id, launch.attempt)), str(task.index), launch.job_id, launch.run_as)
         return self._quota.attach([self._cards[card] for card in task.cards], holder, task.share, launch.standing)
+
+
+def _holders(key: Key, tasks: int) -> list[Holder]:
+    return [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
 
 
 def _drain(quota: Drains, holders: Sequence[Holder], within_s: float) -> None:

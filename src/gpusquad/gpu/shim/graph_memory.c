@@ -178,8 +178,7 @@ static bool claim(uint64_t bytes) {
 
 CUresult gs_run_graph(CUgraphExec graph, CUstream stream, bool per_thread, CUresult (*run)(CUgraphExec, CUstream)) {
   if (GS_LIKELY(!GS_LOAD(allocates)) || !gs_counting()) return run(graph, stream);
-  bool recorded = gs_stream_capturing && gs_attached() && gs_stream_capturing(stream, per_thread);
-  uint64_t bytes = recorded ? 0 : needed_by(graph);
+  uint64_t bytes = gs_recorded(stream, per_thread) ? 0 : needed_by(graph);
   if (!bytes) return run(graph, stream);
   if (!claim(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = run(graph, stream);

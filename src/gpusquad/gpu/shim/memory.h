@@ -23,6 +23,11 @@ static inline bool gs_on_host(const CUmemLocation *location) {
   return location->type >= CU_MEM_LOCATION_TYPE_HOST && location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
+/* Whether the call goes into a graph instead of being done. */
+static inline bool gs_recorded(CUstream stream, bool per_thread) {
+  return gs_stream_capturing && gs_attached() && gs_stream_capturing(stream, per_thread);
+}
+
 /* Reserves and makes the entry; NULL: refuse. `gs_unbook` undoes it, `gs_book` says the driver gave it. */
 struct gs_entry *gs_prepare(enum gs_kind kind, uint64_t bytes);
 CUresult gs_book(struct gs_entry *entry, uint64_t key, CUresult result);

@@ -192,10 +192,6 @@ static CUstream real_stream(CUstream stream, bool per_thread) {
   return gs_stream_real && gs_attached() ? gs_stream_real(stream, per_thread) : stream;
 }
 
-static bool recorded(CUstream stream, bool per_thread) {
-  return gs_stream_capturing && gs_attached() && gs_stream_capturing(stream, per_thread);
-}
-
 static CUresult record(const struct request *request) {
   gs_graph_allocates();
   return pass(request, request->stream);
@@ -203,7 +199,7 @@ static CUresult record(const struct request *request) {
 
 static CUresult allocate(const struct request *request) {
   if (!gs_counting() || !request->pointer) return pass(request, request->stream);
-  if (recorded(request->stream, request->per_thread)) return record(request);
+  if (gs_recorded(request->stream, request->per_thread)) return record(request);
   struct pool *pool = known(request->pool ? request->pool : current_pool());
   if (pool && pool->elsewhere) return pass(request, real_stream(request->stream, request->per_thread));
   struct gs_entry *entry = pool ? gs_entry_new(GS_POINTER, request->bytes) : NULL;
@@ -244,7 +240,7 @@ GS_HOOK(cuMemAllocFromPoolAsync_ptsz)(CUdeviceptr *pointer, size_t bytes, CUmemo
 }
 
 static CUresult release(CUdeviceptr pointer, CUstream stream, bool per_thread) {
-  if (!gs_counting() || recorded(stream, per_thread)) return free_on(pointer, stream, per_thread);
+  if (!gs_counting() || gs_recorded(stream, per_thread)) return free_on(pointer, stream, per_thread);
   struct gs_entry *entry = pointer ? gs_ledger_take(GS_POINTER, pointer) : NULL;
   return gs_unbook(entry, free_on(pointer, real_stream(stream, per_thread), per_thread));
 }

@@ -105,13 +105,13 @@ static void raise_peaks(struct gs_region *region) {
   raise_to(&region->tenant->peak_bytes, GS_PEEK(region->tenant->used_bytes));
 }
 
-static bool is_raised(const struct gs_region *region) {
+static bool is_below_peaks(const struct gs_region *region) {
   return GS_PEEK(region->process->peak_bytes) >= GS_PEEK(region->process->used_bytes) &&
          GS_PEEK(region->tenant->peak_bytes) >= GS_PEEK(region->tenant->used_bytes);
 }
 
 void gs_bytes_held(struct gs_region *region) {
-  if (is_raised(region)) return; /* as most are: pools and programs take again what they gave back */
+  if (is_below_peaks(region)) return; /* as most are: pools and programs take again what they gave back */
   lock_counts(region);
   raise_peaks(region);
   unlock_counts(region);

@@ -113,7 +113,8 @@ class Squads:
 
     def change(self, facts: TenantFacts, now_us: int) -> None:
         """Another goal, priority, weight, estimate or quota for one that runs."""
-        tenant, before = self._named(facts.id), self._named(facts.id).facts
+        tenant = self._named(facts.id)
+        before = tenant.facts
         check_quota(facts, self._others(tenant), self._card)
         tenant.tell(facts, now_us)
         self._changed = True
