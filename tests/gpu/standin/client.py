@@ -198,7 +198,7 @@ class Cuda:
         """An executable graph of what was captured."""
         graph, executable = c_void_p(), c_void_p()
         self("cuStreamEndCapture", c_void_p(stream), byref(graph))
-        self("cuGraphInstantiate", byref(executable), graph, c_ulonglong(0))
+        self("cuGraphInstantiateWithFlags", byref(executable), graph, c_ulonglong(0))
         self("cuGraphDestroy", graph)
         return executable
 

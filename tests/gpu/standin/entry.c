@@ -111,7 +111,6 @@ static const struct entry entries[] = {
     SI_PLAIN(cuGraphCreate, 10000),
     SI_PLAIN(cuGraphInstantiate, 10000),
     SI_AS(cuGraphInstantiate, 11000, cuGraphInstantiate_v2),
-    SI_AS(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags),
     SI_PLAIN(cuGraphInstantiateWithFlags, 11040),
     SI_PTSZ(cuGraphUpload, 11010),
     SI_PTSZ(cuGraphLaunch, 10000),

@@ -24,7 +24,7 @@ tell([
     same("cuGetProcAddress", 11030, 0, "cuGetProcAddress"),
     same("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"),
     same("cuStreamGetCaptureInfo", 11030, 2, "cuStreamGetCaptureInfo_v2_ptsz"),
-    same("cuGraphInstantiate", 12000, 0, "cuGraphInstantiateWithFlags"),
+    same("cuGraphInstantiate", 12000, 0, "cuGraphInstantiate_v2"),
 ])
 """)
     assert found == [True] * len(found)
