@@ -106,8 +106,8 @@ def test_a_time_that_is_too_short_is_told_with_its_cure(tmp_path: Path) -> None:
 
 
 def test_what_is_not_set_is_as_it_was() -> None:
-    assert (SharingConfig().fail_open_ms, SharingConfig().context_bytes) == (1000, 0)
-    assert (Settings().fail_open_ms, Settings().context_bytes) == (1000, 0)
+    assert (SharingConfig().fail_open_ms, SharingConfig().context_bytes) == (1000, "auto")
+    assert (Settings().fail_open_ms, Settings().context_bytes) == (1000, "auto")
 
 
 class FakeSquads:

@@ -33,7 +33,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from gpusquad.core.hang import Rules
-from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
+from gpusquad.gpu.attach.settings import ContextBytes, checked_context_bytes, checked_fail_open_ms
 from gpusquad.gpu.squads.strangers import Rule
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Sharing
@@ -124,10 +124,10 @@ class InterferenceConfig(_Section):
     """How jobs on one card share it, and so which measurements count: ``mps`` where the multi-process service runs."""
 
 
-def _by(check: Callable[[int], int]) -> AfterValidator:
+def _by(check: Callable[[Any], Any]) -> AfterValidator:
     """Refused in the words of whoever knows why."""
 
-    def checked(value: int) -> int:
+    def checked(value: Any) -> Any:
         try:
             return check(value)
         except Invalid as error:
@@ -155,8 +155,9 @@ class SharingConfig(_Section):
     """A card's daemon that has had nobody to look after for so long ends."""
     fail_open_ms: Annotated[int, _by(checked_fail_open_ms)] = 1000
     """Jobs run on as if alone where their card's daemon has been silent for so long. 0: they wait for it."""
-    context_bytes: Annotated[int, _by(checked_context_bytes)] = 0
-    """Charged to a job's memory for the CUDA context of each of its processes. 0: contexts are not charged."""
+    context_bytes: Annotated[ContextBytes, _by(checked_context_bytes)] = "auto"
+    """Charged to a job's memory for the CUDA context of each of its processes. ``auto``: as measured on its card; 0:
+    contexts are not charged."""
 
 
 class LogsConfig(_Section):

@@ -148,7 +148,7 @@ def test_a_wrong_number_of_slots(slots: str):
 
 @pytest.mark.parametrize(("flag", "words"), [
     ("--fail-open-ms=100", "use 500 to"), ("--fail-open-ms=soon", "not a whole number"),
-    ("--context-bytes=-1", "use 0 to"),
+    ("--context-bytes=-1", "use auto, or 0 to"),
 ])  # fmt: skip
 def test_a_wrong_setting_of_sharing_is_told_with_its_cure(flag: str, words: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
@@ -158,7 +158,7 @@ def test_a_wrong_setting_of_sharing_is_told_with_its_cure(flag: str, words: str,
 
 def test_settings_of_sharing():
     usual = _sharing(_parser().parse_args(["--node", "n"]))
-    assert (usual.fail_open_ms, usual.context_bytes) == (1000, 0)
+    assert (usual.fail_open_ms, usual.context_bytes) == (1000, "auto")
     said = _sharing(_parser().parse_args(["--node", "n", "--fail-open-ms=0", "--context-bytes=536870912"]))
     assert (said.fail_open_ms, said.context_bytes) == (0, 2**29)
 

@@ -77,6 +77,7 @@ def place(tmp_path: Path, library: Path, driver: Path) -> Iterator[Place]:
         library_folder=tmp_path / "lib",
         has_mps=False,
         idle_s=LONGEST_S,
+        context_bytes=0,
     )
     environment = {
         "PATH": os.environ["PATH"],

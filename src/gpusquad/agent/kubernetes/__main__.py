@@ -12,6 +12,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpusquad.agent.health import WELL_FOR_S
 from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, NodeAgent, Settings
@@ -23,7 +24,7 @@ from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.agent.virtual import divided
-from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
+from gpusquad.gpu.attach.settings import ContextBytes, checked_context_bytes, checked_fail_open_ms
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -88,13 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fail-open-ms", type=_by(checked_fail_open_ms), default=Sharing.fail_open_ms, metavar="MS",
                         help="containers run on as if alone when a card's daemon is silent for so long "
                         f"({Sharing.fail_open_ms}); 0: they wait for it")  # fmt: skip
-    parser.add_argument("--context-bytes", type=_by(checked_context_bytes), default=Sharing.context_bytes, metavar="N",
-                        help="charged to a container's part for the CUDA context of each process (0)")  # fmt: skip
+    parser.add_argument("--context-bytes", type=_context_bytes, default=Sharing.context_bytes, metavar="N",
+                        help="charged to a container's part for the CUDA context of each process; "
+                        "auto (usual): as measured on its card")  # fmt: skip
     return parser
 
 
-def _by(check: Callable[[int], int]) -> Callable[[str], int]:
-    def checked(text: str) -> int:
+def _by(check: Callable[[Any], Any]) -> Callable[[str], Any]:
+    def checked(text: str) -> Any:
         try:
             return check(int(text))
         except Invalid as error:
@@ -103,6 +105,10 @@ def _by(check: Callable[[int], int]) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
     return checked
+
+
+def _context_bytes(text: str) -> ContextBytes:
+    return "auto" if text == "auto" else _by(checked_context_bytes)(text)
 
 
 def _sharing(options: argparse.Namespace) -> Sharing:

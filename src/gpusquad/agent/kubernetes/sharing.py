@@ -13,6 +13,7 @@ from gpusquad.agent.source import CardFacts
 from gpusquad.gpu.api import Quota, QuotaFile
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.quota import SquadQuota
+from gpusquad.gpu.attach.settings import ContextBytes
 from gpusquad.gpu.attach.settings import Settings as AttachSettings
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
@@ -39,8 +40,8 @@ class Sharing:
     """Containers of the class ``shared`` run at once. False: they take turns, as the isolated ones do."""
     fail_open_ms: int = AttachSettings.fail_open_ms
     """Containers whose card's daemon has been silent for so long run on as if alone. 0: they wait for it."""
-    context_bytes: int = AttachSettings.context_bytes
-    """Charged for the CUDA context of each of a container's processes."""
+    context_bytes: ContextBytes = AttachSettings.context_bytes
+    """Charged for the CUDA context of each of a container's processes. ``auto``: as measured on its card."""
 
 
 def quotas_of(sharing: Sharing, folder: Path, cards: Sequence[CardFacts], policies: CardPolicies) -> list[Quota]:

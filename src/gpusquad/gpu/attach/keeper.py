@@ -1,7 +1,8 @@
 """One card: its folder and its daemon, which outlives whoever started it and is found again by its socket.
 
 The folder has ``card.json`` (which card it is of), ``policy`` (set by somebody, for daemons to come), ``told.json``
-(what each tenant was told), the region's files, the daemon's socket, lock and log, and ``mps``.
+(what each tenant was told), ``context.json`` (what a CUDA context costs there), the region's files, the daemon's
+socket, lock and log, and ``mps``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from gpusquad.gpu.attach.context_cost import kept_context_cost
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.pool import Pool
 from gpusquad.gpu.attach.records import Records, make_open, read_json, refuse_others, write_whole
@@ -32,10 +34,12 @@ from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.sm_groups import SMS_PER_GROUP
 
-CARD, POLICY, WORDS = "card.json", "policy", "stderr"
+CARD, POLICY, WORDS, CONTEXT = "card.json", "policy", "stderr", "context.json"
 PATIENCE_S, QUICK_S = 5.0, 1.0
 """How long an answer may take; and where somebody waits for what it is asked for."""
 _LOOK_S = 0.02
+_REAL = "GPU-"
+"""What the driver's names of cards begin with."""
 # -P: not what lies in the folder that the service was started in.
 _PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.squads")
 _NOT_FOR_IT = ("LD_PRELOAD", "GPUSQUAD_TENANT")
@@ -58,7 +62,9 @@ class CardKeeper:
         """In words, that its daemon is there and did not answer when it was asked last. Empty: it did, or is none."""
         self._untold: list[str | None] = []
         """The policy that a daemon which does not answer is to be told of when it does; at most one."""
-        self.pool = Pool(settings.uuid_of(card.id), self.folder / "mps", settings.has_mps, run)
+        self._context_bytes: int | None = None
+        self._uuid = settings.uuid_of(card.id)
+        self.pool = Pool(self._uuid, self.folder / "mps", settings.has_mps, run)
 
     # -- its daemon --------------------------------------------------------------------------------------------------
 
@@ -117,6 +123,18 @@ class CardKeeper:
         for place in (self._settings.folder, self.folder.parent, self.folder):
             refuse_others(place)
         write_whole(self.folder / CARD, json.dumps(asdict(self.card)) + "\n")
+
+    def context_bytes(self) -> int:
+        """Charged for a process's first context: as set, or as measured when it is first asked for."""
+        asked = self._settings.context_bytes
+        if asked != "auto":
+            return asked
+        with self.lock:
+            if self._context_bytes is None:
+                self.make_folder()
+                is_real = self._uuid.startswith(_REAL)
+                self._context_bytes = kept_context_cost(self._uuid, self.folder / CONTEXT) if is_real else 0
+            return self._context_bytes
 
     # -- its policy --------------------------------------------------------------------------------------------------
 
@@ -239,12 +257,11 @@ class CardKeeper:
         said: dict[str, object] = {
             "card": card.id, "folder": self.folder.absolute(), "groups": one.groups_of(card),
             "sms-per-group": SMS_PER_GROUP, "sms": card.sms, "memory-bytes": card.memory_bytes,
-            "context-bytes": one.context_bytes, "fail-open-ms": one.fail_open_ms, "strangers": one.strangers,
+            "context-bytes": self.context_bytes(), "fail-open-ms": one.fail_open_ms, "strangers": one.strangers,
             "idle-s": one.idle_s,
         }  # fmt: skip
-        uuid = one.uuid_of(card.id)
-        if uuid.startswith("GPU-"):
-            said["uuid"] = uuid
+        if self._uuid.startswith(_REAL):
+            said["uuid"] = self._uuid
         if one.coefficients is not None:
             said["coefficients"] = one.coefficients.absolute()
         return said

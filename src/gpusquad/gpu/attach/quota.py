@@ -97,7 +97,7 @@ class SquadQuota(Quota):
         if it is not known."""
         for keeper in self._all():
             if _id(holder) in keeper.told.all():
-                self._check_room(memory_bytes)
+                _check_room(keeper, memory_bytes)
                 try:
                     keeper.ask({"do": "change", "tenant": {"id": _id(holder), "quota_bytes": memory_bytes}})
                 except Invalid as error:
@@ -195,7 +195,7 @@ class SquadQuota(Quota):
             quota_bytes = (share.memory_bytes if share is not None else 0) or place.memory_bytes
             told = keeper.told.all().get(name)
             if told is None:
-                self._check_room(quota_bytes)
+                _check_room(keeper, quota_bytes)
                 told = self._to_tell(keeper, holder, share, standing, quota_bytes)
             tenant = {
                 "id": name, "quota_bytes": quota_bytes, "sm_milli": share.sm_milli if share is not None else 0,
@@ -213,16 +213,6 @@ class SquadQuota(Quota):
             return to_process(told, file, library)
         file.chmod(0o666)  # whatever users its programs become; only this container has it mounted to write
         return to_container(told, file, Path(answer["decisions"]), library, keeper.pool, self._settings)
-
-    def _check_room(self, quota_bytes: int) -> None:
-        """Of one that is new: it could not even begin."""
-        context_bytes = self._settings.context_bytes
-        if 0 < quota_bytes <= context_bytes:
-            problem = (
-                f"{show_bytes(quota_bytes)} is no more than the {show_bytes(context_bytes)} "
-                "that are charged here for a process's CUDA context"
-            )
-            raise Invalid("share.memory", problem, "ask for more; the charge is context_bytes of the sharing settings")
 
     def _to_tell(
         self, keeper: CardKeeper, holder: Holder, share: Share | None, standing: Standing, quota_bytes: int
@@ -312,6 +302,17 @@ class SquadQuota(Quota):
                 here = ", ".join(self._keepers) or "none"
                 raise Invalid("card", f"{card_id!r} is not shared here", f"cards: {here}")
             return keeper
+
+
+def _check_room(keeper: CardKeeper, quota_bytes: int) -> None:
+    """Of one that is new: it could not even begin."""
+    context_bytes = keeper.context_bytes()
+    if 0 < quota_bytes <= context_bytes:
+        problem = (
+            f"{show_bytes(quota_bytes)} is no more than the {show_bytes(context_bytes)} "
+            "that are charged here for a process's CUDA context"
+        )
+        raise Invalid("share.memory", problem, "ask for more; the charge is context_bytes of the sharing settings")
 
 
 def _too_many(cards: int, share: Share | None) -> Invalid:

@@ -19,6 +19,7 @@ Where = Literal["process", "container"]
 LEAST_FAIL_OPEN_MS, MOST_FAIL_OPEN_MS = 500, 3_600_000
 """A daemon that is well shows it four times a second: with less than two of these, tenants would run on beside it."""
 MOST_CONTEXT_BYTES = 16 << 30
+ContextBytes = int | Literal["auto"]
 
 
 def checked_fail_open_ms(value: int) -> int:
@@ -28,9 +29,9 @@ def checked_fail_open_ms(value: int) -> int:
     return value
 
 
-def checked_context_bytes(value: int) -> int:
-    if not 0 <= value <= MOST_CONTEXT_BYTES:
-        cure = f"use 0 to {MOST_CONTEXT_BYTES}; 0: contexts are not charged"
+def checked_context_bytes(value: ContextBytes) -> ContextBytes:
+    if value != "auto" and not 0 <= value <= MOST_CONTEXT_BYTES:
+        cure = f"use auto, or 0 to {MOST_CONTEXT_BYTES}; 0: contexts are not charged"
         raise Invalid("context_bytes", f"{value} is nothing that a context costs", cure)
     return value
 
@@ -66,8 +67,8 @@ class Settings:
     starts_within_s: float = 60.0
     fail_open_ms: int = 1000
     """Tenants whose daemon has been silent for so long run on as if nobody divided the card. 0: they wait."""
-    context_bytes: int = 0
-    """Charged to a tenant for a process's first context, as measured on such a card."""
+    context_bytes: ContextBytes = "auto"
+    """Charged to a tenant for a process's first context. ``auto``: as measured on its card."""
     strangers: Rule = "report"
     coefficients: Path | None = None
     """What tenants cost each other, as measured: ``{"own": {"other": 0.3}}``."""

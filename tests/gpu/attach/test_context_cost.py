@@ -1,0 +1,148 @@
+"""What a CUDA context costs: found out by making one, here on the stand-in."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu.attach import context_cost
+from gpusquad.gpu.attach.context_cost import kept_context_cost
+from gpusquad.gpu.attach.keeper import CONTEXT, CardKeeper
+from gpusquad.gpu.attach.settings import Settings
+from gpusquad.gpu.measure.card.nvml import NvmlError
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid, NotNow
+from tests.gpu.attach.conftest import MIB, Place, attach, tenants
+from tests.gpu.shim.tenants import standin_only
+
+COST = 37 * MIB
+OUT_OF_MEMORY = 2
+pytestmark = standin_only("looks for a card of the stand-in's")
+_TELL_UUID = """
+import ctypes
+nvml, card, text = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.create_string_buffer(96)
+assert nvml.nvmlInit_v2() == 0 == nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card))
+nvml.nvmlDeviceGetUUID(card, text, 96)
+print(text.value.decode())
+"""
+
+
+@pytest.fixture
+def uuid(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of the card of the stand-in, which everything that is started from here finds."""
+    place.environment["STANDIN_CONTEXT_BYTES"] = str(COST)
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+    told = subprocess.run([sys.executable, "-c", _TELL_UUID], capture_output=True, text=True, check=True)
+    return told.stdout.strip()
+
+
+def test_a_context_is_made_and_looked_at(uuid: str) -> None:
+    assert context_cost.context_cost(uuid) == COST
+
+
+def test_what_was_measured_is_charged_to_each_process(place: Place, uuid: str) -> None:
+    quota = place.quota(context_bytes="auto", uuid_of=lambda _: uuid)
+    told = attach(quota, "a", 100)
+    peers = [place.peer(told), place.peer(told)]
+    assert tenants(quota)["a/0"]["used_bytes"] == 2 * COST
+    assert [peer("alloc(30 * MIB)")[0] for peer in peers] == [OUT_OF_MEMORY, OUT_OF_MEMORY]
+    assert peers[0]("alloc(26 * MIB)")[0] == 0
+    with pytest.raises(Invalid, match="charged here for a process's CUDA context"):
+        attach(quota, "b", 37)
+
+
+def test_it_is_measured_once_for_a_driver(
+    uuid: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    file = tmp_path / CONTEXT
+    loaded = tmp_path / "version"
+    monkeypatch.setattr(context_cost, "_LOADED", loaded)
+    loaded.write_text("580.1\n")
+    assert kept_context_cost(uuid, file) == COST
+    assert json.loads(file.read_text()) == {"bytes": COST, "driver": "580.1"}
+    assert "a CUDA context costs 38.8 MB" in caplog.text
+    file.write_text(json.dumps({"bytes": 5, "driver": "580.1"}))
+    assert kept_context_cost(uuid, file) == 5
+    loaded.write_text("590.1\n")
+    assert kept_context_cost(uuid, file) == COST
+    file.write_text("{")
+    assert kept_context_cost(uuid, file) == COST
+
+
+def test_what_cannot_be_measured_is_not_charged_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    keeper = CardKeeper(Card("GPU-1"), Settings(folder=tmp_path / "run"))
+    assert keeper.context_bytes() == keeper.context_bytes() == 0
+    (record,) = caplog.records
+    assert "GPU-1: CUDA contexts are not charged to anybody's part: context_bytes: " in record.getMessage()
+    assert "set it in the sharing settings" in record.getMessage()
+    assert not (keeper.folder / CONTEXT).exists()  # the next service tries again
+
+
+def test_a_card_that_is_none_of_nvidias_is_not_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert CardKeeper(Card("sim-0"), Settings(folder=tmp_path / "run")).context_bytes() == 0
+    assert caplog.records == []
+
+
+def test_one_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr(context_cost, "WITHIN_S", 0.2)
+    with pytest.raises(NotNow, match=r"within 0\.2 s"):
+        context_cost.context_cost("GPU-1")
+
+
+@dataclass
+class Reading:
+    """A card as NVML shows it: used bytes by turns, without and with a context; processes, if it tells."""
+
+    used: list[int]
+    listed: list[dict[int, int]] | None = None
+
+    def used_bytes(self) -> int:
+        return self.used.pop(0)
+
+    def by_process(self) -> dict[int, int]:
+        if self.listed is None:
+            raise NvmlError("not here")
+        return self.listed.pop(0) if len(self.listed) > 1 else self.listed[0]
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_cost, "_driver", lambda: lambda *_: None)
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_by_the_whole_card_where_processes_are_not_told() -> None:
+    # One came with 70 while the second context was made, and has gone by the third.
+    card = Reading([100, 126, 100, 196, 170, 126, 100])
+    assert context_cost.measure(card) == 26  # type: ignore[arg-type]
+    with pytest.raises(NvmlError, match="does not grow"):
+        context_cost.measure(Reading([100] * 7))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_by_the_process_itself_where_its_number_can_only_be_its_own() -> None:
+    me = os.getpid()
+    assert context_cost.measure(Reading([100], [{}, {me: 26}])) == 26  # type: ignore[arg-type]
+    taken = Reading([100, 120, 100, 120, 100, 120, 100], [{me: 500}])  # another one's, of the node outside
+    assert context_cost.measure(taken) == 20  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"), [([], 2, "usage"), (["GPU-1", "GPU-2"], 2, "usage"), (["GPU-1"], 1, "")]
+)
+def test_as_a_program(words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert context_cost.main(words) == code
+    assert said in capsys.readouterr().err != ""
