@@ -158,11 +158,22 @@ def test_a_stranger_is_told_of_once_for_as_long_as_it_stays(squads: FakeSquads, 
     with capture_logs() as lines:
         for processes in ([process(4), process(5, "job")], [process(4), process(6)], [], [process(4)]):
             watch.see(samples(a=processes))
+            watch.see(samples(a=processes))
     assert [(line["card"], line["pid"], line["name"]) for line in lines] == [
         ("GPU-a", 4, "python"), ("GPU-a", 6, "python"), ("GPU-a", 4, "python"),
     ]  # fmt: skip
-    assert squads.asked[0] == ("GPU-a", [4, 5], {5})
-    assert squads.asked[2] == ("GPU-a", [], set()), "that it left is told too"
+    assert squads.asked[1] == ("GPU-a", [4, 5], {5})
+    assert squads.asked[4] == ("GPU-a", [], set()), "that it left is told too"
+
+
+def test_one_that_is_seen_once_may_be_a_jobs_of_whom_nobody_has_heard_yet(
+    squads: FakeSquads, watch: SquadWatch
+) -> None:
+    with capture_logs() as lines:
+        for message in (samples(a=[process(4)], b=[]), samples(a=[process(4, "job")], b=[process(4)])):
+            watch.see(message)
+    assert lines == []
+    assert [ours for _, _, ours in squads.asked] == [{4}, set(), {4}, {4}]
 
 
 def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads: FakeSquads, watch: SquadWatch) -> None:
@@ -172,8 +183,9 @@ def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads:
 
 
 def test_a_process_too_small_to_be_in_the_way_is_none_to_the_daemon_either(squads, watch) -> None:
-    watch.see(samples(a=[process(4) | {"memory_bytes": 2**20}, process(5)]))
-    assert squads.asked == [("GPU-a", [4, 5], {4})]
+    for _ in range(2):
+        watch.see(samples(a=[process(4) | {"memory_bytes": 2**20}, process(5)]))
+    assert squads.asked[1] == ("GPU-a", [4, 5], {4})
 
 
 def test_a_process_of_a_job_that_shed_the_library_is_marked_for_the_scheduler(squads: FakeSquads) -> None:

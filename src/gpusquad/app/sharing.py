@@ -108,6 +108,8 @@ class SquadWatch:
         """Those of them that had the time to."""
         self._heard: queue.Queue[Mapping[str, Any] | None] = queue.Queue(maxsize=1)
         self._told: set[tuple[str, int]] = set()
+        self._seen: set[tuple[str, int]] = set()
+        """All that the last sample listed."""
         self._thread = threading.Thread(target=self._run, name="gpusquad-squads", daemon=True)
         self._thread.start()
 
@@ -130,12 +132,14 @@ class SquadWatch:
 
     def see(self, message: Mapping[str, Any]) -> None:
         """What one sample says of strangers."""
+        by_card = _listed(message["cards"])
         found = {
             (card, pid): listed[pid]
-            for card, listed in _listed(message["cards"]).items()
+            for card, listed in by_card.items()
             for pid in self._strangers(card, listed)
             if pid in listed
         }
+        self._seen = {(card, pid) for card, listed in by_card.items() for pid in listed}
         for (card, pid), process in found.items():
             if (card, pid) not in self._told:
                 about = {name: process.get(name) for name in ("name", "memory_bytes")}
@@ -156,12 +160,13 @@ class SquadWatch:
     def _strangers(self, card: str, listed: Mapping[int, Mapping[str, Any]]) -> Sequence[int]:
         rows = [Stranger(pid, p.get("name") or "", p.get("memory_bytes") or 0) for pid, p in listed.items()]
         unheld = self._unheld(card, listed)
-        ours = [
-            pid
-            for pid, process in listed.items()
-            if is_harmless(process) or (process.get("job") is not None and pid not in unheld)
-        ]
+        ours = [pid for pid, process in listed.items() if is_harmless(process) or self._is_ours(card, process, unheld)]
         return self._squads.processes(card, rows, ours)
+
+    def _is_ours(self, card: str, process: Mapping[str, Any], unheld: Collection[int]) -> bool:
+        """Or may be: one that was not there a moment ago can be of a job that has just begun."""
+        pid = process["pid"]
+        return (card, pid) not in self._seen if process.get("job") is None else pid not in unheld
 
     def _unheld(self, card: str, listed: Mapping[int, Mapping[str, Any]]) -> set[int]:
         """Of jobs with a part of the card: processes on it that have not loaded the library, and had the time to."""
