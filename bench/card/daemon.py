@@ -24,11 +24,8 @@ _PR_SET_PDEATHSIG = 1
 class CardDaemon:
     """One that is up, and the tenants that it knows. It is ended when ``parts`` is closed."""
 
-    def __init__(
-        self, folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack, *, priorities: bool
-    ) -> None:
-        """``priorities``: less important tenants are started with a lower one under MPS."""
-        self.socket = _started(folder, place, policy, logs, parts, priorities)
+    def __init__(self, folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack) -> None:
+        self.socket = _started(folder, place, policy, logs, parts)
         self._pages: dict[str, str] = {}
 
     def ask(self, question: Mapping[str, object]) -> dict[str, Any]:
@@ -44,13 +41,10 @@ class CardDaemon:
         return self._pages[name]
 
 
-def _started(
-    folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack, priorities: bool
-) -> Path:
+def _started(folder: Path, place: Place, policy: str, logs: Path, parts: contextlib.ExitStack) -> Path:
     """Its socket, once it answers."""
     folder.mkdir(exist_ok=True)
     words = ["--card", place.card, "--folder", str(folder), "--policy", policy]
-    words += ["--priorities"] if priorities else []
     words += ["--groups", str(place.groups), "--sms-per-group", str(place.sms_per_group), "--sms", str(place.sms)]
     words += ["--memory-bytes", str(place.memory_bytes)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}

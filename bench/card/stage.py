@@ -230,17 +230,15 @@ class Stage:
 
     def _page(self, name: str, way: str) -> str:
         tenant = self._tenants[name]
-        facts = dict(tenant.facts)
+        facts = {**tenant.facts, "is_time_sliced": not ways.needs_mps(way)}
         if tenant.quota_bytes:
             facts["quota_bytes"] = tenant.quota_bytes
         return self._daemon_of(way).page(name, facts)
 
     def _daemon_of(self, way: str) -> CardDaemon:
-        """Without MPS there are no priorities, and the daemon must not count on them."""
         company = ways.company(way)
         if company not in self._daemons:
             self._daemons[company] = CardDaemon(
-                self._folder / f"squads-{company}", self.place, self._policy, self._logs, self._parts,
-                priorities=ways.needs_mps(way),
-            )  # fmt: skip
+                self._folder / f"squads-{company}", self.place, self._policy, self._logs, self._parts
+            )
         return self._daemons[company]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.card import stage as stage_module
 from bench.card import ways
 from bench.card.leftovers import new_folder, sweep
 from bench.card.place import Lost, Place
 from bench.card.stage import Stage, Tenant
 from bench.card.ways import Seat, at_percent
 
+DAEMONS = (ways.SQUADS, ways.ALONE)
 ITERATE = ("iterate", {"length_s": 0.05, "instants": True})
 WAYS = (ways.PLAIN, ways.MPS, ways.LOW, at_percent(70), ways.FIXED, ways.FIXED_LOW, ways.FIXED_ALONE, ways.SQUADS,
         ways.SQUADS_LOW, ways.ALONE, ways.SHIM)  # fmt: skip
@@ -38,6 +38,8 @@ def test_each_way_is_started_as_it_must_be_and_all_are_let_go(place: Place, tmp_
         stage.change("b", weight=2.0)
         assert [one["id"] for one in stage.ask({"do": "status"})["tenants"]] == ["a", "b"]
         assert [one["id"] for one in stage.ask({"do": "status"}, ways.ALONE)["tenants"]] == ["a"]
+        sliced = {way: stage.ask({"do": "status"}, way)["tenants"][0]["is_time_sliced"] for way in DAEMONS}
+        assert sliced == {ways.SQUADS: False, ways.ALONE: True}
         stage.masks({"a": 3, "b": 12})
         answers = stage.together({seats[0]: ITERATE, Seat("b", ways.PLAIN): ITERATE}, 20.0)
         assert all(answer["count"] for answer in answers.values())
@@ -54,22 +56,6 @@ def test_whoever_dies_is_started_again_but_not_for_ever(place: Place) -> None:
         with pytest.raises(Lost, match="too often"):
             stage.together(asked, 20.0)
         assert stage.together({Seat("b", ways.PLAIN): ITERATE}, 20.0)
-
-
-@pytest.mark.parametrize(("way", "has_priorities"), [(ways.SQUADS, True), (ways.ALONE, False)])
-def test_only_under_mps_does_the_daemon_count_on_priorities(
-    place: Place, monkeypatch: pytest.MonkeyPatch, way: str, has_priorities: bool
-) -> None:
-    asked = []
-
-    def started(*arguments: object, priorities: bool) -> None:
-        asked.append(priorities)
-        raise Lost("not today")
-
-    monkeypatch.setattr(stage_module, "CardDaemon", started)
-    with Stage(place, [Tenant("a", "sleeps")]) as stage, pytest.raises(Lost):
-        stage.ask({"do": "status"}, way)
-    assert asked == [has_priorities]
 
 
 def test_a_question_that_the_daemon_refuses_is_told(place: Place) -> None:

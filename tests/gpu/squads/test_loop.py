@@ -35,6 +35,24 @@ def busy(region: MemoryRegion, *slots: int, **changes) -> None:
         region.pages[slot] = replace(BUSY, **changes)
 
 
+def test_policies_count_on_priorities_while_nobody_takes_turns(monkeypatch: pytest.MonkeyPatch):
+    squads, _ = started("a")
+    seen: list[bool] = []
+    decide = squads._policy.next_squad
+
+    def note(tenants, card, *rest):
+        seen.append(card.has_priorities)
+        return decide(tenants, card, *rest)
+
+    monkeypatch.setattr(squads._policy, "next_squad", note)
+    squads.step(0)
+    squads.attach(TenantFacts("b", is_time_sliced=True), 10)
+    squads.step(10)
+    squads.detach("b")
+    squads.step(20)
+    assert seen == [True, False, True]
+
+
 def test_nobody_and_one_alone_cost_nothing():
     squads, region = started()
     assert squads.step(0) >= 100_000

@@ -276,8 +276,7 @@ class CardKeeper:
             **self._fixed(), "settings": self._mark(), "version": version(), "policy": self.policy(),
             "otherwise": one.policy_for(self.card.id), "library": library_for_tenants(one),
         }  # fmt: skip
-        flags = ["--log", *(["--priorities"] if self.pool.is_up else [])]
-        return [*flags, *(f"--{name}={value}" for name, value in said.items())]
+        return ["--log", *(f"--{name}={value}" for name, value in said.items())]
 
     def _wait_for_end(self) -> None:
         until_s = time.monotonic() + self._settings.starts_within_s

@@ -33,8 +33,6 @@ class Pool:
         self._wanted = wanted
         self._looked_s = float("-inf")
         self.trouble = ""
-        self.is_up = False
-        """As last seen."""
 
     @property
     def is_installed(self) -> bool:
@@ -55,7 +53,7 @@ class Pool:
                 self._restart()
         except (Invalid, OSError) as error:
             return self._none(f"the MPS daemon does not start: {error}")
-        self.trouble, self.is_up = "", True
+        self.trouble = ""
         return True
 
     def mend(self) -> None:
@@ -66,7 +64,6 @@ class Pool:
 
     def stop(self) -> None:
         """Nothing happens if it does not run."""
-        self.is_up = False
         if self._daemon.pid() is not None and self.is_installed:
             with contextlib.suppress(Invalid, OSError):
                 self._daemon.quit()
@@ -129,7 +126,7 @@ class Pool:
     def _none(self, why: str) -> bool:
         if why != self.trouble:
             _log.warning("no MPS pool, so tenants of the card take turns (time slicing): %s", why)
-        self.trouble, self.is_up = why, False
+        self.trouble = why
         return False
 
 

@@ -47,7 +47,7 @@ def make(options: argparse.Namespace, still_here: Callable[[], object] = lambda:
     from gpusquad.gpu.build import reclaimer
     from gpusquad.gpu.region.card_region import CardRegion
 
-    card = CardFacts(options.groups, options.sms_per_group, options.sms, options.memory_bytes, options.priorities)
+    card = CardFacts(options.groups, options.sms_per_group, options.sms, options.memory_bytes)
     region = CardRegion(
         options.folder,
         groups=card.groups,
@@ -138,7 +138,6 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--memory-bytes", type=int, default=0, help="that quotas may add up to; 0: not checked")
     parser.add_argument("--context-bytes", type=int, default=0, help="what a process's first context costs")
     parser.add_argument("--fail-open-ms", type=int, default=1000, help="0: tenants wait for a daemon that ended")
-    parser.add_argument("--priorities", action="store_true", help="client priorities of MPS are set")
     parser.add_argument("--strangers", choices=RULES, default="report")
     parser.add_argument("--coefficients", type=Path, help="JSON: what tenants cost each other")
     return parser.parse_args(argv)

@@ -260,9 +260,12 @@ class Squads:
 
     def _decide(self, snapshot: Sequence[Tenant]) -> Squad:
         """A policy that fails must not stop anybody: then all run as if nobody divided the card."""
+        # Under MPS each has a place in the driver's queue; whoever is not takes turns with all that are.
+        are_ranked = not any(tenant.facts.is_time_sliced for tenant in self._tenants.values())
+        card = replace(self._card, has_priorities=are_ranked)
         try:
-            squad = self._policy.next_squad(snapshot, self._card, self._effective, self._state)
-            _check(squad, snapshot, self._card)
+            squad = self._policy.next_squad(snapshot, card, self._effective, self._state)
+            _check(squad, snapshot, card)
             self.failure = ""
             return squad
         except Exception as error:
