@@ -122,7 +122,7 @@ async def delete(api: Api, pod: Object, grace_s: float | None) -> None:
     if grace_s is not None:
         options["gracePeriodSeconds"] = max(0, round(grace_s))
     # Its cards are not free before it is gone: a role that lacks the verb today may have it tomorrow.
-    await _insist(lambda: api.delete(path_of(pod), options), f"delete pod {name_of(pod)}", gives_up=False)
+    await _insist(lambda: api.delete(path_of(pod), options), f"delete pod {name_of(pod)}")
 
 
 async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
@@ -131,6 +131,8 @@ async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
     A Job whose failure policy ignores the condition ``DisruptionTarget`` looks for it when the pod has ended, so it has
     to be there before the deletion (Kubernetes 1.37: pkg/controller/job, ``matchPodFailurePolicy``). The eviction API
     sets it too, but may refuse for the sake of a disruption budget, and then half of a gang would stay.
+
+    Where it cannot be put there, the pod goes without: there may be a webhook that fails for this pod and no other.
     """
     condition = {
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": why[:1024],
@@ -140,7 +142,7 @@ async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
     await _insist(
         lambda: api.patch(f"{path_of(pod)}/status", content, kind="strategic"),
         f"mark pod {name_of(pod)}",
-        gives_up=True,
+        most_failures=_MOST_TRIES,
     )
 
 
@@ -168,9 +170,10 @@ async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> str
     return why
 
 
-async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, gives_up: bool) -> None:
-    """Until it is done, or there is nothing to do it to. ``gives_up``: a refusal is taken for an answer."""
-    pause_s, told = _FIRST_PAUSE_S, False
+async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, most_failures: int | None = None) -> None:
+    """Until it is done, or there is nothing to do it to. ``most_failures``: after so many it is left, and a refusal is
+    taken for an answer; a server that is away is waited for."""
+    pause_s, told, failures = _FIRST_PAUSE_S, False, 0
     while True:
         try:
             await ask()
@@ -181,10 +184,14 @@ async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, gives_up: 
             if not error.is_busy and error.status < 500:
                 if not told:
                     _log.warning("could not %s: %s", what, error)
-                if gives_up:
+                if most_failures is not None:
                     return
                 told, pause_s = True, _LONGEST_PAUSE_S
             else:
+                failures += 1
+                if failures == most_failures:
+                    _log.warning("could not %s: %s", what, error)
+                    return
                 _log.info("trying again to %s: %s", what, error)
         except Unreachable as error:
             _log.info("trying again to %s: %s", what, error)
