@@ -89,7 +89,7 @@ def _check(place: Place, tiny: bool) -> int:
 
 def _pair_options(options: argparse.Namespace, place: Place) -> pairs.Options:
     known = pair_plan.TINY_PAIRS if options.tiny else pair_plan.PAIRS
-    conditions = _conditions(options.conditions, pair_plan.CONDITIONS)
+    conditions = _conditions(options.conditions or pair_plan.CONDITIONS, pair_plan.ALL_CONDITIONS)
     timing = Timing(length_s=options.length or Timing().length_s)
     return pairs.Options(
         place, _named(known, options.only), conditions, timing,
@@ -186,7 +186,7 @@ def _add_bench(verb: argparse.ArgumentParser, name: str) -> None:
     verb.add_argument("--repeats", type=int, default=REPEATS, help="of each condition of slos, training and virtual")
     verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
     if name in ("pairs", "mechanism"):
-        known = pair_plan.CONDITIONS if name == "pairs" else mechanism.MEANS
+        known = pair_plan.ALL_CONDITIONS if name == "pairs" else mechanism.MEANS
         verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
         verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help="; ".join(known))
     if name == "pairs":

@@ -18,8 +18,11 @@ ALONE, TRAINING_ALONE, SLICED, UNDER_MPS = "alone", "training alone", "time slic
 PERCENT, PRIORITY, STATIC, OURS = "MPS percentage", "MPS priority", "static green contexts", "gpusquad"
 ISOLATED = "gpusquad isolated"
 """Without MPS: contexts of their own that take turns, so a fault of one does not reach the other."""
+MIXED = "gpusquad, service isolated"
+"""The service alone without MPS; for whoever asks for it."""
 CONDITIONS = (ALONE, TRAINING_ALONE, SLICED, UNDER_MPS, PERCENT, PRIORITY, STATIC, OURS, ISOLATED)
-DAEMON_WAYS = {OURS: SQUADS, ISOLATED: ways.ALONE}
+ALL_CONDITIONS = (*CONDITIONS, MIXED)
+DAEMON_WAYS = {OURS: SQUADS, ISOLATED: ways.ALONE, MIXED: ways.ASIDE}
 """Conditions with the card's daemon: the way in which the service shares the card."""
 ENOUGH_REQUESTS, ENOUGH_REPEATS = 10_000, 3
 MOST_FAILURES = 3
@@ -81,7 +84,7 @@ def ways_of(condition: str, percent: int) -> tuple[str | None, str | None]:
     return {
         ALONE: (PLAIN, None), TRAINING_ALONE: (None, PLAIN), SLICED: (PLAIN, PLAIN), UNDER_MPS: (MPS, MPS),
         PERCENT: (MPS, at_percent(percent)), PRIORITY: (MPS, LOW), STATIC: (FIXED, FIXED), OURS: (SQUADS, SQUADS_LOW),
-        ISOLATED: (ways.ALONE, ways.ALONE),
+        ISOLATED: (ways.ALONE, ways.ALONE), MIXED: (ways.ASIDE, ways.BESIDE_LOW),
     }[condition]  # fmt: skip
 
 

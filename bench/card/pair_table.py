@@ -97,7 +97,7 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
     known = [row for row in chosen(rows, plan.BENCH, "calibration") if (row["pair"], row["setup"]) == (pair, setup)]
     busy = busy_share(ours, known)
     alone = [row["steps_per_s"] for row in rounds(ours, plan.TRAINING_ALONE).values()]
-    names = [name for name in plan.CONDITIONS if any(row["condition"] == name for row in ours)]
+    names = [name for name in plan.ALL_CONDITIONS if any(row["condition"] == name for row in ours)]
     cells = tuple(_cell(ours, name) for name in names)
     per_s = float(np.mean(alone)) if alone else float("nan")
     return PairTable(pair, setup, busy, per_s, len(of_pair) - len(ours), cells, verdicts(cells, busy))
@@ -146,7 +146,9 @@ def _values(row: Row, what: str) -> list[float]:
 
 
 def verdicts(cells: Sequence[Cell], busy_ratio: float) -> tuple[Verdict, ...]:
-    return tuple(_verdict(cells, busy_ratio, condition) for condition in plan.DAEMON_WAYS)
+    """Of ours, as far as they are measured unless asked for, or were."""
+    wanted = {*plan.CONDITIONS, *(cell.condition for cell in cells)}
+    return tuple(_verdict(cells, busy_ratio, condition) for condition in plan.DAEMON_WAYS if condition in wanted)
 
 
 def _verdict(cells: Sequence[Cell], busy_ratio: float, condition: str) -> Verdict:
@@ -184,11 +186,13 @@ def summary(tables: Sequence[PairTable]) -> str:
     found = []
     for condition in plan.DAEMON_WAYS:
         of_it = [one for table in tables for one in table.verdicts if one.condition == condition]
+        if not of_it:
+            continue
         decided = [one for one in of_it if one.floor is not None]
         floors, aims = sum(one.floor is True for one in of_it), sum(one.aim is True for one in of_it)
         found.append(f"{condition}: floor met in {floors} and aim in {aims} of {len(decided)} pairs with a verdict")
     either = sum(table.passes is True for table in tables)
-    return "; ".join([*found, f"one of both meets the floor in {either} of {len(tables)} pairs"])
+    return "; ".join([*found, f"one of them meets the floor in {either} of {len(tables)} pairs"])
 
 
 def shown(tables: Sequence[PairTable]) -> str:

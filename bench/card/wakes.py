@@ -69,7 +69,7 @@ def wakes(rows: Sequence[Row]) -> list[Wakes]:
     """Of the pairs as they are planned now."""
     found = []
     for pair in plan.PAIRS:
-        kinds = {name: _kinds(rows, pair, name) for name in plan.CONDITIONS if name != plan.TRAINING_ALONE}
+        kinds = {name: _kinds(rows, pair, name) for name in plan.ALL_CONDITIONS if name != plan.TRAINING_ALONE}
         alone = kinds[plan.ALONE]
         if all(alone):
             base_s = drawn_p99_s(pair, alone)

@@ -26,6 +26,10 @@ SHIM = "shim"
 """The library without a region: it passes everything on."""
 ALONE = "squads-alone"
 """The library and the card's daemon, without MPS."""
+ASIDE = "squads-aside"
+"""The same, beside others that are under MPS."""
+BESIDE_LOW = "squads-low-beside"
+"""The library and the card's daemon, under MPS with a lower client priority, beside others that are not."""
 _PERCENT = "mps:"
 _PRIORITY = "CUDA_MPS_CLIENT_PRIORITY"
 _BELOW = "1"
@@ -48,7 +52,7 @@ def at_percent(percent: int) -> str:
 
 
 def needs_mps(way: str) -> bool:
-    return way in (MPS, LOW, FIXED, FIXED_LOW, SQUADS, SQUADS_LOW) or way.startswith(_PERCENT)
+    return way in (MPS, LOW, FIXED, FIXED_LOW, SQUADS, SQUADS_LOW, BESIDE_LOW) or way.startswith(_PERCENT)
 
 
 def needs_region(way: str) -> bool:
@@ -57,12 +61,14 @@ def needs_region(way: str) -> bool:
 
 
 def needs_daemon(way: str) -> bool:
-    return way in (SQUADS, SQUADS_LOW, ALONE)
+    return way in (SQUADS, SQUADS_LOW, ALONE, ASIDE, BESIDE_LOW)
 
 
 def company(way: str) -> str:
-    """Whoever shares a region, by hand or by a daemon. Those with MPS and those without never run at the same time, and
-    what is learned of a tenant in one of both is not true in the other: so each has a region of its own."""
+    """Whoever shares a region, by hand or by a daemon. All under MPS, none, and some never run at the same time, and
+    what is learned of a tenant in one of these is not true in the others: so each has a region of its own."""
+    if way in (ASIDE, BESIDE_LOW):
+        return "mixed"
     return "alone" if way in (FIXED_ALONE, ALONE) else "pool"
 
 
@@ -74,7 +80,7 @@ def environment(way: str, card: str, mps: Mps | None, library: Path | None, tena
         found = mps.env(10 * percent)
     else:
         found = no_daemon_env(card)
-    if way in (LOW, FIXED_LOW, SQUADS_LOW):
+    if way in (LOW, FIXED_LOW, SQUADS_LOW, BESIDE_LOW):
         found[_PRIORITY] = _BELOW
     if way == SHIM or needs_region(way) or needs_daemon(way):
         found["LD_PRELOAD"] = str(library)

@@ -96,16 +96,18 @@ def test_the_daemon_divides_the_card_between_both(place: Place, card: Card) -> N
 
 
 @pytest.mark.slow
-def test_the_isolated_pair_has_a_daemon_of_its_own(place: Place, card: Card) -> None:
+@pytest.mark.parametrize(("condition", "sliced"), [(plan.ISOLATED, [True, True]), (plan.MIXED, [True, False])])
+def test_each_of_ours_has_a_daemon_of_its_own(place: Place, card: Card, condition: str, sliced: list[bool]) -> None:
     """Processes under MPS of the same tenants stand by: each daemon knows its own alone."""
     with stage_of(place) as stage:
-        seats = [*plan.seats_of(plan.OURS, 0), *plan.seats_of(plan.ISOLATED, 0)]
-        assert stage.ready(seats) == {}
-        row = run_block(stage, PAIR, plan.ISOLATED, 0, "seed", TIMING)
-        seen = {name: stage.ask({"do": "status"}, way)["tenants"] for name, way in plan.DAEMON_WAYS.items()}
+        names = (plan.OURS, condition)
+        assert stage.ready([seat for name in names for seat in plan.seats_of(name, 0)]) == {}
+        row = run_block(stage, PAIR, condition, 0, "seed", TIMING)
+        seen = {name: stage.ask({"do": "status"}, plan.DAEMON_WAYS[name])["tenants"] for name in names}
     assert len(row["late_us"]) > 5
     assert row["steps_per_s"] > 0
-    assert all(tenant["attained_us"] > 0 for tenant in seen[plan.ISOLATED])
+    assert all(tenant["attained_us"] > 0 for tenant in seen[condition])
+    assert [tenant["is_time_sliced"] for tenant in seen[condition]] == sliced
     assert [tenant["processes"] for tenants in seen.values() for tenant in tenants] == [1] * 4
 
 

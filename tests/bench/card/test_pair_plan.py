@@ -83,6 +83,7 @@ def test_each_condition_says_who_runs_and_how() -> None:
     isolated = plan.seats_of(plan.ISOLATED, 70)
     assert [str(seat) for seat in isolated] == ["latency-squads-alone", "training-squads-alone"]
     assert not any(needs_mps(seat.way) for seat in isolated)
+    assert [needs_mps(seat.way) for seat in plan.seats_of(plan.MIXED, 70)] == [False, True]
 
 
 def test_the_pairs_are_six_or_more_with_both_kinds_of_arrivals() -> None:
@@ -93,6 +94,6 @@ def test_the_pairs_are_six_or_more_with_both_kinds_of_arrivals() -> None:
 
 
 def test_who_is_judged_is_who_has_a_daemon() -> None:
-    judged = [name for name in CONDITIONS if any(needs_daemon(seat.way) for seat in plan.seats_of(name, 70))]
+    judged = [name for name in plan.ALL_CONDITIONS if any(needs_daemon(seat.way) for seat in plan.seats_of(name, 70))]
     assert judged == list(plan.DAEMON_WAYS)
     assert all(plan.ways_of(name, 70)[0] == way for name, way in plan.DAEMON_WAYS.items())

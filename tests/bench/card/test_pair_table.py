@@ -102,7 +102,7 @@ def test_a_pair_passes_if_one_of_ours_does_and_it_is_said_which(
     assert (found.passes, found.passed_by) == (passes, by)
     text = shown([found])
     assert ("**The pair: passes, by " + " and by ".join(by) in text) == bool(by)
-    assert f"one of both meets the floor in {len(by[:1])} of 1 pairs" in text
+    assert f"one of them meets the floor in {len(by[:1])} of 1 pairs" in text
     assert found.plain()["passes"] is passes
 
 
