@@ -25,6 +25,15 @@ class Refused(Exception):
         self.status = status
 
 
+def is_refused(ask: Callable[[], object], why: str) -> bool:
+    """Whether the server refuses it with these words."""
+    try:
+        ask()
+    except Refused as error:
+        return why in str(error)
+    return False
+
+
 class Api:
     """Speaks as one user. Threads may share it."""
 

@@ -1,0 +1,71 @@
+"""What the chart makes: the API server takes all of it, and values that cannot work are refused."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+import yaml
+
+from tests.kube.api import Object, Refused
+from tests.kube.chart import HelmFailed, Release, of_kind
+from tests.kube.chart_tests.values import CASES, POSTGRESQL
+from tests.kube.plane import ControlPlane
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_server_takes_every_object(cluster: ControlPlane, name: str):
+    text = yaml.safe_dump_all(Release(cluster, "gpusquad-dry", "default").render(CASES[name]))
+    command = ("apply", "--server-side", "--dry-run=server", "--namespace", "default", "-f", "-")
+    done = subprocess.run(
+        [cluster.programs["kubectl"], "--kubeconfig", cluster.kubeconfig(), *command],
+        input=text, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replicas": 2}, "needs PostgreSQL"),
+        ({"store": {"url": "postgresql://gpusquad:secret@db/gpusquad"}}, "url"),
+        ({"schedulerName": "default-scheduler"}, "schedulerName"),
+        ({"agent": {"slotz": 2}}, "slotz"),
+        ({"monitoring": {"enabled": True}}, "tokenSecret"),
+    ],
+    ids=str,
+)
+def test_values_that_cannot_work_are_refused(release: Release, values: Object, said: str):
+    with pytest.raises(HelmFailed, match=said):
+        release.render(values)
+
+
+def test_replicas_follow_from_the_store(release: Release):
+    alone = of_kind(release.render(), "Deployment")["spec"]
+    several = of_kind(release.render({"store": POSTGRESQL}), "Deployment")["spec"]
+    assert (alone["replicas"], alone["strategy"]["type"]) == (1, "Recreate")
+    assert (several["replicas"], several["strategy"]["type"]) == (2, "RollingUpdate")
+    assert of_kind(release.render({"store": POSTGRESQL, "replicas": 1}), "Deployment")["spec"]["replicas"] == 1
+
+
+def test_monitoring_calls_the_server_by_a_name_it_knows(release: Release):
+    objects = release.render({"monitoring": {"enabled": True, "tokenSecret": {"name": "token"}}})
+    [address, _] = of_kind(objects, "ServiceMonitor")["spec"]["endpoints"][0]["relabelings"]
+    config = of_kind(objects, "ConfigMap")["data"]["config.toml"]
+    assert address["replacement"].partition(":")[0] in config
+
+
+def test_the_server_meets_the_strictest_standard_for_pods(release: Release):
+    """The API server judges it: a namespace may be kept to `restricted`."""
+    name = "strict"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    release.plane.admin.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+    release.plane.admin.until(accounts, bool)
+    template = of_kind(release.render(), "Deployment")["spec"]["template"]
+    template["spec"] |= {"serviceAccountName": "default"}
+    pod = {"metadata": {"name": "server", "labels": template["metadata"]["labels"]}, "spec": template["spec"]}
+    release.plane.admin.post(f"/api/v1/namespaces/{name}/pods", pod)
+    agent = of_kind(release.render(), "DaemonSet")["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
+    with pytest.raises(Refused, match="hostPath"):
+        release.plane.admin.post(f"/api/v1/namespaces/{name}/pods", {"metadata": {"name": "agent"}, "spec": agent})

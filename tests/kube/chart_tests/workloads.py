@@ -1,0 +1,38 @@
+"""Pods and jobs to post, and how many of them run."""
+
+from __future__ import annotations
+
+from gpusquad.engines.kubernetes.objects import GPU
+from tests.kube.api import Object
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+def pod_named(name: str, **spec: object) -> Object:
+    container = {"name": "main", "image": "none", "resources": {"limits": {GPU: "1"}}}
+    content = {"schedulerName": "gpusquad", "restartPolicy": "Never", "containers": [container], **spec}
+    return {"metadata": {"name": name}, "spec": content}
+
+
+def job_named(name: str, pods: int, **spec: object) -> Object:
+    template = {"spec": pod_named(name, **spec)["spec"]}
+    return {
+        "metadata": {"name": name},
+        "spec": {"completions": pods, "parallelism": pods, "completionMode": "Indexed", "template": template},
+    }
+
+
+def sharing_pod(said: dict[str, str], resources: Object | None = None, name: str = "share", **spec: object) -> Object:
+    pod = pod_named(name, **spec)
+    pod["metadata"]["annotations"] = said
+    second = {"name": "second", "image": "none"}
+    pod["spec"]["containers"] = [{"name": "main", "image": "none", "resources": resources or {}}, second]
+    return pod
+
+
+def running(pods: list[Object]) -> int:
+    return sum(pod["status"].get("phase") == "Running" for pod in pods)
+
+
+def names_of(pods: list[Object]) -> set[str]:
+    return {pod["metadata"]["name"] for pod in pods}
