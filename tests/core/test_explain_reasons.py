@@ -1,0 +1,169 @@
+"""Every reason against a search over all placements: each is real, and none is left out."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad import registry
+from gpusquad.core.board import Board
+from gpusquad.core.cycle import cycle
+from gpusquad.core.explain import position, when, why
+from gpusquad.core.policies import Preemption, make_policies
+from gpusquad.core.relief import Obstacle
+from gpusquad.core.snapshot import dump_snapshot, load_snapshot
+from gpusquad.core.state import State
+from gpusquad.model.job import Job, Request
+from gpusquad.model.reasons import Code, Reason
+from gpusquad.sim.simulator import user
+from tests.core.placement_search import Search, real
+from tests.core.states import plans
+from tests.strategies import Load, cpu_only, loads, requests, shares, single_cards, whole_cards
+
+OBSTACLE = {
+    Code.NO_CARDS: Obstacle.CARDS, Code.NO_MODEL: Obstacle.CARDS, Code.NO_BLOCK: Obstacle.CARDS,
+    Code.NO_SHARE: Obstacle.CARDS, Code.CARD_TAKEN: Obstacle.CARDS, Code.NO_CPU: Obstacle.CPU,
+    Code.NO_MEMORY: Obstacle.MEMORY, Code.DOWN: Obstacle.DOWN, Code.WINDOW: Obstacle.WINDOW,
+}  # fmt: skip
+mixes = st.one_of(requests, st.sampled_from([single_cards, whole_cards, cpu_only, shares]).flatmap(lambda ask: ask))
+
+
+def check_reasons(state: State, job: Job, reasons: list[Reason]) -> None:
+    """``state`` is as a cycle left it, with the job still pending."""
+    until_us = state.now_us + state.queue[job.id].stay_us
+    search = Search(state, until_us)
+    labels = {}
+    for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True):
+        roles = "/".join(role.name for role in job.roles if role.request == request)
+        labels[f"{roles}: " if len(job.groups) > 1 else ""] = (request, low)
+    outside = set()
+    short = False
+    for label, (request, low) in labels.items():
+        mine = [r for r in reasons if (label and label in r.message) or not label]
+        obstacles = real(lambda lifted, request=request, low=low: search.most(request, lifted, low) >= low)
+        short |= bool(obstacles)
+        outside |= obstacles
+        check_group(search, request, low, mine, obstacles, alone=not label)
+    codes = {r.code for r in reasons}
+    if short:
+        assert codes & {Code.DOWN} == ({Code.DOWN} if Obstacle.DOWN in outside else set())
+        assert codes & {Code.WINDOW} == ({Code.WINDOW} if Obstacle.WINDOW in outside else set())
+        assert Code.PLACE not in codes
+        assert Code.RESERVED not in codes
+    if Code.PLACE in codes:
+        assert len(job.groups) > 1, "binpack places gangs of one shape wherever they fit"
+    for reason in reasons:
+        if reason.code is Code.RESERVED:
+            check_reserved(state, job, reason)
+        if reason.message.startswith("the whole gang needs"):
+            assert reason.numbers["needed"] > next(v for k, v in reason.numbers.items() if k != "needed")
+
+
+def check_group(search: Search, request: Request, low: int, reasons: list[Reason], obstacles: set, alone: bool) -> None:
+    named = set()
+    room = search.most(request, frozenset(), low)
+    for reason in reasons:
+        if reason.code is Code.GANG:
+            assert 0 < room < low
+            assert reason.numbers == {"tasks": low, "room": room}
+            named.add(Obstacle.CARDS)
+        elif reason.code in OBSTACLE:
+            assert OBSTACLE[reason.code] in obstacles, (reason, obstacles)
+            named.add(OBSTACLE[reason.code])
+        check_numbers(search, request, reason)
+    assert any(r.code is Code.GANG for r in reasons) == (0 < room < low)
+    told = obstacles if alone else obstacles - {Obstacle.DOWN, Obstacle.WINDOW}
+    assert told <= named
+
+
+def check_numbers(search: Search, request: Request, reason: Reason) -> None:
+    idle = search.idle_cards(request)
+    if reason.code in (Code.NO_CARDS, Code.NO_MODEL):
+        assert reason.numbers["idle"] == sum(idle.values()) < reason.numbers["needed"]
+    if reason.code is Code.NO_BLOCK:
+        assert reason.numbers["needed"] == request.gpus > reason.numbers["largest"]
+        if "on one node" in reason.message:
+            assert reason.numbers["largest"] == max(idle.values(), default=0)
+    if reason.code is Code.NO_SHARE:
+        assert search.most(request, frozenset(), 1) == 0
+    if reason.code is Code.CARD_TAKEN and request.share is None:
+        assert not any(idle.values())
+
+
+def check_reserved(state: State, job: Job, reason: Reason) -> None:
+    """Without these promises it starts; with any of them it does not."""
+
+    def starts(dropped: set[str]) -> bool:
+        other = load_snapshot(dump_snapshot(state))
+        for name in dropped:
+            del other.timeline.promises[name]
+        other.settled = False
+        return Board(other).start(job)
+
+    assert starts(set(reason.who))
+    for name in reason.who:
+        assert not starts(set(reason.who) - {name})
+
+
+def check_all(state: State, now_us: int) -> None:
+    """After a cycle everybody who still waits has a reason, and asking changes nothing."""
+    before = dump_snapshot(state)
+    for waiting in list(state.queue):
+        reasons = why(state, waiting.job.id)
+        assert reasons, f"{waiting.job.id} could start, and did not"
+        check_reasons(state, waiting.job, reasons)
+    assert dump_snapshot(state) == before
+
+
+@given(loads(ask=mixes, most=8, roles=1, windows=True, incidents=True))
+def test_every_reason_is_real_for_gangs_of_one_shape(load: Load) -> None:
+    load.run("easy", on_cycle=check_all)
+
+
+@given(loads(ask=mixes, most=6, windows=True, incidents=True), st.sampled_from(["easy", "easy:reservations=2"]))
+def test_every_reason_is_real_for_mixed_gangs(load: Load, plan: str) -> None:
+    load.run(plan, on_cycle=check_all)
+
+
+@given(loads(ask=mixes, most=6, roles=1), st.sampled_from(["conservative", "none", "conservative:depth=1"]))
+def test_every_reason_is_real_under_other_plans(load: Load, plan: str) -> None:
+    load.run(plan, on_cycle=check_all)
+
+
+@given(loads(ask=mixes, most=8, roles=1, windows=True, incidents=True), plans, st.data())
+def test_an_empty_list_means_that_the_cycle_starts_it(load: Load, plan: str, data: st.DataObject) -> None:
+    def ask_after_an_end(state: State, now_us: int) -> None:
+        if not len(state.queue) or not len(state.runs):
+            return
+        other = load_snapshot(dump_snapshot(state))
+        other.finish(data.draw(st.sampled_from(sorted(other.runs.by_id))))
+        reasons = {w.job.id: why(other, w.job.id) for w in list(other.queue)}
+        cycle(other, other.now_us)
+        for job_id, told in reasons.items():
+            assert (not told) == (job_id not in other.queue)
+            if told:
+                check_reasons(other, other.queue[job_id].job, told)
+
+    load.run(plan, on_cycle=ask_after_an_end)
+
+
+@given(
+    loads(most=7, windows=True, incidents=True, elastic=True, fates=True, priorities=True, estimates="any"),
+    st.sampled_from(registry.names("order")),
+    plans,
+    st.sampled_from(registry.names("place")),
+    st.sampled_from([Preemption(), Preemption("priority", 0.0), Preemption("order", 0.001)]),
+)
+def test_everybody_has_a_reason_under_every_policy(load: Load, order, plan, place, preemption) -> None:
+    def ask(state: State, now_us: int) -> None:
+        before = dump_snapshot(state)
+        for waiting in list(state.queue):
+            reasons = why(state, waiting.job.id)
+            assert reasons, f"{waiting.job.id} could start, and did not"
+            assert all(reason.message and reason.cure for reason in reasons)
+            assert position(state, waiting.job.id) >= 1
+            eta = when(state, waiting.job.id, steps=20)
+            assert eta.start_us is None or eta.start_us >= now_us
+            assert eta.high_us is None or (eta.start_us is not None and eta.start_us <= eta.high_us)
+        assert dump_snapshot(state) == before
+
+    policies = make_policies(order, plan, place, preemption=preemption)
+    load.run(policies=policies, forecast=user, on_cycle=ask)

@@ -1,0 +1,126 @@
+"""Every forecast against what then happens: when a job starts, and what one more would change."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from gpusquad.core.cycle import cycle
+from gpusquad.core.explain import copy_state, what_if, when
+from gpusquad.core.policies import Preemption, make_policies
+from gpusquad.core.snapshot import dump_snapshot
+from gpusquad.core.state import UNKNOWN, State
+from gpusquad.model.cluster import GIB, grid
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Request, Share
+from gpusquad.model.views import Forecast
+from gpusquad.sim.simulator import exact
+from tests.core.states import HOUR, job, plans, state_of, submit
+from tests.strategies import Load, loads
+
+
+@settings(max_examples=60)
+@given(loads(most=8, roles=2, windows=True), plans)
+def test_with_exact_times_and_no_more_arrivals_when_is_what_happens(load: Load, plan: str) -> None:
+    last_us = max(t.job.submitted_us for t in load.jobs)
+    told: dict[str, int | None] = {}
+
+    def ask(state: State, now_us: int) -> None:
+        if now_us >= last_us and not told:
+            before = dump_snapshot(state)
+            for waiting in list(state.queue):
+                eta = when(state, waiting.job.id)
+                assert eta.high_us == eta.start_us
+                told[waiting.job.id] = eta.start_us
+            assert dump_snapshot(state) == before
+
+    result = load.run(plan, on_cycle=ask)
+    started = {o.job.id: o.started_us for o in result.outcomes}
+    assert told == {job_id: started[job_id] for job_id in told}
+
+
+@settings(max_examples=60)
+@given(loads(most=7, roles=2), plans)
+def test_what_if_is_what_happens(load: Load, plan: str) -> None:
+    """The last job is held back, asked about, and then submitted in a second run."""
+    *first, extra = sorted(load.jobs, key=lambda t: t.job.submitted_us)
+    last_us = extra.job.submitted_us
+    told = []
+
+    def ask(state: State, now_us: int) -> None:
+        if now_us == last_us and not told:
+            before = dump_snapshot(state)
+            told.append((what_if(state, extra.job, exact(extra)), [w.job.id for w in state.queue]))
+            assert dump_snapshot(state) == before
+
+    if not any(t.job.submitted_us == last_us for t in first):
+        return
+    without = replace(load, jobs=tuple(first)).run(plan, on_cycle=ask)
+    answer, pending = told[0]
+    outcomes = replace(load, jobs=(*first, extra)).run(plan, event_order="batch").outcomes
+    then: dict[str, Any] = {o.job.id: o.started_us for o in outcomes}
+    if answer.refused is not None:
+        assert next(o for o in outcomes if o.job.id == extra.job.id).end == "refused"
+        return
+    if answer.starts_now:
+        assert answer.placement is not None
+        assert answer.eta.start_us == last_us
+    if any(t.job.id not in pending and then[t.job.id] != o for t, o in _starts(first, without)):
+        return  # submitted together with the others it changed what they got; asked later it cannot
+    assert answer.eta.start_us == then[extra.job.id]
+    delays = {t.job.id: then[t.job.id] - o for t, o in _starts(first, without) if o is not None}
+    assert dict(answer.delayed) == {job_id: by for job_id, by in delays.items() if by > 0}
+
+
+def _starts(traces, result):
+    started = {o.job.id: o.started_us for o in result.outcomes}
+    return [(t, started[t.job.id]) for t in traces]
+
+
+def test_when_gives_a_range_and_the_promise() -> None:
+    state = state_of(grid("1x1"))
+    state.enqueue(job("a", Request(gpus=1)), Forecast(HOUR, 2 * HOUR))
+    state.enqueue(job("b", Request(gpus=1)), Forecast(HOUR, 3 * HOUR))
+    state.enqueue(job("c", Request(gpus=1)), Forecast(HOUR, HOUR))
+    cycle(state, 0)
+    eta = when(state, "b")
+    assert (eta.start_us, eta.high_us, eta.promised_us) == (HOUR, 2 * HOUR, 2 * HOUR)
+    eta = when(state, "c")
+    assert (eta.start_us, eta.high_us, eta.promised_us) == (2 * HOUR, 5 * HOUR, None)
+
+
+def test_when_is_not_known_behind_a_job_without_estimate() -> None:
+    state = state_of(grid("1x1"))
+    state.enqueue(job("a", Request(gpus=1)), UNKNOWN)
+    state.enqueue(job("b", Request(gpus=1)), Forecast(HOUR, HOUR))
+    cycle(state, 0)
+    eta = when(state, "b")
+    assert (eta.start_us, eta.high_us, eta.promised_us) == (None, None, None)
+
+
+def test_what_if_tells_who_is_delayed_and_who_must_go() -> None:
+    policies = make_policies("urgent", "easy", "binpack", preemption=Preemption("priority", 0.0))
+    state = State(grid("1x2"), policies)
+    submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2)))
+    state.now_us = 1  # nobody is preempted at the instant of its start
+    answer = what_if(state, job("now", Request(gpus=2), priority="urgent"), Forecast(HOUR, HOUR))
+    assert not answer.starts_now
+    assert answer.preempted == ("a",)
+    assert answer.eta.start_us == 1
+    assert dict(answer.delayed) == {"b": HOUR + 1}
+    with pytest.raises(Invalid):
+        what_if(state, job("a", Request(gpus=1)), Forecast(HOUR, HOUR))
+
+
+def test_a_copy_is_equal_and_apart() -> None:
+    state = state_of(grid("2x2"))
+    submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2), 2), job("c", Request(share=Share(GIB, 100))))
+    before = json.dumps(dump_snapshot(state))
+    other = copy_state(state)
+    assert json.dumps(dump_snapshot(other)) == before
+    other.finish("a")
+    submit(other, job("d", Request(gpus=1)))
+    cycle(other, HOUR)
+    assert json.dumps(dump_snapshot(state)) == before
