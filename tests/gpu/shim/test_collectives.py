@@ -5,27 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import Player, Step, make_busy, player, process_page, until
+from tests.gpu.shim.at_the_gate import UNKNOWN_US, staged, until_held
+from tests.gpu.shim.playing import Step, make_busy, player, process_page, until
 from tests.gpu.shim.tenants import Card, standin_only
 
-UNKNOWN_US = 10
-"""What a kernel never seen is taken to last."""
 COLLECTIVE: Step = ["kernel", "legacy", 0, "add_ncclDevKernel_AllReduce_f32", 20]
 PLAIN: Step = ["kernels", 5, "legacy", 0, "add", 20]
 MEETING: Step = ["kernel", "legacy", 0, "add_ncclDevKernel_two_ranks"]
 SPENT = Grant(credit_us=1)
 YIELDS = Grant(mates=0b11, yields=0b10, stand_patience_ms=3600 * 1000)
-
-
-def staged(card: Card, slot: int = 0) -> Player:
-    card.attach(slot)
-    tenant = player(card, slot)
-    tenant.stage()
-    return tenant
-
-
-def until_held(card: Card, slot: int = 0) -> None:
-    until(lambda: process_page(card, slot).waiting == 1, "a process at the gate")
 
 
 def test_a_collective_is_never_held_but_charged(card: Card) -> None:

@@ -1,0 +1,29 @@
+"""Tenants that play and may be held at the gate, and what their pages say of that."""
+
+from __future__ import annotations
+
+from tests.gpu.shim.playing import Player, Step, player, process_page, until
+from tests.gpu.shim.tenants import Card
+
+UNKNOWN_US = 10
+"""What a kernel never seen is taken to last."""
+
+
+def staged(card: Card, slot: int = 0, **more: str) -> Player:
+    card.attach(slot)
+    tenant = player(card, slot, **more)
+    tenant.stage()
+    return tenant
+
+
+def begin(tenant: Player, steps: list[Step]) -> None:
+    """Without waiting for the end: the process may be held."""
+    tenant.tell("stage.play(given)", steps)
+
+
+def until_held(card: Card, slot: int = 0) -> None:
+    until(lambda: process_page(card, slot).waiting == 1, "a process at the gate")
+
+
+def asked_us(card: Card, slot: int = 0) -> int:
+    return card.region.page(slot).asked_us

@@ -1,0 +1,149 @@
+"""Who has no credit borrows while all its mates are idle, and little at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gpusquad.gpu.region.pages import Grant
+from tests.gpu.shim.at_the_gate import UNKNOWN_US, asked_us, begin, staged, until_held
+from tests.gpu.shim.playing import Step, die, make_busy, mate, process_page, until
+from tests.gpu.shim.tenants import Card
+
+
+def longest_us(card: Card, slot: int = 0) -> float:
+    """What the longest kernel known so far is taken to last."""
+    return max([UNKNOWN_US, *(kernel.mean_us for kernel in card.region.kernels(slot))])
+
+
+def test_borrows_while_all_mates_are_idle(card: Card) -> None:
+    tenant = staged(card)
+    card.attach(1)
+    card.attach(2)
+    make_busy(card, 1, in_flight=0)
+    card.region.write({0: Grant(credit_us=0, mates=0b111, borrows=True)})
+    tenant.on_stage([["kernels", 5, "legacy", 0, "add", 20]])
+    make_busy(card, 2, in_flight=3)
+    begin(tenant, [["kernels", 5, "legacy", 0, "add", 20]])
+    until_held(card)
+    make_busy(card, 2, in_flight=0)  # no word of the daemon
+    tenant.answer()
+    assert asked_us(card) > 0
+
+
+def test_a_mate_at_the_gate_is_not_idle(card: Card) -> None:
+    tenant = staged(card)
+    card.attach(1)
+    beside = mate(card, 1)
+    beside.waiting = 1
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    until_held(card)
+    beside.waiting = 0
+    tenant.answer()
+
+
+@pytest.mark.parametrize("since", ["last_launch_ns", "idle_since_ns"])
+def test_a_mate_lingers_after_its_last_launch_and_its_last_work(card: Card, since: str) -> None:
+    """Between two kernels of a request, and two requests, there is nothing to lend."""
+    tenant = staged(card)
+    card.attach(1)
+    beside, long_us = mate(card, 1), 2**32 - 1
+    now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    beside.last_launch_ns = beside.idle_since_ns = now_ns - 1000 * (long_us + 1)  # the machine may be younger
+    setattr(beside, since, now_ns)
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True, linger_us=long_us)})
+    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    until_held(card)
+    setattr(beside, since, getattr(beside, since) - 1000 * (long_us + 1))
+    tenant.answer()
+
+
+def test_does_not_borrow_unasked(card: Card) -> None:
+    tenant = staged(card)
+    card.attach(1)
+    card.region.write({0: Grant(credit_us=0, mates=0b11)})
+    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    until_held(card)
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    tenant.answer()
+
+
+def test_of_what_is_borrowed_little_is_queued(card: Card) -> None:
+    """So that the card can be given back soon."""
+    tenant = staged(card)
+    card.attach(1)
+    tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"], ["sync"], ["kernel", "legacy", 0, "add_long"], ["sync"]])
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"]])
+    assert process_page(card).waits >= 3
+    assert process_page(card).asked_us - process_page(card).done_us < 2.5 * longest_us(card)
+
+
+def test_a_loan_is_as_large_as_the_grant_says(card: Card) -> None:
+    """Short loans are what a mate that wakes does not notice. Nothing but the loan lets it go on here."""
+    tenant = staged(card)
+    card.attach(1)
+    learn: list[Step] = [["kernel", "legacy", 0, "add", 100], ["sync"]]
+    tenant.on_stage(learn * 5)
+    (known,) = card.region.kernels(0)
+    assert known.mean_us < 1000, "the card is far too slow for this test"
+    loan_us = int(3 * known.mean_us) + 10
+    forever_us = 3600 * 10**6
+    card.region.write({0: Grant(0, 0, 0, 0, 0b11, 0, True, loan_us, forever_us)})
+    begin(tenant, [["kernels", 100, "legacy", 0, "add", 100]])
+    page, most_us = process_page(card), 0
+    until(lambda: page.launches >= 5 + 50, "half of it")
+    while page.launches < 5 + 100:
+        asked = page.asked_us  # first: what is done meanwhile was asked for before
+        most_us = max(most_us, asked - page.done_us)
+    tenant.answer()
+    assert page.waits >= 5
+    assert most_us <= max(loan_us, 2 * longest_us(card))
+
+
+def test_a_borrower_whose_queue_does_not_move_loses_patience(card: Card) -> None:
+    """What it brings may be what the queue waits for."""
+    tenant = staged(card)
+    card.attach(1)
+    tenant.on_stage([["stream", "s", False], ["stream", "t", False], ["kernel", "t", 1, "add", 0], ["sync"]])
+    card.region.write({0: Grant(0, 0, 0, 0, 0b11, 0, True, 1, 1000)})
+    begin(tenant, [["await_value", "s", 2, 7], ["kernel", "s", 0, "add", 0], ["set", "t", 2, 7], ["sync"]])
+    tenant.answer()
+    assert tenant("stage.cells()")[:3] == [1, 1, 7]
+    assert process_page(card).waited_ns >= 1_000_000
+
+
+def test_a_mate_that_spoils_its_file_harms_nobody(card: Card) -> None:
+    """Whoever looks at it neither dies nor runs out of files; who cannot be seen is taken to be busy."""
+    tenant = staged(card)
+    card.attach(1)
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    tenant.on_stage([["kernels", 5, "legacy", 0, "add", 20]])
+    files = Path(f"/proc/{tenant.process.pid}/fd")
+    opened = len(list(files.iterdir()))
+    content = card.region.path(1).read_bytes()
+    os.truncate(card.region.path(1), 100)
+    begin(tenant, [["kernels", 5, "legacy", 0, "add", 20]])
+    until_held(card)
+    for _ in range(500):  # it looks again and again meanwhile
+        assert len(list(files.iterdir())) <= opened + 1
+    assert tenant.process.poll() is None
+    with card.region.path(1).open("r+b") as file:
+        file.write(content)
+    tenant.answer()
+    assert tenant("stage.cells()")[0] == 10
+
+
+def test_a_mate_that_was_killed_is_idle(card: Card) -> None:
+    tenant = staged(card)
+    card.attach(1)
+    make_busy(card, 1, in_flight=3)
+    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    until_held(card)
+    die(card, 1)
+    tenant.answer()
