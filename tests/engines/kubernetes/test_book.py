@@ -12,7 +12,7 @@ from gpusquad.engines.kubernetes.objects import CARDS, JOB, annotations_of, is_l
 from gpusquad.model.job import Slo
 from gpusquad.model.standing import Standing
 from gpusquad.model.standing_text import SLO
-from tests.engines.kubernetes.world import World
+from tests.engines.kubernetes.world.world import World
 
 NUMBER = st.integers(0, 10**6)
 GROUPS = st.sampled_from(["a", "b"])

@@ -1,0 +1,105 @@
+"""The book's hands, and the first to notice what must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpusquad.core.ports import EngineEnded, EngineStarted
+from gpusquad.core.sightings import Found, Place, Withdrawn
+from gpusquad.engines.kubernetes.gang import ATTEMPT, Gang, Rank, is_over, node_name
+from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of, controller_of, name_of, uid_of
+
+if TYPE_CHECKING:
+    from tests.engines.kubernetes.world.world import World
+
+
+@dataclass
+class Bind:
+    """A binding on its way to the server, or its answer on the way back."""
+
+    gang: Gang
+    attempt: int
+    place: Place
+    job: str
+    pod: Object
+    refused: str = ""
+    landed: bool = False
+
+
+class Hand:
+    """Puts down what the book wants done, for whoever plays the world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def report(self, said: Any) -> None:
+        world = self._world
+        if isinstance(said, Found):
+            world.known.add(said.job.id)
+        elif isinstance(said, Withdrawn):
+            assert said.job_id in world.known
+            world.withdrawn[said.job_id] += 1
+            assert world.withdrawn[said.job_id] <= 1 + world.may_withdraw_again[said.job_id], "withdrawn twice"
+        elif isinstance(said, EngineStarted):
+            assert said.job_id in world.known
+            gang = world.book.by_job[said.job_id]
+            assert gang.job is not None
+            assert len(world.ran.get((said.job_id, said.attempt), ())) >= gang.job.tasks, "not all have run"
+        elif isinstance(said, EngineEnded):
+            self._ended(said)
+        world.said.append(said)
+
+    def _ended(self, said: EngineEnded) -> None:
+        world, key = self._world, (said.job_id, said.attempt)
+        assert said.job_id in world.known
+        world.ends[key] += 1
+        assert world.ends[key] <= 1 + world.may_end_again[key], "ended twice"
+        for pod in world.pods.values():
+            note = annotations_of(pod)
+            its = (note.get(JOB), int(note.get(ATTEMPT, -1)))
+            assert its != key or not node_name(pod) or is_over(pod), f"{name_of(pod)} still has its cards"
+        there = {uid_of(pod) for pod in world.pods.values() if not is_over(pod)}
+        on_their_way = [bind for bind in world.binds if not bind.refused and uid_of(bind.pod) in there]
+        assert not any((bind.job, bind.attempt) == key for bind in on_their_way), "being bound"
+
+    def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
+        assert gang.job is not None
+        assert rank.place is not None
+        assert uid_of(pod) not in self._world.bound_ever, "bound twice"
+        assert not any(uid_of(bind.pod) == uid_of(pod) for bind in self._world.binds)
+        self._world.binds.append(Bind(gang, gang.attempt, rank.place, gang.job.id, pod))
+
+    def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
+        world = self._world
+        if controller_of(pod) is None:
+            gang = world.book._gang_of(uid_of(pod))
+            jobs = {annotations_of(pod).get(JOB, ""), gang.job.id if gang is not None and gang.job is not None else ""}
+            failed = (gang is not None and gang.failed_start) or why.startswith("its gang was released")
+            assert failed or jobs & world.told_to_go, f"{name_of(pod)} is deleted and nobody makes it again: {why}"
+        world.deletes.append(pod)
+
+    def delete_owner(self, gang: Gang, why: str) -> None:
+        if gang.owner is not None:
+            self._world.owner_deletes.append(gang.owner["name"])
+
+    def ask_owner(self, gang: Gang) -> None:
+        if not gang.asking:
+            gang.asking = True
+            self._world.asked.append(gang)
+
+    def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
+        return self._world.obstacle_is
+
+    def shut(self, rank: Rank, pod: Object) -> str:
+        return self._world.obstacle_is
+
+    def watch_start(self, gang: Gang) -> None:
+        self._world.timers.append((gang, gang.attempt))
+
+    def look_again(self, nodes: Iterable[str]) -> None:
+        pass
+
+    def lacks(self, gang: Gang, what: str) -> None:
+        self._world.lacking.append(what)

@@ -1,0 +1,146 @@
+"""A service in a few lines: it remembers jobs, decides where they run and who goes, and calls the book."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpusquad.core.ports import EngineEnded, EngineStarted
+from gpusquad.core.sightings import Found, Place, Refound, Withdrawn
+from gpusquad.engines.kubernetes.book import Book
+from gpusquad.model.job import Job
+
+WAITS, ON_CARDS = ("pending",), ("starting", "running", "preempting", "stopping")
+Key = tuple[str, int]
+"""A job and its attempt."""
+
+
+@dataclass
+class Row:
+    """A job as the service remembers it."""
+
+    job: Job
+    state: str = "pending"
+    attempt: int = 0
+    places: tuple[Place, ...] = ()
+
+
+@dataclass
+class Service:
+    """``said`` is on its way to it, ``calls`` to the book. What may end or be withdrawn more than once is counted."""
+
+    book: Book = field(init=False, repr=False)
+    store: dict[str, Row] = field(default_factory=dict)
+    over: set[str] = field(default_factory=set)
+    said: deque[Any] = field(default_factory=deque)
+    calls: deque[Callable[[], None]] = field(default_factory=deque)
+    launched: int = 0
+    known: set[str] = field(default_factory=set)
+    """Jobs that the book has told of or was told of."""
+    ends: Counter[Key] = field(default_factory=Counter)
+    may_end_again: Counter[Key] = field(default_factory=Counter)
+    may_withdraw_again: Counter[str] = field(default_factory=Counter)
+    told_to_go: set[str] = field(default_factory=set)
+
+    def hear(self) -> None:
+        """The service handles what was said first."""
+        said = self.said.popleft()
+        handle = {Found: self._found, Withdrawn: self._withdrawn, Refound: self._refound,
+                  EngineStarted: self._started, EngineEnded: self._ended}[type(said)]  # fmt: skip
+        handle(said)
+
+    def _found(self, found: Found) -> None:
+        job = found.job
+        if job.id in self.over:
+            self.calls.append(lambda: self.book.another_life(job.id))
+            return
+        row = self.store.setdefault(job.id, Row(job))
+        if row.state == "pending":
+            row.job = job
+            if found.places:
+                row.state, row.places = "running", found.places
+                attempt = row.attempt
+                self._call("resume", job.id, attempt, lambda: self.book.resume(job, attempt, found.places, True))
+
+    def _withdrawn(self, gone: Withdrawn) -> None:
+        row = self.store.get(gone.job_id)
+        if row is not None and row.state in WAITS:
+            self._finish(gone.job_id)
+
+    def _refound(self, everybody: Refound) -> None:
+        for job in [job for job in self.store if job not in everybody.job_ids]:
+            self._finish(job)
+
+    def _started(self, said: EngineStarted) -> None:
+        row = self.store.get(said.job_id)
+        if row is not None and row.attempt == said.attempt and row.state == "starting":
+            row.state = "running"
+
+    def _ended(self, said: EngineEnded) -> None:
+        row = self.store.get(said.job_id)
+        if row is None or row.attempt != said.attempt or row.state not in ON_CARDS:
+            return
+        if said.how == "succeeded" or row.state == "stopping":
+            self._finish(said.job_id)
+        elif row.state == "preempting" or said.how in ("lost", "stopped"):
+            row.state, row.attempt, row.places = "pending", row.attempt + 1, ()
+        else:
+            self._finish(said.job_id)
+
+    def _finish(self, job: str) -> None:
+        del self.store[job]
+        self.over.add(job)
+        self.told_to_go.add(job)
+        self.calls.append(lambda: self.book.finished(job))
+
+    def _call(self, what: str, job: str, attempt: int, call: Callable[[], None]) -> None:
+        def do() -> None:
+            self.known.add(job)
+            gang = self.book.by_job.get(job)
+            if what == "stop" or self.ends[job, attempt]:
+                self.may_end_again[job, attempt] += 1
+            if gang is None:
+                self.may_withdraw_again[job] += 1
+            call()
+
+        self.calls.append(do)
+
+    def launch(self, job: str) -> None:
+        row = self.store[job]
+        if row.state == "pending":
+            row.places = tuple(
+                Place(f"node{number % 3}", tuple(f"GPU-{self.launched}-{number}-{n}" for n in range(request.cards)))
+                for number, request in enumerate(_requests(row.job))
+            )
+            self.launched += 1
+            row.state = "starting"
+            attempt, places = row.attempt, row.places
+            self._call("launch", job, attempt, lambda: self.book.launch(job, attempt, places))
+
+    def preempt(self, job: str) -> None:
+        self._tell_to_go(job, "preempting")
+
+    def cancel(self, job: str) -> None:
+        row = self.store[job]
+        if row.state == "stopping":
+            return
+        self.told_to_go.add(job)
+        self.calls.append(lambda: self.book.withdraw(job, "cancelled"))
+        if row.state == "pending":
+            self._finish(job)
+        else:
+            self._tell_to_go(job, "stopping")
+
+    def _tell_to_go(self, job: str, state: str) -> None:
+        row = self.store[job]
+        if row.state in ("starting", "running") or (row.state == "preempting" and state == "stopping"):
+            row.state = state
+            self.told_to_go.add(job)
+            attempt = row.attempt
+            self._call("stop", job, attempt, lambda: self.book.stop(job, attempt, state, None))
+
+
+def _requests(job: Job) -> list[Any]:
+    return [role.request for role in job.roles for _ in range(role.count)]

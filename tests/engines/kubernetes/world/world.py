@@ -1,0 +1,190 @@
+"""A cluster in a few lines: an API server's pods, who makes them and who runs them, and a service that decides.
+
+Everything that takes time is a queue: whoever plays chooses what happens next.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpusquad.engines.kubernetes.actions import binding_of, verdict_on
+from gpusquad.engines.kubernetes.book import Book
+from gpusquad.engines.kubernetes.gang import Gang, is_over, node_name
+from gpusquad.engines.kubernetes.objects import Object, is_leaving, name_of, uid_of
+from gpusquad.engines.kubernetes.reading.asks import ask_of
+from gpusquad.engines.kubernetes.reading.membership import membership_of
+from tests.engines.kubernetes.world.cluster import Cluster
+from tests.engines.kubernetes.world.hand import Bind, Hand
+from tests.engines.kubernetes.world.service import ON_CARDS, Service
+
+
+@dataclass
+class World(Cluster, Service):
+    """A book between a cluster and a service, and what it wants done that is not done yet."""
+
+    binds: list[Bind] = field(default_factory=list)
+    deletes: list[Object] = field(default_factory=list)
+    owner_deletes: list[str] = field(default_factory=list)
+    asked: list[Gang] = field(default_factory=list)
+    timers: list[tuple[Gang, int]] = field(default_factory=list)
+    obstacle_is: str = ""
+    bound_ever: set[str] = field(default_factory=set)
+    withdrawn: Counter[str] = field(default_factory=Counter)
+    lacking: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.book = self._new_book()
+        self.book.open()
+        self.said.clear()
+
+    def _new_book(self) -> Book:
+        return Book(lambda pod: membership_of(pod, self._find), ask_of, lambda formed: None, Hand(self))
+
+    def _find(self, group: str, kind: str, namespace: str, name: str) -> Object | None:
+        return self.jobs.get(name) if kind == "Job" else None
+
+    # -- what the book wants, and hears ------------------------------------------------------------------------------
+
+    def land(self, index: int) -> None:
+        """The server takes a binding, or refuses it."""
+        bind = self.binds[index]
+        if bind.landed or bind.refused:
+            return
+        pod = self.pods.get(name_of(bind.pod))
+        if pod is None or uid_of(pod) != uid_of(bind.pod) or is_leaving(pod) or is_over(pod):
+            bind.refused = "gone"
+        else:
+            assert not node_name(pod), "bound twice"
+            binding = binding_of(pod, bind.place, bind.job, bind.attempt)
+            pod["spec"]["nodeName"] = binding["target"]["name"]
+            pod["metadata"]["annotations"].update(binding["metadata"]["annotations"])
+            bind.landed = True
+            self.bound_ever.add(uid_of(pod))
+            self._tell("seen", pod)
+
+    def refuse(self, index: int) -> None:
+        bind = self.binds[index]
+        if not bind.landed and not bind.refused:
+            bind.refused = "forbidden"
+
+    def answer(self, index: int) -> None:
+        """The book hears of a binding for certain."""
+        bind = self.binds[index]
+        wanted = bind.gang.placed and bind.gang.attempt == bind.attempt and not bind.gang.stopping
+        if not (bind.landed or bind.refused) and wanted:
+            return
+        del self.binds[index]
+        if bind.landed:
+            self.book.bound(bind.gang, bind.attempt, bind.pod)
+        else:
+            self.book.not_bound(bind.gang, bind.attempt, bind.pod, bind.refused, bind.refused == "gone")
+
+    def carry_out_deletion(self, index: int) -> None:
+        pod = self.deletes.pop(index)
+        now = self.pods.get(name_of(pod))
+        if now is not None and uid_of(now) == uid_of(pod):
+            self._begin_deletion(now)
+
+    def answer_owner(self, index: int) -> None:
+        gang = self.asked[index]
+        if gang.job is not None and not gang.live():
+            owner = gang.owner
+            found = self.jobs.get(owner["name"]) if owner is not None else None
+            self.book.owner_said(gang, verdict_on(found, owner["uid"]) if owner is not None else "gone")
+        if gang.job is None or gang.live():
+            self.asked.remove(gang)
+            gang.asking = False
+
+    def deliver(self) -> None:
+        what, pod = self.events.popleft()
+        if what == "seen":
+            self.book.seen(pod)
+        elif what == "gone":
+            self.book.gone(pod)
+        else:
+            gang = self.book._gang_of(uid_of(pod))
+            if gang is not None:
+                self.book.seen(gang.pods[uid_of(pod)])
+
+    def time_out(self, index: int) -> None:
+        gang, attempt = self.timers.pop(index)
+        self.book.start_timed_out(gang, attempt, 600)
+
+    # -- another process ---------------------------------------------------------------------------------------------
+
+    def restart(self, landing: Callable[[], bool]) -> None:
+        """The scheduler's process ends and another begins: all that was on its way is lost, or done just before."""
+        for index, _ in enumerate(self.binds):
+            if landing():
+                self.land(index)
+        for mine in (self.events, self.said, self.calls, self.binds, self.deletes, self.asked, self.timers):
+            mine.clear()
+        self.owner_deletes.clear()
+        self.book = self._new_book()
+        self.known = set(self.store)
+        self.withdrawn.clear()
+        self.bound_ever = {uid_of(pod) for pod in self.pods.values() if node_name(pod)}
+        for pod in self.pods.values():
+            self.book.seen(copy.deepcopy(pod))
+        for job, row in list(self.store.items()):
+            if row.state in ON_CARDS:
+                self.may_end_again[job, row.attempt] += self.ends[job, row.attempt]
+                self.book.resume(row.job, row.attempt, row.places, row.state != "starting")
+                if row.state in ("preempting", "stopping"):
+                    self.may_end_again[job, row.attempt] += 1
+                    self.may_withdraw_again[job] += 1
+                    self.book.stop(job, row.attempt, row.state, None)
+        self.book.open()
+
+    # -- until nothing happens any more --------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        for _ in range(400):
+            self._settle_once()
+            if not self._step_world():
+                late = [i for i, (gang, attempt) in enumerate(self.timers) if _is_starting(gang, attempt)]
+                if not late:
+                    return
+                self.time_out(late[0])
+        raise AssertionError("it never comes to rest")
+
+    def _settle_once(self) -> None:
+        for _ in range(2000):
+            if self.events:
+                self.deliver()
+            elif self.calls:
+                self.calls.popleft()()
+            elif self.said:
+                self.hear()
+            elif self.binds:
+                self.land(0)
+                self.answer(0)
+            elif self.deletes:
+                self.carry_out_deletion(0)
+            elif self.owner_deletes:
+                self.delete_job(self.owner_deletes.pop())
+            else:
+                return
+        raise AssertionError("it never comes to rest")
+
+    def _step_world(self) -> bool:
+        """Whether anything was left to do."""
+        self.obstacle_is = ""
+        for job in [job for job, row in self.store.items() if row.state == "pending"]:
+            self.launch(job)
+        for name in list(self.jobs):
+            self.control(name)
+        for name in list(self.pods):
+            pod = self.pods.get(name)
+            if pod is not None and not is_over(pod):
+                self.run_pod(name, "gone" if is_leaving(pod) else "Running")
+        for gang in list(self.asked):
+            self.answer_owner(self.asked.index(gang))
+        return bool(self.events or self.calls or self.said or self.binds or self.deletes or self.owner_deletes)
+
+
+def _is_starting(gang: Gang, attempt: int) -> bool:
+    return gang.placed and gang.attempt == attempt and not gang.started and not gang.stopping
