@@ -6,7 +6,7 @@ import pytest
 
 from gpusquad.cli._jobs import cards, ending, label, outlook
 from gpusquad.cli._times import stamp
-from tests.fake_service import HOSTILE, job
+from tests.canned.jobs import HOSTILE, job
 
 
 def test_why(service, gsq):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.cli import _complete
-from tests.fake_service import HOSTILE, job
+from tests.canned.jobs import HOSTILE, job
 
 GPUSQUAD = Path(sys.executable).with_name("gpusquad")
 

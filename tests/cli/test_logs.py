@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpusquad.cli._log_lines import MOST_LINE_CHARS, LogPrinter
 from gpusquad.client.logs import LogChunk
-from tests.fake_service import Told, job, sse
+from tests.canned.jobs import job
+from tests.fake_service import Told, sse
 
 ID = "01jcp6m8qwz4t7y2k90002bxdf"
 

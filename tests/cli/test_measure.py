@@ -13,7 +13,7 @@ from gpusquad.gpu.measure.card.nvml import NvmlError
 from gpusquad.gpu.measure.launching import PodOptions
 from gpusquad.gpu.measure.workloads import CATALOGUE
 from gpusquad.model.errors import Invalid
-from tests.fake_service import HOSTILE
+from tests.canned.jobs import HOSTILE
 from tests.gpu.measure.fakes import BROKEN, OTHER, QUICK, FakeCardLauncher
 from tests.gpu.measure.sample import AT_US, sample
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.fake_service import HOSTILE
+from tests.canned.jobs import HOSTILE
 
 
 def bodies(service, *paths: str) -> list[dict]:

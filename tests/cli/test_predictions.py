@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gpusquad.cli._predictions_page import render
-from tests.fake_service import HOSTILE, RECORD, job, run_time
+from tests.canned.jobs import HOSTILE, RECORD, job, run_time
 
 
 def test_tables_by_tenant_and_source(service, gsq):

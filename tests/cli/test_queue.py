@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.cells import cell_len
 
-from tests.fake_service import HOSTILE, job
+from tests.canned.jobs import HOSTILE, job
 
 
 def test_who_runs_and_who_waits(service, gsq, monkeypatch):

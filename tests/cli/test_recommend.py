@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.fake_service import HOSTILE, recommendation
+from tests.canned.forecasts import recommendation
+from tests.canned.jobs import HOSTILE
 
 NOTED = {"chosen": ["gpus: 2 (6 of the 8 cards were idle)"], "warnings": ["gpu_memory of 8 GiB is less"]}
 

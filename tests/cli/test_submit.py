@@ -8,7 +8,8 @@ import pytest
 from gpusquad.cli._job_file import job_file
 from gpusquad.cli._job_options import JobOptions
 from gpusquad.model.errors import Invalid
-from tests.fake_service import Told, error, job, queued, sse
+from tests.canned.jobs import job, queued
+from tests.fake_service import Told, error, sse
 
 
 def sent(service) -> dict:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.fake_service import Told, error, job, sse
+from tests.canned.jobs import job
+from tests.fake_service import Told, error, sse
 
 
 def ends(service, number: int, *states: str) -> str:

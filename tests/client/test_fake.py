@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fake_service import canned
+from tests.canned.answers import canned
 
 schemas = pytest.importorskip("gpusquad.server.app")
 

@@ -1,0 +1,46 @@
+"""What the API foretells: how good its predictions were, and what a job should ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.canned.jobs import HOSTILE, job_id
+from tests.canned.units import DAY_S, GIB
+
+
+def predictions(now_s: float) -> dict[str, Any]:
+    judged = {
+        "count": 120, "cut": 7, "median_ratio": 0.14, "mean_error_s": 340.0, "within_p50": 0.48, "within_p90": 0.91,
+        "within_p99": 0.99, "pinball_s": 90.0, "bias": 0.05,
+    }  # fmt: skip
+    unjudged = dict.fromkeys(judged) | {"count": 0, "cut": 3}
+    return {
+        "since_s": now_s - 30 * DAY_S, "count": 130, "tenants": [{"key": "vision"} | judged],
+        "sources": [{"key": "history"} | judged, {"key": HOSTILE} | unjudged],
+        "calibration": [{"source": "history", "level": level, "observed": level - 0.01, "count": 120}
+                        for level in (0.1, 0.5, 0.9)],
+        "points": [{"source": "history", "predicted_s": 60.0 * n, "truth_s": 66.0 * n} for n in range(5)],
+    }  # fmt: skip
+
+
+def recommendation() -> dict[str, Any]:
+    """Users ask for eight where two would do."""
+    why = "6 of the 8 cards were idle in the last 3 runs"
+    peak = "peak 9.8 GiB in the middle, 11 GiB in nine of ten (12 runs of resnet50 by ana)"
+    times = [(1, 7200.0, 1.0, "history"), (2, 4000.0, 0.9, "history"), (4, 2600.0, 0.69, "default"),
+             (8, 2400.0, 0.375, "history")]  # fmt: skip
+    return {
+        "advice": [
+            {"field": "gpus", "value": 2, "now": 8, "change": True, "why": why},
+            {"field": "gpu_memory", "value": "12GiB", "now": None, "change": False, "why": peak},
+        ],
+        "times": [
+            {"gpus": gpus, "low_s": 0.8 * mid_s, "mid_s": mid_s, "high_s": 1.2 * mid_s, "efficiency_ratio": ratio,
+             "source": source, "confidence": 0.5}
+            for gpus, mid_s, ratio, source in times
+        ],
+        "memory": {"mid_bytes": 10 * GIB, "high_bytes": 11 * GIB, "source": "history", "confidence": 0.8},
+        "evidence": {"runs": 12, "of": "runs of resnet50 by ana", "jobs": [job_id(8), job_id(9)],
+                     "uses": [{"job": job_id(8), "busy_ratios": [0.9, 0.8, 0, 0, 0, 0, 0, 0]}]},
+        "notes": ["it is what it is"], "warnings": [], "missing": [], "jobs": 1,
+    }  # fmt: skip
