@@ -75,6 +75,7 @@ def divided() -> dict[str, Any]:
     free = mine | {"name": "batch", "credit_us": None, "waiting": 0, "is_idle": True, "slo": {}, "weight": 1.0}
     return {
         "policy": "slo", "configuration": "semi-spatial", "length_us": 2500, "squads": 12345, "groups": 15,
-        "why": f"{HOSTILE} is at risk", "failure": "", "pool": "one MPS server", "tenants": [mine, hidden, free],
+        "why": f"{HOSTILE} is at risk", "failure": "", "pool": "one MPS server",
+        "context_bytes": 526 << 20, "tenants": [mine, hidden, free],
         "stranger_count": 2, "strangers": [{"pid": 4242, "name": HOSTILE, "memory_bytes": GIB}], "rule": "report",
     }  # fmt: skip

@@ -53,6 +53,10 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
+CONTEXT_BYTES = 64 << 20
+"""On the stand-in."""
+
+
 class Story:
     """A service on a machine with one stand-in card."""
 
@@ -161,7 +165,11 @@ def test_two_jobs_on_one_card_keep_to_their_parts_and_leave_nothing(story: Story
         "small": {"sm": 0.25, "memory_bytes": 2 * GIB, "isolation": "shared"},
         "large": {"sm": 0.5, "memory_bytes": 6 * GIB, "isolation": "isolated"},
     }
-    assert set(story.tenants()) == {f"{small}.0/0", f"{large}.0/0"}
+    used = {name: one["used_bytes"] for name, one in story.tenants().items()}
+    assert used == {f"{small}.0/0": GIB + CONTEXT_BYTES, f"{large}.0/0": 5 * GIB + CONTEXT_BYTES}
+    now = service.client.cards.get(card_of(service)["id"])["now"]
+    assert now is not None
+    assert now["context_bytes"] == CONTEXT_BYTES, "as was found out on the card"
     notes = {name: running_note(service, job_id) for name, job_id in (("small", small), ("large", large))}
     assert "MPS is turned off" in notes["small"]
     assert "MPS" not in notes["large"]

@@ -64,6 +64,7 @@ def _now_view(status: Status, jobs: Sequence[CardUser], who: Who) -> Plain:
         "why": _named(status, jobs) if who.is_admin else "",
         "failure": status.get("failure", "") if who.is_admin else "",
         "pool": status.get("mps") or "",
+        "context_bytes": status.get("context_bytes", 0),
         "tenants": [_tenant_view(tenant, groups, jobs, who) for tenant in status.get("tenants") or ()],
         "stranger_count": len(strangers),
         "strangers": [

@@ -109,8 +109,9 @@ def test_nobody_leaves_its_virtual_card():
 
 def test_it_says_who_it_is_and_stops():
     squads = Squads(MemoryRegion(), CardFacts(), "equal", TableEffects())
-    one = Control(squads, about={"version": "1"})
-    assert say(one, do="hello") == {"ok": True, "version": "1"}
+    one = Control(squads, about={"version": "1", "context_bytes": 5})
+    assert say(one, do="hello") == {"ok": True, "version": "1", "context_bytes": 5}
+    assert say(one, do="status")["context_bytes"] == 5
     assert not one.is_stopped
     assert say(one, do="stop") == {"ok": True}
     assert one.is_stopped

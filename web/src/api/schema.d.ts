@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 37eb59b7d5799dd6
+// mark: 6fb80b9b30ce4b3c
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1527,6 +1527,11 @@ export interface components {
              * @description How processes of several jobs run at once on the card, in words; empty: not known
              */
             pool: string;
+            /**
+             * Context Bytes
+             * @description Charged to a job's part for the CUDA context of each of its processes
+             */
+            context_bytes: number;
             /** Tenants */
             tenants: components["schemas"]["TenantNow"][];
             /** Stranger Count */

@@ -16,7 +16,10 @@ _TENANT = (
     "id", "job", "weight", "priority", "slo", "groups", "credit_us", "used_bytes", "quota_bytes", "peak_bytes",
     "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note",
 )  # fmt: skip
-_CARD = ("policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "rule", "strangers")
+_CARD = (
+    "policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "context_bytes", "rule",
+    "strangers",
+)  # fmt: skip
 _REST_S = 300.0
 """Until a card that could not be told its policy is told again: reports are answered every few seconds."""
 _MOST = 2**62

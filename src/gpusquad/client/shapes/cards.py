@@ -112,6 +112,7 @@ class CardNow(TypedDict):
     why: str
     failure: str
     pool: str
+    context_bytes: int
     tenants: list[TenantNow]
     stranger_count: int
     strangers: list[StrangerNow]

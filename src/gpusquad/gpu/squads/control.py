@@ -130,7 +130,7 @@ class Control:
         return {}
 
     def _status(self, asked: Fields, now_us: int) -> Answer:
-        return self._squads.status(now_us)
+        return {**self._squads.status(now_us), "context_bytes": self._about.get("context_bytes", 0)}
 
 
 def refusal(error: Invalid) -> Answer:

@@ -75,6 +75,7 @@ class CardDivided(_Part):
     why: Name = ""
     failure: Name = ""
     mps: Name = ""
+    context_bytes: Count = 0
     rule: Text = ""
     tenants: Annotated[list[TenantDivided], Field(max_length=MOST_TENANTS)] = Field(default_factory=list)
     strangers: Annotated[list[StrangerDivided], Field(max_length=MOST_PROCESSES)] = Field(default_factory=list)

@@ -92,6 +92,7 @@ class CardNow(View):
     why: str = Field(description="The policy's own words; for administrators")
     failure: str = Field(description="The policy's last error, while it does not answer; for administrators")
     pool: str = Field(description="How processes of several jobs run at once on the card, in words; empty: not known")
+    context_bytes: int = Field(description="Charged to a job's part for the CUDA context of each of its processes")
     tenants: list[TenantNow]
     stranger_count: int
     strangers: list[StrangerNow] = Field(description="For administrators")
