@@ -258,10 +258,17 @@ def test_a_daemon_bears_bad_callers(daemon):
     assert ask(daemon, {"do": "status"})["ok"]
 
 
-def test_a_deadline_does_not_wait_for_the_next_daemon(tmp_path: Path) -> None:
-    keep_facts(tmp_path / "facts.json", {3: (TenantFacts("a", deadline_in_us=100 * US_PER_S), 0)})
-    facts, told_us = kept_facts(tmp_path / "facts.json")[3]
-    assert CardTenant(3, facts, told_us).snapshot(70 * US_PER_S).deadline_in_us == 30 * US_PER_S
+def test_neither_a_deadline_nor_work_waits_for_the_next_daemon(tmp_path: Path) -> None:
+    said = TenantFacts("a", deadline_in_us=100 * US_PER_S, remaining_us=90 * US_PER_S)
+    for _ in range(2):  # and not for the one after that
+        keep_facts(tmp_path / "facts.json", {3: (said, 0)})
+        said, told_us = kept_facts(tmp_path / "facts.json")[3]
+        now = CardTenant(3, said, told_us, 60 * US_PER_S).snapshot(70 * US_PER_S)
+        assert (now.deadline_in_us, now.remaining_us) == (30 * US_PER_S, 30 * US_PER_S)
+    late = CardTenant(3, said, told_us, 95 * US_PER_S)
+    assert late.snapshot(95 * US_PER_S).remaining_us == 0
+    late.tell(said, 100 * US_PER_S)
+    assert late.snapshot(100 * US_PER_S).remaining_us == 90 * US_PER_S
 
 
 def test_what_an_older_daemon_kept_holds_from_now_on(tmp_path: Path) -> None:

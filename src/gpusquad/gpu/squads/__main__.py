@@ -60,7 +60,8 @@ def make(options: argparse.Namespace, still_here: Callable[[], object] = lambda:
     squads = Squads(region, card, options.policy, coefficients(options.coefficients), options.strangers)
     facts = kept_facts(options.folder / KEPT)
     for slot in region.attached:
-        squads.adopt(slot, *facts.get(slot, (TenantFacts(f"slot {slot}"), now_us())))
+        told, told_us = facts.get(slot, (TenantFacts(f"slot {slot}"), now_us()))
+        squads.adopt(slot, told, told_us, now_us())
 
     def place(slot: int) -> dict[str, str]:
         return {"tenant": str(region.path(slot)), "decisions": str(options.folder / "decisions")}

@@ -88,10 +88,10 @@ class Squads:
         self._state = replace(self._state, chosen="", wanted="", wanted_for=0)
         self._changed = True
 
-    def adopt(self, slot: int, facts: TenantFacts, told_us: int) -> None:
-        """A tenant that another daemon attached and that runs on. ``told_us``: when its facts were said, for a deadline
-        does not wait."""
-        self._tenants[slot] = CardTenant(slot, facts, told_us)
+    def adopt(self, slot: int, facts: TenantFacts, told_us: int, now_us: int) -> None:
+        """A tenant that another daemon attached and that runs on. ``told_us``: when its facts were said, for neither a
+        deadline nor its work waits for us."""
+        self._tenants[slot] = CardTenant(slot, facts, told_us, now_us)
         self._changed = True
 
     def attach(self, facts: TenantFacts, now_us: int, uid: int | None = None, gid: int | None = None) -> int:
@@ -108,7 +108,7 @@ class Squads:
         if slot is None:
             raise Invalid("card", f"has {self._region.slots} tenants, and no slot for more")
         self._region.attach(slot, uid=uid, gid=gid, quota_bytes=facts.quota_bytes)
-        self.adopt(slot, facts, now_us)
+        self.adopt(slot, facts, now_us, now_us)
         return slot
 
     def change(self, facts: TenantFacts, now_us: int) -> None:

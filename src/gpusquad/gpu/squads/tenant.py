@@ -48,7 +48,9 @@ class TenantFacts:
 class CardTenant:
     """The running account of one tenant."""
 
-    def __init__(self, slot: int, facts: TenantFacts, now_us: int) -> None:
+    def __init__(self, slot: int, facts: TenantFacts, told_us: int, now_us: int | None = None) -> None:
+        """``told_us``: when the facts were said. What it did from then to ``now_us`` nobody saw: it counts as if it had
+        had the card, as it does to whoever said what is left of it."""
         self.slot = slot
         self.facts = facts
         self.forecast = Forecast()
@@ -61,7 +63,7 @@ class CardTenant:
         """Nothing of it passes the gate until then; 0: not held."""
         self.served: int | None = None
         """Requests that its programs had told of at the last look; None: nobody has looked yet."""
-        self._told_us, self.told_at_us = 0.0, now_us
+        self._told_us, self.told_at_us = float(told_us - now_us if now_us is not None else 0), told_us
 
     def tell(self, facts: TenantFacts, now_us: int) -> None:
         """Its goal, priority, estimate or quota changed."""
