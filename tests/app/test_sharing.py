@@ -170,10 +170,18 @@ def test_one_that_is_seen_once_may_be_a_jobs_of_whom_nobody_has_heard_yet(
     squads: FakeSquads, watch: SquadWatch
 ) -> None:
     with capture_logs() as lines:
-        for message in (samples(a=[process(4)], b=[]), samples(a=[process(4, "job")], b=[process(4)])):
+        for message in (samples(a=[], b=[]), samples(a=[process(4)], b=[]), samples(a=[process(4, "job")], b=[])):
             watch.see(message)
     assert lines == []
-    assert [ours for _, _, ours in squads.asked] == [{4}, set(), {4}, {4}]
+    assert [ours for card, _, ours in squads.asked if card == "GPU-a"] == [set(), {4}, {4}]
+
+
+def test_a_stranger_is_never_ours_because_nobody_has_looked(squads: FakeSquads, watch: SquadWatch) -> None:
+    """Neither the first time, for it may be older than we are, nor after a card did not tell."""
+    untold = {"kind": "samples", "cards": [{"id": "GPU-a", "processes": None}]}
+    for message in (samples(a=[process(4)]), untold, samples(a=[process(4)])):
+        watch.see(message)
+    assert [ours for _, _, ours in squads.asked] == [set(), set()]
 
 
 def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads: FakeSquads, watch: SquadWatch) -> None:

@@ -108,8 +108,8 @@ class SquadWatch:
         """Those of them that had the time to."""
         self._heard: queue.Queue[Mapping[str, Any] | None] = queue.Queue(maxsize=1)
         self._told: set[tuple[str, int]] = set()
-        self._seen: set[tuple[str, int]] = set()
-        """All that the last sample listed."""
+        self._seen: dict[str, Collection[int]] = {}
+        """By card, what was listed there when it last told."""
         self._thread = threading.Thread(target=self._run, name="gpusquad-squads", daemon=True)
         self._thread.start()
 
@@ -139,7 +139,7 @@ class SquadWatch:
             for pid in self._strangers(card, listed)
             if pid in listed
         }
-        self._seen = {(card, pid) for card, listed in by_card.items() for pid in listed}
+        self._seen |= {card: frozenset(listed) for card, listed in by_card.items()}
         for (card, pid), process in found.items():
             if (card, pid) not in self._told:
                 about = {name: process.get(name) for name in ("name", "memory_bytes")}
@@ -166,7 +166,7 @@ class SquadWatch:
     def _is_ours(self, card: str, process: Mapping[str, Any], unheld: Collection[int]) -> bool:
         """Or may be: one that was not there a moment ago can be of a job that has just begun."""
         pid = process["pid"]
-        return (card, pid) not in self._seen if process.get("job") is None else pid not in unheld
+        return pid not in self._seen.get(card, {pid}) if process.get("job") is None else pid not in unheld
 
     def _unheld(self, card: str, listed: Mapping[int, Mapping[str, Any]]) -> set[int]:
         """Of jobs with a part of the card: processes on it that have not loaded the library, and had the time to."""
