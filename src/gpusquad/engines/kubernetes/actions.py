@@ -27,6 +27,8 @@ from gpusquad.model.standing import Standing
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MOST_TRIES = 8
+_PASSING = (429, 503, 504)
+"""What is said while too many ask, or while the server starts again."""
 _OVER = {"Complete": "succeeded", "Completed": "succeeded", "Succeeded": "succeeded", "Failed": "failed"}
 _log = logging.getLogger(__name__)
 
@@ -172,7 +174,7 @@ async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> str
 
 async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, most_failures: int | None = None) -> None:
     """Until it is done, or there is nothing to do it to. ``most_failures``: after so many it is left, and a refusal is
-    taken for an answer; a server that is away is waited for."""
+    taken for an answer. A server that is away or busy is waited for."""
     pause_s, told, failures = _FIRST_PAUSE_S, False, 0
     while True:
         try:
@@ -188,7 +190,7 @@ async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, most_failu
                     return
                 told, pause_s = True, _LONGEST_PAUSE_S
             else:
-                failures += 1
+                failures += error.status not in _PASSING
                 if failures == most_failures:
                     _log.warning("could not %s: %s", what, error)
                     return
