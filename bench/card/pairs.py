@@ -124,9 +124,11 @@ def _tell_facts(stage: Stage, pair: Pair, known: Row, conditions: Sequence[str])
     for condition, way in plan.DAEMON_WAYS.items():
         if condition not in conditions:
             continue
+        training = plan.ways_of(condition, int(known["percent"]))[1]
+        assert training is not None
         try:
             stage.change(LATENCY, way, **service, **facts_of(curves.get(LATENCY)))
-            stage.change(TRAINING, way, **facts_of(curves.get(TRAINING)))
+            stage.change(TRAINING, training, **facts_of(curves.get(TRAINING)))
         except (Lost, OSError) as error:
             _tell(f"  the daemon of {condition} was not told: {error}")
 

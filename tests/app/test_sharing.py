@@ -90,6 +90,7 @@ def test_two_services_on_one_machine_do_not_meet(tmp_path: Path) -> None:
         ("part = 1", "part"),
         ("fail_open_ms = 100", "fail_open_ms"),
         ("context_bytes = -1", "context_bytes"),
+        ('context_bytes = "500MiB"', "context_bytes"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(tmp_path: Path, text: str, field: str) -> None:

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from gpusquad.core.hang import Rules
@@ -124,16 +124,16 @@ class InterferenceConfig(_Section):
     """How jobs on one card share it, and so which measurements count: ``mps`` where the multi-process service runs."""
 
 
-def _by(check: Callable[[Any], Any]) -> AfterValidator:
-    """Refused in the words of whoever knows why."""
+def _by(check: Callable[[Any], Any], kind: type[AfterValidator | BeforeValidator] = AfterValidator) -> object:
+    """Refused in the words of whoever knows why. ``BeforeValidator``: also what is of another type."""
 
-    def checked(value: Any) -> Any:
+    def checked(value: object) -> object:
         try:
             return check(value)
         except Invalid as error:
             raise PydanticCustomError("setting", "{why}", {"why": f"{error.problem} ({error.cure})"}) from None
 
-    return AfterValidator(checked)
+    return kind(checked)
 
 
 class SharingConfig(_Section):
@@ -155,7 +155,7 @@ class SharingConfig(_Section):
     """A card's daemon that has had nobody to look after for so long ends."""
     fail_open_ms: Annotated[int, _by(checked_fail_open_ms)] = 1000
     """Jobs run on as if alone where their card's daemon has been silent for so long. 0: they wait for it."""
-    context_bytes: Annotated[ContextBytes, _by(checked_context_bytes)] = "auto"
+    context_bytes: Annotated[ContextBytes, _by(checked_context_bytes, BeforeValidator)] = "auto"
     """Charged to a job's memory for the CUDA context of each of its processes. ``auto``: as measured on its card; 0:
     contexts are not charged."""
 

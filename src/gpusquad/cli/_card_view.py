@@ -112,10 +112,14 @@ def _now(now: Plain) -> list[tuple[str, Cell]]:
         ("why", now["why"]),
         ("failure", Text(one_line(now["failure"]), style="red") if now["failure"] else ""),
         ("pool", now["pool"]),
-        ("contexts", f"{_size(now['context_bytes'])} of its part for each process" if now["context_bytes"] else ""),
+        ("contexts", _contexts(now.get("context_bytes", 0))),
         ("notes", "; ".join(dict.fromkeys(one_line(tenant["note"]) for tenant in now["tenants"] if tenant["note"]))),
         ("strangers", Text(_strangers(now), style="magenta") if now["stranger_count"] else ""),
     ]
+
+
+def _contexts(each_bytes: int) -> str:
+    return f"{_size(each_bytes)} of its part for each process" if each_bytes else ""
 
 
 def _strangers(now: Plain) -> str:

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.attach import context_cost
-from gpusquad.gpu.attach.context_cost import kept_context_cost
+from gpusquad.gpu.attach.context_cost import LEAST_BYTES, MOST_BYTES, kept_context_cost, new_context_cost
 from gpusquad.gpu.attach.keeper import CONTEXT, CardKeeper
 from gpusquad.gpu.attach.settings import Settings
 from gpusquad.gpu.measure.card.nvml import NvmlError
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotNow
-from tests.gpu.attach.conftest import MIB, Place, attach, tenants
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants
 from tests.gpu.shim.tenants import standin_only
 
 COST = 37 * MIB
@@ -59,7 +59,7 @@ def test_what_was_measured_is_charged_to_each_process(place: Place, uuid: str) -
         attach(quota, "b", 37)
 
 
-def test_it_is_measured_once_for_a_driver(
+def test_what_was_measured_holds_for_a_driver(
     uuid: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -67,15 +67,51 @@ def test_it_is_measured_once_for_a_driver(
     loaded = tmp_path / "version"
     monkeypatch.setattr(context_cost, "_LOADED", loaded)
     loaded.write_text("580.1\n")
-    assert kept_context_cost(uuid, file) == COST
+    assert kept_context_cost(file) is None
+    assert new_context_cost(uuid, file) == COST
     assert json.loads(file.read_text()) == {"bytes": COST, "driver": "580.1"}
     assert "a CUDA context costs 38.8 MB" in caplog.text
-    file.write_text(json.dumps({"bytes": 5, "driver": "580.1"}))
-    assert kept_context_cost(uuid, file) == 5
+    assert kept_context_cost(file) == COST
     loaded.write_text("590.1\n")
-    assert kept_context_cost(uuid, file) == COST
-    file.write_text("{")
-    assert kept_context_cost(uuid, file) == COST
+    assert kept_context_cost(file) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"bytes": "x", "driver": ""}', '{"bytes": 42949672960, "driver": ""}']
+)
+def test_what_makes_no_sense_was_not_measured(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_cost, "_LOADED", tmp_path / "none")
+    (tmp_path / CONTEXT).write_text(content)
+    assert kept_context_cost(tmp_path / CONTEXT) is None
+
+
+def test_a_disk_that_does_not_take_it_changes_nothing(uuid: str, tmp_path: Path) -> None:
+    assert new_context_cost(uuid, tmp_path / "none" / CONTEXT) == COST
+
+
+def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: str) -> None:
+    told = attach(place.quota(uuid_of=lambda _: uuid), "a", 30)
+    assert place.peer(told).started == 0
+    quota = place.quota(context_bytes="auto", uuid_of=lambda _: uuid)
+    quota.tend()
+    assert place.peer(told).started == 0, "its part was asked for when contexts cost nothing"
+    quota.resize(holder("a"), 25 * MIB)
+    assert quota.status(CARD.id)["context_bytes"] == 0
+    quota.forget_all_but(set())
+    attach(quota, "b", 100)
+    assert quota.status(CARD.id)["context_bytes"] == COST
+    with pytest.raises(Invalid, match=r"^memory: .*charged here"):
+        quota.resize(holder("b"), COST)
+
+
+@pytest.mark.parametrize(("said", "why"), [("", "''"), ("hm", "'hm'"), ("[5]", "said"), ('{"bytes": null}', "said")])
+def test_a_program_that_says_something_else_says_nothing(monkeypatch: pytest.MonkeyPatch, said: str, why: str) -> None:
+    monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", f"print({said!r})"))
+    with pytest.raises(NotNow, match=why):
+        context_cost.context_cost("GPU-1")
+    monkeypatch.setattr(context_cost, "_PROGRAM", ("/none",))
+    with pytest.raises(NotNow, match="No such file"):
+        context_cost.context_cost("GPU-1")
 
 
 def test_what_cannot_be_measured_is_not_charged_and_said(
@@ -125,19 +161,32 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_driver")
 def test_by_the_whole_card_where_processes_are_not_told() -> None:
-    # One came with 70 while the second context was made, and has gone by the third.
-    card = Reading([100, 126, 100, 196, 170, 126, 100])
-    assert context_cost.measure(card) == 26  # type: ignore[arg-type]
-    with pytest.raises(NvmlError, match="does not grow"):
-        context_cost.measure(Reading([100] * 7))  # type: ignore[arg-type]
+    grown = [MIB * one for one in (100, 620, 120, 622, 120, 621, 120)]
+    assert context_cost.measure(Reading(grown)) == 502 * MIB  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize(
+    "used",
+    [
+        (100, 600, 100, 1200, 700, 1200, 700),  # somebody came meanwhile
+        (100, 2000, 1900, 3800, 3700, 5600, 5500),  # and went on to load
+        (100,) * 7,
+        (0, 9000, 0, 9000, 0, 9000, 0),
+    ],
+)
+def test_what_others_do_meanwhile_is_not_taken_for_its_cost(used: tuple[int, ...]) -> None:
+    with pytest.raises(context_cost.DriverError, match="others use it at the same time"):
+        context_cost.measure(Reading([MIB * one for one in used]))  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")
 def test_by_the_process_itself_where_its_number_can_only_be_its_own() -> None:
     me = os.getpid()
-    assert context_cost.measure(Reading([100], [{}, {me: 26}])) == 26  # type: ignore[arg-type]
-    taken = Reading([100, 120, 100, 120, 100, 120, 100], [{me: 500}])  # another one's, of the node outside
-    assert context_cost.measure(taken) == 20  # type: ignore[arg-type]
+    assert context_cost.measure(Reading([0], [{}, {me: LEAST_BYTES}])) == LEAST_BYTES  # type: ignore[arg-type]
+    used = [0, MOST_BYTES, 0, MOST_BYTES, 0, MOST_BYTES, 0]
+    taken = Reading(used, [{me: 500 * MIB}])  # another one's, of the node outside
+    assert context_cost.measure(taken) == MOST_BYTES  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

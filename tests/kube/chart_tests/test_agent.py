@@ -40,11 +40,11 @@ def test_the_agent_understands_what_it_is_told(release: Release, name: str):
     assert (options.simulate or 0, options.metrics_port or 0) == ((4, 0) if name == "everything" else (0, 7071))
 
 
-@pytest.mark.parametrize("charge", ["auto", 0, 2**29, 2**34])
+@pytest.mark.parametrize("charge", ["auto", None, 0, 2**29, 2**34])
 def test_the_agent_charges_for_contexts_what_it_is_told(release: Release, charge: object):
     values = {"agent": {"sharing": {"contextBytes": charge}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    assert agent_options().parse_args(container["args"][3:]).context_bytes == charge
+    assert agent_options().parse_args(container["args"][3:]).context_bytes == ("auto" if charge is None else charge)
 
 
 @pytest.mark.parametrize(

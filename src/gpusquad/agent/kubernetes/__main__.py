@@ -24,7 +24,7 @@ from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.agent.virtual import divided
-from gpusquad.gpu.attach.settings import ContextBytes, checked_context_bytes, checked_fail_open_ms
+from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -89,26 +89,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fail-open-ms", type=_by(checked_fail_open_ms), default=Sharing.fail_open_ms, metavar="MS",
                         help="containers run on as if alone when a card's daemon is silent for so long "
                         f"({Sharing.fail_open_ms}); 0: they wait for it")  # fmt: skip
-    parser.add_argument("--context-bytes", type=_context_bytes, default=Sharing.context_bytes, metavar="N",
-                        help="charged to a container's part for the CUDA context of each process; "
+    parser.add_argument("--context-bytes", type=_by(checked_context_bytes, str), default=Sharing.context_bytes,
+                        metavar="N", help="charged to a container's part for the CUDA context of each process; "
                         "auto (usual): as measured on its card")  # fmt: skip
     return parser
 
 
-def _by(check: Callable[[Any], Any]) -> Callable[[str], Any]:
+def _by(check: Callable[[Any], Any], read: Callable[[str], object] = int) -> Callable[[str], Any]:
     def checked(text: str) -> Any:
         try:
-            return check(int(text))
+            return check(read(text))
         except Invalid as error:
             raise argparse.ArgumentTypeError(f"{error.problem} ({error.cure})") from None
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
     return checked
-
-
-def _context_bytes(text: str) -> ContextBytes:
-    return "auto" if text == "auto" else _by(checked_context_bytes)(text)
 
 
 def _sharing(options: argparse.Namespace) -> Sharing:

@@ -16,8 +16,8 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpusquad.gpu.attach.records import read_json, write_whole
@@ -26,8 +26,12 @@ from gpusquad.gpu.mps import no_daemon_env
 from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.units import show_bytes
 
-WITHIN_S = 20.0
+WITHIN_S = 10.0
+LEAST_BYTES, MOST_BYTES = 16 << 20, 4 << 30
+"""That one may cost: more or less was somebody else's doing."""
 _TRIES = 3
+_AGREE = 0.1
+"""As far as tries may be apart."""
 _LOADED = Path("/sys/module/nvidia/version")
 """Of the driver, while it is loaded."""
 _DRIVER = "libcuda.so.1"
@@ -37,26 +41,34 @@ _log = logging.getLogger(__name__)
 
 
 class DriverError(RuntimeError):
-    """A call that the driver refused."""
+    """A call that the driver refused, or an answer that makes no sense."""
 
 
-def kept_context_cost(uuid: str, file: Path) -> int:
-    """From the file, if it was measured with this driver; else it is measured now. 0: it cannot be, and the log says
-    why."""
-    driver = _loaded_driver()
+def own_environment() -> dict[str, str]:
+    """For our programs that look after tenants and are none themselves."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
+
+
+def kept_context_cost(file: Path) -> int | None:
+    """As measured before with the driver that is loaded now. None: it was not."""
     try:
         kept = read_json(file)
-        if kept["driver"] == driver:
-            return int(kept["bytes"])
-    except (OSError, ValueError, TypeError, KeyError):  # it was not measured yet
-        pass
+        bytes_ = int(kept["bytes"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return bytes_ if kept.get("driver") == _loaded_driver() and LEAST_BYTES <= bytes_ <= MOST_BYTES else None
+
+
+def new_context_cost(uuid: str, file: Path) -> int:
+    """Measured now, and kept. 0: it cannot be, and the log says why."""
     try:
         bytes_ = context_cost(uuid)
     except NotNow as error:
         _log.warning("card %s: CUDA contexts are not charged to anybody's part: %s", uuid, error)
         return 0
     _log.info("card %s: a CUDA context costs %s, and is charged to the part of its process", uuid, show_bytes(bytes_))
-    write_whole(file, json.dumps({"bytes": bytes_, "driver": driver}) + "\n")
+    with suppress(OSError):  # then it is measured again by the next service
+        write_whole(file, json.dumps({"bytes": bytes_, "driver": _loaded_driver()}) + "\n")
     return bytes_
 
 
@@ -68,17 +80,26 @@ def _loaded_driver() -> str:
 
 
 def context_cost(uuid: str) -> int:
-    """In bytes. NotNow: it could not be measured, and why. In a process of its own: a driver once loaded stays."""
-    env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT} | no_daemon_env(uuid)
+    """In bytes. NotNow: it could not be measured, and why. In a process of its own: a driver once loaded stays. One
+    that hangs in the driver cannot even be killed, so its end is not waited for."""
     try:
-        done = subprocess.run(
-            [*_PROGRAM, uuid], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WITHIN_S
-        )
+        child = subprocess.Popen(
+            [*_PROGRAM, uuid], env=own_environment() | no_daemon_env(uuid), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        raise _unknown(str(error)) from None
+    try:
+        told, complaint = child.communicate(timeout=WITHIN_S)
     except subprocess.TimeoutExpired:
+        child.kill()
         raise _unknown(f"no context could be made within {WITHIN_S:g} s") from None
-    if done.returncode != 0:
-        raise _unknown((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1][-300:])
-    return int(json.loads(done.stdout)["bytes"])
+    if child.returncode != 0:
+        raise _unknown((complaint.strip().splitlines() or [f"it ended with {child.returncode}"])[-1][-300:])
+    try:
+        return int(json.loads(told)["bytes"])
+    except (ValueError, TypeError, KeyError):
+        raise _unknown(f"it said {told.strip()[-100:]!r}") from None
 
 
 def _unknown(why: str) -> NotNow:
@@ -87,21 +108,32 @@ def _unknown(why: str) -> NotNow:
 
 def measure(card: CardReader) -> int:
     """By what NVML says of this very process; where it does not tell (as in containers, which have other numbers for
-    processes), by what the whole card had before: three times, for others may have come or gone meanwhile."""
+    processes), by what the whole card had before: several times, for others may come and go meanwhile."""
     driver = _driver()
-    listed_before, used_bytes = _by_process(card), card.used_bytes()
-    found = []
+    listed_before = _by_process(card)
+    used = [card.used_bytes()]
     for _ in range(_TRIES):
         with _context(driver):
             own_bytes = _by_process(card).get(os.getpid(), 0)
             if own_bytes and os.getpid() not in listed_before:
-                return own_bytes
-            found.append(card.used_bytes() - used_bytes)
-        used_bytes = card.used_bytes()
-    bytes_ = int(statistics.median(found))
-    if bytes_ <= 0:
-        raise NvmlError("the card's memory does not grow with a context")
-    return bytes_
+                return _plausible([own_bytes])
+            used.append(card.used_bytes())
+        used.append(card.used_bytes())
+    return _plausible([at - before for before, at in zip(used[::2], used[1::2], strict=False)], used[2::2])
+
+
+def _plausible(grew: list[int], left: Sequence[int] = (0,)) -> int:
+    """``left``: what was used when no context of ours was there, after the first, of which the driver keeps a part."""
+    middle = int(statistics.median(grew))
+    is_calm = max(_apart(grew), _apart(left)) <= _AGREE * middle
+    if not is_calm or not LEAST_BYTES <= middle <= MOST_BYTES:
+        told = ", ".join(map(str, grew))
+        raise DriverError(f"the card's memory grew by {told} bytes with a context: others use it at the same time")
+    return middle
+
+
+def _apart(values: Sequence[int]) -> int:
+    return max(values) - min(values)
 
 
 def _by_process(card: CardReader) -> dict[int, int]:

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-from gpusquad.gpu.attach.context_cost import kept_context_cost
+from gpusquad.gpu.attach.context_cost import kept_context_cost, new_context_cost, own_environment
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.pool import Pool
 from gpusquad.gpu.attach.records import Records, make_open, read_json, refuse_others, write_whole
@@ -42,7 +41,6 @@ _REAL = "GPU-"
 """What the driver's names of cards begin with."""
 # -P: not what lies in the folder that the service was started in.
 _PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.squads")
-_NOT_FOR_IT = ("LD_PRELOAD", "GPUSQUAD_TENANT")
 _log = logging.getLogger(__name__)
 _children: list[subprocess.Popen] = []
 """Daemons of this process: asked now and then whether they have ended, so that none stays a zombie."""
@@ -125,15 +123,20 @@ class CardKeeper:
         write_whole(self.folder / CARD, json.dumps(asdict(self.card)) + "\n")
 
     def context_bytes(self) -> int:
-        """Charged for a process's first context: as set, or as measured when it is first asked for."""
+        """Charged for a process's first context: as set, or as measured before the first tenant came. While tenants are
+        there it stays what it was: their parts were asked for, and given, with that."""
         asked = self._settings.context_bytes
         if asked != "auto":
             return asked
         with self.lock:
             if self._context_bytes is None:
+                self._context_bytes = kept_context_cost(self.folder / CONTEXT)
+            if self._context_bytes is None and self.told.all():
+                return int((self._hello() or {}).get("context_bytes", 0))
+            if self._context_bytes is None:
                 self.make_folder()
                 is_real = self._uuid.startswith(_REAL)
-                self._context_bytes = kept_context_cost(self._uuid, self.folder / CONTEXT) if is_real else 0
+                self._context_bytes = new_context_cost(self._uuid, self.folder / CONTEXT) if is_real else 0
             return self._context_bytes
 
     # -- its policy --------------------------------------------------------------------------------------------------
@@ -230,11 +233,10 @@ class CardKeeper:
         )
 
     def _spawn(self) -> subprocess.Popen:
-        env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
         with (self.folder / WORDS).open("wb") as words:
             child = subprocess.Popen(
                 [*_PROGRAM, *self._arguments()],
-                env=env, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True,
+                env=own_environment(), stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True,
             )  # fmt: skip
         _children.append(child)
         return child

@@ -97,8 +97,8 @@ class SquadQuota(Quota):
         if it is not known."""
         for keeper in self._all():
             if _id(holder) in keeper.told.all():
-                _check_room(keeper, memory_bytes)
                 try:
+                    _check_room(keeper, memory_bytes)
                     keeper.ask({"do": "change", "tenant": {"id": _id(holder), "quota_bytes": memory_bytes}})
                 except Invalid as error:
                     raise Invalid("memory", error.problem, error.cure) from error

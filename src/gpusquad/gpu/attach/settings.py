@@ -29,11 +29,15 @@ def checked_fail_open_ms(value: int) -> int:
     return value
 
 
-def checked_context_bytes(value: ContextBytes) -> ContextBytes:
-    if value != "auto" and not 0 <= value <= MOST_CONTEXT_BYTES:
+def checked_context_bytes(value: object) -> ContextBytes:
+    """From a number, or from what somebody wrote."""
+    if value == "auto":
+        return "auto"
+    bytes_ = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else -1
+    if not 0 <= bytes_ <= MOST_CONTEXT_BYTES:
         cure = f"use auto, or 0 to {MOST_CONTEXT_BYTES}; 0: contexts are not charged"
         raise Invalid("context_bytes", f"{value} is nothing that a context costs", cure)
-    return value
+    return bytes_
 
 
 def default_folder(home: Path | None = None) -> Path:
