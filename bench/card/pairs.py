@@ -119,16 +119,14 @@ def _tell_facts(stage: Stage, pair: Pair, known: Row, conditions: Sequence[str])
     """What stands for all of this sitting: the static split, and what our daemons know of both."""
     if plan.STATIC in conditions:
         stage.masks(split_masks(stage.place.groups, int(known["split"])))
-    curves = known["curves"]
-    service = {"slo": {"latency_us": known["target_us"]}, "work_us": known["work_us"]}
-    for condition, way in plan.DAEMON_WAYS.items():
+    facts = {tenant: facts_of(known["curves"].get(tenant)) for tenant in (LATENCY, TRAINING)}
+    facts[LATENCY] |= {"slo": {"latency_us": known["target_us"]}, "work_us": known["work_us"]}
+    for condition in plan.DAEMON_WAYS:
         if condition not in conditions:
             continue
-        training = plan.ways_of(condition, int(known["percent"]))[1]
-        assert training is not None
         try:
-            stage.change(LATENCY, way, **service, **facts_of(curves.get(LATENCY)))
-            stage.change(TRAINING, training, **facts_of(curves.get(TRAINING)))
+            for seat in plan.seats_of(condition, int(known["percent"])):
+                stage.change(seat.tenant, seat.way, **facts[seat.tenant])
         except (Lost, OSError) as error:
             _tell(f"  the daemon of {condition} was not told: {error}")
 

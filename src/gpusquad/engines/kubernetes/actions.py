@@ -27,8 +27,6 @@ from gpusquad.model.standing import Standing
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MOST_TRIES = 8
-_PASSING = (429, 503, 504)
-"""What is said while too many ask, or while the server starts again."""
 _OVER = {"Complete": "succeeded", "Completed": "succeeded", "Succeeded": "succeeded", "Failed": "failed"}
 _log = logging.getLogger(__name__)
 
@@ -190,7 +188,7 @@ async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, most_failu
                     return
                 told, pause_s = True, _LONGEST_PAUSE_S
             else:
-                failures += error.status not in _PASSING
+                failures += not error.is_busy
                 if failures == most_failures:
                     _log.warning("could not %s: %s", what, error)
                     return

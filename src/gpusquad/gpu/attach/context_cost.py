@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpusquad.gpu.attach.records import read_json, write_whole
+from gpusquad.gpu.attach.telling import own_environment
 from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 from gpusquad.gpu.mps import no_daemon_env
 from gpusquad.model.errors import Invalid, NotNow
@@ -36,17 +37,11 @@ _LOADED = Path("/sys/module/nvidia/version")
 """Of the driver, while it is loaded."""
 _DRIVER = "libcuda.so.1"
 _PROGRAM = (sys.executable, "-P", "-m", "gpusquad.gpu.attach.context_cost")
-_NOT_FOR_IT = ("LD_PRELOAD", "GPUSQUAD_TENANT")
 _log = logging.getLogger(__name__)
 
 
 class DriverError(RuntimeError):
     """A call that the driver refused, or an answer that makes no sense."""
-
-
-def own_environment() -> dict[str, str]:
-    """For our programs that look after tenants and are none themselves."""
-    return {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
 
 
 def kept_context_cost(file: Path) -> int | None:

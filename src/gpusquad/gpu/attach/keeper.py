@@ -21,11 +21,12 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-from gpusquad.gpu.attach.context_cost import kept_context_cost, new_context_cost, own_environment
+from gpusquad.gpu.attach.context_cost import kept_context_cost, new_context_cost
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.pool import Pool
 from gpusquad.gpu.attach.records import Records, make_open, read_json, refuse_others, write_whole
 from gpusquad.gpu.attach.settings import Settings
+from gpusquad.gpu.attach.telling import own_environment
 from gpusquad.gpu.mps import Run, run_here
 from gpusquad.gpu.region.layout import VERSION
 from gpusquad.gpu.squads.wire import LOCK, LOG, SOCKET, TAKEN, ask

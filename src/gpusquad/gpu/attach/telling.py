@@ -6,6 +6,7 @@ A new shell may shed an environment; a container cannot shed its mounts. There t
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gpusquad.gpu.api import Attachment, Mount
@@ -13,6 +14,7 @@ from gpusquad.gpu.attach.pool import Pool
 from gpusquad.gpu.attach.records import Told, write_whole
 from gpusquad.gpu.attach.settings import Settings
 
+_PRELOAD, _TENANT = "LD_PRELOAD", "GPUSQUAD_TENANT"
 LIBRARY_INSIDE = "/usr/lib/gpusquad/libgpusquad.so"
 PRELOAD_INSIDE = "/etc/ld.so.preload"
 TENANT_INSIDE, MATES_INSIDE = "/run/gpusquad/tenant", "/run/gpusquad/tenants"
@@ -20,8 +22,13 @@ DECISIONS_INSIDE = "/run/gpusquad/decisions"
 
 
 def to_process(told: Told, tenant: Path, library: Path) -> Attachment:
-    env = {**told.env, "LD_PRELOAD": str(library), "GPUSQUAD_TENANT": str(tenant)}
+    env = {**told.env, _PRELOAD: str(library), _TENANT: str(tenant)}
     return Attachment(env=env, notes=told.notes)
+
+
+def own_environment() -> dict[str, str]:
+    """For our programs that look after tenants: none of them is one, whoever started us."""
+    return {name: value for name, value in os.environ.items() if name not in (_PRELOAD, _TENANT)}
 
 
 def to_container(
