@@ -64,7 +64,7 @@ def _panel(one: Panel) -> str:
     whole = f'<path d="M{EDGE} {y(1.0):.1f}H{WIDE - 14}" stroke="#bdbdbd" stroke-dasharray="3 3"/>'
     marks = "".join(
         f'<path d="M{x(at_s):.1f} 24V{HIGH - 30}" stroke="#757575" stroke-dasharray="2 3"/>'
-        f'<text x="{x(at_s) + 3:.1f}" y="34" fill="#757575">{escape(words)}</text>'
+        f'<text x="{x(at_s) + 3:.1f}" y="{HIGH - 35}" fill="#757575">{escape(words)}</text>'
         for at_s, words in one.marks.items()
     )
     frame = f'<path d="M{EDGE} 24V{HIGH - 30}H{WIDE - 14}" fill="none" stroke="#9e9e9e"/>'

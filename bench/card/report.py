@@ -107,7 +107,7 @@ def _panels(rows: Sequence[Row]) -> list[Panel]:
     panels = []
     for condition, row in good.items():
         third_s = row["length_s"] / 3
-        words = ("slo", "jct") if condition == SWITCHED else ("image × 2", "text × 2")
+        words = ("image × 2, slo", "text × 2, jct") if condition == SWITCHED else ("image × 2", "text × 2")
         lines = {name: slo_table.curve(row, known[row["setup"]], name) for name in NAMES}
         panels.append(Panel(condition, row["length_s"], lines, dict(zip((third_s, 2 * third_s), words, strict=True))))
     return panels

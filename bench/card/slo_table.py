@@ -27,6 +27,8 @@ class Met:
     runs: int
     failed: int
     met: dict[str, float]
+    thirds: dict[str, list[float | None]]
+    """Of the requests of all runs, how many were in time while the load, or the policy, was the same."""
 
     @property
     def meets_all(self) -> bool:
@@ -61,6 +63,15 @@ def met_of(row: Row, tenants: Mapping[str, Mapping[str, float]]) -> dict[str, fl
     return found
 
 
+def by_thirds(rows: Sequence[Row], tenants: Mapping[str, Mapping[str, float]]) -> dict[str, list[float | None]]:
+    found: dict[str, list[float | None]] = {}
+    for name in (IMAGE, TEXT):
+        late = [(at_ms / 1000 / row["length_s"], us) for row in rows for at_ms, us in row["late"][name]]
+        seen = [[us <= tenants[name]["target_us"] for part, us in late if int(3 * part) == third] for third in range(3)]
+        found[name] = [mean(one) if one else None for one in seen]
+    return found
+
+
 def curve(row: Row, tenants: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[float, float]]:
     """What was met in each window, at the window's middle. A throughput is over its target here, and may exceed it."""
     found = []
@@ -86,9 +97,11 @@ def slo_tables(rows: Sequence[Row]) -> dict[str, list[Met]]:
         runs = [row for row in chosen(rows, BENCH, "run") if row["setup"] == setup]
         for condition in dict.fromkeys(row["condition"] for row in runs):
             of_it = [row for row in runs if row["condition"] == condition]
-            good = [met_of(row, tenants) for row in of_it if not row.get("failed")]
-            met = {name: median(one[name] for one in good) for name in NAMES} if good else {}
-            found.setdefault(setup, []).append(Met(condition, len(good), len(of_it) - len(good), met))
+            good = [row for row in of_it if not row.get("failed")]
+            each = [met_of(row, tenants) for row in good]
+            met = {name: median(one[name] for one in each) for name in NAMES} if good else {}
+            one = Met(condition, len(good), len(of_it) - len(good), met, by_thirds(good, tenants))
+            found.setdefault(setup, []).append(one)
     return found
 
 
@@ -115,13 +128,28 @@ def shown(tables: Mapping[str, Sequence[Met]]) -> str:
     for setup, told in tables.items():
         lines = [
             (one.condition, f"{one.runs}" + (f" ({one.failed} failed)" if one.failed else ""),
-             *(f"{100 * one.met[name]:.2f} %" if one.met else "–" for name in NAMES), "yes" if one.meets_all else "no")
+             *(_percent(one.met.get(name)) for name in NAMES), "yes" if one.meets_all else "no")
             for one in told
         ]  # fmt: skip
         headings = ("condition", "runs", f"{IMAGE} in time", f"{TEXT} in time", f"{STEADY} of its target",
                     f"{SPARE} of alone", f"all ≥ {100 * BAR:.0f} %")  # fmt: skip
-        parts.append(f"### {setup}\n\n{markdown(headings, lines)}\n\n**{verdict(told)}**\n")
+        parts.append(f"### {setup}\n\n{markdown(headings, lines)}\n\n**{verdict(told)}**\n\n{_shown_thirds(told)}\n")
     return "\n".join(parts)
+
+
+def _shown_thirds(told: Sequence[Met]) -> str:
+    """The first service has twice its load in the second third, the second one in the last."""
+    headings = ("in time, by thirds", *(f"{name} {place}" for name in (IMAGE, TEXT) for place in ("1", "2", "3")))
+    lines = [
+        (one.condition, *(_percent(part) for name in (IMAGE, TEXT) for part in one.thirds[name]))
+        for one in told
+        if one.runs
+    ]
+    return markdown(headings, lines)
+
+
+def _percent(part: float | None) -> str:
+    return "–" if part is None else f"{100 * part:.2f} %"
 
 
 def plain(tables: Mapping[str, Sequence[Met]]) -> dict[str, list[dict]]:

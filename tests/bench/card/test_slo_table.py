@@ -8,7 +8,7 @@ from bench.card.curves import svg
 from bench.card.place import Place
 from bench.card.report import report
 from bench.card.rows import RowFile
-from bench.card.slo_table import curve, in_time, met_of, slo_tables, steady_met, verdict
+from bench.card.slo_table import by_thirds, curve, in_time, met_of, slo_tables, steady_met, verdict
 from bench.card.slos import NAMES, Options, changing, conditions, masks_of, next_run
 from bench.card.ways import FIXED
 
@@ -44,6 +44,16 @@ def test_what_is_met() -> None:
 def test_more_than_the_target_at_one_time_does_not_make_up_for_less_at_another() -> None:
     fast_then_none = [round(index * 1e6 / 40) for index in range(240)]  # 40 a second for six seconds, then nothing
     assert steady_met(fast_then_none, 10.0, 12.0) < 0.9
+
+
+def test_requests_are_counted_by_thirds_over_all_runs() -> None:
+    late_in_the_middle = row()
+    for request in late_in_the_middle["late"]["image"][40:60]:
+        request[1] = 20_000
+    found = by_thirds([row(), late_in_the_middle], TENANTS)
+    assert found["image"] == pytest.approx([1.0, 0.75, 1.0])
+    assert found["text"] == pytest.approx([1.0, 1.0, 1.0])
+    assert by_thirds([], TENANTS)["image"] == [None, None, None]
 
 
 def test_no_requests_are_no_figure() -> None:
