@@ -99,7 +99,7 @@ shares = st.builds(
     lambda share, cpu, memory: Request(share=share, cpu_milli=cpu, memory_bytes=memory),
     st.one_of(
         st.builds(Share, st.sampled_from([2, 4, 8, 12]).map(lambda g: g * GIB), st.sampled_from([0, 250, 500, 1000])),
-        st.builds(Share, st.just(0), st.sampled_from([250, 400, 700])),
+        st.builds(Share, st.just(0), st.sampled_from([1, 250, 400, 700])),
     ),
     st.sampled_from([0, 1000]), st.sampled_from([0, GIB]),
 )  # fmt: skip

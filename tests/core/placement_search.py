@@ -1,6 +1,7 @@
 """A search over all placements that shares no code with the core."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import chain, combinations
 
 from gpusquad.core.relief import Obstacle
@@ -61,7 +62,8 @@ class Search:
     def _free(self, lifted: frozenset[Obstacle]) -> tuple[dict, dict, dict]:
         """What is left of each card (memory, SMs, slots) and of each node's CPU and memory."""
         ids = [c.id for node in self.nodes for c in node.cards]
-        cards = {c.id: _empty(c) for node in self.nodes for c in node.cards}
+        known = {c.id: c for node in self.nodes for c in node.cards}
+        cards = {name: _empty(card) for name, card in known.items()}
         cpu = {node.id: node.cpu_milli for node in self.nodes}
         memory = {node.id: node.memory_bytes for node in self.nodes}
         for run in self.state.runs.by_id.values():
@@ -72,7 +74,7 @@ class Search:
                     cpu[name] -= 0 if Obstacle.CPU in lifted else request.cpu_milli
                     memory[name] -= 0 if Obstacle.MEMORY in lifted else request.memory_bytes
                     for card in [] if Obstacle.CARDS in lifted else row:
-                        cards[ids[card]] = _less(cards[ids[card]], request)
+                        cards[ids[card]] = _less(cards[ids[card]], known[ids[card]], request)
         return cards, cpu, memory
 
 
@@ -80,14 +82,21 @@ def _empty(card: Card) -> tuple[int, int, int]:
     return (card.memory_bytes, WHOLE_MILLI, MAX_SHARERS)
 
 
-def _less(left: tuple[int, int, int], request: Request) -> tuple[int, int, int]:
-    if request.share is None:
+def _less(left: tuple[int, int, int], card: Card, request: Request) -> tuple[int, int, int]:
+    share = request.share
+    if share is None:
         return (0, 0, 0)
-    return (left[0] - request.share.memory_bytes, left[1] - request.share.sm_milli, left[2] - 1)
+    is_place = share.sm_milli == 1
+    memory = share.memory_bytes or (0 if is_place else int(Fraction(share.sm_milli, 1000) * card.memory_bytes))
+    return (left[0] - memory, left[1] - share.sm_milli, left[2] - 1)
 
 
 def _takes(left: tuple[int, int, int], card: Card, request: Request) -> bool:
-    return left == _empty(card) if request.share is None else min(_less(left, request)) >= 0
+    if request.share is None:
+        return left == _empty(card)
+    is_place = request.share.memory_bytes == 0 and request.share.sm_milli == 1
+    least = min(2**30, card.memory_bytes) if is_place else 0
+    return left[0] >= least and min(_less(left, card, request)) >= 0
 
 
 def _most(spots, first, request, cards, cpu, memory, enough) -> int:
@@ -99,7 +108,7 @@ def _most(spots, first, request, cards, cpu, memory, enough) -> int:
             continue
         if not all(_takes(cards[c.id], c, request) for c in chosen):
             continue
-        left = cards | {c.id: _less(cards[c.id], request) for c in chosen}
+        left = cards | {c.id: _less(cards[c.id], c, request) for c in chosen}
         less_cpu, less_memory = dict(cpu), dict(memory)
         less_cpu[node] -= request.cpu_milli
         less_memory[node] -= request.memory_bytes

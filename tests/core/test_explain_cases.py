@@ -59,6 +59,16 @@ def test_share_says_what_is_free() -> None:
     assert reason.numbers["most_bytes"] == 4 * GIB
 
 
+def test_a_part_of_the_sms_waits_for_as_large_a_part_of_the_memory() -> None:
+    state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
+    submit(state, job("a", Request(share=Share(8 * GIB, 100))), job("b", Request(share=Share(sm_milli=500))))
+    (reason,) = why(state, "b")
+    assert "needs 50% of the memory and 50% of the SMs of one card" in str(reason)
+    assert (reason.numbers["needed_bytes"], reason.numbers["most_bytes"]) == (6 * GIB, 4 * GIB)
+    submit(state, job("c", Request(share=Share(sm_milli=333))))  # 4 GiB less what does not divide
+    assert "c" not in state.queue
+
+
 def test_reservation_names_whom_it_would_delay() -> None:
     state = state_of(grid("1x4"))
     submit(state, job("a", Request(gpus=2)))

@@ -55,7 +55,10 @@ def cards_for(space: Space, node: int, request: Request) -> list[int] | None:
         if share is None:
             free = space.card_slots_free[at] == MAX_SHARERS
         else:
-            free = (space.card_memory_free[at] >= share.memory_bytes and space.card_sm_free[at] >= share.sm_milli
+            memory = share.memory_bytes or card.memory_bytes * share.sm_milli // 1000
+            if share == Share(sm_milli=1):
+                memory = min(2**30, card.memory_bytes)
+            free = (space.card_memory_free[at] >= memory and space.card_sm_free[at] >= share.sm_milli
                     and space.card_slots_free[at] > 0)  # fmt: skip
         if free:
             good.append(at)

@@ -161,7 +161,9 @@ class Scene:
         assert share is not None
         most_bytes = int(free.card_memory_free[cards].max(initial=0))
         most_milli = int(free.card_sm_free[cards].max(initial=0))
+        needed_bytes = min((share.memory_on(int(size)) for size in free.fixed.card_memory[cards]), default=0)
         asked = [show_bytes(share.memory_bytes)] * bool(share.memory_bytes)
+        asked += [_show_memory(share.memory_milli)] * bool(share.memory_milli)
         asked += [_show_sm(share.sm_milli)] * bool(share.sm_milli)
         text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
         text += f"; the most free on any is {show_bytes(most_bytes)} and {_show_sm(most_milli)}"
@@ -170,7 +172,7 @@ class Scene:
             text = f"card {card} is taken{' by ' + listed(who) if who else ''}: {text}"
         return Reason(
             Code.NO_SHARE if card is None else Code.CARD_TAKEN, text, "wait, or ask for a smaller share",
-            {"needed_bytes": share.memory_bytes, "most_bytes": most_bytes,
+            {"needed_bytes": needed_bytes, "most_bytes": most_bytes,
              "needed_sm_milli": share.sm_milli, "most_sm_milli": most_milli}, who,
         )  # fmt: skip
 
@@ -244,6 +246,10 @@ def show(what: str, amount: int) -> str:
     if what == "memory":
         return f"{show_bytes(amount)} of memory"
     return f"{amount / 1000:g} cores" if what == "cores" else f"{amount} {what}"
+
+
+def _show_memory(milli: int) -> str:
+    return f"{milli / WHOLE_MILLI:.0%} of the memory"
 
 
 def _show_sm(milli: int) -> str:

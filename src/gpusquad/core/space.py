@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from gpusquad.core.fixed import Fixed
 from gpusquad.model.cluster import Foreign
-from gpusquad.model.job import Job, Request
+from gpusquad.model.job import Job, Request, Share
 from gpusquad.model.placement import Ints, Part, Placement
+from gpusquad.model.share_room import memory_fits, memory_taken
 from gpusquad.model.units import WHOLE_MILLI
 
 MAX_SHARERS = 48
@@ -111,14 +112,21 @@ class Space:
         """How many tasks asking for that share each of these cards has room for."""
         share = request.share
         assert share is not None
-        room = self.card_slots_free[cards]
-        if share.memory_bytes:
-            room = np.minimum(room, self.card_memory_free[cards] // share.memory_bytes)
+        room = np.minimum(self.card_slots_free[cards], self._memory_room(share, cards))
         if share.sm_milli:
             room = np.minimum(room, self.card_sm_free[cards] // share.sm_milli)
         room = np.maximum(room, 0) * self.card_ok[cards]
         eligible = self.fixed.eligible_cards(request)
         return room if eligible is None else room * eligible[cards]
+
+    def _memory_room(self, share: Share, cards: Ints | slice) -> Ints:
+        free = self.card_memory_free[cards]
+        if share.memory_bytes:
+            return free // share.memory_bytes
+        card_bytes = self.fixed.card_memory[cards]
+        taken = memory_taken(share, card_bytes)
+        fits = memory_fits(share, card_bytes, free)
+        return np.where(taken, free // np.maximum(taken, 1), _UNLIMITED) * fits
 
     def _room(self, request: Request) -> _Room:
         known = self._rooms.get(request)
@@ -381,7 +389,7 @@ class Space:
     def _change_shares(self, request: Request, cards: Ints, sign: int) -> None:
         share = request.share
         assert share is not None
-        np.add.at(self.card_memory_free, cards, sign * share.memory_bytes)
+        np.add.at(self.card_memory_free, cards, sign * memory_taken(share, self.fixed.card_memory[cards]))
         np.add.at(self.card_sm_free, cards, sign * share.sm_milli)
         np.add.at(self.card_slots_free, cards, sign)
         cards = np.unique(cards)

@@ -155,7 +155,12 @@ def _hardest_first(group: Group) -> tuple:
 
 
 def _gpu_memory(request: Request) -> int:
-    return request.share.memory_bytes if request.share else request.gpus * (request.min_card_memory_bytes + (1 << 40))
+    """Of a card that nobody has chosen yet: it counts as larger than any."""
+    return (
+        request.share.memory_on(1 << 40)
+        if request.share
+        else request.gpus * (request.min_card_memory_bytes + (1 << 40))
+    )
 
 
 def _merged(parts: list[Part]) -> Part:

@@ -15,12 +15,15 @@ Isolation = Literal["shared", "isolated"]
 ``isolated``: a context of its own that takes turns with the others."""
 ProfileSource = Literal["declared", "measured", "predicted"]
 URGENT = "urgent"
+PLACE_MILLI = 1
+"""The smallest part of the SMs that can be asked for stands for a place on a card with nothing promised."""
 PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of one card. ``sm_milli`` 0 means no part of the SMs is held: best effort."""
+    """A part of one card. ``sm_milli`` 0 means no part of the SMs is held: best effort. Without ``memory_bytes`` it is
+    as much of the memory as of the SMs."""
 
     memory_bytes: int = 0
     sm_milli: int = 0
@@ -35,6 +38,15 @@ class Share:
             raise Invalid("share.isolation", f"{self.isolation!r} is not known", "use shared or isolated")
         if self.memory_bytes == 0 and self.sm_milli == 0:
             raise Invalid("share", "asks for nothing", "give memory, sm or both")
+
+    @property
+    def memory_milli(self) -> int:
+        """Thousandths of the card's memory, where no bytes are named. 0: they are, or nothing is promised."""
+        return 0 if self.memory_bytes or self.sm_milli <= PLACE_MILLI else self.sm_milli
+
+    def memory_on(self, card_bytes: int) -> int:
+        """What it holds of a card with that much memory."""
+        return self.memory_bytes or card_bytes * self.memory_milli // WHOLE_MILLI
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,11 @@ DEFAULT_BACKOFF = "10s"
 class Share(Part):
     """A part of one card."""
 
-    memory: Size | None = Field(None, description="Memory of the card for this task.", examples=["10GiB", "8GB"])
+    memory: Size | None = Field(
+        None,
+        description="Memory of the card for this task; left out: as large a part of it as of the multiprocessors.",
+        examples=["10GiB", "8GB"],
+    )
     sm: SmShare | None = Field(
         None,
         description="Part of the card's multiprocessors; left out: whatever is free.",

@@ -38,7 +38,7 @@ def test_no_quantities(text: str):
         ({"gpusquad.io/gpu-memory": "8Gi", "gpusquad.io/gpu-sm-percent": "25"}, {}, Share(8 * GIB, 250)),
         ({"nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"}, {}, Share(GIB, 300)),
         ({"nvidia.com/gpumem-percentage": "50"}, {}, Share(40 * GIB, 0)),
-        ({}, {"gpu-fraction": "0.5"}, Share(40 * GIB, 500)),
+        ({}, {"gpu-fraction": "0.5"}, Share(0, 500)),
         ({}, {"gpu-memory": "2048"}, Share(2 * GIB, 0)),
         ({"nvidia.com/gpucores": "400"}, {}, Share(0, 1000)),
         ({"nvidia.com/gpu.shared": "1"}, {}, Share(0, 1)),

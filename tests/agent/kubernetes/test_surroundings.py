@@ -69,7 +69,7 @@ def test_limits_are_written_down_for_each_holder_until_it_is_gone(tmp_path: Path
     quota.attach(cards[:1], Holder("u2", "side"), Share(0, 250), Standing())
     limits = [json.loads((tmp_path / "u2" / f"{name}.json").read_text())["cards"] for name in ("main", "side")]
     assert limits == [
-        [{"card": "A", "memory_bytes": 10, "sm_milli": 1000}], [{"card": "A", "memory_bytes": 80, "sm_milli": 250}],
+        [{"card": "A", "memory_bytes": 10, "sm_milli": 1000}], [{"card": "A", "memory_bytes": 20, "sm_milli": 250}],
     ]  # fmt: skip
     quota.forget_all_but({"u2"})
     assert [folder.name for folder in tmp_path.iterdir()] == ["u2"]

@@ -176,7 +176,9 @@ def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None
         attach(quota, "b", 30)
     assert refused.value.field == "share.memory"
     attach(quota, "b", 31)
-    quota.attach([CARD], holder("c"), Share(sm_milli=100), Standing())  # no limit, nothing to fill
+    with pytest.raises(Invalid, match="context_bytes"):
+        quota.attach([CARD], holder("c"), Share(sm_milli=29), Standing())  # 29 of 1,024 MiB
+    quota.attach([CARD], holder("c"), Share(sm_milli=1), Standing())  # a place with nothing promised, nothing to fill
 
 
 def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:

@@ -3705,7 +3705,7 @@ export interface components {
         Share: {
             /**
              * Memory
-             * @description Memory of the card for this task.
+             * @description Memory of the card for this task; left out: as large a part of it as of the multiprocessors.
              * @example 10GiB
              * @example 8GB
              */

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 
 from gpusquad.agent.kubernetes.quantities import parse_quantity
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Isolation, Share
+from gpusquad.model.job import PLACE_MILLI, Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 _MIB = 2**20
@@ -16,8 +15,6 @@ _SM_PERCENT = "gpusquad.io/gpu-sm-percent"
 _ISOLATION = "gpusquad.io/isolation"
 _SLOT = "nvidia.com/gpu.shared"
 """A place beside others with no part promised."""
-_SLOT_MILLI = 1
-"""The smallest share that there is, as the scheduler has it too."""
 # HAMi's names for the limits of a container.
 _HAMI_MEMORY_MIB, _HAMI_MEMORY_PERCENT, _HAMI_SM_PERCENT = (
     "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores",
@@ -32,7 +29,7 @@ def share_of(limits: Mapping[str, str], annotations: Mapping[str, str], card_mem
     memory_bytes = _memory_bytes(limits, annotations, card_memory_bytes)
     sm_milli = min(max(_sm_milli(limits, annotations), 0), WHOLE_MILLI)
     if not memory_bytes and not sm_milli:
-        return Share(0, _SLOT_MILLI, isolation) if _SLOT in limits else None
+        return Share(0, PLACE_MILLI, isolation) if _SLOT in limits else None
     return Share(memory_bytes, sm_milli, isolation)
 
 
@@ -55,15 +52,12 @@ def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str], car
         return int(parse_quantity(limits[_HAMI_MEMORY_PERCENT]) * card_memory_bytes / 100)
     if _KAI_MEMORY_MIB in annotations:
         return int(parse_quantity(annotations[_KAI_MEMORY_MIB]) * _MIB)
-    return int(_fraction(annotations) * card_memory_bytes)
+    return 0
 
 
 def _sm_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
     for name in (_SM_PERCENT, _HAMI_SM_PERCENT):
         if name in limits:
             return int(parse_quantity(limits[name]) * WHOLE_MILLI / 100)
-    return int(_fraction(annotations) * WHOLE_MILLI)
-
-
-def _fraction(annotations: Mapping[str, str]) -> Decimal:
-    return parse_quantity(annotations.get(_KAI_FRACTION, "0"))
+    fraction = parse_quantity(annotations.get(_KAI_FRACTION, "0"))
+    return max(PLACE_MILLI, round(fraction * WHOLE_MILLI)) if fraction > 0 else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpusquad.model.cluster import Card
+from gpusquad.model.job import Share
 from gpusquad.model.sm_groups import SMS_PER_GROUP
 from gpusquad.model.virtual import part_named
 
@@ -18,6 +19,11 @@ class Place:
     """The SM groups of a virtual card; 0: all."""
     memory_bytes: int = 0
     """Of a virtual card; 0: not limited."""
+
+    def quota_bytes(self, share: Share | None) -> int:
+        """0: not limited."""
+        of_share = share.memory_on(self.memory_bytes or self.card.memory_bytes) if share is not None else 0
+        return of_share or self.memory_bytes
 
 
 def place_on(card: Card) -> Place:

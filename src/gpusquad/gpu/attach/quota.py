@@ -192,7 +192,7 @@ class SquadQuota(Quota):
         with keeper.lock:
             keeper.make_folder()
             self._forget_on(keeper, {holder.owner})
-            quota_bytes = (share.memory_bytes if share is not None else 0) or place.memory_bytes
+            quota_bytes = place.quota_bytes(share)
             told = keeper.told.all().get(name)
             if told is None:
                 _check_room(keeper, quota_bytes)

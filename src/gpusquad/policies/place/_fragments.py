@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from gpusquad.model.job import Request, Share
 from gpusquad.model.placement import Ints
+from gpusquad.model.share_room import memory_fits, memory_taken
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.model.views import SpaceView
 
@@ -226,7 +227,7 @@ class _Free:
     def less(self, share: Share | None) -> _Free:
         """The same cards, each with that share taken."""
         assert share is not None
-        memory, sm = self.memory - share.memory_bytes, self.sm - share.sm_milli
+        memory, sm = self.memory - memory_taken(share, self.capacity), self.sm - share.sm_milli
         left = _left(self.capacity, memory, sm)
         return _Free(
             self.cards, self.capacity, memory, sm, self.slots - 1, self.ok, np.zeros_like(self.idle), left * self.ok
@@ -237,7 +238,7 @@ class _Free:
         if request.share is None:
             fits = self.idle
         else:
-            fits = self.ok & (self.slots > 0) & (self.memory >= request.share.memory_bytes)
+            fits = self.ok & (self.slots > 0) & memory_fits(request.share, self.capacity, self.memory)
             fits = fits & (self.sm >= request.share.sm_milli)
         return fits if eligible is None else fits & eligible[self.cards]
 

@@ -63,9 +63,10 @@ def node_sum(space: SpaceView, per_card: np.ndarray) -> np.ndarray:
     return np.bincount(space.fixed.card_node, weights=per_card, minlength=len(space.node_up))
 
 
-def gpu_memory(job: Job) -> int:
-    """The largest GPU memory any task of the job holds; whole cards come before every share."""
-    return max(_request_memory(role.request) for role in job.roles)
+def gpu_memory(job: Job, card_bytes: int = 1 << 50) -> int:
+    """The largest GPU memory any task of the job holds, on cards of that size. As long as none is chosen, of one larger
+    than any: whole cards come before parts of one, and those before amounts."""
+    return max(_request_memory(role.request, card_bytes) for role in job.roles)
 
 
 def utilisation(job: Job) -> float:
@@ -75,7 +76,7 @@ def utilisation(job: Job) -> float:
     return max(min(role.request.gpu_milli, WHOLE_MILLI) for role in job.roles) / WHOLE_MILLI
 
 
-def _request_memory(request: Request) -> int:
+def _request_memory(request: Request, card_bytes: int) -> int:
     if request.share is not None:
-        return request.share.memory_bytes
-    return request.gpus << 50
+        return request.share.memory_on(card_bytes)
+    return request.gpus * card_bytes

@@ -29,7 +29,7 @@ class Binpack:
 
 
 def _demand_bytes(share) -> int:
-    return share.memory_bytes if share else 1 << 60
+    return share.memory_on(1 << 50) if share else 1 << 60
 
 
 def _whole(group: Group, trial: Trial) -> bool:

@@ -116,7 +116,7 @@ def _distance(one: Job, other: Job, card_memory: int) -> float:
 
 def _profile(job: Job, card_memory: int) -> tuple[float, float, float]:
     profile = job.profile
-    memory = profile.memory_bytes if profile is not None and profile.memory_bytes else gpu_memory(job)
+    memory = profile.memory_bytes if profile is not None and profile.memory_bytes else gpu_memory(job, card_memory)
     return utilisation(job), min(memory / card_memory, 1.0), profile.bandwidth_ratio if profile is not None else 0.0
 
 
@@ -125,7 +125,8 @@ def _apart(request: Request, space: SpaceView, job: Job, likes: np.ndarray) -> s
     share = request.share
     assert share is not None
     best = least(np.flatnonzero(likes), -space.card_memory_free)
-    asked, free = show_bytes(share.memory_bytes), show_bytes(int(space.card_memory_free[best]))
+    asked = show_bytes(share.memory_on(int(space.fixed.card_memory[best])))
+    free = show_bytes(int(space.card_memory_free[best]))
     if share.sm_milli:
         asked += f" and {share.sm_milli / WHOLE_MILLI:.0%} of the SMs"
         free += f" and {space.card_sm_free[best] / WHOLE_MILLI:.0%}"

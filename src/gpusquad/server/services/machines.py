@@ -293,10 +293,12 @@ class Machines:
                 share = run.job.groups[part.request_index][0].share
                 job = run.job
                 user = CardUser(job.id, job.name, job.user, job.tenant)
-                if share is not None:
-                    user = replace(user, sm_milli=share.sm_milli, memory_bytes=share.memory_bytes,
-                                   isolation=share.isolation)  # fmt: skip
                 for card in part.cards.ravel().tolist():
+                    if share is not None:
+                        memory_bytes = share.memory_on(int(self._desk.fixed.card_memory[card]))
+                        user = replace(
+                            user, sm_milli=share.sm_milli, memory_bytes=memory_bytes, isolation=share.isolation
+                        )
                     users[self._desk.fixed.card_ids[card]].append(user)
         return users
 

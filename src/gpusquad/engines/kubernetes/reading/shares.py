@@ -27,7 +27,7 @@ from gpusquad.engines.kubernetes.reading.cards import SHARED, cards_in
 from gpusquad.engines.kubernetes.reading.effective import Amounts, Asked
 from gpusquad.engines.kubernetes.reading.errors import Malformed, Unsupported, short
 from gpusquad.engines.kubernetes.reading.quantity import WHOLE
-from gpusquad.model.job import Isolation, Share
+from gpusquad.model.job import PLACE_MILLI, Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 MEMORY = PREFIX + "gpu-memory"
@@ -43,8 +43,8 @@ KAI_MEMORY = "gpu-memory"
 KAI_DEVICES = "gpu-fraction-num-devices"
 KAI_CONTAINER = "gpu-fraction-container-name"
 
-SLOT = Share(sm_milli=1)
-"""Stands for a slot with nothing promised: the smallest share that there is."""
+SLOT = Share(sm_milli=PLACE_MILLI)
+"""A slot of a card with nothing promised."""
 
 _NAMES = frozenset((*RESOURCES, SHARED))
 _MIB = 2**20

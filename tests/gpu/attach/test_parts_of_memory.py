@@ -1,0 +1,34 @@
+"""How much memory a share is on the card that it came to."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.gpu.api import Standing
+from gpusquad.gpu.attach.places import place_on
+from gpusquad.model.cluster import Card
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Share
+from tests.gpu.attach.conftest import CARD, Place, attach, holder, tenants
+
+
+def test_a_part_of_the_sms_is_as_large_a_part_of_the_memory(place: Place) -> None:
+    quota = place.quota()
+    quota.attach([CARD], holder("a"), Share(sm_milli=750), Standing())
+    assert tenants(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes * 3 // 4
+    with pytest.raises(Invalid, match="ask for less"):
+        attach(quota, "b", 257)  # MiB, of 1,024
+    attach(quota, "b", 256)
+
+
+def test_a_place_with_nothing_promised_is_not_limited(place: Place) -> None:
+    quota = place.quota()
+    quota.attach([CARD], holder("a"), Share(sm_milli=1), Standing())
+    assert tenants(quota)["a/0"]["quota_bytes"] == 0
+
+
+def test_a_part_of_a_virtual_card_is_a_part_of_its_memory() -> None:
+    second = place_on(Card(f"{CARD.id}.2of3", CARD.model, CARD.memory_bytes // 3, 16))
+    assert second.quota_bytes(Share(sm_milli=500)) == CARD.memory_bytes // 3 // 2
+    assert second.quota_bytes(Share(sm_milli=1)) == second.quota_bytes(None) == CARD.memory_bytes // 3
+    assert place_on(CARD).quota_bytes(None) == 0
