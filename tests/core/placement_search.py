@@ -8,7 +8,7 @@ from gpusquad.core.relief import Obstacle
 from gpusquad.core.space import MAX_SHARERS
 from gpusquad.core.state import State
 from gpusquad.model.cluster import Card, Node
-from gpusquad.model.job import Request
+from gpusquad.model.job import Request, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 
@@ -86,17 +86,16 @@ def _less(left: tuple[int, int, int], card: Card, request: Request) -> tuple[int
     share = request.share
     if share is None:
         return (0, 0, 0)
-    is_place = share.sm_milli == 1
-    memory = share.memory_bytes or (0 if is_place else int(Fraction(share.sm_milli, 1000) * card.memory_bytes))
+    memory = share.memory_bytes or int(Fraction(share.sm_milli, 1000) * card.memory_bytes)
+    if share == Share(sm_milli=1):  # a place
+        memory = min(2**30, card.memory_bytes)
     return (left[0] - memory, left[1] - share.sm_milli, left[2] - 1)
 
 
 def _takes(left: tuple[int, int, int], card: Card, request: Request) -> bool:
     if request.share is None:
         return left == _empty(card)
-    is_place = request.share.memory_bytes == 0 and request.share.sm_milli == 1
-    least = min(2**30, card.memory_bytes) if is_place else 0
-    return left[0] >= least and min(_less(left, card, request)) >= 0
+    return min(_less(left, card, request)) >= 0
 
 
 def _most(spots, first, request, cards, cpu, memory, enough) -> int:

@@ -63,10 +63,19 @@ def test_a_part_of_the_sms_waits_for_as_large_a_part_of_the_memory() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(8 * GIB, 100))), job("b", Request(share=Share(sm_milli=500))))
     (reason,) = why(state, "b")
-    assert "needs 50% of the memory and 50% of the SMs of one card" in str(reason)
+    assert "needs 50% of the memory (6.4 GB) and 50% of the SMs of one card" in str(reason)
+    assert "name share.memory" in reason.cure
     assert (reason.numbers["needed_bytes"], reason.numbers["most_bytes"]) == (6 * GIB, 4 * GIB)
     submit(state, job("c", Request(share=Share(sm_milli=333))))  # 4 GiB less what does not divide
     assert "c" not in state.queue
+
+
+def test_a_place_waits_for_what_is_counted_for_it() -> None:
+    state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
+    submit(state, job("a", Request(share=Share(12 * GIB))), job("b", Request(share=Share(sm_milli=1))))
+    (reason,) = why(state, "b")
+    assert "needs 1.1 GB of one card" in str(reason)
+    assert (reason.numbers["needed_bytes"], reason.cure) == (GIB, "wait")
 
 
 def test_reservation_names_whom_it_would_delay() -> None:

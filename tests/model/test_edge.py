@@ -43,7 +43,8 @@ def requests(draw) -> Request:
         return Request(gpus=gpus, gpu_models=models, min_card_memory_bytes=draw(amounts), card=card,
                        gpus_together=together, **common)  # fmt: skip
     memory, sm = draw(st.tuples(amounts, st.integers(0, 1000)).filter(any))
-    share = Share(memory, sm, draw(st.sampled_from(["shared", "isolated"])))
+    memory_milli = 0 if memory else draw(st.integers(0, 1000))
+    share = Share(memory, sm, draw(st.sampled_from(["shared", "isolated"])), memory_milli)
     return Request(share=share, gpu_models=models, card=draw(maybe(names)), **common)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.model.job import Share
-from gpusquad.model.share_room import PLACE_BYTES, memory_fits, memory_taken
+from gpusquad.model.job import PLACE_BYTES, Share
+from gpusquad.model.share_room import memory_taken
 
 GIB = 2**30
 sizes = st.integers(0, 2**43)
@@ -21,11 +23,21 @@ def test_without_bytes_it_is_as_large_a_part_as_of_the_sms():
     assert Share(sm_milli=250).memory_on(80 * GIB) == 20 * GIB
 
 
-def test_a_place_has_no_part_and_wants_some_memory_left():
-    place, card = Share(sm_milli=1), np.array([80 * GIB, 80 * GIB, GIB // 2, 0])
-    assert place.memory_on(80 * GIB) == 0
-    free = np.array([PLACE_BYTES, PLACE_BYTES - 1, GIB // 2, 0])
-    assert memory_fits(place, card, free).tolist() == [True, False, True, True]
+def test_a_part_of_the_memory_can_be_another_one():
+    share = Share(sm_milli=800, memory_milli=100)
+    assert share.memory_on(80 * GIB) == 8 * GIB
+    assert Share(0, 0, memory_milli=200).memory_on(10 * GIB) == 2 * GIB
+    assert not Share(sm_milli=1, memory_milli=1).is_place
+
+
+def test_bytes_that_are_named_later_take_the_place_of_a_part():
+    assert replace(Share(sm_milli=500), memory_bytes=GIB) == Share(GIB, 500)
+
+
+def test_a_place_has_no_part_and_something_is_counted_for_it():
+    place = Share(sm_milli=1)
+    assert place.is_place
+    assert [place.memory_on(size) for size in (80 * GIB, GIB // 2, 0)] == [PLACE_BYTES, GIB // 2, 0]
 
 
 @given(sizes, st.lists(st.integers(2, 1000), min_size=1, max_size=20))

@@ -179,6 +179,10 @@ def test_a_request_below_the_likely_peak_is_warned_of():
     for enough in (job(), job(request=Request(share=Share(12 * GIB))), job(request=Request(share=Share(0, 500)))):
         assert short_of_memory(enough, peak) == ""
     assert short_of_memory(share, None) == ""
+    tenth = job(request=Request(share=Share(sm_milli=100)))
+    assert "share of 8 GiB is less than" in short_of_memory(tenth, peak, 80 * GIB)
+    place = job(request=Request(share=Share(sm_milli=1)))
+    assert short_of_memory(place, peak, 80 * GIB) == short_of_memory(tenth, peak, 160 * GIB) == ""
 
 
 histories = st.lists(

@@ -11,9 +11,10 @@ import numpy as np
 from gpusquad.core.relief import Lifted, Obstacle, Reliefs, real_obstacles
 from gpusquad.core.space import Space
 from gpusquad.core.state import State
-from gpusquad.model.job import Job, Request
+from gpusquad.model.job import PLACE_MILLI, Job, Request, Share
 from gpusquad.model.placement import Ints
 from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.share_room import memory_taken
 from gpusquad.model.units import WHOLE_MILLI, show_bytes
 
 _NAMED = 8
@@ -161,17 +162,16 @@ class Scene:
         assert share is not None
         most_bytes = int(free.card_memory_free[cards].max(initial=0))
         most_milli = int(free.card_sm_free[cards].max(initial=0))
-        needed_bytes = min((share.memory_on(int(size)) for size in free.fixed.card_memory[cards]), default=0)
-        asked = [show_bytes(share.memory_bytes)] * bool(share.memory_bytes)
-        asked += [_show_memory(share.memory_milli)] * bool(share.memory_milli)
-        asked += [_show_sm(share.sm_milli)] * bool(share.sm_milli)
+        needed = memory_taken(share, free.fixed.card_memory[cards])
+        needed_bytes = int(needed.min()) if len(needed) else share.memory_bytes
+        asked = [_show_memory(share, needed_bytes)] + [_show_sm(share.sm_milli)] * (share.sm_milli > PLACE_MILLI)
         text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
         text += f"; the most free on any is {show_bytes(most_bytes)} and {_show_sm(most_milli)}"
         who = tuple(self.holders.get(free.fixed.card_index.get(card, -1), ())) if card is not None else ()
         if card is not None:
             text = f"card {card} is taken{' by ' + listed(who) if who else ''}: {text}"
         return Reason(
-            Code.NO_SHARE if card is None else Code.CARD_TAKEN, text, "wait, or ask for a smaller share",
+            Code.NO_SHARE if card is None else Code.CARD_TAKEN, text, _smaller(share),
             {"needed_bytes": needed_bytes, "most_bytes": most_bytes,
              "needed_sm_milli": share.sm_milli, "most_sm_milli": most_milli}, who,
         )  # fmt: skip
@@ -248,8 +248,15 @@ def show(what: str, amount: int) -> str:
     return f"{amount / 1000:g} cores" if what == "cores" else f"{amount} {what}"
 
 
-def _show_memory(milli: int) -> str:
-    return f"{milli / WHOLE_MILLI:.0%} of the memory"
+def _smaller(share: Share) -> str:
+    if share.memory_milli:
+        return "wait, ask for a smaller share, or name share.memory if it needs less"
+    return "wait" if share.is_place else "wait, or ask for a smaller share"
+
+
+def _show_memory(share: Share, needed_bytes: int) -> str:
+    part = f"{share.memory_milli / WHOLE_MILLI:.0%} of the memory"
+    return f"{part} ({show_bytes(needed_bytes)})" if share.memory_milli else show_bytes(needed_bytes)
 
 
 def _show_sm(milli: int) -> str:

@@ -16,7 +16,7 @@ from gpusquad.core.fixed import Fixed
 from gpusquad.model.cluster import Foreign
 from gpusquad.model.job import Job, Request, Share
 from gpusquad.model.placement import Ints, Part, Placement
-from gpusquad.model.share_room import memory_fits, memory_taken
+from gpusquad.model.share_room import memory_taken
 from gpusquad.model.units import WHOLE_MILLI
 
 MAX_SHARERS = 48
@@ -123,10 +123,8 @@ class Space:
         free = self.card_memory_free[cards]
         if share.memory_bytes:
             return free // share.memory_bytes
-        card_bytes = self.fixed.card_memory[cards]
-        taken = memory_taken(share, card_bytes)
-        fits = memory_fits(share, card_bytes, free)
-        return np.where(taken, free // np.maximum(taken, 1), _UNLIMITED) * fits
+        taken = memory_taken(share, self.fixed.card_memory[cards])
+        return np.where(taken, free // np.maximum(taken, 1), _UNLIMITED)
 
     def _room(self, request: Request) -> _Room:
         known = self._rooms.get(request)

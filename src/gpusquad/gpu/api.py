@@ -115,7 +115,7 @@ class QuotaFile:
 
 
 def limits(card: Card, share: Share | None) -> dict[str, object]:
-    """What a holder may use of the card. Without a share: all of it; a part that is not named is not limited."""
-    memory_bytes = share.memory_on(card.memory_bytes) if share is not None else 0
+    """What a holder may use of the card. Without a share: all of it. Of the SMs, no part named is no limit."""
+    memory_bytes = share.memory_on(card.memory_bytes) if share is not None and not share.is_place else 0
     sm_milli = share.sm_milli if share is not None and share.sm_milli else WHOLE_MILLI
     return {"card": card.id, "memory_bytes": memory_bytes or card.memory_bytes, "sm_milli": sm_milli}

@@ -21,6 +21,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_TEXT, Fields, checked_text, cores, seconds
 from gpusquad.model.goal_text import slo_from
 from gpusquad.model.job import (
+    PLACE_MILLI,
     PRIORITY_CLASSES,
     Checkpoint,
     Expected,
@@ -171,12 +172,14 @@ _one_request = lru_cache(maxsize=4096)(Request)
 def _share(fields: Fields) -> Share | None:
     if "share" not in fields:
         return None
-    inner = Fields(fields.raw("share"), fields.at("share"), ("memory", "sm", "isolation"))
-    memory, sm = inner.bytes("memory"), inner.milli("sm")
+    inner = Fields(fields.raw("share"), fields.at("share"), ("memory", "sm", "isolation", "memory_part"))
+    memory, sm, memory_milli = inner.bytes("memory"), inner.milli("sm"), inner.milli("memory_part")
     isolation = cast(Isolation, inner.choice("isolation", "shared", _ISOLATIONS))
-    if not memory and not sm:
+    if not (memory or sm or memory_milli):
         raise Invalid(inner.where, "asks for nothing", "give memory, sm or both")
-    return Share(memory, sm, isolation)
+    if memory and memory_milli:
+        raise Invalid(inner.at("memory_part"), "and memory say the same", "keep one of them")
+    return Share(memory, sm, isolation, memory_milli)
 
 
 def _models(fields: Fields) -> tuple[str, ...]:
@@ -266,7 +269,9 @@ def _request_to_dict(request: Request) -> dict:
     if request.share is None:
         result["gpus"] = request.gpus
     else:
-        share = {"memory": request.share.memory_bytes, "sm": request.share.sm_milli / WHOLE_MILLI}
+        of_card, sm = request.share.memory_milli, request.share.sm_milli
+        share = {"memory": request.share.memory_bytes, "sm": sm / WHOLE_MILLI,
+                 "memory_part": of_card / WHOLE_MILLI if of_card != sm or sm <= PLACE_MILLI else 0}  # fmt: skip
         result["share"] = {name: value for name, value in share.items() if value}
         if request.share.isolation != "shared":
             result["share"]["isolation"] = request.share.isolation

@@ -16,18 +16,21 @@ Isolation = Literal["shared", "isolated"]
 ProfileSource = Literal["declared", "measured", "predicted"]
 URGENT = "urgent"
 PLACE_MILLI = 1
-"""The smallest part of the SMs that can be asked for stands for a place on a card with nothing promised."""
+"""The smallest part of the SMs stands for a place on a card, without a part of its memory."""
+PLACE_BYTES = 1 << 30
+"""What is counted for a place all the same: it is of no use where less of the card's memory is left."""
 PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of one card. ``sm_milli`` 0 means no part of the SMs is held: best effort. Without ``memory_bytes`` it is
-    as much of the memory as of the SMs."""
+    """A part of one card. ``sm_milli`` 0 means no part of the SMs is held: best effort."""
 
     memory_bytes: int = 0
     sm_milli: int = 0
     isolation: Isolation = "shared"
+    memory_milli: int = 0
+    """Thousandths of the card's memory, where no bytes are named; if neither is, as many as of the SMs."""
 
     def __post_init__(self) -> None:
         if self.memory_bytes < 0:
@@ -36,16 +39,24 @@ class Share:
             raise Invalid("share.sm", f"{self.sm_milli} thousandths is not a share of one GPU", "use 0 to 1")
         if self.isolation not in ("shared", "isolated"):
             raise Invalid("share.isolation", f"{self.isolation!r} is not known", "use shared or isolated")
-        if self.memory_bytes == 0 and self.sm_milli == 0:
+        if not 0 <= self.memory_milli <= WHOLE_MILLI:
+            raise Invalid("share.memory", f"{self.memory_milli} thousandths is not a part of one card", "use 0 to 1")
+        if not (self.memory_bytes or self.sm_milli or self.memory_milli):
             raise Invalid("share", "asks for nothing", "give memory, sm or both")
+        if self.memory_bytes:
+            object.__setattr__(self, "memory_milli", 0)
+        elif not self.memory_milli and self.sm_milli > PLACE_MILLI:
+            object.__setattr__(self, "memory_milli", self.sm_milli)
 
     @property
-    def memory_milli(self) -> int:
-        """Thousandths of the card's memory, where no bytes are named. 0: they are, or nothing is promised."""
-        return 0 if self.memory_bytes or self.sm_milli <= PLACE_MILLI else self.sm_milli
+    def is_place(self) -> bool:
+        """It may hold what nobody else on the card was promised."""
+        return not (self.memory_bytes or self.memory_milli)
 
     def memory_on(self, card_bytes: int) -> int:
-        """What it holds of a card with that much memory."""
+        """What is counted for it on a card with that much memory."""
+        if self.is_place:
+            return min(PLACE_BYTES, card_bytes)
         return self.memory_bytes or card_bytes * self.memory_milli // WHOLE_MILLI
 
 

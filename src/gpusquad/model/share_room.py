@@ -1,25 +1,18 @@
-"""What a share takes of the memory of many cards, and on which of them there is enough left for it."""
+"""What a share takes of the memory of many cards."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpusquad.model.job import Share
+from gpusquad.model.job import PLACE_BYTES, Share
 from gpusquad.model.placement import Ints
 from gpusquad.model.units import WHOLE_MILLI
 
-PLACE_BYTES = 1 << 30
-"""A place without a promise is of no use where less of the card's memory is left."""
 
-
-def memory_taken(share: Share, card_bytes: Ints) -> Ints | int:
-    """As ``Share.memory_on``, of each card. Nothing of one whose memory is not known."""
-    return share.memory_bytes or card_bytes * share.memory_milli // WHOLE_MILLI
-
-
-def memory_fits(share: Share, card_bytes: Ints, free_bytes: Ints) -> NDArray[np.bool_]:
-    """Cards with memory for one more such share."""
-    if share.memory_bytes or share.memory_milli:
-        return free_bytes >= memory_taken(share, card_bytes)
-    return free_bytes >= np.minimum(PLACE_BYTES, card_bytes)
+def memory_taken(share: Share, card_bytes: Ints) -> Ints:
+    """As ``Share.memory_on``, of each card. Of one whose memory is not known: nothing, but for bytes that are named."""
+    if share.memory_bytes:
+        return np.full(card_bytes.shape, share.memory_bytes)
+    if share.is_place:
+        return np.minimum(PLACE_BYTES, card_bytes)
+    return card_bytes * share.memory_milli // WHOLE_MILLI

@@ -106,8 +106,9 @@ def advise(job: Job, known: Known, *, is_open: bool = False, ratio: float = WORT
     )
 
 
-def short_of_memory(job: Job, peak: Peak | None) -> str:
-    """A warning if it asks for less memory of a card than such jobs hold; empty: it does not."""
+def short_of_memory(job: Job, peak: Peak | None, card_bytes: int = 0) -> str:
+    """A warning if it asks for less memory of a card than such jobs hold; empty: it does not. ``card_bytes``: of the
+    largest card there is, for those who ask for a part of it."""
     if peak is None:
         return ""
     needed = peak.bytes.at(WARN_LEVEL)
@@ -115,7 +116,8 @@ def short_of_memory(job: Job, peak: Peak | None) -> str:
         request = role.request
         asked, name = request.min_card_memory_bytes, "gpu_memory"
         if request.share is not None:
-            asked, name = request.share.memory_bytes, "share.memory"
+            named = "share.memory" if request.share.memory_bytes else "share"
+            asked, name = 0 if request.share.is_place else request.share.memory_on(card_bytes), named
         if 0 < asked < needed:
             return (
                 f"{name} of {gib(asked)} is less than the {gib(needed)} it is likely to hold at its peak "

@@ -62,7 +62,7 @@ def _gpus(spec: JobSpec, choice: Choice, tasks: int, each: int) -> Iterator[Plai
 def _memory(spec: JobSpec, choice: Choice, peak: Peak, request: Request, card_bytes: Sequence[int]) -> Plain:
     needed, likely, value = peak.bytes.at(SAFE_LEVEL), peak.bytes.at(WARN_LEVEL), rounded_gib(choice.value)
     if request.share is not None:
-        asked = request.share.memory_bytes
+        asked = request.share.memory_on(max(card_bytes, default=0))
         now = spec.share.memory if spec.share is not None else None
         return _line("share.memory", value, now, asked < likely or asked > _MUCH * choice.value, choice.why)
     asked = request.min_card_memory_bytes

@@ -12,7 +12,6 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
 
 GIB = 2**30
-CARD_BYTES = 80 * GIB
 
 
 @pytest.mark.parametrize(
@@ -37,8 +36,11 @@ def test_no_quantities(text: str):
         ({"gpusquad.io/gpu-memory": "8Gi"}, {}, Share(8 * GIB, 0)),
         ({"gpusquad.io/gpu-memory": "8Gi", "gpusquad.io/gpu-sm-percent": "25"}, {}, Share(8 * GIB, 250)),
         ({"nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"}, {}, Share(GIB, 300)),
-        ({"nvidia.com/gpumem-percentage": "50"}, {}, Share(40 * GIB, 0)),
+        ({"nvidia.com/gpumem-percentage": "50"}, {}, Share(memory_milli=500)),
+        ({"nvidia.com/gpumem-percentage": "10", "nvidia.com/gpucores": "80"}, {}, Share(0, 800, memory_milli=100)),
         ({}, {"gpu-fraction": "0.5"}, Share(0, 500)),
+        ({}, {"gpu-fraction": "0.0001"}, Share(0, 1, memory_milli=1)),
+        ({"nvidia.com/gpu": "1", "nvidia.com/gpucores": "0"}, {"gpu-fraction": "0.5"}, Share(0, 500)),
         ({}, {"gpu-memory": "2048"}, Share(2 * GIB, 0)),
         ({"nvidia.com/gpucores": "400"}, {}, Share(0, 1000)),
         ({"nvidia.com/gpu.shared": "1"}, {}, Share(0, 1)),
@@ -49,13 +51,13 @@ def test_no_quantities(text: str):
     ],
 )
 def test_all_the_ways_to_ask_for_a_part(limits: dict[str, str], annotations: dict[str, str], expected: Share | None):
-    assert share_of(limits, annotations, CARD_BYTES) == expected
+    assert share_of(limits, annotations) == expected
 
 
 @pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"gpusquad.io/gpu-memory": "8Gi"}])
 def test_a_word_for_isolation_that_is_none_is_told(limits: dict[str, str]):
     with pytest.raises(Invalid) as error:
-        share_of(limits, {"gpusquad.io/isolation": "alone"}, CARD_BYTES)
+        share_of(limits, {"gpusquad.io/isolation": "alone"})
     assert "gpusquad.io/isolation" in error.value.field
     assert error.value.cure == 'write "shared" or "isolated"'
 
@@ -63,4 +65,4 @@ def test_a_word_for_isolation_that_is_none_is_told(limits: dict[str, str]):
 @given(st.integers(1, 100), st.integers(1, 100))
 def test_percents_are_exact(memory: int, sm: int):
     limits = {"nvidia.com/gpumem-percentage": str(memory), "gpusquad.io/gpu-sm-percent": str(sm)}
-    assert share_of(limits, {}, 100 * GIB) == Share(memory * GIB, sm * 10)
+    assert share_of(limits, {}) == Share(0, sm * 10, memory_milli=memory * 10)

@@ -176,8 +176,9 @@ def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None
         attach(quota, "b", 30)
     assert refused.value.field == "share.memory"
     attach(quota, "b", 31)
-    with pytest.raises(Invalid, match="context_bytes"):
-        quota.attach([CARD], holder("c"), Share(sm_milli=29), Standing())  # 29 of 1,024 MiB
+    with pytest.raises(Invalid, match=r"share: 2\.9% of the card's memory: .* is no more than") as refused:
+        quota.attach([CARD], holder("c"), Share(sm_milli=29), Standing())  # 29.7 of 1,024 MiB
+    assert refused.value.field == "share", "memory was not named"
     quota.attach([CARD], holder("c"), Share(sm_milli=1), Standing())  # a place with nothing promised, nothing to fill
 
 

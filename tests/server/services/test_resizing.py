@@ -114,11 +114,27 @@ def test_it_outlives_a_restart(world: World) -> None:
     assert world.scheduler.cards()[0].jobs[0].memory_bytes == GIB
 
 
-@pytest.mark.parametrize("file", [{"gpus": 1}, {"share": {"sm": 0.5}, "gpus": None}])
+def test_a_part_of_the_card_becomes_an_amount(world: World, whole_gib: int) -> None:
+    first = world.submit(name="first", share={"sm": 0.5}, gpus=None)
+    second = world.submit(name="second", share={"sm": 0.25, "memory": int(whole_gib * 0.75) * GIB}, gpus=None)
+    third = world.submit(name="third", share={"sm": 0.25}, gpus=None)
+    world.settle()
+    assert [world.state(one) for one in (first, second, third)] == ["running", "pending", "running"]
+    with pytest.raises(Invalid, match="too little that nobody holds"):
+        resize(world, first, int(whole_gib * 0.8) * GIB)
+    resize(world, third, GIB)
+    assert world.engine.resized == [(third, 0, 1, GIB)]
+    resize(world, first, int(whole_gib * 0.75) * GIB)
+    assert not world.engine.resized[1:], "more is told, and not asked for"
+    resize(world, second, GIB)
+    assert world.state(second) == "running"
+
+
+@pytest.mark.parametrize("file", [{"gpus": 1}, {"share": {"sm": 0.001}, "gpus": None}])
 def test_whoever_holds_no_part_of_the_memory_is_told_so(world: World, file: dict) -> None:
     job_id = world.submit(**file)
     world.settle()
-    with pytest.raises(Invalid, match=r"share\.memory"):
+    with pytest.raises(Invalid, match="the same share"):
         resize(world, job_id, GIB)
 
 

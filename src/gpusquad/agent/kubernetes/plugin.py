@@ -168,7 +168,7 @@ class Plugin:
         pod, container = asking.pod, asking.container
         facts = [self._cards[card] for card in distinct_cards(slots)]
         cards = [card_of(card) for card in facts]
-        share = share_of(container.limits, pod.annotations, min(card.memory_bytes for card in cards))
+        share = share_of(container.limits, pod.annotations)
         attachment = self._parts.tenants.attach(pod, container, cards, share)
         for note in attachment.notes:
             _log.info("attached", extra={"pod": pod.key, "container": container.name, "note": note})

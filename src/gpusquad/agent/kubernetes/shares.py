@@ -23,14 +23,14 @@ _HAMI_MEMORY_MIB, _HAMI_MEMORY_PERCENT, _HAMI_SM_PERCENT = (
 _KAI_FRACTION, _KAI_MEMORY_MIB = "gpu-fraction", "gpu-memory"
 
 
-def share_of(limits: Mapping[str, str], annotations: Mapping[str, str], card_memory_bytes: int) -> Share | None:
+def share_of(limits: Mapping[str, str], annotations: Mapping[str, str]) -> Share | None:
     """None: the whole card. Invalid: a number that is none, or a word that is not known."""
     isolation = _isolation(annotations)
-    memory_bytes = _memory_bytes(limits, annotations, card_memory_bytes)
-    sm_milli = min(max(_sm_milli(limits, annotations), 0), WHOLE_MILLI)
-    if not memory_bytes and not sm_milli:
+    memory_bytes, memory_milli = _memory_bytes(limits, annotations), _memory_milli(limits, annotations)
+    sm_milli = _sm_milli(limits, annotations)
+    if not (memory_bytes or memory_milli or sm_milli):
         return Share(0, PLACE_MILLI, isolation) if _SLOT in limits else None
-    return Share(memory_bytes, sm_milli, isolation)
+    return Share(memory_bytes, sm_milli, isolation, memory_milli)
 
 
 def _isolation(annotations: Mapping[str, str]) -> Isolation:
@@ -43,21 +43,32 @@ def _isolation(annotations: Mapping[str, str]) -> Isolation:
             raise Invalid(f"annotation {_ISOLATION}", f"{other!r:.80} is not known", 'write "shared" or "isolated"')
 
 
-def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str], card_memory_bytes: int) -> int:
+def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
     if _MEMORY in limits:
         return int(parse_quantity(limits[_MEMORY]))
     if _HAMI_MEMORY_MIB in limits:
         return int(parse_quantity(limits[_HAMI_MEMORY_MIB]) * _MIB)
-    if _HAMI_MEMORY_PERCENT in limits:
-        return int(parse_quantity(limits[_HAMI_MEMORY_PERCENT]) * card_memory_bytes / 100)
-    if _KAI_MEMORY_MIB in annotations:
-        return int(parse_quantity(annotations[_KAI_MEMORY_MIB]) * _MIB)
-    return 0
+    return int(parse_quantity(annotations.get(_KAI_MEMORY_MIB, "0")) * _MIB)
+
+
+def _memory_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
+    return _percent_milli(limits, _HAMI_MEMORY_PERCENT) or _fraction_milli(annotations)
 
 
 def _sm_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    for name in (_SM_PERCENT, _HAMI_SM_PERCENT):
-        if name in limits:
-            return int(parse_quantity(limits[name]) * WHOLE_MILLI / 100)
+    by_percent = _percent_milli(limits, _SM_PERCENT) or _percent_milli(limits, _HAMI_SM_PERCENT)
+    return by_percent or _fraction_milli(annotations)
+
+
+def _percent_milli(limits: Mapping[str, str], name: str) -> int:
+    return _at_most_whole(int(parse_quantity(limits.get(name, "0")) * WHOLE_MILLI / 100))
+
+
+def _fraction_milli(annotations: Mapping[str, str]) -> int:
+    """As the scheduler counts it: rounded, and never to nothing."""
     fraction = parse_quantity(annotations.get(_KAI_FRACTION, "0"))
-    return max(PLACE_MILLI, round(fraction * WHOLE_MILLI)) if fraction > 0 else 0
+    return _at_most_whole(max(1, round(fraction * WHOLE_MILLI))) if fraction > 0 else 0
+
+
+def _at_most_whole(milli: int) -> int:
+    return min(max(milli, 0), WHOLE_MILLI)

@@ -22,8 +22,9 @@ class Place:
 
     def quota_bytes(self, share: Share | None) -> int:
         """0: not limited."""
-        of_share = share.memory_on(self.memory_bytes or self.card.memory_bytes) if share is not None else 0
-        return of_share or self.memory_bytes
+        if share is None or share.is_place:
+            return self.memory_bytes
+        return share.memory_on(self.memory_bytes or self.card.memory_bytes)
 
 
 def place_on(card: Card) -> Place:

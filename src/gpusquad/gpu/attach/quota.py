@@ -25,7 +25,7 @@ from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
-from gpusquad.model.units import show_bytes
+from gpusquad.model.units import WHOLE_MILLI, show_bytes
 from gpusquad.model.virtual import physical
 
 _LEFT_FOR_S = 30.0
@@ -195,7 +195,7 @@ class SquadQuota(Quota):
             quota_bytes = place.quota_bytes(share)
             told = keeper.told.all().get(name)
             if told is None:
-                _check_room(keeper, quota_bytes)
+                _check_room(keeper, quota_bytes, share)
                 told = self._to_tell(keeper, holder, share, standing, quota_bytes)
             tenant = {
                 "id": name, "quota_bytes": quota_bytes, "sm_milli": share.sm_milli if share is not None else 0,
@@ -304,7 +304,7 @@ class SquadQuota(Quota):
             return keeper
 
 
-def _check_room(keeper: CardKeeper, quota_bytes: int) -> None:
+def _check_room(keeper: CardKeeper, quota_bytes: int, share: Share | None = None) -> None:
     """Of one that is new: it could not even begin."""
     context_bytes = keeper.context_bytes()
     if 0 < quota_bytes <= context_bytes:
@@ -312,7 +312,10 @@ def _check_room(keeper: CardKeeper, quota_bytes: int) -> None:
             f"{show_bytes(quota_bytes)} is no more than the {show_bytes(context_bytes)} "
             "that are charged here for a process's CUDA context"
         )
-        raise Invalid("share.memory", problem, "ask for more; the charge is context_bytes of the sharing settings")
+        cure = "ask for more; the charge is context_bytes of the sharing settings"
+        if share is not None and share.memory_milli:
+            raise Invalid("share", f"{share.memory_milli / WHOLE_MILLI:.1%} of the card's memory: {problem}", cure)
+        raise Invalid("share.memory", problem, cure)
 
 
 def _too_many(cards: int, share: Share | None) -> Invalid:

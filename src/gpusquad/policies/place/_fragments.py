@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gpusquad.model.job import Request, Share
 from gpusquad.model.placement import Ints
-from gpusquad.model.share_room import memory_fits, memory_taken
+from gpusquad.model.share_room import memory_taken
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.model.views import SpaceView
 
@@ -238,7 +238,7 @@ class _Free:
         if request.share is None:
             fits = self.idle
         else:
-            fits = self.ok & (self.slots > 0) & memory_fits(request.share, self.capacity, self.memory)
+            fits = self.ok & (self.slots > 0) & (self.memory >= memory_taken(request.share, self.capacity))
             fits = fits & (self.sm >= request.share.sm_milli)
         return fits if eligible is None else fits & eligible[self.cards]
 

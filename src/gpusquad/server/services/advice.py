@@ -133,7 +133,8 @@ class Advice:
             notes.append(note)
             spec = settled(spec, **{name: value})
             job = to_job(spec, job.id, job.submitted_us, job.tenant, job.user)
-        if _names_memory(job) and (warning := short_of_memory(job, self._peak(job))):
+        largest = max(space.of(job)[0], default=0)
+        if _names_memory(job) and (warning := short_of_memory(job, self._peak(job), largest)):
             notes.append(Note("warned", warning))
         return Settled(spec, job, tuple(notes))
 
@@ -210,7 +211,7 @@ def use_of(connection: Connection, job_id: str) -> Use | None:
 def _names_memory(job: Job) -> bool:
     """Whether it says how much memory of a card it needs."""
     return any(
-        request.min_card_memory_bytes or (request.share is not None and request.share.memory_bytes)
+        request.min_card_memory_bytes or (request.share is not None and not request.share.is_place)
         for request, _ in job.groups
     )
 

@@ -49,16 +49,16 @@ class Resizing:
             return change
         if row.ended_us is not None:
             raise Conflict(f"job {row.id} is {row.state}", cure="only jobs that wait or run can be changed")
-        before = self._before(self._desk.jobs.get(row.id) or job_of(row))
+        job = self._desk.jobs.get(row.id) or job_of(row)
+        self._check_kind(job)
         wanted = self._seen(row) if change.memory == PEAK else int(change.memory)
         if wanted <= 0:
             raise Invalid("memory", "is nothing", "give for example 6GiB, or peak")
-        if wanted < before and JobState(row.state) == JobState.RUNNING:
-            tasks = len((row.placement or {}).get("tasks", ()))
-            self._desk.engine.resize(row.id, row.attempt, tasks, before, wanted)
+        if JobState(row.state) == JobState.RUNNING:
+            self._shrink(row, job, wanted)
         return replace(change, memory=wanted)
 
-    def check(self, row: JobRow, before: Job, job: Job) -> None:
+    def check(self, row: JobRow, job: Job) -> None:
         """In the scheduler's turn: that some card could hold it, or, of one that runs, that its own ones have room."""
         state = JobState(row.state)
         if state in (JobState.PENDING, JobState.HELD):
@@ -68,19 +68,29 @@ class Resizing:
             return
         if state != JobState.RUNNING:
             raise Conflict(f"job {row.id} is {row.state}", cure="change its memory once it runs")
-        more = (memory_of(job) or 0) - (memory_of(before) or 0)
-        for card, missing in _short(self._desk.state, job.id, more):
+        for card, missing in _short(self._desk.state, job.id, memory_of(job) or 0):
             raise Invalid("memory", f"{card} has {show_bytes(missing)} too little that nobody holds", "ask for less")
 
-    def _before(self, job: Job) -> int:
+    def _shrink(self, row: JobRow, job: Job, wanted: int) -> None:
+        tasks = (row.placement or {}).get("tasks", ())
+        sizes, index = self._desk.fixed.card_memory, self._desk.fixed.card_index
+        share = job.roles[0].request.share
+        on = {int(sizes[index[card]]) for task in tasks for card in task["cards"] if card in index}
+        held = {share.memory_on(size) for size in on} if share is not None else set()
+        if len(held) > 1:
+            raise Invalid("memory", "its tasks hold different parts of different cards", "change it when it waits")
+        if held and wanted < min(held):
+            self._desk.engine.resize(row.id, row.attempt, len(tasks), min(held), wanted)
+
+    def _check_kind(self, job: Job) -> None:
         if self._desk.cluster_engine is not None:
             cure = "change the pod template, and let its pods be made anew"
             raise Invalid("memory", "of a pod is fixed when the pod is made", cure)
-        before = memory_of(job)
-        if before is None:
+        parts = {(share.memory_bytes, share.memory_milli) if share else (0, 0)
+                 for share in (role.request.share for role in job.roles)}  # fmt: skip
+        if len(parts) > 1 or (0, 0) in parts:
             raise Invalid("memory", "its tasks hold no part of a card's memory that could be changed",
-                          "it is for jobs whose tasks all ask for the same share.memory")  # fmt: skip
-        return before
+                          "it is for jobs whose tasks all ask for the same share")  # fmt: skip
 
     def _seen(self, row: JobRow) -> int:
         seen = self._desk.peaks.seen(row.id, row.attempt)
@@ -94,10 +104,15 @@ def _resized(role: Role, memory_bytes: int) -> Role:
     return replace(role, request=replace(role.request, share=replace(share, memory_bytes=memory_bytes)))
 
 
-def _short(state: State, job_id: str, more: int) -> Iterator[tuple[str, int]]:
-    """Cards of a run that lack memory for so much more of each of its tasks, and how much."""
-    placement = state.runs[job_id].placement
-    for card, tasks in Counter(int(card) for part in placement.parts for card in part.cards.ravel()).items():
-        missing = more * tasks - int(state.space.card_memory_free[card])
-        if more > 0 and missing > 0:
-            yield state.space.fixed.card_ids[card], missing
+def _short(state: State, job_id: str, wanted: int) -> Iterator[tuple[str, int]]:
+    """Cards of a run that lack memory for so much of each of its tasks, and how much."""
+    run, fixed = state.runs[job_id], state.space.fixed
+    more: Counter[int] = Counter()
+    for part in run.placement.parts:
+        share = run.job.groups[part.request_index][0].share
+        for card in part.cards.ravel().tolist():
+            more[card] += wanted - (share.memory_on(int(fixed.card_memory[card])) if share is not None else 0)
+    for card, needed in more.items():
+        missing = needed - int(state.space.card_memory_free[card])
+        if needed > 0 and missing > 0:
+            yield fixed.card_ids[card], missing

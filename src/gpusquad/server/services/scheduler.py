@@ -266,7 +266,7 @@ class Scheduler:
             job = job_from_dict(job_to_dict(before) | _as_written(change))
             if isinstance(change.memory, int):
                 job = with_memory(job, change.memory)
-                self._resizing.check(row, before, job)
+                self._resizing.check(row, job)
             self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
             foretold: Foretold | None = None
             if change.estimate_us is not None or change.limit_us is not None:

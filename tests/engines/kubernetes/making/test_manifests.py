@@ -168,6 +168,11 @@ def test_a_share_is_a_slot_with_its_parts():
     }  # fmt: skip
 
 
+def test_a_place_is_what_is_counted_for_it():
+    assert resources_of(Request(share=Share(sm_milli=1)))["limits"]["gpusquad.io/gpu-memory"] == str(2**30)
+    assert "gpusquad.io/gpu-memory" not in resources_of(Request(share=Share(sm_milli=100)))["limits"]
+
+
 def test_every_try_of_the_gang_may_lose_all_its_pods():
     plan = plan_of(wanted(replace(one(), roles=(Role("task", 4, Request(gpus=1)),)), retries=2), SETTINGS)
     assert plan.jobs[0]["spec"]["backoffLimit"] == 8

@@ -21,7 +21,7 @@ from gpusquad.engines.kubernetes.reading.ids import job_id
 from gpusquad.engines.kubernetes.reading.roles import FIRST_RANK, ROLE
 from gpusquad.engines.kubernetes.reading.shares import ISOLATION, MEMORY, SM_PERCENT
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Request
+from gpusquad.model.job import PLACE_BYTES, Request
 
 CONTAINER = "main"
 _MOST_ROLE_TEXT = 63
@@ -197,7 +197,9 @@ def resources_of(request: Request) -> Object:
     if request.cards:
         amounts[GPU] = str(request.cards)
     if request.share is not None:
-        amounts |= {MEMORY: str(request.share.memory_bytes)} if request.share.memory_bytes else {}
+        # A place has no name of its own here: it becomes what is counted for it.
+        memory_bytes = PLACE_BYTES if request.share.is_place else request.share.memory_bytes
+        amounts |= {MEMORY: str(memory_bytes)} if memory_bytes else {}
         # Whole percents, and never less than was asked for.
         amounts |= {SM_PERCENT: str(-(-request.share.sm_milli // 10))} if request.share.sm_milli else {}
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}

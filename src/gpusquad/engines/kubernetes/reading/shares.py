@@ -10,8 +10,7 @@ All go with ``nvidia.com/gpu: 1`` in one container: without it the kubelet never
 container would see no card. ``nvidia.com/gpu.shared: 1`` is a slot with no part promised.
 
 A *fraction of the card's memory* (``gpu-fraction``, ``gpumem-percentage``) has no size in bytes before a card is
-chosen, so it is taken as the same part of the SMs. Fractions beside fractions then never add up to more than one
-card; beside a share given in bytes, the bytes alone do not see them.
+chosen: it stays a fraction, and so does the memory of one who names SMs alone.
 """
 
 from __future__ import annotations
@@ -60,6 +59,7 @@ class Part:
 
     memory_bytes: int = 0
     sm_milli: int = 0
+    memory_milli: int = 0
     is_whole: bool = False
     """All of its memory: nobody else fits, so it is the whole card."""
 
@@ -78,7 +78,9 @@ def share_of(pod: Object, asked: Sequence[Asked]) -> Share | None:
     part = found[0][1] if found else None
     if part is None:
         return replace(SLOT, isolation=isolation)
-    return None if part.is_whole and not amounts.get(SHARED) else Share(part.memory_bytes, part.sm_milli, isolation)
+    if part.is_whole and not amounts.get(SHARED):
+        return None
+    return Share(part.memory_bytes, part.sm_milli, isolation, part.memory_milli)
 
 
 def _isolation(said: Mapping[str, str]) -> Isolation:
@@ -137,7 +139,7 @@ def _hami(said: Mapping[str, str], asked: Amounts) -> Part | None:
         raise Unsupported("share", f"asks for {HAMI_MEMORY} and {HAMI_MEMORY_PERCENT} at once", "keep one of them")
     if not (memory_bytes or percent or cores):
         return None
-    return Part(memory_bytes, max(percent, cores) * _PERCENT_MILLI, is_whole=percent == 100)
+    return Part(memory_bytes, cores * _PERCENT_MILLI, percent * _PERCENT_MILLI, is_whole=percent == 100)
 
 
 def _kai(said: Mapping[str, str], asked: Amounts) -> Part | None:
@@ -148,7 +150,8 @@ def _kai(said: Mapping[str, str], asked: Amounts) -> Part | None:
         raise Unsupported(at(KAI_DEVICES), "a part of several GPUs", "ask for a part of one, or for whole GPUs")
     if fraction:
         part = _fraction(fraction)
-        return Part(sm_milli=max(1, round(part * WHOLE_MILLI)), is_whole=part == 1)
+        milli = max(1, round(part * WHOLE_MILLI))
+        return Part(0, milli, milli, is_whole=part == 1)
     return Part(_mib(memory)) if memory else None
 
 
