@@ -6,7 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from gpusquad.core.space import MAX_SHARERS, Space
+from gpusquad.core.capacity import MAX_SHARERS
+from gpusquad.core.space import Space
 from gpusquad.core.state import State
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Placement

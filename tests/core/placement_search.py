@@ -4,8 +4,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain, combinations
 
+from gpusquad.core.capacity import MAX_SHARERS
 from gpusquad.core.relief import Obstacle
-from gpusquad.core.space import MAX_SHARERS
 from gpusquad.core.state import State
 from gpusquad.model.cluster import Card, Node
 from gpusquad.model.job import Request, Share

@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.core.capacity import MAX_SHARERS
 from gpusquad.core.fixed import Fixed
 from gpusquad.core.policies import make_policies
-from gpusquad.core.space import MAX_SHARERS, Space
+from gpusquad.core.space import Space
 from gpusquad.core.state import State
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
 from gpusquad.model.job import Job, Request, Role, Share

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gpusquad.core.capacity import summed_load
 from gpusquad.core.copies import refill_queue
 from gpusquad.core.queue import Waiting, rank_of
 from gpusquad.core.runs import Run
 from gpusquad.core.saved import SavedAccounts, SavedPlacement, Snapshot
 from gpusquad.core.space import Space
-from gpusquad.core.space import _load as summed_load
 from gpusquad.core.state import UNKNOWN, State
 from gpusquad.core.timeline import Promise
 from gpusquad.model.errors import Invalid

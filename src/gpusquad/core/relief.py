@@ -12,7 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
-from gpusquad.core.space import MAX_SHARERS, Space
+from gpusquad.core.capacity import MAX_SHARERS
+from gpusquad.core.space import Space
 from gpusquad.model.job import Request
 from gpusquad.model.placement import Ints
 from gpusquad.model.units import WHOLE_MILLI

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusquad.core.accounts import Accounts
+from gpusquad.core.capacity import NOBODY
 from gpusquad.core.fixed import Fixed
 from gpusquad.core.lanes import Lane, lane_of
 from gpusquad.core.limits import headroom
 from gpusquad.core.policies import Policies
 from gpusquad.core.queue import Queue, Waiting
 from gpusquad.core.runs import NEVER_US, Run, Runs, after_us
-from gpusquad.core.space import NOBODY, Space
+from gpusquad.core.space import Space
 from gpusquad.core.timeline import Timeline
 from gpusquad.core.trial import Trial
 from gpusquad.model.cluster import Cluster, Foreign, Outage, Window
