@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from gpusquad.gpu.bounded import run_within
 from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.units import WHOLE_MILLI
 
@@ -39,9 +40,7 @@ class Run(Protocol):
 def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
     """What it printed. NotNow: it is not there, fails, or does not end."""
     try:
-        done = subprocess.run(
-            list(argv), env={**os.environ, **env}, input=words, text=True, capture_output=True, timeout=_WITHIN_S
-        )
+        done = run_within(_WITHIN_S, argv, {**os.environ, **env}, words)
     except FileNotFoundError:
         raise NotNow("sharing", f"{argv[0]} is not installed", "it comes with NVIDIA's driver") from None
     except subprocess.TimeoutExpired:

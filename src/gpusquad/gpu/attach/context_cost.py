@@ -22,6 +22,7 @@ from pathlib import Path
 
 from gpusquad.gpu.attach.records import read_json, write_whole
 from gpusquad.gpu.attach.telling import own_environment
+from gpusquad.gpu.bounded import run_within
 from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 from gpusquad.gpu.mps import no_daemon_env
 from gpusquad.model.errors import Invalid, NotNow
@@ -75,26 +76,19 @@ def _loaded_driver() -> str:
 
 
 def context_cost(uuid: str) -> int:
-    """In bytes. NotNow: it could not be measured, and why. In a process of its own: a driver once loaded stays. One
-    that hangs in the driver cannot even be killed, so its end is not waited for."""
+    """In bytes. NotNow: it could not be measured, and why. In a process of its own: a driver once loaded stays."""
     try:
-        child = subprocess.Popen(
-            [*_PROGRAM, uuid], env=own_environment() | no_daemon_env(uuid), text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        done = run_within(WITHIN_S, [*_PROGRAM, uuid], own_environment() | no_daemon_env(uuid))
     except OSError as error:
         raise _unknown(str(error)) from None
-    try:
-        told, complaint = child.communicate(timeout=WITHIN_S)
     except subprocess.TimeoutExpired:
-        child.kill()
         raise _unknown(f"no context could be made within {WITHIN_S:g} s") from None
-    if child.returncode != 0:
-        raise _unknown((complaint.strip().splitlines() or [f"it ended with {child.returncode}"])[-1][-300:])
+    if done.returncode != 0:
+        raise _unknown((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1][-300:])
     try:
-        return int(json.loads(told)["bytes"])
+        return int(json.loads(done.stdout)["bytes"])
     except (ValueError, TypeError, KeyError):
-        raise _unknown(f"it said {told.strip()[-100:]!r}") from None
+        raise _unknown(f"it said {done.stdout.strip()[-100:]!r}") from None
 
 
 def _unknown(why: str) -> NotNow:

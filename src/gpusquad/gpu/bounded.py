@@ -1,0 +1,23 @@
+"""Programs that talk to the driver, which may hang in it for good."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+
+def run_within(
+    within_s: float, argv: Sequence[str], env: Mapping[str, str], words: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Its end, whatever it was. TimeoutExpired: it did not end, and was killed. One that hangs in the driver does not
+    die of that, so its end is not waited for. OSError: it cannot be started."""
+    child = subprocess.Popen(
+        list(argv), env=dict(env), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        told, complaint = child.communicate(words, timeout=within_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise
+    return subprocess.CompletedProcess(child.args, child.returncode, told, complaint)
