@@ -1,0 +1,46 @@
+"""What holds when nothing happens in the small cluster any more."""
+
+from __future__ import annotations
+
+from gpusquad.engines.kubernetes.gang import is_over, node_name
+from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
+from tests.engines.kubernetes.world.world import World
+
+
+def check_rest(world: World) -> None:
+    """When the world is quiet each gang is waiting, running, or gone."""
+    world.settle()
+    book = world.book
+    assert set(book.by_job) == set(world.store)
+    for job, row in world.store.items():
+        gang = book.by_job[job]
+        assert row.state in ("running", "pending"), f"{job} is {row.state}"
+        assert gang.placed == (row.state == "running")
+        if gang.placed:
+            assert gang.attempt == row.attempt
+            assert gang.started
+            assert gang.seats
+    for pod in world.pods.values():
+        _check_pod(world, name_of(pod))
+    assert {uid for gang in book.gangs.values() for uid in gang.pods} == set(map(uid_of, world.pods.values()))
+    assert all(gang.pods or gang.job is not None for gang in book.gangs.values())
+
+
+def _check_pod(world: World, name: str) -> None:
+    pod = world.pods[name]
+    gang = world.book._gang_of(uid_of(pod))
+    assert gang is not None
+    assert not is_leaving(pod)
+    if is_over(pod):
+        return
+    if node_name(pod):
+        # On a node: in a gang that runs, or a bare pod whose fellows are gone and which nobody may delete.
+        assert world.book.holds(uid_of(pod)) or (gang.job is None and not gang.member.remakes), f"{name} is nobody's"
+        if world.book.holds(uid_of(pod)) and not gang.adopted:
+            assert annotations_of(pod)[JOB] == (gang.job.id if gang.job is not None else "")
+    else:
+        is_short = len(gang.able) < gang.member.least or gang.waits_for or uid_of(pod) in gang.spent
+        waits_for_rank = gang.placed and not gang.has(uid_of(pod))
+        assert gang.job is None, f"{name} waits although its gang could be launched"
+        assert is_short, f"{name} waits for nothing"
+        assert not waits_for_rank, f"{name} waits for a rank that it will not get"
