@@ -27,6 +27,7 @@ def test_one_that_even_a_kill_does_not_end_is_left(monkeypatch: pytest.MonkeyPat
             run_within(0.2, FOREVER, os.environ)
     (child,) = left
     assert child.poll() is None
+    assert all(pipe is not None and pipe.closed for pipe in (child.stdin, child.stdout, child.stderr))
     child.kill()
     child.wait(30)
 

@@ -160,10 +160,8 @@ class Scene:
     def _no_share(self, cards: Ints, where: str) -> Reason:
         free, share, card = self.free, self.request.share, self.request.card
         assert share is not None
-        most_bytes = int(free.card_memory_free[cards].max(initial=0))
+        needed_bytes, most_bytes = self._nearest(share, cards)
         most_milli = int(free.card_sm_free[cards].max(initial=0))
-        needed = memory_taken(share, free.fixed.card_memory[cards])
-        needed_bytes = int(needed.min()) if len(needed) else share.memory_bytes
         asked = [_show_memory(share, needed_bytes)] + [_show_sm(share.sm_milli)] * (share.sm_milli > PLACE_MILLI)
         text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
         text += f"; the most free on any is {show_bytes(most_bytes)} and {_show_sm(most_milli)}"
@@ -175,6 +173,14 @@ class Scene:
             {"needed_bytes": needed_bytes, "most_bytes": most_bytes,
              "needed_sm_milli": share.sm_milli, "most_sm_milli": most_milli}, who,
         )  # fmt: skip
+
+    def _nearest(self, share: Share, cards: Ints) -> tuple[int, int]:
+        """What it needs of the memory of that card which lacks least of it, and what is free there."""
+        if not len(cards):
+            return share.memory_bytes, 0
+        needed, there = memory_taken(share, self.free.fixed.card_memory[cards]), self.free.card_memory_free[cards]
+        at = int(np.argmin(needed - there))
+        return int(needed[at]), int(there[at])
 
     # -- CPU and memory of nodes -----------------------------------------------------------------------------------
 
@@ -255,7 +261,7 @@ def _smaller(share: Share) -> str:
 
 
 def _show_memory(share: Share, needed_bytes: int) -> str:
-    part = f"{share.memory_milli / WHOLE_MILLI:.0%} of the memory"
+    part = f"{share.memory_milli * 100 / WHOLE_MILLI:g}% of the memory"
     return f"{part} ({show_bytes(needed_bytes)})" if share.memory_milli else show_bytes(needed_bytes)
 
 

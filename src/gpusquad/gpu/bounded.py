@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Mapping, Sequence
 
@@ -19,5 +20,9 @@ def run_within(
         told, complaint = child.communicate(words, timeout=within_s)
     except subprocess.TimeoutExpired:
         child.kill()
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
         raise
     return subprocess.CompletedProcess(child.args, child.returncode, told, complaint)

@@ -143,7 +143,7 @@ def _gpus_held(job: Job, card_memory_bytes: int) -> float:
         if request.share is None:
             held += count * request.gpus
         else:
-            of_memory = request.share.memory_bytes / card_memory_bytes if card_memory_bytes else 0.0
+            of_memory = request.share.memory_on(card_memory_bytes) / card_memory_bytes if card_memory_bytes else 0.0
             held += count * max(request.share.sm_milli / WHOLE_MILLI, of_memory)
     return held
 

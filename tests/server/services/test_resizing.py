@@ -130,6 +130,28 @@ def test_a_part_of_the_card_becomes_an_amount(world: World, whole_gib: int) -> N
     assert world.state(second) == "running"
 
 
+def test_what_was_given_up_is_given_back_if_the_rest_is_refused(world: World, whole_gib: int) -> None:
+    first = world.submit(name="first", share={"sm": 0.5}, gpus=None)
+    world.settle()
+    with pytest.raises(Invalid, match="nope"):
+        world.scheduler.update(first, Change(memory=GIB, lane="nope"), ADA)
+    assert [memory_bytes for *_, memory_bytes in world.engine.resized] == [GIB, whole_gib * GIB // 2]
+
+
+def test_one_that_began_meanwhile_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked it for what it is to give up: it waited when the engine would have been asked."""
+    first = world.submit(name="first", **part(4))
+    waiting = world.scheduler.row(first)
+    world.settle()
+    with monkeypatch.context() as patched:
+        patched.setattr(world.scheduler, "row", lambda job_id: waiting)
+        with pytest.raises(Conflict, match="meanwhile"):
+            world.scheduler.update(first, Change(memory=GIB), ADA)
+    assert not world.engine.resized
+    resize(world, first, GIB)
+    assert world.engine.resized
+
+
 @pytest.mark.parametrize("file", [{"gpus": 1}, {"share": {"sm": 0.001}, "gpus": None}])
 def test_whoever_holds_no_part_of_the_memory_is_told_so(world: World, file: dict) -> None:
     job_id = world.submit(**file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 from gpusquad.agent.kubernetes.quantities import parse_quantity
 from gpusquad.model.errors import Invalid
@@ -28,8 +29,11 @@ def share_of(limits: Mapping[str, str], annotations: Mapping[str, str]) -> Share
     isolation = _isolation(annotations)
     memory_bytes, memory_milli = _memory_bytes(limits, annotations), _memory_milli(limits, annotations)
     sm_milli = _sm_milli(limits, annotations)
+    has_slot = _amount(limits, _SLOT) > 0
     if not (memory_bytes or memory_milli or sm_milli):
-        return Share(0, PLACE_MILLI, isolation) if _SLOT in limits else None
+        return Share(0, PLACE_MILLI, isolation) if has_slot else None
+    if memory_milli == WHOLE_MILLI and not memory_bytes and not has_slot:
+        return None  # nobody else fits
     return Share(memory_bytes, sm_milli, isolation, memory_milli)
 
 
@@ -44,11 +48,8 @@ def _isolation(annotations: Mapping[str, str]) -> Isolation:
 
 
 def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    if _MEMORY in limits:
-        return int(parse_quantity(limits[_MEMORY]))
-    if _HAMI_MEMORY_MIB in limits:
-        return int(parse_quantity(limits[_HAMI_MEMORY_MIB]) * _MIB)
-    return int(parse_quantity(annotations.get(_KAI_MEMORY_MIB, "0")) * _MIB)
+    in_mib = _amount(limits, _HAMI_MEMORY_MIB) or _amount(annotations, _KAI_MEMORY_MIB)
+    return int(_amount(limits, _MEMORY) or in_mib * _MIB)
 
 
 def _memory_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
@@ -61,13 +62,18 @@ def _sm_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
 
 
 def _percent_milli(limits: Mapping[str, str], name: str) -> int:
-    return _at_most_whole(int(parse_quantity(limits.get(name, "0")) * WHOLE_MILLI / 100))
+    return _at_most_whole(int(_amount(limits, name) * WHOLE_MILLI / 100))
 
 
 def _fraction_milli(annotations: Mapping[str, str]) -> int:
     """As the scheduler counts it: rounded, and never to nothing."""
-    fraction = parse_quantity(annotations.get(_KAI_FRACTION, "0"))
+    fraction = _amount(annotations, _KAI_FRACTION)
     return _at_most_whole(max(1, round(fraction * WHOLE_MILLI))) if fraction > 0 else 0
+
+
+def _amount(said: Mapping[str, str], name: str) -> Decimal:
+    """What is empty was not said, for the scheduler too."""
+    return parse_quantity(said.get(name, "").strip() or "0")
 
 
 def _at_most_whole(milli: int) -> int:

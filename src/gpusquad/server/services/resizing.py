@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from math import ceil
 
 from gpusquad.core.never import refusal
@@ -38,15 +39,25 @@ def with_memory(job: Job, memory_bytes: int) -> Job:
     return replace(job, roles=tuple(_resized(role, memory_bytes) for role in job.roles))
 
 
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """``attempt``: the one that the engine has made smaller; None: none was to be."""
+
+    change: Change
+    attempt: int | None = None
+
+
 class Resizing:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def prepare(self, row: JobRow, change: Change) -> Change:
-        """By the thread that asks, for it may take seconds: the change with its bytes, which the engine has agreed to.
-        Invalid: it cannot be."""
+    @contextmanager
+    def agreed(self, row: JobRow, change: Change) -> Iterator[Agreed]:
+        """By the thread that asks, for it may take seconds: the change with its bytes. If they are fewer, the engine
+        has agreed, and gives them back should the rest be refused. Invalid: it cannot be."""
         if change.memory is None:
-            return change
+            yield Agreed(change)
+            return
         if row.ended_us is not None:
             raise Conflict(f"job {row.id} is {row.state}", cure="only jobs that wait or run can be changed")
         job = self._desk.jobs.get(row.id) or job_of(row)
@@ -54,12 +65,22 @@ class Resizing:
         wanted = self._seen(row) if change.memory == PEAK else int(change.memory)
         if wanted <= 0:
             raise Invalid("memory", "is nothing", "give for example 6GiB, or peak")
-        if JobState(row.state) == JobState.RUNNING:
-            self._shrink(row, job, wanted)
-        return replace(change, memory=wanted)
+        held = self._held(row, job) if JobState(row.state) == JobState.RUNNING else 0
+        change, tasks = replace(change, memory=wanted), len((row.placement or {}).get("tasks", ()))
+        if wanted >= held:
+            yield Agreed(change)
+            return
+        self._desk.engine.resize(row.id, row.attempt, tasks, held, wanted)
+        try:
+            yield Agreed(change, row.attempt)
+        except (Invalid, Conflict):
+            with suppress(Invalid):
+                self._desk.engine.resize(row.id, row.attempt, tasks, wanted, held)
+            raise
 
-    def check(self, row: JobRow, job: Job) -> None:
-        """In the scheduler's turn: that some card could hold it, or, of one that runs, that its own ones have room."""
+    def check(self, row: JobRow, job: Job, agreed: Agreed) -> None:
+        """In the scheduler's turn: that some card could hold it, or, of one that runs, that its own ones have room, and
+        that whoever is to give something up was asked."""
         state = JobState(row.state)
         if state in (JobState.PENDING, JobState.HELD):
             never = refusal(self._desk.state, job, comes_back=True)
@@ -68,10 +89,14 @@ class Resizing:
             return
         if state != JobState.RUNNING:
             raise Conflict(f"job {row.id} is {row.state}", cure="change its memory once it runs")
-        for card, missing in _short(self._desk.state, job.id, memory_of(job) or 0):
+        more = _more(self._desk.state, job.id, memory_of(job) or 0)
+        if min(more.values(), default=0) < 0 and agreed.attempt != row.attempt:
+            raise Conflict(f"job {row.id} has changed meanwhile", cure="try again")
+        for card, missing in _short(self._desk.state, more):
             raise Invalid("memory", f"{card} has {show_bytes(missing)} too little that nobody holds", "ask for less")
 
-    def _shrink(self, row: JobRow, job: Job, wanted: int) -> None:
+    def _held(self, row: JobRow, job: Job) -> int:
+        """By each of its tasks. 0: its cards are not known here any more."""
         tasks = (row.placement or {}).get("tasks", ())
         sizes, index = self._desk.fixed.card_memory, self._desk.fixed.card_index
         share = job.roles[0].request.share
@@ -79,8 +104,7 @@ class Resizing:
         held = {share.memory_on(size) for size in on} if share is not None else set()
         if len(held) > 1:
             raise Invalid("memory", "its tasks hold different parts of different cards", "change it when it waits")
-        if held and wanted < min(held):
-            self._desk.engine.resize(row.id, row.attempt, len(tasks), min(held), wanted)
+        return min(held, default=0)
 
     def _check_kind(self, job: Job) -> None:
         if self._desk.cluster_engine is not None:
@@ -104,15 +128,20 @@ def _resized(role: Role, memory_bytes: int) -> Role:
     return replace(role, request=replace(role.request, share=replace(share, memory_bytes=memory_bytes)))
 
 
-def _short(state: State, job_id: str, wanted: int) -> Iterator[tuple[str, int]]:
-    """Cards of a run that lack memory for so much of each of its tasks, and how much."""
+def _more(state: State, job_id: str, wanted: int) -> Counter[int]:
+    """What it takes of each of its cards if each task has so much, over what it holds."""
     run, fixed = state.runs[job_id], state.space.fixed
     more: Counter[int] = Counter()
     for part in run.placement.parts:
         share = run.job.groups[part.request_index][0].share
         for card in part.cards.ravel().tolist():
             more[card] += wanted - (share.memory_on(int(fixed.card_memory[card])) if share is not None else 0)
+    return more
+
+
+def _short(state: State, more: Counter[int]) -> Iterator[tuple[str, int]]:
+    """Cards that have less than that, and how much less."""
     for card, needed in more.items():
         missing = needed - int(state.space.card_memory_free[card])
         if needed > 0 and missing > 0:
-            yield fixed.card_ids[card], missing
+            yield state.space.fixed.card_ids[card], missing

@@ -51,7 +51,7 @@ from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
 from gpusquad.server.services.promises import Promises
 from gpusquad.server.services.records import forecast_record, run_forecast_row
 from gpusquad.server.services.renewing import Renewing
-from gpusquad.server.services.resizing import Resizing, with_memory
+from gpusquad.server.services.resizing import Agreed, Resizing, with_memory
 from gpusquad.server.services.restore import restore
 from gpusquad.server.services.sightings import Sightings
 from gpusquad.server.services.standings import Standings
@@ -259,35 +259,34 @@ class Scheduler:
 
     def update(self, job_id: str, change: Change, who: Who) -> JobRow:
         """Another goal, priority, estimate or part of a card's memory for a job that waits or runs."""
-        change = self._resizing.prepare(self.row(job_id), change)
+        with self._resizing.agreed(self.row(job_id), change) as agreed:
+            return self._change(job_id, lambda row: self._update(row, agreed, who))
 
-        def handle(row: JobRow) -> None:
-            turn, before = self._desk.turn, self._desk.job(job_id)
-            job = job_from_dict(job_to_dict(before) | _as_written(change))
-            if isinstance(change.memory, int):
-                job = with_memory(job, change.memory)
-                self._resizing.check(row, job)
-            self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
-            foretold: Foretold | None = None
-            if change.estimate_us is not None or change.limit_us is not None:
-                foretold = self._desk.forecast(job, row.kept_us)
-            self._desk.driver.apply(turn.now_us, Updated(job, foretold.forecast if foretold else None))
-            self._desk.jobs[job_id] = job
-            columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
-                       "core": job_to_dict(job)}  # fmt: skip
-            if foretold is not None:
-                columns["forecast"] = forecast_record(foretold.forecast, foretold.run)
-            if foretold is not None and row.started_us is None:
-                made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
-                turn.foretold.append(made)
-            turn.change(row.id, **columns)
-            turn.acts.append(lambda: self._standings.tell(job_id))
-            outside = self._outside
-            if outside is not None:
-                turn.acts.append(lambda: outside.note(job_id, job))
-            turn.tell(row.id, "updated", actor=who.user, data=_as_told(change))
-
-        return self._change(job_id, handle)
+    def _update(self, row: JobRow, agreed: Agreed, who: Who) -> None:
+        turn, job_id, change = self._desk.turn, row.id, agreed.change
+        job = job_from_dict(job_to_dict(self._desk.job(job_id)) | _as_written(change))
+        if isinstance(change.memory, int):
+            job = with_memory(job, change.memory)
+            self._resizing.check(row, job, agreed)
+        self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
+        foretold: Foretold | None = None
+        if change.estimate_us is not None or change.limit_us is not None:
+            foretold = self._desk.forecast(job, row.kept_us)
+        self._desk.driver.apply(turn.now_us, Updated(job, foretold.forecast if foretold else None))
+        self._desk.jobs[job_id] = job
+        columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
+                   "core": job_to_dict(job)}  # fmt: skip
+        if foretold is not None:
+            columns["forecast"] = forecast_record(foretold.forecast, foretold.run)
+        if foretold is not None and row.started_us is None:
+            made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
+            turn.foretold.append(made)
+        turn.change(row.id, **columns)
+        turn.acts.append(lambda: self._standings.tell(job_id))
+        outside = self._outside
+        if outside is not None:
+            turn.acts.append(lambda: outside.note(job_id, job))
+        turn.tell(row.id, "updated", actor=who.user, data=_as_told(change))
 
     def row(self, job_id: str) -> JobRow:
         with self._setup.database.read() as connection:
