@@ -58,6 +58,8 @@ PAIRS = (
     Pair("eager encoder poisson / googlenet", "encoder-service", Load(250), "googlenet", batch=1),
     Pair("mobilenet poisson / googlenet", "mobilenet-graph", Load(150), "googlenet", batch=64),
     Pair("encoder poisson / resnet50", "encoder-graph", Load(200), "resnet50-training", batch=64),
+    Pair("mobilenet poisson / resnet50", "mobilenet-graph", Load(150), "resnet50-training", batch=64),
+    Pair("mobilenet poisson / vgg16", "mobilenet-graph", Load(150), "vgg16", batch=64, training_batch=64),
 )
 """Services that are bound by the card, as CUDA graphs, and one that is bound by its host: its tail is the host's noise
 more than anything that a mate does to it. Requests take 1.5 to 2.7 ms of the card: what a service loses to a kernel
