@@ -70,6 +70,21 @@ def test_a_part_of_the_sms_waits_for_as_large_a_part_of_the_memory() -> None:
     assert "c" not in state.queue
 
 
+def test_a_part_of_the_memory_that_was_named() -> None:
+    state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
+    submit(state, job("a", Request(share=Share(8 * GIB))), job("b", Request(share=Share(memory_milli=500))))
+    (reason,) = why(state, "b")
+    assert "needs 50% of the memory (6.4 GB) of one card" in str(reason)
+    assert reason.cure == "wait, or ask for a smaller share"
+
+
+def test_of_a_card_whose_memory_is_not_known_no_bytes_are_told() -> None:
+    state = state_of(Cluster((Node("n", (Card("c", memory_bytes=0),), 1000, GIB),)))
+    submit(state, job("a", Request(share=Share(sm_milli=500))), job("b", Request(share=Share(sm_milli=600))))
+    (reason,) = why(state, "b")
+    assert "needs 60% of the memory and 60% of the SMs of one card" in str(reason)
+
+
 def test_a_place_waits_for_what_is_counted_for_it() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(12 * GIB))), job("b", Request(share=Share(sm_milli=1))))

@@ -255,14 +255,16 @@ def show(what: str, amount: int) -> str:
 
 
 def _smaller(share: Share) -> str:
-    if share.memory_milli:
+    if share.memory_milli and not share.named_memory_milli:
         return "wait, ask for a smaller share, or name share.memory if it needs less"
     return "wait" if share.is_place else "wait, or ask for a smaller share"
 
 
 def _show_memory(share: Share, needed_bytes: int) -> str:
     part = f"{share.memory_milli * 100 / WHOLE_MILLI:g}% of the memory"
-    return f"{part} ({show_bytes(needed_bytes)})" if share.memory_milli else show_bytes(needed_bytes)
+    if not share.memory_milli:
+        return show_bytes(needed_bytes)
+    return f"{part} ({show_bytes(needed_bytes)})" if needed_bytes else part
 
 
 def _show_sm(milli: int) -> str:

@@ -21,7 +21,6 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_TEXT, Fields, checked_text, cores, seconds
 from gpusquad.model.goal_text import slo_from
 from gpusquad.model.job import (
-    PLACE_MILLI,
     PRIORITY_CLASSES,
     Checkpoint,
     Expected,
@@ -172,13 +171,11 @@ _one_request = lru_cache(maxsize=4096)(Request)
 def _share(fields: Fields) -> Share | None:
     if "share" not in fields:
         return None
-    inner = Fields(fields.raw("share"), fields.at("share"), ("memory", "sm", "isolation", "memory_part"))
-    memory, sm, memory_milli = inner.bytes("memory"), inner.milli("sm"), inner.milli("memory_part")
+    inner = Fields(fields.raw("share"), fields.at("share"), ("memory", "sm", "isolation"))
+    (memory, memory_milli), sm = inner.bytes_or_milli("memory"), inner.milli("sm")
     isolation = cast(Isolation, inner.choice("isolation", "shared", _ISOLATIONS))
     if not (memory or sm or memory_milli):
         raise Invalid(inner.where, "asks for nothing", "give memory, sm or both")
-    if memory and memory_milli:
-        raise Invalid(inner.at("memory_part"), "and memory say the same", "keep one of them")
     return Share(memory, sm, isolation, memory_milli)
 
 
@@ -264,14 +261,17 @@ def _role_to_dict(role: Role) -> dict:
     return result | _request_to_dict(role.request)
 
 
+def _memory_of(share: Share) -> int | str:
+    percent = share.named_memory_milli * 100 / WHOLE_MILLI
+    return f"{percent:g}%" if percent else share.memory_bytes
+
+
 def _request_to_dict(request: Request) -> dict:
     result: dict = {}
     if request.share is None:
         result["gpus"] = request.gpus
     else:
-        of_card, sm = request.share.memory_milli, request.share.sm_milli
-        share = {"memory": request.share.memory_bytes, "sm": sm / WHOLE_MILLI,
-                 "memory_part": of_card / WHOLE_MILLI if of_card != sm or sm <= PLACE_MILLI else 0}  # fmt: skip
+        share = {"memory": _memory_of(request.share), "sm": request.share.sm_milli / WHOLE_MILLI}
         result["share"] = {name: value for name, value in share.items() if value}
         if request.share.isolation != "shared":
             result["share"]["isolation"] = request.share.isolation

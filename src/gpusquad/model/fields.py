@@ -96,6 +96,17 @@ class Fields:
             return 0
         return parse_milli(value, self.at(name))
 
+    def bytes_or_milli(self, name: str) -> tuple[int, int]:
+        """Memory of a card: an amount (``10GiB``) or a percentage of it; the other one is 0."""
+        value = self.raw(name)
+        if isinstance(value, str) and value.rstrip().endswith("%"):
+            return 0, parse_milli(value, self.at(name))
+        amount = self.bytes(name)
+        if isinstance(value, float) and 0 < value <= 1:
+            cure = f"for a part of the card write {value * 100:g}%"
+            raise Invalid(self.at(name), f"{value:g} is no number of bytes", cure)
+        return amount, 0
+
     def cpu_milli(self, name: str, default: int = 0) -> int:
         """Cores (``0.5``) or thousandths of one (``500m``)."""
         value = self.raw(name)

@@ -53,6 +53,11 @@ class Share:
         """It may hold what nobody else on the card was promised."""
         return not (self.memory_bytes or self.memory_milli)
 
+    @property
+    def named_memory_milli(self) -> int:
+        """0 where it need not be said: bytes are named, or it follows from the part of the SMs."""
+        return 0 if self.memory_milli == self.sm_milli > PLACE_MILLI else self.memory_milli
+
     def memory_on(self, card_bytes: int) -> int:
         """What is counted for it on a card with that much memory."""
         if self.is_place:

@@ -144,6 +144,12 @@ SpansByGpus = Annotated[
 ]
 Size = Annotated[int | float | str, PlainValidator(_read("bytes")), _amount(2**53, _SIZES)]
 CardSize = Annotated[int | float | str, _or_auto(_read("bytes")), _amount(2**53, _SIZES, {"const": AUTO})]
+CardPart = Annotated[
+    int | float | str,
+    PlainValidator(_read("bytes_or_milli")),
+    _amount(2**53, _SIZES, {"type": "string", "pattern": rf"^{_NUMBER}%\s*$", "maxLength": MOST_TEXT}),
+]
+"""Of a card's memory."""
 Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MOST_CORES, "m?")]
 SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1, "%?")]
 Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, Strict, model_validator
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Isolation, ProfileSource
 from gpusquad.spec import texts
-from gpusquad.spec.amounts import Duration, Grace, Rate, Ratio, RetryCount, Size, SmShare, SpansByGpus
+from gpusquad.spec.amounts import CardPart, Duration, Grace, Rate, Ratio, RetryCount, Size, SmShare, SpansByGpus
 from gpusquad.spec.base import Part, choice
 from gpusquad.spec.labels import EnvName, Reference, SecretName
 
@@ -22,10 +22,10 @@ DEFAULT_BACKOFF = "10s"
 class Share(Part):
     """A part of one card."""
 
-    memory: Size | None = Field(
+    memory: CardPart | None = Field(
         None,
         description="Memory of the card for this task; left out: as large a part of it as of the multiprocessors.",
-        examples=["10GiB", "8GB"],
+        examples=["10GiB", "8GB", "30%"],
     )
     sm: SmShare | None = Field(
         None,

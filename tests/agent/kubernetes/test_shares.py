@@ -35,6 +35,11 @@ def test_no_quantities(text: str):
         ({"nvidia.com/gpu": "1"}, {}, None),
         ({"gpusquad.io/gpu-memory": "8Gi"}, {}, Share(8 * GIB, 0)),
         ({"gpusquad.io/gpu-memory": "8Gi", "gpusquad.io/gpu-sm-percent": "25"}, {}, Share(8 * GIB, 250)),
+        (
+            {"gpusquad.io/gpu-memory-percent": "30", "gpusquad.io/gpu-sm-percent": "50"},
+            {},
+            Share(0, 500, memory_milli=300),
+        ),
         ({"nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"}, {}, Share(GIB, 300)),
         ({"nvidia.com/gpumem-percentage": "50"}, {}, Share(memory_milli=500)),
         ({"nvidia.com/gpumem-percentage": "10", "nvidia.com/gpucores": "80"}, {}, Share(0, 800, memory_milli=100)),

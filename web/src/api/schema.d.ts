@@ -3708,6 +3708,7 @@ export interface components {
              * @description Memory of the card for this task; left out: as large a part of it as of the multiprocessors.
              * @example 10GiB
              * @example 8GB
+             * @example 30%
              */
             memory?: number | string | null;
             /**

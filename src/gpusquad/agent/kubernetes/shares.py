@@ -12,6 +12,7 @@ from gpusquad.model.units import WHOLE_MILLI
 
 _MIB = 2**20
 _MEMORY = "gpusquad.io/gpu-memory"
+_MEMORY_PERCENT = "gpusquad.io/gpu-memory-percent"
 _SM_PERCENT = "gpusquad.io/gpu-sm-percent"
 _ISOLATION = "gpusquad.io/isolation"
 _SLOT = "nvidia.com/gpu.shared"
@@ -53,7 +54,8 @@ def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str]) -> 
 
 
 def _memory_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    return _percent_milli(limits, _HAMI_MEMORY_PERCENT) or _fraction_milli(annotations)
+    by_percent = _percent_milli(limits, _MEMORY_PERCENT) or _percent_milli(limits, _HAMI_MEMORY_PERCENT)
+    return by_percent or _fraction_milli(annotations)
 
 
 def _sm_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.agent.kubernetes.shares import share_of
 from gpusquad.core.wanted import Program, Wanted
 from gpusquad.engines.kubernetes.making.manifests import MakingSettings, Plan, owned_by, plan_of, resources_of
 from gpusquad.engines.kubernetes.making.names import dns_label, group_name, job_names
@@ -166,6 +167,13 @@ def test_a_share_is_a_slot_with_its_parts():
     assert resources["limits"] == resources["requests"] == {
         "cpu": "500m", "nvidia.com/gpu": "1", "gpusquad.io/gpu-memory": str(2**30), "gpusquad.io/gpu-sm-percent": "26",
     }  # fmt: skip
+
+
+@given(st.integers(1, 99), st.integers(0, 100))
+def test_parts_of_memory_and_sms_come_back_as_they_were_asked_for(memory_percent: int, sm_percent: int):
+    share = Share(0, 10 * sm_percent, memory_milli=10 * memory_percent)
+    limits = resources_of(Request(share=share))["limits"]
+    assert share_of(limits, {}) == share
 
 
 def test_a_place_is_what_is_counted_for_it():

@@ -20,6 +20,7 @@ def limits(**amounts: object) -> dict[str, str]:
         "shared": "nvidia.com/gpu.shared",
         "memory": "gpusquad.io/gpu-memory",
         "sm": "gpusquad.io/gpu-sm-percent",
+        "of_memory": "gpusquad.io/gpu-memory-percent",
         "gpumem": "nvidia.com/gpumem",
         "percentage": "nvidia.com/gpumem-percentage",
         "gpucores": "nvidia.com/gpucores",
@@ -35,6 +36,8 @@ SHARES: dict[str, tuple[Object, Share]] = {
     "our memory": (one(gpu=1, memory="8Gi"), Share(8 * 2**30, 0)),
     "our part": (one(gpu=1, sm=25), Share(0, 250)),
     "both of ours": (one(gpu=1, memory="500M", sm=100), Share(500_000_000, 1000)),
+    "percents of ours": (one(gpu=1, of_memory=30, sm=50), Share(0, 500, memory_milli=300)),
+    "our part of the memory": (one(gpu=1, of_memory=30), Share(memory_milli=300)),
     "memory of HAMi": (one(gpu=1, gpumem=3000), Share(3000 * 2**20, 0)),
     "memory and cores": (one(gpu=1, gpumem="4k", gpucores=30), Share(4000 * 2**20, 300)),
     "cores alone": (one(gpu=1, gpucores=50), Share(0, 500)),
@@ -63,7 +66,9 @@ def test_shares(name: str):
     assert request.extras == (("pods", 1),), "nothing that a node would have to have so many of"
 
 
-@pytest.mark.parametrize("item", [one(gpu=1, percentage=100), one({"gpu-fraction": "1.0"}, gpu=1), one(gpu=1)])
+@pytest.mark.parametrize(
+    "item", [one(gpu=1, percentage=100), one(gpu=1, of_memory=100), one({"gpu-fraction": "1.0"}, gpu=1), one(gpu=1)]
+)
 def test_all_of_a_card_is_the_whole_card(item: Object):
     request = ask_of(item)
     assert (request.share, request.gpus) == (None, 1)
@@ -83,6 +88,7 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "slot and card": (one(shared=1, gpu=1), "2 GPUs"),
     "two ways": (one({"gpu-fraction": "0.5"}, gpu=1, sm=50), "2 ways"),
     "three ways": (one({"gpu-memory": "5"}, gpu=1, sm=50, gpumem=1), "3 ways"),
+    "memory twice, ours": (one(gpu=1, memory="8Gi", of_memory=1), "at once"),
     "memory twice, HAMi": (one(gpu=1, gpumem=1, percentage=1), "at once"),
     "memory twice, KAI": (one({"gpu-fraction": "0.5", "gpu-memory": "5"}, gpu=1), "at once"),
     "several devices": (one({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, gpu=1), "several"),

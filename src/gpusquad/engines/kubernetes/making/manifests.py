@@ -19,9 +19,9 @@ from gpusquad.engines.kubernetes.reading.conventions.ours import NAME, SIZE
 from gpusquad.engines.kubernetes.reading.groups import GroupKey
 from gpusquad.engines.kubernetes.reading.ids import job_id
 from gpusquad.engines.kubernetes.reading.roles import FIRST_RANK, ROLE
-from gpusquad.engines.kubernetes.reading.shares import ISOLATION, MEMORY, SM_PERCENT
+from gpusquad.engines.kubernetes.reading.shares import ISOLATION, MEMORY, MEMORY_PERCENT, SM_PERCENT
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import PLACE_BYTES, Request
+from gpusquad.model.job import PLACE_BYTES, Request, Share
 
 CONTAINER = "main"
 _MOST_ROLE_TEXT = 63
@@ -197,9 +197,21 @@ def resources_of(request: Request) -> Object:
     if request.cards:
         amounts[GPU] = str(request.cards)
     if request.share is not None:
-        # A place has no name of its own here: it becomes what is counted for it.
-        memory_bytes = PLACE_BYTES if request.share.is_place else request.share.memory_bytes
-        amounts |= {MEMORY: str(memory_bytes)} if memory_bytes else {}
-        # Whole percents, and never less than was asked for.
-        amounts |= {SM_PERCENT: str(-(-request.share.sm_milli // 10))} if request.share.sm_milli else {}
+        amounts |= _amounts_of(request.share)
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
+
+
+def _amounts_of(share: Share) -> dict[str, str]:
+    # A place has no name of its own here: it becomes what is counted for it.
+    memory_bytes = PLACE_BYTES if share.is_place else share.memory_bytes
+    amounts = {
+        MEMORY: memory_bytes,
+        MEMORY_PERCENT: _whole_percents(share.named_memory_milli),
+        SM_PERCENT: _whole_percents(share.sm_milli),
+    }
+    return {name: str(amount) for name, amount in amounts.items() if amount}
+
+
+def _whole_percents(milli: int) -> int:
+    """Never less than was asked for."""
+    return -(-milli // 10)

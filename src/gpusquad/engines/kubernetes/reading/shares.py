@@ -1,6 +1,7 @@
 """Parts of a card, under the three sets of names that people use.
 
-- ours: the container asks for ``gpusquad.io/gpu-memory`` (bytes) and ``gpusquad.io/gpu-sm-percent`` (1 to 100);
+- ours: the container asks for ``gpusquad.io/gpu-memory`` (bytes) or ``gpusquad.io/gpu-memory-percent``, and
+  ``gpusquad.io/gpu-sm-percent`` (1 to 100);
 - HAMi's: ``nvidia.com/gpumem`` (MiB), ``nvidia.com/gpumem-percentage`` and ``nvidia.com/gpucores`` (percent);
 - KAI's: annotations of the pod, ``gpu-fraction`` (0 to 1) and ``gpu-memory`` (MiB).
 
@@ -9,7 +10,7 @@ Whichever it is, the annotation ``gpusquad.io/isolation`` says how it lives besi
 All go with ``nvidia.com/gpu: 1`` in one container: without it the kubelet never asks the device plugin, and the
 container would see no card. ``nvidia.com/gpu.shared: 1`` is a slot with no part promised.
 
-A *fraction of the card's memory* (``gpu-fraction``, ``gpumem-percentage``) has no size in bytes before a card is
+A *fraction of the card's memory* (any of the percentages, ``gpu-fraction``) has no size in bytes before a card is
 chosen: it stays a fraction, and so does the memory of one who names SMs alone.
 """
 
@@ -30,11 +31,12 @@ from gpusquad.model.job import PLACE_MILLI, Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 MEMORY = PREFIX + "gpu-memory"
+MEMORY_PERCENT = PREFIX + "gpu-memory-percent"
 SM_PERCENT = PREFIX + "gpu-sm-percent"
 HAMI_MEMORY = "nvidia.com/gpumem"
 HAMI_MEMORY_PERCENT = "nvidia.com/gpumem-percentage"
 HAMI_CORES = "nvidia.com/gpucores"
-RESOURCES = (MEMORY, SM_PERCENT, HAMI_MEMORY, HAMI_MEMORY_PERCENT, HAMI_CORES)
+RESOURCES = (MEMORY, MEMORY_PERCENT, SM_PERCENT, HAMI_MEMORY, HAMI_MEMORY_PERCENT, HAMI_CORES)
 """What a container asks for to have a part of its card. None of them is something a node has so many of."""
 ISOLATION = PREFIX + "isolation"
 KAI_FRACTION = "gpu-fraction"
@@ -125,21 +127,23 @@ def _amounts(asked: Sequence[Asked]) -> Amounts:
 
 
 def _ours(said: Mapping[str, str], asked: Amounts) -> Part | None:
-    if not asked.get(MEMORY) and not asked.get(SM_PERCENT):
-        return None
-    memory_bytes = _whole(asked, MEMORY, _MOST_BYTES)
-    return Part(memory_bytes, _whole(asked, SM_PERCENT, 100) * _PERCENT_MILLI)
+    return _part(asked, (MEMORY, MEMORY_PERCENT, SM_PERCENT), 1)
 
 
 def _hami(said: Mapping[str, str], asked: Amounts) -> Part | None:
-    memory_bytes = _whole(asked, HAMI_MEMORY, _MOST_BYTES // _MIB, "it is counted in MiB") * _MIB
-    percent = _whole(asked, HAMI_MEMORY_PERCENT, 100)
-    cores = _whole(asked, HAMI_CORES, 100)
+    return _part(asked, (HAMI_MEMORY, HAMI_MEMORY_PERCENT, HAMI_CORES), _MIB, "it is counted in MiB")
+
+
+def _part(asked: Amounts, names: tuple[str, str, str], unit: int, cure: str = "") -> Part | None:
+    """By the names for memory in such units, and for percents of the memory and of the SMs."""
+    in_units, of_memory, of_sms = names
+    memory_bytes = _whole(asked, in_units, _MOST_BYTES // unit, cure) * unit
+    percent, sm_percent = _whole(asked, of_memory, 100), _whole(asked, of_sms, 100)
     if memory_bytes and percent:
-        raise Unsupported("share", f"asks for {HAMI_MEMORY} and {HAMI_MEMORY_PERCENT} at once", "keep one of them")
-    if not (memory_bytes or percent or cores):
+        raise Unsupported("share", f"asks for {in_units} and {of_memory} at once", "keep one of them")
+    if not (memory_bytes or percent or sm_percent):
         return None
-    return Part(memory_bytes, cores * _PERCENT_MILLI, percent * _PERCENT_MILLI, is_whole=percent == 100)
+    return Part(memory_bytes, sm_percent * _PERCENT_MILLI, percent * _PERCENT_MILLI, is_whole=percent == 100)
 
 
 def _kai(said: Mapping[str, str], asked: Amounts) -> Part | None:
