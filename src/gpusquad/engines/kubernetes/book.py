@@ -5,25 +5,25 @@ It lives in one thread. What takes time (binding, deleting, asking an owner) is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpusquad.core.ports import EngineEnded
 from gpusquad.core.sightings import Place, Refound, Withdrawn
-from gpusquad.engines.kubernetes.gang import Gang, node_name
-from gpusquad.engines.kubernetes.gathering import Gathering, is_able, is_as_before, is_status_alone
+from gpusquad.engines.kubernetes.gang import Gang
+from gpusquad.engines.kubernetes.gathering import Gathering, is_as_before, is_status_alone
 from gpusquad.engines.kubernetes.hands import Hands
-from gpusquad.engines.kubernetes.objects import JOB, SCHEDULER, Object, annotations_of, controller_of, uid_of
+from gpusquad.engines.kubernetes.objects import SCHEDULER, Object, controller_of, uid_of
 from gpusquad.engines.kubernetes.placed import Placed, id_of
 from gpusquad.engines.kubernetes.reading.gangs import Formed
-from gpusquad.engines.kubernetes.reading.groups import ALONE, GroupKey, Membership, by_itself
+from gpusquad.engines.kubernetes.reading.groups import ALONE, GroupKey, Membership
 from gpusquad.engines.kubernetes.reading.ids import job_id
-from gpusquad.engines.kubernetes.remembered import MOST_LIVES, Remembered, life_of, reseat, resumed
+from gpusquad.engines.kubernetes.remembered import MOST_LIVES, reseat
+from gpusquad.engines.kubernetes.roll import Roll
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.standing import Standing
 
-_MOST_NAMES = 20_000
 _NOT_THERE = "its pods are not there"
 
 
@@ -40,49 +40,44 @@ class Book:
         scheduler: str = SCHEDULER,
     ) -> None:
         """``check`` says why the members of a gang cannot be placed together; ``maker`` whom to ask for more pods."""
-        self.gangs: dict[GroupKey, Gang] = {}
         self.by_job: dict[str, Gang] = {}
-        self._membership = membership
         self._ask_anew = ask
         self._hands = hands
-        self._maker = maker
-        self._key_of: dict[str, GroupKey] = {}
         self._asked: dict[str, Request] = {}
-        self._refused: dict[str, str] = {}
-        """Pods whose group cannot be read, and why."""
-        self._lives: dict[GroupKey, int] = {}
-        """Of groups that were jobs and of which nothing is left."""
-        self._remembered = Remembered()
         self._open = False
         """Until the service has said what it remembers, nothing is told and nothing done."""
+        self._roll = Roll(membership, maker, hands, self._review)
         self._placed = Placed(hands, self._ask, self)
         self._gathering = Gathering(hands, self._ask, check, self, scheduler)
+
+    @property
+    def gangs(self) -> Mapping[GroupKey, Gang]:
+        return self._roll.gangs
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def seen(self, pod: Object) -> None:
         """A pod of ours is new, or another than before; the very same object: what its group is read from changed."""
         uid = uid_of(pod)
-        gang = self._gang_of(uid)
+        gang = self._roll.gang_of(uid)
         before = gang.pods[uid] if gang is not None else None
         if before is None or pod is before or not is_status_alone(before, pod):
             self._asked.pop(uid, None)
-            self._read(pod, gang)
+            self._roll.read(pod, gang)
         elif gang is not None:
             gang.pods[uid] = pod
             if not is_as_before(before, pod):
-                self._put(gang, pod)
+                self._roll.put(gang, pod)
                 self._review(gang, uid)
 
     def gone(self, pod: Object) -> None:
         uid = uid_of(pod)
         self._asked.pop(uid, None)
-        self._refused.pop(uid, None)
-        self._leave(uid)
+        self._roll.gone(uid)
 
     def holds(self, uid: str) -> bool:
         """Whether the pod has a rank of a placed gang: what it takes is counted as the gang's."""
-        gang = self._gang_of(uid)
+        gang = self._roll.gang_of(uid)
         return gang is not None and gang.placed and not gang.disowned and gang.has(uid)
 
     def seated(self, job: str | None = None) -> list[str]:
@@ -92,95 +87,13 @@ class Book:
 
     def worth_of(self, uid: str) -> tuple[Object, Standing] | None:
         """See ``Gang.worth_of``."""
-        gang = self._gang_of(uid)
+        gang = self._roll.gang_of(uid)
         return None if gang is None else gang.worth_of(uid)
 
     def rules_in_use(self) -> set[str]:
         """The names of sets of nodes that jobs name, or pods that are no job yet."""
         asked = {request.where for request in self._asked.values()}
         return asked.union(r.where for gang in self.by_job.values() if gang.job for r, _ in gang.job.groups)
-
-    def _gang_of(self, uid: str) -> Gang | None:
-        key = self._key_of.get(uid)
-        return self.gangs.get(key) if key is not None else None
-
-    def _read(self, pod: Object, now: Gang | None) -> None:
-        """Into the group that it says it is of."""
-        uid = uid_of(pod)
-        if now is not None and now.alone_for == uid:
-            self._take_in(now, pod)
-            return
-        try:
-            member = self._membership(pod)
-        except Invalid as error:
-            self._refuse(pod, now, str(error))
-            return
-        self._refused.pop(uid, None)
-        if now is not None and now.member.key != member.key:
-            if self._stays(now, pod):
-                return
-            self._leave(uid)
-        gang = self.gangs.get(member.key)
-        if gang is None:
-            gang = self.gangs[member.key] = Gang(member, life=self._lives.pop(member.key, 0))
-        gang.member = member
-        gang.strays.discard(uid)
-        self._take_in(gang, pod)
-
-    def _stays(self, gang: Gang, pod: Object) -> bool:
-        """Whatever it says: while it is on the gang's cards it is the gang's."""
-        uid = uid_of(pod)
-        if not gang.has(uid):
-            return False
-        gang.strays.add(uid)
-        self._take_in(gang, pod)
-        return True
-
-    def _refuse(self, pod: Object, now: Gang | None, why: str) -> None:
-        uid = uid_of(pod)
-        if now is not None and self._stays(now, pod):
-            return
-        self._leave(uid)
-        if self._refused.get(uid) != why:
-            self._refused[uid] = why
-            unread = by_itself(Membership(GroupKey("", "", "", ""), 1, 1, False), pod)
-            self._hands.lacks(Gang(unread, pods={uid: pod}), why)
-
-    def _take_in(self, gang: Gang, pod: Object) -> None:
-        self._key_of[uid_of(pod)] = gang.member.key
-        self._put(gang, pod)
-        if not self._open:
-            self._remembered.note(gang, pod)
-            gang = self._note_life(gang, pod)
-        self._review(gang, uid_of(pod))
-
-    def _put(self, gang: Gang, pod: Object) -> None:
-        uid = uid_of(pod)
-        gang.pods[uid] = pod
-        gang.owner = self._maker(pod) or gang.owner
-        if is_able(pod) and uid not in gang.spent:
-            gang.able.add(uid)
-        else:
-            gang.able.discard(uid)
-
-    def _note_life(self, gang: Gang, pod: Object) -> Gang:
-        """A pod that was bound before we came says which job it was bound for."""
-        key, job = gang.member.key, annotations_of(pod).get(JOB, "") if node_name(pod) else ""
-        if not job or not key.uid or gang.alone_for or job_id(key, gang.life) == job:
-            return gang
-        if key.kind != ALONE and job_id(by_itself(gang.member, pod).key) == job:
-            self.make_alone(gang, pod)
-        else:
-            gang.life = max(gang.life, life_of(key, job) or 0)
-        return gang
-
-    def _leave(self, uid: str) -> None:
-        key = self._key_of.pop(uid, None)
-        gang = self.gangs.get(key) if key is not None else None
-        if gang is not None and gang.pods.pop(uid, None) is not None:
-            gang.able.discard(uid)
-            gang.strays.discard(uid)
-            self._review(gang)
 
     # -- what follows ----------------------------------------------------------------------------------------------
 
@@ -194,24 +107,10 @@ class Book:
             self._gathering.review(gang)
         now = self.gangs.get(gang.member.key)
         if now is not None and not now.pods and not now.placed and now.job is None:
-            self._drop_gang(now)
-
-    def _drop_gang(self, gang: Gang) -> None:
-        """Nothing is left of it. If its name comes again it is another job than the last."""
-        key = gang.member.key
-        del self.gangs[key]
-        if gang.life and key.kind != ALONE:
-            self._lives[key] = gang.life
-            if len(self._lives) > _MOST_NAMES:
-                del self._lives[next(iter(self._lives))]
+            self._roll.drop(now)
 
     def make_alone(self, gang: Gang, pod: Object) -> None:
-        """Surplus to its group: it comes as a job of its own."""
-        member, uid = by_itself(gang.member, pod), uid_of(pod)
-        gang.pods.pop(uid)
-        gang.able.discard(uid)
-        single = self.gangs[member.key] = Gang(member, alone_for=uid)
-        self._take_in(single, pod)
+        self._roll.make_alone(gang, pod)
 
     def is_told(self, gang: Gang) -> None:
         """The service hears of it next."""
@@ -238,15 +137,9 @@ class Book:
         return following
 
     def _forget(self, gang: Gang) -> Gang:
-        """Another object from here on: whoever still acts for the old one acts for nobody."""
+        """Its job. What is left of it, or comes under its name, is another one."""
         self.by_job.pop(id_of(gang), None)
-        following = Gang(
-            gang.member, gang.pods, life=gang.life + 1, owner=gang.owner, alone_for=gang.alone_for,
-            strays=gang.strays, able=gang.able, spent=gang.spent,
-        )  # fmt: skip
-        self.gangs[gang.member.key] = following
-        gang.job, gang.pods, gang.able, gang.strays = None, {}, set(), set()
-        return following
+        return self._roll.renew(gang)
 
     def _review_anew(self, gang: Gang) -> None:
         """After it has left its places: pods that were kept with it may go where they say they belong."""
@@ -255,7 +148,7 @@ class Book:
         for uid in strays:
             pod = self.gangs[gang.member.key].pods.get(uid) if gang.member.key in self.gangs else None
             if pod is not None:
-                self._read(pod, self._gang_of(uid))
+                self._roll.read(pod, self._roll.gang_of(uid))
 
     # -- starting and stopping -------------------------------------------------------------------------------------
 
@@ -387,13 +280,13 @@ class Book:
         if self._open:
             self._agree(job.id, attempt, bool(places))
             return
-        gang = self._find(job)
+        gang = self._roll.find(job)
         if gang is None or gang.placed or len(places) != job.tasks:
             self._hands.report(EngineEnded(job.id, attempt, "lost", "its pods are gone"))
             return
         gang.place(attempt, job, places)
         self.by_job[job.id] = gang
-        self._gather_bound(gang, job)
+        self._roll.gather_bound(gang, job)
         reseat(gang, attempt)
         gang.started = has_started
         self._hands.look_again({place.node for place in places})
@@ -413,47 +306,10 @@ class Book:
         elif not gang.placed:
             self._hands.report(EngineEnded(job, attempt, "lost", _NOT_THERE))
 
-    def _find(self, job: Job) -> Gang | None:
-        found = self._remembered.group(job)
-        gang = self.gangs.get(found[0]) if found is not None else None
-        if found is not None and gang is not None and gang.pods:
-            gang.life = found[1]
-            return gang
-        single = self._remembered.single(job.id)
-        group = self.gangs.get(single[0]) if single is not None else None
-        if single is not None and group is not None and single[1] in group.pods and not group.has(single[1]):
-            self.make_alone(group, group.pods[single[1]])
-            return self._gang_of(single[1])
-        return self._of_bound(job)
-
-    def _of_bound(self, job: Job) -> Gang | None:
-        """Its group is not to be read, but its pods say whose they are."""
-        pods = self._bound_for(job)
-        if not pods:
-            return None
-        gang = Gang(resumed(job, pods))
-        self.gangs[gang.member.key] = gang
-        return gang
-
-    def _bound_for(self, job: Job) -> list[Object]:
-        """Pods on their nodes that no other gang has in its ranks."""
-        gangs = {uid: self._gang_of(uid) for uid in self._remembered.bound(job.id)}
-        return [gang.pods[uid] for uid, gang in gangs.items() if gang is not None and not gang.has(uid)]
-
-    def _gather_bound(self, gang: Gang, job: Job) -> None:
-        """Those that say by now that they are another group's."""
-        for pod in self._bound_for(job):
-            uid = uid_of(pod)
-            if self._gang_of(uid) is not gang:
-                self._leave(uid)
-                self._key_of[uid] = gang.member.key
-                self._put(gang, pod)
-                gang.strays.add(uid)
-
     def open(self) -> None:
         """From here on everything is told at once."""
         self._open = True
-        self._remembered = Remembered()
+        self._roll.open()
         for gang in list(self.gangs.values()):
             if self.gangs.get(gang.member.key) is gang:
                 self._review(gang)

@@ -74,7 +74,7 @@ class Hand:
     def delete(self, pod: Object, why: str, grace_s: float | None) -> None:
         world = self._world
         if controller_of(pod) is None:
-            gang = world.book._gang_of(uid_of(pod))
+            gang = world.book._roll.gang_of(uid_of(pod))
             jobs = {annotations_of(pod).get(JOB, ""), gang.job.id if gang is not None and gang.job is not None else ""}
             failed = (gang is not None and gang.failed_start) or why.startswith("its gang was released")
             assert failed or jobs & world.told_to_go, f"{name_of(pod)} is deleted and nobody makes it again: {why}"

@@ -28,7 +28,7 @@ def check_rest(world: World) -> None:
 
 def _check_pod(world: World, name: str) -> None:
     pod = world.pods[name]
-    gang = world.book._gang_of(uid_of(pod))
+    gang = world.book._roll.gang_of(uid_of(pod))
     assert gang is not None
     assert not is_leaving(pod)
     if is_over(pod):

@@ -105,7 +105,7 @@ class World(Cluster, Service):
         elif what == "gone":
             self.book.gone(pod)
         else:
-            gang = self.book._gang_of(uid_of(pod))
+            gang = self.book._roll.gang_of(uid_of(pod))
             if gang is not None:
                 self.book.seen(gang.pods[uid_of(pod)])
 
