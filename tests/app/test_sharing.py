@@ -13,6 +13,7 @@ from gpusquad.app import sharing
 from gpusquad.app.config import SharingConfig, load_config
 from gpusquad.app.sharing import SquadWatch, folder_of, make_sharing
 from gpusquad.gpu.api import QuotaFile
+from gpusquad.gpu.attach.lookout import GRACE_S
 from gpusquad.gpu.attach.settings import Settings
 from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.model.cluster import Card
@@ -205,7 +206,7 @@ def test_a_process_of_a_job_that_shed_the_library_is_marked_for_the_scheduler(sq
     assert watch.marked(message) == message
     for _ in range(2):
         watch.see(message)
-        now_s[0] += sharing.GRACE_S
+        now_s[0] += GRACE_S
     first, second = watch.marked(message)["cards"]
     assert [(one["pid"], one["unheld"]) for one in first["processes"]] == [(5, False), (7, True)]
     assert second == message["cards"][1]
@@ -222,7 +223,7 @@ def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSqua
     with capture_logs() as lines:
         watch.see(samples(a=of_jobs))
         assert squads.asked[-1][2] == {5, 6, 7, 8}, "it may be about to load it"
-        now_s[0] += sharing.GRACE_S
+        now_s[0] += GRACE_S
         watch.see(samples(a=of_jobs))
         assert squads.asked[-1][2] == {5, 6, 8}, "one of whom no part was given here is not looked for"
     assert [(line["pid"], line["job"]) for line in lines] == [(7, "job")]
@@ -230,7 +231,7 @@ def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSqua
     watch.see(samples(a=of_jobs))
     assert squads.asked[-1][2] == {5, 6, 7, 8}
     squads.by_tenant = {}  # the daemon does not answer
-    now_s[0] += sharing.GRACE_S
+    now_s[0] += GRACE_S
     watch.see(samples(a=of_jobs))
     assert squads.asked[-1][2] == {5, 6, 7, 8}
     watch.close()

@@ -190,6 +190,18 @@ def test_a_shell_that_loads_the_library_works_and_keeps_its_hands_off_others(nod
         clear(node.plane, [pod])
 
 
+def test_a_program_without_the_library_is_told_of(node: Node):
+    """On simulated cards every process of a pod counts as on its card, and this one never comes near the driver."""
+    holds = node.pod(HOLDS.format(500, 600), "1Gi")
+    assert node.told(holds)["fits"] == 0
+    sheds = node.pod("import time; held = bytearray(64 << 20); print('{}', flush=True); time.sleep(1000)", "1Gi")
+    wait_for(node.plane, [sheds], ["Running"])
+    found = node.until(lambda: (node.ask(do="status") or {}).get("strangers"))
+    assert [(one["name"], one["memory_bytes"] >= 64 * MIB) for one in found] == [("python3", True)]
+    clear(node.plane, [holds, sheds])
+    node.until(lambda: (node.ask(do="status") or {}).get("strangers") == [])
+
+
 def test_only_a_shared_pod_is_told_of_mps(node: Node):
     program = "import json, os; print(json.dumps({n: v for n, v in os.environ.items() if n.startswith('CUDA_MPS')}))"
     said = {word: {"gpusquad.io/isolation": word} for word in ("shared", "isolated")}

@@ -39,8 +39,10 @@ class Ground(Protocol):
     """Makes jobs that are submitted here, where the engine only finds them."""
     divides: CardDivides
     """Who divides cards among those who share them."""
-    admits_strangers: bool
-    """Whether others may join a shared card where a process of no job is."""
+
+    def admits_strangers(self, card: str) -> bool:
+        """Whether others may join a shared card where a process is that nothing holds."""
+        ...
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
     def divide_by(self, policy_of: Callable[[str], str]) -> None:
@@ -75,7 +77,7 @@ class LocalGround:
         self.logs: LogSource = RunLogs(home)
         self._cards = self.cluster.nodes[0].cards
         self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
-        self.admits_strangers = self._sharing.squads is not None and config.sharing.strangers != "refuse"
+        self._admits_strangers = self._sharing.squads is not None and config.sharing.strangers != "refuse"
         self._divides = SquadDivides(self._sharing.absence)
         self.divides: CardDivides = self._divides
         self._watch: SquadWatch | None = None
@@ -83,6 +85,9 @@ class LocalGround:
             self._divides.use(self._sharing.squads)
             self._watch = SquadWatch(self._sharing.squads)
         self._scheduler: Scheduler | None = None
+
+    def admits_strangers(self, card: str) -> bool:
+        return self._admits_strangers
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         return LocalEngine(

@@ -68,13 +68,15 @@ class KubernetesGround:
         self.logs: LogSource = self._logs
         self.pods: PodSource | None = self._engine
         self.agents: Agents | None = None
-        self.admits_strangers = False
         self.divides: CardDivides = NoDivides("nodes have no agents here")
         if config.agent_account:
             reports = Reports(now_us, config.report_every_s)
             self.agents = Agents(AgentAuth(self._review, config.agent_account), reports)
             self.divides = ReportedDivides(reports)
         self._story = PodStory(self._engine, telling)
+
+    def admits_strangers(self, card: str) -> bool:
+        return isinstance(self.divides, ReportedDivides) and self.divides.admits_strangers(card)
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         self._report = report

@@ -9,7 +9,8 @@ import pytest
 
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.divides import FIRST, CardPolicies
-from gpusquad.agent.kubernetes.reporting import Look, Reporter, Samples
+from gpusquad.agent.kubernetes.looks import Look
+from gpusquad.agent.kubernetes.reporting import Reporter, Samples
 from gpusquad.agent.source import CardReading
 from gpusquad.server.schemas import agents as schema
 from gpusquad.server.services.card_reports import ReportedDivides

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from gpusquad.agent.kubernetes.agent import NodeAgent, Settings
 from gpusquad.agent.kubernetes.api import Access, Api, Refused, Unreachable
 from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.looks import Look
 from gpusquad.agent.kubernetes.pod_resources import Listed
 from gpusquad.agent.kubernetes.pods import ATTEMPT, JOB, Container, Pod
-from gpusquad.agent.kubernetes.reporting import MOST_PROCESSES, PATH, Look, Reporter, Samples
+from gpusquad.agent.kubernetes.reporting import MOST_PROCESSES, PATH, Reporter, Samples
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import CardProcess, CardReading, JobProcess
 from gpusquad.server.schemas import agents as schema
@@ -61,7 +62,7 @@ def test_a_look_is_the_message_that_the_service_wants():
     assert (made["kind"], made["at_us"]) == ("samples", NOW_US)
     assert (first["utilisation_ratio"], first["idle_power_w"], second["processes"]) == (0.5, 100.0, [])
     assert first["processes"] == [
-        {"pid": 7, "memory_bytes": 5 * 2**30, "name": "python", "job": "J", "attempt": 1}
+        {"pid": 7, "memory_bytes": 5 * 2**30, "name": "python", "job": "J", "attempt": 1, "unheld": False}
     ]  # fmt: skip
     assert made["runs"] == [
         {"job": "J", "attempt": 1, "cards": ["A"], "live_pods": 1, "last_output_us": None, "log_bytes": 0,

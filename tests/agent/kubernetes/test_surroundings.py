@@ -158,9 +158,10 @@ def test_a_wrong_setting_of_sharing_is_told_with_its_cure(flag: str, words: str,
 
 def test_settings_of_sharing():
     usual = _sharing(_parser().parse_args(["--node", "n"]))
-    assert (usual.fail_open_ms, usual.context_bytes) == (1000, "auto")
-    said = _sharing(_parser().parse_args(["--node", "n", "--fail-open-ms=0", "--context-bytes=536870912"]))
-    assert (said.fail_open_ms, said.context_bytes) == (0, 2**29)
+    assert (usual.fail_open_ms, usual.context_bytes, usual.strangers) == (1000, "auto", "report")
+    flags = ["--fail-open-ms=0", "--context-bytes=536870912", "--strangers=refuse"]
+    said = _sharing(_parser().parse_args(["--node", "n", *flags]))
+    assert (said.fail_open_ms, said.context_bytes, said.strangers) == (0, 2**29, "refuse")
 
 
 def test_a_wrong_kubeconfig_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpusquad.core.hang import Rules
 from gpusquad.server.errors import Forbidden, Unavailable
 from gpusquad.server.schemas.agents import Samples
+from gpusquad.server.services.card_reports import ReportedDivides
 from gpusquad.server.services.reports import SILENT_TICKS, Reports, _by_our_clock
 from gpusquad.server.services.watch import KEEP_CARDS, KEEP_EVERY_US, Running
 from gpusquad.store import people, samples
@@ -191,6 +192,27 @@ def test_cards_that_the_cluster_does_not_show_yet_are_left_out(reports: Reports,
     reports.take("b", report("b/0", "new"))
     reports.step()
     assert [card["id"] for card in heard.messages[-1]["cards"]] == ["b/0"]
+
+
+@pytest.mark.parametrize(("rule", "admits"), [("report", True), ("share", True), ("refuse", False), ("", False)])
+def test_whether_others_join_a_card_beside_a_stranger_is_the_rule_of_its_agent(
+    reports: Reports, rule: str, admits: bool
+):
+    divides = ReportedDivides(reports)
+    assert not divides.admits_strangers("a/0"), "nobody said that anybody is kept to a part of it"
+    message = report("a/0")
+    message["cards"][0]["divided"] = {"policy": "equal", "rule": rule}
+    reports.take("a", message)
+    assert divides.admits_strangers("a/0") == divides.admits_strangers("a/0.1of2") == admits
+
+
+def test_a_process_that_nothing_holds_is_handed_on_as_such(reports: Reports, heard: Heard):
+    message = report("a/0")
+    message["cards"][0]["processes"] = [{"pid": 5, "job": "J", "attempt": 1, "unheld": True}]
+    assert Samples.model_validate(message).cards[0].processes[0].unheld
+    reports.take("a", message)
+    reports.step()
+    assert heard.messages[-1]["cards"][0]["processes"][0]["unheld"]
 
 
 def test_before_the_start_nothing_is_taken(clock: Clock):

@@ -25,6 +25,7 @@ from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.agent.virtual import divided
 from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
+from gpusquad.gpu.squads.strangers import RULES
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -86,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mps", action="store_true", help="let shared containers run at once, instead of in turns")
     parser.add_argument("--sharing-shm", type=Path, metavar="DIR",
                         help="with --mps: a folder of the node that is our /dev/shm, and is to be theirs")  # fmt: skip
+    parser.add_argument("--strangers", choices=RULES, default=Sharing.strangers,
+                        help="processes on a shared card that nothing holds: report (usual) tells of them, refuse lets "
+                        "nobody new onto the card, share leaves a part of it to them")  # fmt: skip
     parser.add_argument("--fail-open-ms", type=_by(checked_fail_open_ms), default=Sharing.fail_open_ms, metavar="MS",
                         help="containers run on as if alone when a card's daemon is silent for so long "
                         f"({Sharing.fail_open_ms}); 0: they wait for it")  # fmt: skip
@@ -114,6 +118,7 @@ def _sharing(options: argparse.Namespace) -> Sharing:
         policy=options.sharing_policy,
         shm=options.sharing_shm,
         has_mps=options.mps,
+        strangers=options.strangers,
         fail_open_ms=options.fail_open_ms,
         context_bytes=options.context_bytes,
     )

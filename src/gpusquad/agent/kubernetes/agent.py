@@ -14,6 +14,7 @@ from gpusquad.agent.kubernetes.api import Access, Api
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes, NoDeviceNodes, NvidiaDeviceNodes, SimulatedDeviceNodes
 from gpusquad.agent.kubernetes.divides import CardPolicies
+from gpusquad.agent.kubernetes.looks import Look
 from gpusquad.agent.kubernetes.metrics import Metrics
 from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.plugin import Parts, Plugin
@@ -22,10 +23,12 @@ from gpusquad.agent.kubernetes.pod_processes import PodProcesses
 from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources
 from gpusquad.agent.kubernetes.reconcile import Reconciler
 from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
-from gpusquad.agent.kubernetes.reporting import Look, Reporter, Samples
+from gpusquad.agent.kubernetes.reporting import Reporter, Samples
 from gpusquad.agent.kubernetes.sharing import Sharing, quotas_of
+from gpusquad.agent.kubernetes.strangers import lookout_for
 from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.source import Inventory, SourceUnavailable
+from gpusquad.gpu.attach.quota import SquadQuota
 
 _GATHER_S = 1.0
 SERVER_TOKEN = Path("/var/run/secrets/gpusquad/token")
@@ -73,6 +76,8 @@ class NodeAgent:
         self._ending = threading.Event()
         self._policies = CardPolicies(settings.sharing.policy)
         quotas = quotas_of(settings.sharing, settings.folder, inventory.cards, self._policies)
+        squads = next((quota for quota in quotas if isinstance(quota, SquadQuota)), None)
+        self._lookout = None if squads is None else lookout_for(squads)
         tenants = Tenants(quotas, tells_users=settings.sharing.has_mps)
         self._pods = PodCache(api, settings.node, settings.resource)
         self._resources = KubeletPodResources(settings.pod_resources, settings.resource)
@@ -108,6 +113,8 @@ class NodeAgent:
         finally:
             self.stop()
             registering.join(timeout=10.0)
+            if self._lookout is not None:
+                self._lookout.close()
             self._inventory.close()
 
     def stop(self) -> None:
@@ -135,9 +142,11 @@ class NodeAgent:
         owned = self._processes.look(pods, listed)
         readings = self.cards.look(owned)
         self._metrics.take(readings, self._processes, listed)
+        look = Look(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed)
+        if self._lookout is not None:
+            self._lookout.hear(look)
         if self._reporter is not None:
-            at_us = time.time_ns() // 1000
-            self._reporter.give(Look(at_us, readings, owned, self._processes.owners, pods, listed))
+            self._reporter.give(look)
 
     def _reconcile_until_the_end(self) -> None:
         while not self._ending.is_set():
@@ -155,9 +164,8 @@ class NodeAgent:
     def _make_reporter(self) -> Reporter:
         settings = self._settings
         access = Access(settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token))
-        return Reporter(
-            Api(access).post, Samples(settings.logs), self.counts, settings.report_every_s, divides=self._policies
-        )
+        samples = Samples(settings.logs, lambda: self._lookout.unheld if self._lookout is not None else ())
+        return Reporter(Api(access).post, samples, self.counts, settings.report_every_s, divides=self._policies)
 
     def _device_nodes(self) -> DeviceNodes:
         if self._inventory.simulated:

@@ -8,22 +8,23 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from gpusquad.agent.kubernetes.api import Refused, Unreachable
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.divides import CardPolicies
-from gpusquad.agent.kubernetes.metrics import holders_of
+from gpusquad.agent.kubernetes.looks import Look, hidden_pods, may_be_hidden
 from gpusquad.agent.kubernetes.pod_logs import PodLogs, together
-from gpusquad.agent.kubernetes.pod_resources import Listed
 from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.agent.processes import total_cpu_ratio
 from gpusquad.agent.run_files import RunReading
 from gpusquad.agent.sampler import card_message, gpu_ratio
-from gpusquad.agent.source import CardReading, JobProcess
+from gpusquad.agent.source import CardReading
+from gpusquad.gpu.attach.lookout import Key
+from gpusquad.model.virtual import physical
 
 PATH = "/api/v1/agents/samples"
 MOST_PROCESSES = 128
@@ -32,19 +33,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _log = logging.getLogger(__name__)
 Message = dict[str, Any]
 RunKey = tuple[str, int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One look at the node."""
-
-    at_us: int
-    readings: Sequence[CardReading]
-    processes: Sequence[JobProcess]
-    owners: Mapping[int, str]
-    """Pods (namespace/name) by the pids of their processes."""
-    pods: Sequence[Pod]
-    listed: Sequence[Listed]
 
 
 class Post(Protocol):
@@ -56,7 +44,9 @@ class Post(Protocol):
 class Samples:
     """Makes the message of a look."""
 
-    def __init__(self, logs: Path | None) -> None:
+    def __init__(self, logs: Path | None, unheld: Callable[[], Collection[Key]] = frozenset) -> None:
+        """``unheld``: processes of pods with a part of a card that run there without the library."""
+        self._unheld = unheld
         self._logs = None if logs is None else PodLogs(logs)
         self._idle_w: dict[str, float] = {}
 
@@ -72,7 +62,7 @@ class Samples:
             if pod.run is not None and pod.pinned_cards and (pod.is_started or pod.has_ended):
                 runs.setdefault(pod.run, []).append(pod)
         said = self._logs.look([pod for pods in runs.values() for pod in pods], look.at_us) if self._logs else {}
-        hidden = _hidden(look)
+        hidden = hidden_pods(look)
         return {
             "kind": "samples",
             "at_us": look.at_us,
@@ -84,9 +74,8 @@ class Samples:
         """The processes of our pods, and those of nobody: what pods of others hold is counted by their pods."""
         card = card_message(reading, self._idle_w)
         runs = {pod.key: pod.run for pod in look.pods}
-        is_hidden = any(
-            f"{namespace}/{pod}" in hidden for namespace, pod, _ in holders_of(look.listed).get(reading.id, ())
-        )
+        is_hidden = may_be_hidden(reading.id, look, hidden)
+        unheld = self._unheld()
         found = []
         for process in reading.processes or ():
             owner = look.owners.get(process.pid)
@@ -95,7 +84,8 @@ class Samples:
                 continue
             job, attempt = run or (None, None)
             found.append({"pid": process.pid, "memory_bytes": process.memory_bytes, "name": _printable(process.name),
-                          "job": job, "attempt": attempt})  # fmt: skip
+                          "job": job, "attempt": attempt,
+                          "unheld": (physical(reading.id), process.pid) in unheld})  # fmt: skip
         card["processes"] = sorted(found, key=lambda process: -(process["memory_bytes"] or 0))[:MOST_PROCESSES]
         return card
 
@@ -117,15 +107,6 @@ def _run(key: RunKey, pods: Sequence[Pod], look: Look, said: Mapping[str, RunRea
         "rss_bytes": sum(process.rss_bytes for process in processes),
         "gpu_ratio": ratio if is_seen else None,
     }
-
-
-def _hidden(look: Look) -> frozenset[str]:
-    """Pods with cards of which we see no process: perhaps we cannot, and then nothing is known of what they do."""
-    seen = set(look.owners.values())
-    listed = {entry.key for entry in look.listed if entry.slots}
-    ended = {pod.key for pod in look.pods if pod.has_ended}
-    mine = {pod.key for pod in look.pods if pod.run is not None}
-    return frozenset((listed | mine) - seen - ended)
 
 
 def _printable(name: str) -> str:

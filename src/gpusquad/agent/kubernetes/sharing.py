@@ -15,6 +15,7 @@ from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import ContextBytes
 from gpusquad.gpu.attach.settings import Settings as AttachSettings
+from gpusquad.gpu.squads.strangers import Rule
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 
@@ -40,6 +41,8 @@ class Sharing:
     """Containers of the class ``shared`` run at once. False: they take turns, as the isolated ones do."""
     fail_open_ms: int = AttachSettings.fail_open_ms
     """Containers whose card's daemon has been silent for so long run on as if alone. 0: they wait for it."""
+    strangers: Rule = AttachSettings.strangers
+    """What follows from processes on a card that nothing holds."""
     context_bytes: ContextBytes = AttachSettings.context_bytes
     """Charged for the CUDA context of each of a container's processes. ``auto``: as measured on its card."""
 
@@ -62,6 +65,7 @@ def quotas_of(sharing: Sharing, folder: Path, cards: Sequence[CardFacts], polici
         has_mps=sharing.has_mps,
         library_folder=folder / "lib",
         shm=sharing.shm,
+        strangers=sharing.strangers,
         fail_open_ms=sharing.fail_open_ms,
         context_bytes=sharing.context_bytes,
     )

@@ -13,6 +13,8 @@ RULES: tuple[Rule, ...] = ("report", "refuse", "share")
 """report: told in the status. refuse: no further tenant is attached while one is there. share: a part of the card is
 left to them as to a tenant of weight 1, and nobody is lent that part."""
 
+SMALL_BYTES = 16 * 2**20
+"""A process that holds less memory than this is not in anybody's way (monitoring tools)."""
 STAND_IN_SLOT = 63
 """No tenant has it: it stands for all strangers together where the card is shared with them."""
 
@@ -24,6 +26,12 @@ class Stranger:
     pid: int
     name: str = ""
     memory_bytes: int = 0
+
+    @property
+    def is_harmless(self) -> bool:
+        """In nobody's way: too small, or of the multi-process service, which computes nothing itself, and its clients
+        are listed beside it. The system cuts names at 15 letters."""
+        return self.name.startswith("nvidia-cuda-mps") or self.memory_bytes < SMALL_BYTES
 
 
 def strangers(listed: Iterable[Stranger], ours: Collection[int]) -> tuple[Stranger, ...]:

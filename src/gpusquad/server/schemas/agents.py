@@ -34,6 +34,8 @@ class ProcessSample(_Part):
     name: Name = ""
     job: Id | None = None
     attempt: Count | None = None
+    unheld: bool = False
+    """Of a pod that has a part of the card, and without what would hold it to that."""
 
 
 class TenantDivided(_Part):

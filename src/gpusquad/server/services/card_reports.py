@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from gpusquad.model.virtual import physical
+
 
 class Reported(Protocol):
     """The reports, as far as this has to know them."""
@@ -31,6 +33,10 @@ class ReportedDivides:
 
     def status(self, card: str) -> Mapping[str, Any] | None:
         return self._reports.divided().get(card)
+
+    def admits_strangers(self, card: str) -> bool:
+        """Whether others may join it where a process is that nothing holds, by the rule of its node's agent."""
+        return (self.status(physical(card)) or {}).get("rule") in ("report", "share")
 
     def silence(self, card: str) -> str:
         return ""

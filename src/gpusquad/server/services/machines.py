@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,8 +39,8 @@ GANG_SIZES = (1, 2, 4, 8, 16)
 class Machines:
     """Keeps why a card may not be used, and shows all machines."""
 
-    def __init__(self, desk: Desk, outcomes: Outcomes, admits_strangers: bool = False) -> None:
-        """``admits_strangers``: others may join a shared card where a process of no job is."""
+    def __init__(self, desk: Desk, outcomes: Outcomes, admits_strangers: Callable[[str], bool]) -> None:
+        """``admits_strangers``: whether others may join a shared card where a process is that nothing holds."""
         self._desk = desk
         self._outcomes = outcomes
         self._admits_strangers = admits_strangers
@@ -245,7 +245,7 @@ class Machines:
 
     def _judge_strangers(self, card: str, leaving: str = "") -> None:
         """Beside them is room for parts of the card alone, and only where whoever has one is kept to it."""
-        if self._admits_strangers and self._is_shared(card, leaving):
+        if self._admits_strangers(card) and self._is_shared(card, leaving):
             self._unblock(card, OUTSIDE)
         else:
             self._block(card, OUTSIDE, self._strangers[card])

@@ -89,7 +89,7 @@ class Setup:
     maker: Maker | None = None
     """Makes jobs that are submitted here, where the engine only finds them."""
     observer: Observer = field(default_factory=Observer)
-    admits_strangers: bool = False
+    admits_strangers: Callable[[str], bool] = lambda card: False
     """Jobs are kept to their parts of cards, and others may join them where a process of no job is too."""
 
 

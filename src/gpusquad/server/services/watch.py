@@ -12,6 +12,7 @@ from gpusquad.core.hang import Notice, Rules, Watch, judge
 from gpusquad.core.ports import Leaving
 from gpusquad.core.pulse import CardBeat, Pulse
 from gpusquad.core.transitions import JobState
+from gpusquad.gpu.squads.strangers import Stranger
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.services.desk import Desk
 from gpusquad.server.services.following import Following
@@ -29,8 +30,6 @@ _log = structlog.get_logger("gpusquad.watch")
 PATIENCE = 3
 """Samples in a row before an intruder is believed, and before it is believed gone."""
 MOST_NAMED = 3
-SMALL_BYTES = 16 * 2**20
-"""A process that holds less memory than this is not in anybody's way (monitoring tools)."""
 UNHELD = "unheld"
 """Marks a process of a job that has a part of the card and runs without what would hold it to that."""
 KEEP_EVERY_US = 10 * US_PER_S
@@ -124,7 +123,7 @@ class Watcher:
         strangers = [
             process
             for process in card.get("processes") or ()
-            if (process.get("job") is None or process.get(UNHELD)) and not is_harmless(process)
+            if (process.get("job") is None or process.get(UNHELD)) and not stranger_of(process).is_harmless
         ]
         before = self._strangers.get(card["id"], 0)
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
@@ -225,11 +224,8 @@ def _whose(process: Mapping[str, Any]) -> str:
     return f"pid {process['pid']}{of_job}"
 
 
-def is_harmless(process: Mapping[str, Any]) -> bool:
-    """In nobody's way: too small, or of the multi-process service, which computes nothing itself, and its clients are
-    listed beside it. The system cuts names at 15 letters."""
-    is_plumbing = (process.get("name") or "").startswith("nvidia-cuda-mps")
-    return is_plumbing or (process.get("memory_bytes") or 0) < SMALL_BYTES
+def stranger_of(process: Mapping[str, Any]) -> Stranger:
+    return Stranger(process["pid"], process.get("name") or "", process.get("memory_bytes") or 0)
 
 
 def progress_record(run: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,38 @@
+"""One look at a node: its cards, who is on them, and which pods there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpusquad.agent.kubernetes.metrics import holders_of
+from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.pods import Pod
+from gpusquad.agent.source import CardReading, JobProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All of it is of the same moment."""
+
+    at_us: int
+    readings: Sequence[CardReading]
+    processes: Sequence[JobProcess]
+    owners: Mapping[int, str]
+    """Pods (namespace/name) by the pids of their processes."""
+    pods: Sequence[Pod]
+    listed: Sequence[Listed]
+
+
+def hidden_pods(look: Look) -> frozenset[str]:
+    """Pods with cards of which we see no process: perhaps we cannot, and then nothing is known of what they do."""
+    seen = set(look.owners.values())
+    listed = {entry.key for entry in look.listed if entry.slots}
+    ended = {pod.key for pod in look.pods if pod.has_ended}
+    mine = {pod.key for pod in look.pods if pod.run is not None}
+    return frozenset((listed | mine) - seen - ended)
+
+
+def may_be_hidden(card: str, look: Look, hidden: frozenset[str]) -> bool:
+    """Whether a process on the card that seems to be nobody's may be of a pod that we cannot see into."""
+    return any(f"{namespace}/{pod}" in hidden for namespace, pod, _ in holders_of(look.listed).get(card, ()))

@@ -1,0 +1,41 @@
+"""Processes on this node's shared cards that nothing holds: of no pod, or of a pod that runs without the library."""
+
+from __future__ import annotations
+
+import logging
+
+from gpusquad.agent.kubernetes.looks import Look, hidden_pods, may_be_hidden
+from gpusquad.gpu.attach.lookout import Lookout, OnCard, Watched
+from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.model.virtual import physical
+
+_log = logging.getLogger(__name__)
+
+
+def lookout_for(squads: Watched) -> Lookout[Look]:
+    return Lookout(squads, on_cards, _tell)
+
+
+def on_cards(look: Look) -> dict[str, dict[int, OnCard]]:
+    """Parts are given to pods, by their uids. Where there are pods that we cannot see into, a process of nobody may be
+    theirs, and is left out."""
+    uids, hidden = {pod.key: pod.uid for pod in look.pods}, hidden_pods(look)
+    found: dict[str, dict[int, OnCard]] = {}
+    for reading in look.readings:
+        if reading.processes is None:
+            continue
+        here = found.setdefault(physical(reading.id), {})
+        is_hidden = may_be_hidden(reading.id, look, hidden)
+        for process in reading.processes:
+            owner = look.owners.get(process.pid)
+            if owner is not None or not is_hidden:
+                seen = Stranger(process.pid, process.name, process.memory_bytes or 0)
+                here[process.pid] = OnCard(seen, uids.get(owner, owner) if owner is not None else None)
+    return found
+
+
+def _tell(card: str, one: OnCard) -> None:
+    what = "is of no pod" if one.owner is None else "runs without the library, though of a pod with a part of it"
+    process = one.process
+    about = {"card": card, "pid": process.pid, "program": process.name, "memory_bytes": process.memory_bytes}
+    _log.warning("a process on a shared card %s, so nothing holds it", what, extra=about)

@@ -1,0 +1,101 @@
+"""Who on a node's shared cards is held by nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from gpusquad.agent.kubernetes.looks import Look
+from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.pods import ATTEMPT, JOB, Container, Pod
+from gpusquad.agent.kubernetes.reporting import Samples
+from gpusquad.agent.kubernetes.strangers import lookout_for, on_cards
+from gpusquad.agent.source import CardProcess, CardReading
+from gpusquad.gpu.attach import lookout
+from gpusquad.gpu.attach.lookout import Lookout
+from gpusquad.gpu.squads.strangers import Stranger
+from tests.agent.kubernetes.fake_kubelet import pod
+
+GIB = 2**30
+
+
+class FakeSquads:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[int], set[int]]] = []
+        self.by_tenant: dict[str, list[int]] = {}
+
+    def held(self, card_id: str) -> dict[str, list[int]]:
+        return self.by_tenant
+
+    def processes(self, card_id: str, listed: Sequence[Stranger], ours: Sequence[int]) -> Sequence[int]:
+        self.asked.append((card_id, [one.pid for one in listed], set(ours)))
+        return [one.pid for one in listed if one.pid not in ours]
+
+
+def part_of(name: str, card: str) -> Pod:
+    return pod(name, [Container("main", 1)], {"main": (card,)}, annotations={JOB: "J", ATTEMPT: "1"}, is_started=True)
+
+
+def look(owners: dict[int, str], *pods: Pod, **on: Sequence[int] | None) -> Look:
+    """``on``: by card, the pids that the driver lists."""
+    readings = [
+        CardReading(card.replace("_", "."), throttle=(),
+                    processes=None if pids is None else tuple(CardProcess(pid, GIB, None, "python") for pid in pids))
+        for card, pids in on.items()
+    ]  # fmt: skip
+    listed = [Listed("default", one.name, {"main": tuple(f"{card}::0" for card in one.pinned_cards)}) for one in pods]
+    return Look(0, readings, [], owners, pods, listed)
+
+
+@pytest.fixture
+def squads() -> FakeSquads:
+    return FakeSquads()
+
+
+@pytest.fixture
+def watch(squads: FakeSquads) -> Iterator[Lookout[Look]]:
+    made = lookout_for(squads)
+    yield made
+    made.close()
+
+
+def test_processes_are_their_pods_by_the_name_under_which_parts_are_given():
+    first, second = part_of("a", "A.1of2"), part_of("b", "A.2of2")
+    owners = {4: first.key, 5: second.key}
+    found = on_cards(look(owners, first, second, A_1of2=[4], A_2of2=[5, 6], B=None))
+    assert {card: {pid: one.owner for pid, one in on.items()} for card, on in found.items()} == {
+        "A": {4: first.uid, 5: second.uid, 6: None},
+    }  # fmt: skip
+
+
+def test_where_a_pod_cannot_be_seen_into_a_process_of_nobody_may_be_its():
+    seen, hidden = part_of("a", "A"), part_of("b", "A")
+    assert list(on_cards(look({4: seen.key}, seen, hidden, A=[4, 6]))["A"]) == [4]
+    assert list(on_cards(look({4: seen.key}, seen, A=[4, 6]))["A"]) == [4, 6]
+
+
+def test_a_process_of_no_pod_is_told_of_once_and_to_the_daemon(squads, watch, caplog):
+    one = part_of("a", "A")
+    squads.by_tenant = {f"{one.uid}/main": [4]}
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            watch.see(look({4: one.key}, one, A=[4, 6]))
+    assert squads.asked[-1] == ("A", [4, 6], {4})
+    assert [record.message for record in caplog.records] == [
+        "a process on a shared card is of no pod, so nothing holds it"
+    ]
+
+
+def test_a_process_of_a_pod_that_shed_the_library_is_marked_in_reports(squads, watch, monkeypatch, caplog):
+    monkeypatch.setattr(lookout, "GRACE_S", 0.0)
+    one = part_of("a", "A")
+    squads.by_tenant = {f"{one.uid}/main": [4]}
+    what = look({4: one.key, 5: one.key}, one, A=[4, 5])
+    with caplog.at_level(logging.WARNING):
+        watch.see(what)
+    message = Samples(None, lambda: watch.unheld).message(what)
+    assert [(each["pid"], each["unheld"]) for each in message["cards"][0]["processes"]] == [(4, False), (5, True)]
+    assert squads.asked[-1] == ("A", [4, 5], {4})
+    assert "though of a pod with a part of it" in caplog.text
