@@ -76,7 +76,7 @@ def test_a_card_with_its_tenants(service, gsq, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
     shown = gsq("policy", "show", "--card", "0").stdout
     for told in ("divided by slo", "in place of the mode's jct", "1 min ago by root", "semi-spatial", "is at risk",
-                 "2 processes of no job: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB", "97.2 %",
+                 "2 processes that nothing holds: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB", "97.2 %",
                  "latency 20 ms", "1 process waiting", "isolated", "another tenant", "idle",
                  "526 MiB of its part for each process"):  # fmt: skip
         assert told in shown, told
@@ -123,4 +123,4 @@ def test_small_parts_and_other_goals(service, gsq, monkeypatch):
     for told in ("100/512 MiB", "5 groups", "throughput 50/s", "availability 99 %", "deadline_us 7", "ValueError: x"):
         assert told in shown, told
     assert shown.count("no MPS here") == 1
-    assert "of no job" not in shown
+    assert "that nothing holds" not in shown

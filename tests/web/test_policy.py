@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.running import RunningService
+from gpusquad.server.schemas.cards import CardNow, StrangerNow, TenantNow
 from tests.web.browser import shoot, violations
 from tests.web.visit import log_in, new_user
 
@@ -23,6 +24,16 @@ def _queue(service: RunningService) -> None:
     service.submit(name="long", gpus=16, command="sleep 900", estimate="8h", slo={"deadline": "24h"})
     for name in ("short-0", "short-1", "short-2", "short-3", "short-4", EVIL):
         service.submit(name=name, gpus=16, command="sleep 60", estimate="1m", slo={"deadline": "1s"})
+
+
+def sharer(job: str | None, **facts: Any) -> TenantNow:
+    usual = {
+        "job": job, "name": EVIL if job else None, "user": "ann" if job else None, "id": None, "groups": 5,
+        "sm_ratio": 1 / 3, "used_bytes": 2**30, "quota_bytes": 8 * 2**30, "peak_bytes": 2**31, "weight": 1.0,
+        "priority": 0, "slo": {"latency_us": 20_000}, "attainment_ratio": 0.97, "credit_us": 400, "waiting": None,
+        "waited_s": 90.0, "is_idle": False, "processes": 1, "isolation": "shared", "note": "",
+    }  # fmt: skip
+    return TenantNow.model_validate(usual | facts)
 
 
 def _open(page: Any, service: RunningService, token: str = "") -> None:
@@ -78,6 +89,35 @@ def test_one_card_is_divided_by_another_policy(page: Any, service: RunningServic
     expect(first).to_contain_text("slo")
     expect(first).to_contain_text("own")
     assert service.client.http.get("cards", "SIM-3")["divide"]["policy"] == "slo"
+
+
+def test_who_shares_a_card_is_shown(page: Any, service: RunningService) -> None:
+    """What simulated cards cannot tell is added to the real answer."""
+    told = service.client.http.get("cards", "SIM-2")
+    assert told["now"] is None
+    now = CardNow(
+        policy="slo", configuration="temporal", length_us=2000, squads=7, groups=15, why="serve goes first", failure="",
+        pool="one pool", context_bytes=2**29, rule="report", stranger_count=1,
+        strangers=[StrangerNow(pid=4711, name=EVIL, memory_bytes=2**30)],
+        tenants=[sharer("01a", isolation="isolated"), sharer(None, is_idle=None), sharer("01c", groups=0, waiting=2)],
+    )  # fmt: skip
+    page.route("**/api/v1/cards/SIM-2", lambda route: route.fulfill(json=told | {"now": now.model_dump()}))
+    _open(page, service)
+    page.get_by_role("button", name="Show SIM-2").click()
+    dialog = page.get_by_role("dialog", name="Card SIM-2 now")
+    expect(dialog).to_contain_text("temporal, 2 ms each")
+    expect(dialog).to_contain_text(f"1 that nothing holds 4711 {EVIL} · rule: report")
+    first, other, third = (dialog.get_by_role("row").nth(row) for row in (1, 2, 3))
+    expect(first.get_by_role("link", name=EVIL)).to_be_visible()
+    expect(first).to_contain_text("isolated")
+    expect(first).to_contain_text("1 / 8 GiB")
+    expect(other).to_contain_text("another tenant's job")
+    expect(third).to_contain_text("waits its turn")
+    assert violations(page) == []
+    shoot(page, "policy-card")
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Show SIM-4").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Nobody shares it now.")
 
 
 def test_goals_are_told_by_tenant(page: Any, service: RunningService) -> None:

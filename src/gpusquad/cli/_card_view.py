@@ -126,7 +126,7 @@ def _strangers(now: Plain) -> str:
     """Processes on the card that nobody holds back."""
     told = [f"{one['pid']} {one_line(one['name'])}".strip() for one in now["strangers"][:MOST_STRANGERS]]
     named = f": {', '.join(told)}" if told else ""
-    return f"{_processes(now['stranger_count'])} of no job{named}; rule: {one_line(now['rule'])}"
+    return f"{_processes(now['stranger_count'])} that nothing holds{named}; rule: {one_line(now['rule'])}"
 
 
 def _processes(count: int) -> str:

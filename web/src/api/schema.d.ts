@@ -3829,7 +3829,7 @@ export interface components {
         };
         /**
          * StrangerNow
-         * @description A process on the card that belongs to no job.
+         * @description A process on the card that nothing holds: of no job, or without the library.
          */
         StrangerNow: {
             /** Pid */

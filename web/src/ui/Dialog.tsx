@@ -3,12 +3,14 @@ import styles from "./Dialog.module.css";
 
 interface Props {
   title: string;
+  /** For tables. */
+  isWide?: boolean;
   onClose: () => void;
   children: ReactNode;
 }
 
 /** The browser's own modal dialog: it keeps the focus inside, closes by Escape and gives the focus back. */
-export function Dialog({ title, onClose, children }: Props) {
+export function Dialog({ title, isWide, onClose, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const shown = dialog.current;
@@ -17,7 +19,7 @@ export function Dialog({ title, onClose, children }: Props) {
   }, []);
   return (
     <dialog
-      ref={dialog} className={styles.dialog} aria-labelledby="dialog-title"
+      ref={dialog} className={styles.dialog} data-wide={isWide || undefined} aria-labelledby="dialog-title"
       onCancel={(event) => {
         event.preventDefault();
         onClose();

@@ -74,7 +74,7 @@ class TenantNow(View):
 
 
 class StrangerNow(View):
-    """A process on the card that belongs to no job."""
+    """A process on the card that nothing holds: of no job, or without the library."""
 
     pid: int
     name: str

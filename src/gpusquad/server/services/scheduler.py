@@ -90,7 +90,7 @@ class Setup:
     """Makes jobs that are submitted here, where the engine only finds them."""
     observer: Observer = field(default_factory=Observer)
     admits_strangers: Callable[[str], bool] = lambda card: False
-    """Jobs are kept to their parts of cards, and others may join them where a process of no job is too."""
+    """Jobs are kept to their parts of cards, and others may join them where a process is that nothing holds."""
 
 
 class Scheduler:

@@ -12,6 +12,7 @@ import { ErrorBox } from "../../ui/ErrorBox";
 import { Field, Fields } from "../../ui/Field";
 import { Panel } from "../../ui/Panel";
 import { toast } from "../../ui/Toast";
+import { CardNow } from "./CardNow";
 import styles from "./Policy.module.css";
 import { type CardDivision, useCards } from "./queries";
 import { text } from "./texts";
@@ -26,6 +27,7 @@ export function Cards() {
   const me = useWho();
   const cards = useCards();
   const [isOwnOnly, setOwnOnly] = useState<boolean | null>(null);
+  const [shown, setShown] = useState<CardDivision | null>(null);
   const [changed, setChanged] = useState<CardDivision | null>(null);
   const all = cards.data?.items ?? [];
   const ownOnly = isOwnOnly ?? all.length > MANY;
@@ -42,6 +44,10 @@ export function Cards() {
       cell: (card) => <span title={card.divide.message}><Badge tone={TONES[card.divide.effect]}>{say(`effect.${card.divide.effect}`)}</Badge></span>,
     },
   ];
+  columns.push({
+    name: say("show"), isQuiet: true, isNumber: true,
+    cell: (card) => <Button isSmall aria-label={`${say("show")} ${card.id}`} onClick={() => setShown(card)}>{say("show")}</Button>,
+  });
   if (me.is_admin) columns.push({
     name: say("change"), isQuiet: true, isNumber: true,
     cell: (card) => <Button isSmall aria-label={`${say("change")} ${card.id}`} onClick={() => setChanged(card)}>{say("change")}</Button>,
@@ -59,6 +65,7 @@ export function Cards() {
       {cards.data && rows.length === 0 && <p className={styles.since}>{say("allAsMode")}</p>}
       {rows.length > 0 && <DataTable label={say("cards")} rows={rows.slice(0, SHOWN)} columns={columns} rowKey={(card) => card.id} />}
       {rows.length > SHOWN && <p className={styles.since}>{say("moreRows", { n: rows.length - SHOWN })}</p>}
+      {shown && <CardNow card={shown.id} onClose={() => setShown(null)} />}
       {changed && <ChangeCard card={changed} known={all.map((card) => card.divide.policy)} onClose={() => setChanged(null)} />}
     </Panel>
   );

@@ -26,6 +26,15 @@ export function useCards() {
   return useQuery({ queryKey: ["cards"], queryFn: () => need(api.GET("/api/v1/cards")), refetchInterval: 15_000 });
 }
 
+/** One card at this moment. */
+export function useCard(card: string) {
+  return useQuery({
+    queryKey: ["cards", card],
+    queryFn: () => need(api.GET("/api/v1/cards/{card}", { params: { path: { card } } })),
+    refetchInterval: 3_000,
+  });
+}
+
 /** Of the jobs that wait: names for ids, as far as the first page goes. */
 export function useNames(): ReadonlyMap<string, string> {
   const queue = useQuery({
