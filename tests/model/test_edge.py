@@ -163,6 +163,7 @@ def test_roles_are_read_in_order():
         ({"gpus": None, "share": {"memory": "8 parsecs"}}, "share.memory", "'parsecs' is not a unit"),
         ({"gpus": None, "share": {"memory": "130%"}}, "share.memory", "more than one GPU"),
         ({"gpus": None, "share": {"memory": 0.3}}, "share.memory", "write 30%"),
+        ({"gpus": None, "share": {"memory": "0.7", "sm": 0.5}}, "share.memory", "write 70%"),
         ({"gpus": None, "share": {"memory": "%"}}, "share.memory", "0.25 or 25%"),
         ({"gpus": None, "share": {"cores": 1}}, "share.cores", "not a known field"),
         ({"gpus": None, "share": 0.5}, "share", "expected fields"),

@@ -101,10 +101,10 @@ class Fields:
         value = self.raw(name)
         if isinstance(value, str) and value.rstrip().endswith("%"):
             return 0, parse_milli(value, self.at(name))
-        amount = self.bytes(name)
-        if isinstance(value, float) and 0 < value <= 1:
-            cure = f"for a part of the card write {value * 100:g}%"
-            raise Invalid(self.at(name), f"{value:g} is no number of bytes", cure)
+        amount, ratio = self.bytes(name), _ratio_of(value)
+        if ratio is not None:
+            cure = f"for a part of the card write {ratio * 100:g}%"
+            raise Invalid(self.at(name), f"{_short(value)} is no number of bytes", cure)
         return amount, 0
 
     def cpu_milli(self, name: str, default: int = 0) -> int:
@@ -222,3 +222,14 @@ def _meant(name: str, known: Collection[str]) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _ratio_of(value: object) -> float | None:
+    """What is written like a part of something (``0.3``, ``1.0``), and not like a number of things."""
+    if not isinstance(value, (float, str)) or "." not in str(value):
+        return None
+    try:
+        ratio = float(value)
+    except ValueError:  # it has a unit
+        return None
+    return ratio if 0 < ratio <= 1 else None

@@ -182,6 +182,13 @@ def test_trusting_is_another_matter(tmp_path: Path):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_rule_for_strangers_reaches_the_cards(node: Node):
+    node.sharing = replace(node.sharing, strangers="refuse")
+    node.tenants = node.new_agent()
+    admit(node.kubelet(), pod("a", [PART], {"main": ["SIM-0"]}))
+    assert (node.ask("status") or {})["rule"] == "refuse"
+
+
 def test_the_services_word_decides_how_a_card_is_divided(node: Node):
     policies = CardPolicies("equal")
     [squads] = [

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import pytest
 
+from gpusquad.agent.kubernetes.agent import NodeAgent, Settings
+from gpusquad.agent.kubernetes.api import Unreachable
 from gpusquad.agent.kubernetes.looks import Look
 from gpusquad.agent.kubernetes.pod_resources import Listed
 from gpusquad.agent.kubernetes.pods import ATTEMPT, JOB, Container, Pod
 from gpusquad.agent.kubernetes.reporting import Samples
 from gpusquad.agent.kubernetes.strangers import lookout_for, on_cards
+from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.source import CardProcess, CardReading
 from gpusquad.gpu.attach import lookout
 from gpusquad.gpu.attach.lookout import Lookout
@@ -70,10 +74,46 @@ def test_processes_are_their_pods_by_the_name_under_which_parts_are_given():
     }  # fmt: skip
 
 
-def test_where_a_pod_cannot_be_seen_into_a_process_of_nobody_may_be_its():
-    seen, hidden = part_of("a", "A"), part_of("b", "A")
-    assert list(on_cards(look({4: seen.key}, seen, hidden, A=[4, 6]))["A"]) == [4]
-    assert list(on_cards(look({4: seen.key}, seen, A=[4, 6]))["A"]) == [4, 6]
+def test_where_a_pod_cannot_be_seen_into_a_process_of_nobody_may_be_its(squads, watch, caplog):
+    """On virtual cards one of nobody is shown on each part."""
+    seen, hidden = part_of("a", "A.1of2"), part_of("b", "A.2of2")
+    what = look({4: seen.key}, seen, hidden, A_1of2=[4, 6], A_2of2=[6])
+    for _ in range(2):
+        watch.see(what)
+    assert squads.asked[-1] == ("A", [4, 6], {4, 6})
+    told = Samples(None).message(what)["cards"]
+    assert [[one["pid"] for one in card["processes"]] for card in told] == [[4], []]
+
+
+def test_one_that_was_a_stranger_stays_one_while_a_pod_comes(squads, watch, caplog):
+    first, second = part_of("a", "A"), part_of("b", "A")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            watch.see(look({4: first.key}, first, A=[4, 6]))
+        watch.see(look({4: first.key}, first, second, A=[4, 6, 7]))  # nothing is seen of the second yet
+        watch.see(look({4: first.key, 7: second.key}, first, second, A=[4, 6, 7]))
+    assert [ours for _, _, ours in squads.asked] == [{4}, {4}, {4, 7}, {4, 7}]
+    assert len(caplog.records) == 1
+
+
+class NobodyAnswers:
+    def __getattr__(self, name: str) -> Any:
+        raise Unreachable("away")
+
+
+def test_before_it_is_known_which_pods_there_are_nobody_is_a_stranger(tmp_path, squads, watch, monkeypatch, caplog):
+    agent = NodeAgent(Settings("n", tmp_path), SimulatedInventory(1, tmp_path), cast(Any, NobodyAnswers()))
+    reading = CardReading("SIM-0", throttle=(), processes=(CardProcess(4, GIB, None, "python"),))
+    monkeypatch.setattr(agent.cards, "look", lambda owned: [reading])
+    monkeypatch.setattr(watch, "hear", watch.see)
+    monkeypatch.setattr(agent, "_lookout", watch)
+    for _ in range(2):
+        agent._look()
+    assert squads.asked == [("SIM-0", [4], {4})] * 2
+    monkeypatch.setattr(agent._pods, "has_heard", True)
+    monkeypatch.setattr(agent._reconciler, "has_listed", True)
+    agent._look()
+    assert squads.asked[-1] == ("SIM-0", [4], set())
 
 
 def test_a_process_of_no_pod_is_told_of_once_and_to_the_daemon(squads, watch, caplog):
@@ -99,3 +139,14 @@ def test_a_process_of_a_pod_that_shed_the_library_is_marked_in_reports(squads, w
     assert [(each["pid"], each["unheld"]) for each in message["cards"][0]["processes"]] == [(4, False), (5, True)]
     assert squads.asked[-1] == ("A", [4, 5], {4})
     assert "though of a pod with a part of it" in caplog.text
+
+
+def test_what_the_agent_reports_is_marked_by_its_lookout(tmp_path, watch, monkeypatch):
+    settings = Settings("n", tmp_path, server="https://service.invalid", logs=None)
+    agent = NodeAgent(settings, SimulatedInventory(1, tmp_path), cast(Any, NobodyAnswers()))
+    monkeypatch.setattr(agent, "_lookout", watch)
+    monkeypatch.setattr(watch, "unheld", frozenset({("A", 5)}))
+    one = part_of("a", "A")
+    assert agent._reporter is not None
+    message = agent._reporter._samples.message(look({5: one.key}, one, A=[5]))
+    assert [each["unheld"] for each in message["cards"][0]["processes"]] == [True]

@@ -132,6 +132,19 @@ def test_a_process_of_a_job_that_nothing_holds_bars_the_card_by_the_same_rule(tm
     assert world.state(second) == "running"
 
 
+def test_a_rule_that_changes_holds_for_strangers_that_are_known(tmp_path, database) -> None:
+    rules = {"card": False}
+    world = World(tmp_path, "1x1", database, admits_strangers=lambda card: rules["card"])
+    world.submit(name="first", **PART)
+    world.settle()
+    seen = []
+    for i, rules["card"] in enumerate([False] * 4 + [True] + [False]):
+        sample(world, i * SECOND_US, [STRANGER])
+        world.settle()
+        seen.append(world.scheduler.cards()[0].state)
+    assert seen[3:] == ["taken_outside", "shared", "taken_outside"]
+
+
 @pytest.mark.parametrize("admits", [True, False])
 def test_whether_others_join_a_shared_card_beside_a_stranger_is_a_rule(tmp_path, database, admits: bool) -> None:
     world = World(tmp_path, "1x1", database, admits_strangers=lambda card: admits)

@@ -138,11 +138,12 @@ class NodeAgent:
                 self._due.set()
 
     def _look(self) -> None:
+        knows_all = self._pods.has_heard and self._reconciler.has_listed  # asked first, as it may come true in between
         pods, listed = self._pods.all_known(), self._reconciler.listed
         owned = self._processes.look(pods, listed)
         readings = self.cards.look(owned)
         self._metrics.take(readings, self._processes, listed)
-        look = Look(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed)
+        look = Look(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed, knows_all)
         if self._lookout is not None:
             self._lookout.hear(look)
         if self._reporter is not None:

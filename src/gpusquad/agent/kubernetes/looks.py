@@ -9,6 +9,7 @@ from gpusquad.agent.kubernetes.metrics import holders_of
 from gpusquad.agent.kubernetes.pod_resources import Listed
 from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.agent.source import CardReading, JobProcess
+from gpusquad.model.virtual import physical
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Look:
     """Pods (namespace/name) by the pids of their processes."""
     pods: Sequence[Pod]
     listed: Sequence[Listed]
+    knows_all: bool = True
+    """False: nobody has said yet which pods there are, or what they were given."""
 
 
 def hidden_pods(look: Look) -> frozenset[str]:
@@ -35,4 +38,8 @@ def hidden_pods(look: Look) -> frozenset[str]:
 
 def may_be_hidden(card: str, look: Look, hidden: frozenset[str]) -> bool:
     """Whether a process on the card that seems to be nobody's may be of a pod that we cannot see into."""
-    return any(f"{namespace}/{pod}" in hidden for namespace, pod, _ in holders_of(look.listed).get(card, ()))
+    if not look.knows_all:
+        return True
+    holders = holders_of(look.listed)
+    on_it = (held for held in holders if physical(held) == physical(card))  # it may be shown on each part of a card
+    return any(f"{namespace}/{pod}" in hidden for held in on_it for namespace, pod, _ in holders[held])

@@ -89,11 +89,13 @@ class Reconciler:
         self._evicted: set[str] = set()
         self.listed: list[Listed] = []
         """As last told by the kubelet."""
+        self.has_listed = False
 
     def step(self) -> None:
         """Everything once; what cannot be done now is done in the next step."""
         try:
             self.listed = self._resources.list()
+            self.has_listed = True
         except NotTold as error:
             _log.warning("not reconciled", extra={"why": str(error)})
             self._publish({CARDS: _json(self._cards.description())})

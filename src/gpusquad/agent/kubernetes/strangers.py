@@ -17,8 +17,7 @@ def lookout_for(squads: Watched) -> Lookout[Look]:
 
 
 def on_cards(look: Look) -> dict[str, dict[int, OnCard]]:
-    """Parts are given to pods, by their uids. Where there are pods that we cannot see into, a process of nobody may be
-    theirs, and is left out."""
+    """Parts are given to pods, by their uids."""
     uids, hidden = {pod.key: pod.uid for pod in look.pods}, hidden_pods(look)
     found: dict[str, dict[int, OnCard]] = {}
     for reading in look.readings:
@@ -28,9 +27,8 @@ def on_cards(look: Look) -> dict[str, dict[int, OnCard]]:
         is_hidden = may_be_hidden(reading.id, look, hidden)
         for process in reading.processes:
             owner = look.owners.get(process.pid)
-            if owner is not None or not is_hidden:
-                seen = Stranger(process.pid, process.name, process.memory_bytes or 0)
-                here[process.pid] = OnCard(seen, uids.get(owner, owner) if owner is not None else None)
+            seen = Stranger(process.pid, process.name, process.memory_bytes or 0)
+            here[process.pid] = OnCard(seen, None if owner is None else uids.get(owner, owner), is_hidden)
     return found
 
 

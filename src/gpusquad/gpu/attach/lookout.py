@@ -31,6 +31,8 @@ class OnCard:
     process: Stranger
     owner: str | None = None
     """Whose it is, by the name under which parts are given (``Holder.owner``). None: nobody's."""
+    is_doubtful: bool = False
+    """One of nobody may yet be somebody's of whom nothing is seen."""
 
 
 class Watched(Protocol):
@@ -102,7 +104,10 @@ class Lookout(Generic[Look]):
     def _is_ours(self, card: str, one: OnCard, unheld: Collection[int]) -> bool:
         """Or may be: one that was not there a moment ago can be of somebody who has just come."""
         pid = one.process.pid
-        return pid not in self._seen.get(card, {pid}) if one.owner is None else pid not in unheld
+        if one.owner is not None:
+            return pid not in unheld
+        is_new = pid not in self._seen.get(card, {pid})
+        return is_new or (one.is_doubtful and (card, pid) not in self._told)
 
     def _unheld(self, card: str, on: Mapping[int, OnCard]) -> set[int]:
         held: dict[str, set[int]] = {}

@@ -207,8 +207,9 @@ class Machines:
     def _block(self, card: str, kind: str, cause: str) -> None:
         if card not in self._desk.fixed.card_index:
             return  # an agent may know cards that came after the service had started
-        self._blocks[card][kind] = cause
-        self._tell_core(card)
+        if self._blocks[card].get(kind) != cause:
+            self._blocks[card][kind] = cause
+            self._tell_core(card)
 
     def _unblock(self, card: str, kind: str) -> None:
         if self._blocks.get(card, {}).pop(kind, None) is not None:

@@ -129,9 +129,8 @@ class Watcher:
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
         self._strangers[card["id"]] = max(-PATIENCE, min(PATIENCE, count))
         if count >= PATIENCE:
-            told = _held_by(strangers)
-            if told != self._machines.strangers_on(card["id"]):
-                self._machines.taken_outside(card["id"], told)
+            # Also those that are known: what follows from them is a rule, which may have changed.
+            self._machines.taken_outside(card["id"], _held_by(strangers))
         elif count <= -PATIENCE and self._machines.strangers_on(card["id"]) is not None:
             self._machines.taken_outside(card["id"], None)
 
