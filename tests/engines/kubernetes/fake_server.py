@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -9,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from gpusquad.engines.kubernetes.access import Access
+from gpusquad.engines.kubernetes.api import Api
 from gpusquad.engines.kubernetes.objects import Object
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -53,3 +55,13 @@ def cut(request: web.BaseRequest) -> None:
     """As when a cable is pulled or a process killed: nothing more is said."""
     assert request.transport is not None
     request.transport.abort()
+
+
+def speak(answer: Answer, work: Callable[[Api], Awaitable[object]], **settings: object) -> object:
+    """What a client of such a server makes of it."""
+
+    async def run() -> object:
+        async with serving(answer) as access, Api(access, **settings) as api:  # type: ignore[arg-type]
+            return await asyncio.wait_for(work(api), 20)
+
+    return asyncio.run(run())
