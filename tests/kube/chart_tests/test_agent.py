@@ -47,6 +47,14 @@ def test_the_agent_charges_for_contexts_what_it_is_told(release: Release, charge
     assert agent_options().parse_args(container["args"][3:]).context_bytes == ("auto" if charge is None else charge)
 
 
+@pytest.mark.parametrize("rule", ["report", None, "refuse", "share"])
+def test_the_agent_treats_strangers_as_it_is_told(release: Release, rule: str | None):
+    """None: values of before there was such a rule, kept by an upgrade."""
+    values = {"agent": {"sharing": {"strangers": rule}}}
+    [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert agent_options().parse_args(container["args"][3:]).strangers == (rule or "report")
+
+
 @pytest.mark.parametrize(
     ("agent", "mode", "has_mps"),
     [
