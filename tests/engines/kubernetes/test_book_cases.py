@@ -20,6 +20,16 @@ def job_of(world: World, size: int = 3) -> str:
     return job
 
 
+def launched(world: World) -> str:
+    """A single pod's job, decided; its pod is about to be bound."""
+    world.make("single-0")
+    world.deliver()
+    world.hear()
+    (job,) = world.store
+    world.launch(job)
+    return job
+
+
 def reports(world: World) -> list[str]:
     return [type(said).__name__ for said in world.said]
 
@@ -97,11 +107,7 @@ def test_what_an_owner_makes_again_before_it_was_asked_is_bound_where_the_gang_i
 
 def test_a_stop_during_a_binding_ends_when_the_binding_is_given_up() -> None:
     world = World()
-    world.make("single-0")
-    world.deliver()
-    world.hear()
-    (job,) = world.store
-    world.launch(job)
+    job = launched(world)
     world.preempt(job)
     world.calls.popleft()()
     world.calls.popleft()()
@@ -112,11 +118,7 @@ def test_a_stop_during_a_binding_ends_when_the_binding_is_given_up() -> None:
 
 def test_cards_are_not_free_while_a_pod_is_bound_that_is_not_seen_yet() -> None:
     world = World()
-    world.make("single-0")
-    world.deliver()
-    world.hear()
-    (job,) = world.store
-    world.launch(job)
+    job = launched(world)
     world.calls.popleft()()
     world.land(0)
     world.preempt(job)

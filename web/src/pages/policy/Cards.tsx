@@ -43,11 +43,11 @@ export function Cards() {
       name: say("effect"),
       cell: (card) => <span title={card.divide.message}><Badge tone={TONES[card.divide.effect]}>{say(`effect.${card.divide.effect}`)}</Badge></span>,
     },
+    {
+      name: say("show"), isQuiet: true, isNumber: true,
+      cell: (card) => <Button isSmall aria-label={`${say("show")} ${card.id}`} onClick={() => setShown(card)}>{say("show")}</Button>,
+    },
   ];
-  columns.push({
-    name: say("show"), isQuiet: true, isNumber: true,
-    cell: (card) => <Button isSmall aria-label={`${say("show")} ${card.id}`} onClick={() => setShown(card)}>{say("show")}</Button>,
-  });
   if (me.is_admin) columns.push({
     name: say("change"), isQuiet: true, isNumber: true,
     cell: (card) => <Button isSmall aria-label={`${say("change")} ${card.id}`} onClick={() => setChanged(card)}>{say("change")}</Button>,
