@@ -144,6 +144,8 @@ def test_updates_in_the_apis_words(service, gsq):
     }  # fmt: skip
     gsq("update", "llama-finetune", "--slo", "none")
     assert body(service, "PATCH", "/jobs/llama-finetune") == {"slo": {}}
+    gsq("update", "llama-finetune", "--memory", "30%")
+    assert body(service, "PATCH", "/jobs/llama-finetune") == {"memory": "30%"}
     assert "changes nothing" in gsq("update", "llama-finetune", code=2).stderr
 
 

@@ -195,6 +195,10 @@ def test_memory_that_a_job_never_used_goes_to_another_while_it_runs(story: Story
     }  # fmt: skip
     service.client.jobs.update(first, {"memory": "8GiB"})
     until(lambda: story.tenants()[f"{first}.0/0"]["quota_bytes"] == 8 * GIB, lambda: str(story.tenants()))
+    service.client.jobs.update(first, {"memory": "25%"})
+    assert story.tenants()[f"{first}.0/0"]["quota_bytes"] == 4 * GIB
+    service.client.jobs.update(first, {"memory": "62.5%"})
+    until(lambda: story.tenants()[f"{first}.0/0"]["quota_bytes"] == 10 * GIB, lambda: str(story.tenants()))
     story.go.touch()
     assert {service.wait(job_id)["state"] for job_id in (first, second)} == {"succeeded"}
 

@@ -227,10 +227,23 @@ def test_change(rig: Rig) -> None:
         ({"estimate": "soon"}, "estimate"),
         ({"slo": {"speed": 1}}, "slo.speed"),
         ({"name": "a\nb"}, "name"),
+        ({"memory": "8 parsecs"}, "memory"),
     ):
         answer = rig.call("PATCH", f"jobs/{job}", json=body)
         assert answer.status_code == 422
         assert error_of(answer)["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"), [("0.3", "write 30%"), (0.3, "write 30%"), (1.0, "write 100%"), ("130%", "more than one GPU")]
+)
+def test_parts_of_a_cards_memory_are_refused_as_in_job_files(rig: Rig, memory: object, told: str) -> None:
+    job = rig.submit()["id"]
+    of_change = error_of(rig.call("PATCH", f"jobs/{job}", json={"memory": memory}))
+    of_file = error_of(rig.post("jobs", json={"file": {"command": ["x"], "share": {"memory": memory}}}))
+    assert told in f"{of_change['message']} {of_change['cure']}"
+    assert of_change["field"] == "memory"
+    assert (of_change["message"], of_change["cure"]) == (of_file["message"], of_file["cure"])
 
 
 def test_every_change_is_on_record(rig: Rig) -> None:

@@ -27,7 +27,7 @@ def update(
     memory: Annotated[
         Text,
         typer.Option(
-            metavar="SIZE", help="Of its card, for each task with share.memory: 6GiB; peak: what it held at most."
+            metavar="SIZE", help="Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most."
         ),
     ] = None,
     queue: Annotated[Text, typer.Option(metavar="NAME", help="Another queue of its tenant.")] = None,

@@ -62,7 +62,7 @@ class Jobs:
         return self._http.get("jobs", job)
 
     def update(self, job: str, changes: Plain) -> JobView:
-        """Priority, queue, lane, goal, estimate, limit or name, while it waits or runs."""
+        """Priority, queue, lane, goal, estimate, limit, part of a card's memory or name, while it waits or runs."""
         return self._http.patch("jobs", job, body=dict(changes))
 
     def cancel(self, job: str, cause: str = "") -> JobView:

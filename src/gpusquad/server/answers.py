@@ -264,4 +264,6 @@ class Change:
     """As a job file writes it; an empty one removes the goal."""
     memory: int | Literal["peak"] | None = None
     """Bytes of its card that each task may hold; ``PEAK``: by what was seen of it."""
+    memory_milli: int | None = None
+    """In place of them: thousandths of the memory of whichever card it is on."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.units import parse_bytes, parse_us
+from gpusquad.model.fields import Fields
+from gpusquad.model.units import parse_us
 from gpusquad.server.answers import PEAK, Change, Who
 from gpusquad.server.errors import Conflict
 from gpusquad.server.ids import new_id
@@ -86,5 +87,6 @@ def change_of(request: ChangeRequest) -> Change:
         if name in given:
             given[f"{name}_us"] = parse_us(given.pop(name), name)
     if given.get("memory", PEAK) != PEAK:
-        given["memory"] = parse_bytes(given["memory"], "memory")
+        amount, milli = Fields({"memory": given["memory"]}, "", ("memory",)).bytes_or_milli("memory")
+        given |= {"memory": None, "memory_milli": milli} if milli else {"memory": amount}
     return Change(**given)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gpusquad.model.cluster import Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.server.answers import PEAK, Change
 from gpusquad.server.errors import Conflict
+from gpusquad.server.schemas.jobs import ChangeRequest
+from gpusquad.server.submission import change_of
 from tests.server.services.world import ADA, World
 
 GIB = 2**30
@@ -18,7 +21,8 @@ def part(gib: float) -> dict:
 
 
 def resize(world: World, job_id: str, memory: int | str) -> None:
-    world.scheduler.update(job_id, Change(memory=memory), ADA)  # type: ignore[arg-type]
+    """As whoever asks writes it: bytes, ``30%`` or ``peak``."""
+    world.scheduler.update(job_id, change_of(ChangeRequest(memory=memory)), ADA)
     world.settle()
 
 
@@ -130,12 +134,79 @@ def test_a_part_of_the_card_becomes_an_amount(world: World, whole_gib: int) -> N
     assert world.state(second) == "running"
 
 
+def test_a_percentage_is_a_part_of_the_card_it_runs_on(world: World, whole_gib: int) -> None:
+    first = world.submit(name="first", **part(whole_gib - 1))
+    second = world.submit(name="second", share={"memory": "70%"}, gpus=None)
+    world.settle()
+    resize(world, first, "30%")
+    size = world.scheduler.cards()[0].memory_bytes
+    assert world.engine.resized == [(first, 0, 1, size * 300 // 1000)]
+    assert world.state(second) == "running"
+    assert told_bytes(world)[-1] == size * 300 // 1000
+    with pytest.raises(Invalid, match="too little that nobody holds"):
+        resize(world, first, "40%")
+    resize(world, second, "60%")
+    resize(world, first, "40%")
+    assert told_bytes(world)[-1] == size * 400 // 1000
+    assert {job.memory_bytes for job in world.scheduler.cards()[0].jobs} == {size * 400 // 1000, size * 600 // 1000}
+
+
+def test_a_percentage_outlives_a_restart(world: World) -> None:
+    first = world.submit(name="first", **part(4))
+    world.settle()
+    resize(world, first, "12.5%")
+    world.scheduler = world.make()
+    card = world.scheduler.cards()[0]
+    assert card.jobs[0].memory_bytes == card.memory_bytes // 8
+
+
+def test_as_large_a_part_of_the_memory_as_of_the_sms_is_told_too(world: World, whole_gib: int) -> None:
+    """It need not be named in a job file; the card has to hear of it all the same."""
+    first = world.submit(name="first", share={"sm": 0.5, "memory": "25%"}, gpus=None)
+    world.settle()
+    resize(world, first, "50%")
+    assert told_bytes(world)[-1] == whole_gib * GIB // 2
+
+
+def test_one_that_waits_asks_for_another_percentage(world: World, whole_gib: int) -> None:
+    world.submit(name="first", **part(whole_gib / 2))
+    second = world.submit(name="second", share={"memory": "60%"}, gpus=None)
+    world.settle()
+    assert world.state(second) == "pending"
+    resize(world, second, "50%")
+    assert world.state(second) == "running"
+    share = world.engine.running[second, 0].tasks[0].share
+    assert (share.memory_bytes, share.memory_milli) == (0, 500)
+
+
+def test_a_percentage_of_cards_of_different_sizes_is_for_one_that_waits(tmp_path, database) -> None:
+    cards = (Card("small", memory_bytes=8 * GIB), Card("large", memory_bytes=12 * GIB))
+    world = World(tmp_path, Cluster((Node("n", cards, 8000, 64 * GIB),)), database)
+    job_id = world.submit(count=2, **part(7))
+    world.settle()
+    with pytest.raises(Invalid, match="different parts of different cards"):
+        resize(world, job_id, "50%")
+    assert not world.engine.resized
+
+
+def test_of_a_card_whose_memory_is_not_known_there_is_no_percentage(tmp_path, database) -> None:
+    world = World(tmp_path, Cluster((Node("n", (Card("c", memory_bytes=0),), 8000, 64 * GIB),)), database)
+    job_id = world.submit(share={"sm": 0.5}, gpus=None)
+    world.settle()
+    with pytest.raises(Invalid, match="not known"):
+        resize(world, job_id, "30%")
+    assert told_bytes(world) == []
+
+
 def test_what_was_given_up_is_given_back_if_the_rest_is_refused(world: World, whole_gib: int) -> None:
     first = world.submit(name="first", share={"sm": 0.5}, gpus=None)
     world.settle()
     with pytest.raises(Invalid, match="nope"):
         world.scheduler.update(first, Change(memory=GIB, lane="nope"), ADA)
-    assert [memory_bytes for *_, memory_bytes in world.engine.resized] == [GIB, whole_gib * GIB // 2]
+    with pytest.raises(Invalid, match="nope"):
+        world.scheduler.update(first, Change(memory_milli=250, lane="nope"), ADA)
+    half = whole_gib * GIB // 2
+    assert [memory_bytes for *_, memory_bytes in world.engine.resized] == [GIB, half, half // 2, half]
 
 
 def test_one_that_began_meanwhile_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +221,14 @@ def test_one_that_began_meanwhile_is_asked_again(world: World, monkeypatch: pyte
     assert not world.engine.resized
     resize(world, first, GIB)
     assert world.engine.resized
+
+
+@pytest.mark.parametrize("memory", [GIB, "30%"])
+def test_of_pods_it_stays_as_they_were_made(world: World, memory: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = world.submit(**part(2))
+    monkeypatch.setattr(world.scheduler._desk, "cluster_engine", object())
+    with pytest.raises(Invalid, match="of a pod is fixed"):
+        resize(world, job_id, memory)
 
 
 @pytest.mark.parametrize("file", [{"gpus": 1}, {"share": {"sm": 0.001}, "gpus": None}])
@@ -172,4 +251,6 @@ def test_one_that_is_over_cannot_be_changed(world: World) -> None:
 def test_nothing_is_no_amount(world: World) -> None:
     job_id = world.submit(**part(1))
     with pytest.raises(Invalid, match="is nothing"):
-        resize(world, job_id, 0)
+        resize(world, job_id, "0")
+    with pytest.raises(Invalid, match="less than a thousandth"):
+        resize(world, job_id, "0%")

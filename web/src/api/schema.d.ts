@@ -1628,7 +1628,7 @@ export interface components {
             limit?: number | string | null;
             /**
              * Memory
-             * @description Of its card, for each task with share.memory; peak: what it held at most, and a tenth more
+             * @description Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most, and a tenth more
              */
             memory?: number | string | null;
         };

@@ -34,7 +34,12 @@ Params = Annotated[dict[str, Any], WithJsonSchema(_PARAMS)]
 """Checked when they are filled in."""
 SloName = Literal["deadline", "latency", "p99", "throughput", "availability"]
 SloValue = Annotated[str, Field(max_length=32)] | float
-Size = Annotated[int, Field(ge=1, le=2**50)] | Annotated[str, Field(max_length=32)]
+CardPart = (
+    Annotated[int, Field(ge=1, le=2**50)]
+    | Annotated[float, Field(gt=0, le=2**50)]
+    | Annotated[str, Field(max_length=32)]
+)
+"""Of a card's memory: bytes, or text with a unit or a percentage. Fractions get this far for the cure they are told."""
 Span = Annotated[float, Field(ge=0, le=2**31)] | Annotated[str, Field(max_length=32)]
 """Seconds, or text with a unit: 90s, 2h."""
 
@@ -56,9 +61,9 @@ class ChangeRequest(Body):
     slo: dict[SloName, SloValue] | None = Field(None, description="An empty one removes the goal")
     estimate: Span | None = None
     limit: Span | None = None
-    memory: Size | None = Field(
+    memory: CardPart | None = Field(
         None,
-        description="Of its card, for each task with share.memory; peak: what it held at most, and a tenth more",
+        description="Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most, and a tenth more",
     )
 
 

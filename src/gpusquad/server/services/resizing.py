@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 
+from gpusquad.core.fixed import Fixed
 from gpusquad.core.never import refusal
 from gpusquad.core.state import State
 from gpusquad.core.transitions import JobState
@@ -21,7 +22,7 @@ from gpusquad.model.units import show_bytes
 from gpusquad.server.answers import PEAK, Change
 from gpusquad.server.errors import Conflict
 from gpusquad.server.services.desk import Desk
-from gpusquad.server.services.records import job_of
+from gpusquad.server.services.records import cards_of, job_of
 from gpusquad.store.jobs import JobRow
 
 _MIB = 1 << 20
@@ -29,14 +30,21 @@ MARGIN = 1.1
 """Over the most that was seen: samples miss the highest moment."""
 
 
-def memory_of(job: Job) -> int | None:
-    """What each task may hold of its card; None: they hold different parts, or none that was named."""
-    named = {role.request.share.memory_bytes if role.request.share else 0 for role in job.roles}
-    return named.pop() or None if len(named) == 1 else None
+def memory_of(job: Job, row: JobRow, fixed: Fixed) -> int | None:
+    """What each task may hold of its card; None: not the same for all, nothing that was named, or a part of a card
+    whose memory is not known."""
+    amounts = _amounts(job, row, fixed)
+    return amounts.pop() or None if len(amounts) == 1 else None
 
 
-def with_memory(job: Job, memory_bytes: int) -> Job:
-    return replace(job, roles=tuple(_resized(role, memory_bytes) for role in job.roles))
+def resizes(change: Change) -> bool:
+    return change.memory is not None or change.memory_milli is not None
+
+
+def with_memory(job: Job, change: Change) -> Job:
+    """``PEAK`` is an amount by now."""
+    memory_bytes, memory_milli = int(change.memory or 0), change.memory_milli or 0
+    return replace(job, roles=tuple(_resized(role, memory_bytes, memory_milli) for role in job.roles))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +63,23 @@ class Resizing:
     def agreed(self, row: JobRow, change: Change) -> Iterator[Agreed]:
         """By the thread that asks, for it may take seconds: the change with its bytes. If they are fewer, the engine
         has agreed, and gives them back should the rest be refused. Invalid: it cannot be."""
-        if change.memory is None:
+        if not resizes(change):
             yield Agreed(change)
             return
         if row.ended_us is not None:
             raise Conflict(f"job {row.id} is {row.state}", cure="only jobs that wait or run can be changed")
         job = self._desk.jobs.get(row.id) or job_of(row)
         self._check_kind(job)
-        wanted = self._seen(row) if change.memory == PEAK else int(change.memory)
-        if wanted <= 0:
-            raise Invalid("memory", "is nothing", "give for example 6GiB, or peak")
-        held = self._held(row, job) if JobState(row.state) == JobState.RUNNING else 0
-        change, tasks = replace(change, memory=wanted), len((row.placement or {}).get("tasks", ()))
+        if change.memory == PEAK:
+            change = replace(change, memory=self._seen(row))
+        if not (change.memory or change.memory_milli):
+            raise Invalid("memory", "is nothing", "give for example 6GiB, 30% or peak")
+        runs = JobState(row.state) == JobState.RUNNING
+        held, wanted = (self._each(row, job), self._wanted(row, with_memory(job, change))) if runs else (0, 0)
         if wanted >= held:
             yield Agreed(change)
             return
+        tasks = len((row.placement or {}).get("tasks", ()))
         self._desk.engine.resize(row.id, row.attempt, tasks, held, wanted)
         try:
             yield Agreed(change, row.attempt)
@@ -89,22 +99,25 @@ class Resizing:
             return
         if state != JobState.RUNNING:
             raise Conflict(f"job {row.id} is {row.state}", cure="change its memory once it runs")
-        more = _more(self._desk.state, job.id, memory_of(job) or 0)
+        self._wanted(row, job)
+        more = _more(self._desk.state, job)
         if min(more.values(), default=0) < 0 and agreed.attempt != row.attempt:
             raise Conflict(f"job {row.id} has changed meanwhile", cure="try again")
         for card, missing in _short(self._desk.state, more):
             raise Invalid("memory", f"{card} has {show_bytes(missing)} too little that nobody holds", "ask for less")
 
-    def _held(self, row: JobRow, job: Job) -> int:
-        """By each of its tasks. 0: its cards are not known here any more."""
-        tasks = (row.placement or {}).get("tasks", ())
-        sizes, index = self._desk.fixed.card_memory, self._desk.fixed.card_index
-        share = job.roles[0].request.share
-        on = {int(sizes[index[card]]) for task in tasks for card in task["cards"] if card in index}
-        held = {share.memory_on(size) for size in on} if share is not None else set()
-        if len(held) > 1:
+    def _each(self, row: JobRow, job: Job) -> int:
+        """What each of its tasks may hold where it runs. 0: a part of a card whose memory is not known here."""
+        amounts = _amounts(job, row, self._desk.fixed)
+        if len(amounts) > 1:
             raise Invalid("memory", "its tasks hold different parts of different cards", "change it when it waits")
-        return min(held, default=0)
+        return min(amounts, default=0)
+
+    def _wanted(self, row: JobRow, job: Job) -> int:
+        each = self._each(row, job)
+        if not each:
+            raise Invalid("memory", "a percentage of a card whose memory is not known", "change it when it waits")
+        return each
 
     def _check_kind(self, job: Job) -> None:
         if self._desk.cluster_engine is not None:
@@ -123,20 +136,38 @@ class Resizing:
         return ceil(seen * MARGIN / _MIB) * _MIB
 
 
-def _resized(role: Role, memory_bytes: int) -> Role:
-    share = role.request.share or Share(memory_bytes)
-    return replace(role, request=replace(role.request, share=replace(share, memory_bytes=memory_bytes)))
+def _resized(role: Role, memory_bytes: int, memory_milli: int) -> Role:
+    share = role.request.share or Share(memory_bytes, memory_milli=memory_milli)
+    share = replace(share, memory_bytes=memory_bytes, memory_milli=memory_milli)
+    return replace(role, request=replace(role.request, share=share))
 
 
-def _more(state: State, job_id: str, wanted: int) -> Counter[int]:
-    """What it takes of each of its cards if each task has so much, over what it holds."""
-    run, fixed = state.runs[job_id], state.space.fixed
+def _amounts(job: Job, row: JobRow, fixed: Fixed) -> set[int]:
+    """That its tasks may hold of the cards they are on; 0: nothing that was named, or nobody knows."""
+    sizes = {int(fixed.card_memory[fixed.card_index[card]]) for card in cards_of(row) if card in fixed.card_index}
+    amounts: set[int] = set()
+    for share in {role.request.share for role in job.roles}:
+        if share is None or share.is_place or share.memory_bytes:
+            amounts.add(share.memory_bytes if share is not None else 0)
+        else:
+            amounts |= {share.memory_on(size) for size in sizes}
+    return amounts
+
+
+def _more(state: State, job: Job) -> Counter[int]:
+    """What it takes of each of its cards as it is now to be, over what it holds."""
+    run, wanted = state.runs[job.id], job.roles[0].request.share
     more: Counter[int] = Counter()
     for part in run.placement.parts:
-        share = run.job.groups[part.request_index][0].share
+        held = run.job.groups[part.request_index][0].share
         for card in part.cards.ravel().tolist():
-            more[card] += wanted - (share.memory_on(int(fixed.card_memory[card])) if share is not None else 0)
+            card_bytes = int(state.space.fixed.card_memory[card])
+            more[card] += _counted(wanted, card_bytes) - _counted(held, card_bytes)
     return more
+
+
+def _counted(share: Share | None, card_bytes: int) -> int:
+    return share.memory_on(card_bytes) if share is not None else 0
 
 
 def _short(state: State, more: Counter[int]) -> Iterator[tuple[str, int]]:

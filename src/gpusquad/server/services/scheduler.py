@@ -51,7 +51,7 @@ from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
 from gpusquad.server.services.promises import Promises
 from gpusquad.server.services.records import forecast_record, run_forecast_row
 from gpusquad.server.services.renewing import Renewing
-from gpusquad.server.services.resizing import Agreed, Resizing, with_memory
+from gpusquad.server.services.resizing import Agreed, Resizing, resizes, with_memory
 from gpusquad.server.services.restore import restore
 from gpusquad.server.services.sightings import Sightings
 from gpusquad.server.services.standings import Standings
@@ -265,8 +265,8 @@ class Scheduler:
     def _update(self, row: JobRow, agreed: Agreed, who: Who) -> None:
         turn, job_id, change = self._desk.turn, row.id, agreed.change
         job = job_from_dict(job_to_dict(self._desk.job(job_id)) | _as_written(change))
-        if isinstance(change.memory, int):
-            job = with_memory(job, change.memory)
+        if resizes(change):
+            job = with_memory(job, change)
             self._resizing.check(row, job, agreed)
         self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
         foretold: Foretold | None = None
@@ -396,8 +396,8 @@ class Scheduler:
 
 def _as_told(change: Change) -> dict[str, Any]:
     """For the job's story."""
-    memory = {} if change.memory is None else {"memory_bytes": change.memory}
-    return _as_written(change) | memory
+    memory = {"memory_bytes": change.memory, "memory_milli": change.memory_milli}
+    return _as_written(change) | {name: value for name, value in memory.items() if value is not None}
 
 
 def _as_written(change: Change) -> dict[str, Any]:

@@ -39,8 +39,9 @@ class Standings:
 
     def of(self, row: JobRow, job: Job) -> Standing:
         plain = Standing(
-            self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row), memory_of(job)
-        )
+            self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row),
+            memory_of(job, row, self._desk.fixed),
+        )  # fmt: skip
         if self._known is None or self._known.is_empty or not job.app:
             return plain
         try:
