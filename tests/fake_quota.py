@@ -16,6 +16,8 @@ class FakeQuota:
         self.running = dict(running)
         """Cards with a daemon, and what it divides them by."""
         self.broken: set[str] = set()
+        self.silent: set[str] = set()
+        """Their daemons are there, and do not answer."""
         self.told: list[tuple[str, str]] = []
         self._tenants = list(tenants)
 
@@ -34,12 +36,12 @@ class FakeQuota:
         return dict(self._held)
 
     def silence(self, card_id: str) -> str:
-        return ""
+        return "the card's daemon does not answer" if card_id in self.silent else ""
 
     def status(self, card_id: str) -> dict[str, Any]:
         if card_id in self.broken:
             raise OSError(card_id)
-        if card_id not in self.running:
+        if card_id not in self.running or card_id in self.silent:
             return {"card": card_id, "running": False}
         return {
             "card": card_id, "running": True, "policy": self.running[card_id], "groups": 15, "tenants": self._tenants,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpusquad.agent.kubernetes.counts import Counts
-from gpusquad.agent.kubernetes.divides import FIRST, CardPolicies
+from gpusquad.agent.kubernetes.divides import FIRST, KEPT_S, CardPolicies
 from gpusquad.agent.kubernetes.looks import Look
 from gpusquad.agent.kubernetes.reporting import Reporter, Samples
 from gpusquad.agent.source import CardReading
@@ -85,6 +85,33 @@ def test_of_a_card_that_is_shown_as_several_it_is_said_once(policies: CardPolici
     message: dict[str, Any] = {"cards": [{"id": "A.1of2"}, {"id": "A.2of2"}, {"id": "B"}]}
     policies.add_to(message)
     assert [card["id"] for card in message["cards"] if "divided" in card] == ["A.1of2"]
+
+
+def test_of_a_daemon_that_does_not_answer_it_is_said_what_was_known_for_a_while(quota: FakeQuota):
+    """A card whose rule for strangers nobody knows is barred while one is on it."""
+    now_s = 0.0
+    policies = CardPolicies(monotonic_s=lambda: now_s)
+    policies.use(quota)
+
+    def said() -> dict[str, Any]:
+        message: dict[str, Any] = {"cards": [{"id": "A"}, {"id": "B"}]}
+        policies.add_to(message)
+        return {card["id"]: card["divided"]["rule"] for card in message["cards"] if "divided" in card}
+
+    quota.silent = {"A", "B"}
+    assert said() == {}, "nothing is known of it"
+    quota.silent = set()
+    assert said() == {"A": "report"}
+    quota.silent, now_s = {"A", "B"}, KEPT_S
+    assert said() == {"A": "report"}
+    now_s += 1.0
+    assert said() == {}, "by now it may be anything"
+    quota.silent = set()
+    assert said() == {"A": "report"}
+    quota.running.clear()
+    assert said() == {}, "nobody divides it any more"
+    quota.silent = {"A"}
+    assert said() == {}, "what was known is of another daemon"
 
 
 def test_a_tenant_that_claims_too_much_does_not_cost_its_node_the_report() -> None:

@@ -189,6 +189,22 @@ def test_the_rule_for_strangers_reaches_the_cards(node: Node):
     assert (node.ask("status") or {})["rule"] == "refuse"
 
 
+def test_a_daemon_that_hangs_keeps_the_rule_of_its_card_in_reports(node: Node):
+    policies = CardPolicies()
+    quotas_of(node.sharing, node.folder, SimulatedInventory(2, node.folder).cards, policies)
+    admit(node.kubelet(), pod("a", [PART], {"main": ["SIM-0"]}))
+    pid = (node.ask("hello") or {})["pid"]
+    said = []
+    for order in (signal.SIGCONT, signal.SIGSTOP):
+        os.kill(pid, order)
+        message: dict[str, Any] = {"cards": [{"id": "SIM-0"}]}
+        policies.add_to(message)
+        said.append(message["cards"][0].get("divided", {}))
+    os.kill(pid, signal.SIGCONT)
+    assert said[0]["rule"] == "report"
+    assert said[1] == said[0]
+
+
 def test_the_services_word_decides_how_a_card_is_divided(node: Node):
     policies = CardPolicies("equal")
     [squads] = [

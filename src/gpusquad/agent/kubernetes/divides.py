@@ -22,6 +22,9 @@ _CARD = (
 )  # fmt: skip
 _REST_S = 300.0
 """Until a card that could not be told its policy is told again: reports are answered every few seconds."""
+KEPT_S = 60.0
+"""For so long what a card's daemon said last stands in for one that does not answer: a slow moment must not hide by
+which rule the card is to be treated."""
 _MOST = 2**62
 """That the service takes."""
 _log = logging.getLogger(__name__)
@@ -39,6 +42,10 @@ class Divided(Protocol):
         """``running``: somebody divides the card."""
         ...
 
+    def silence(self, card_id: str) -> str:
+        """In words, that somebody does and did not answer when asked last."""
+        ...
+
 
 class CardPolicies:
     """Said by one thread, asked by others."""
@@ -50,6 +57,8 @@ class CardPolicies:
         self._monotonic_s = monotonic_s
         self._in_vain: dict[str, tuple[str, float]] = {}
         """By card: the policy that it could not be told, and until when it is not told again."""
+        self._last: dict[str, tuple[dict[str, Any], float]] = {}
+        """By card: what was said of it last, and when."""
 
     def use(self, divided: Divided) -> None:
         """From here on these are told, and asked."""
@@ -74,10 +83,10 @@ class CardPolicies:
         unsaid = set(self._known())
         for card in message["cards"]:
             name = physical(card["id"])
-            status = self._status(name) if name in unsaid else None
+            told = self._told(name) if name in unsaid else None
             unsaid.discard(name)
-            if status is not None:
-                card["divided"] = _told(status)
+            if told is not None:
+                card["divided"] = told
 
     def _known(self) -> Mapping[str, str]:
         """Whatever is wrong there, the cards are reported."""
@@ -103,8 +112,24 @@ class CardPolicies:
             self._in_vain[card] = wanted, self._monotonic_s() + _REST_S
             _log.exception("a card could not be told its policy", extra={"card": card, "policy": wanted})
 
+    def _told(self, card: str) -> dict[str, Any] | None:
+        """None: nobody divides it, or does not answer for too long."""
+        status, now_s = self._status(card), self._monotonic_s()
+        if status is not None:
+            self._last[card] = _told(status), now_s
+            return self._last[card][0]
+        said, at_s = self._last.get(card, (None, 0.0))
+        if said is None or (self._is_silent(card) and now_s - at_s <= KEPT_S):
+            return said
+        del self._last[card]
+        return None
+
+    def _is_silent(self, card: str) -> bool:
+        assert self._divided is not None
+        return bool(self._divided.silence(card))
+
     def _status(self, card: str) -> Mapping[str, Any] | None:
-        """None: nobody divides it."""
+        """None: nobody divides it, or does not answer."""
         assert self._divided is not None
         try:
             status = self._divided.status(card)
