@@ -82,7 +82,29 @@ def test_of_a_card_whose_memory_is_not_known_no_bytes_are_told() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=0),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(sm_milli=500))), job("b", Request(share=Share(sm_milli=600))))
     (reason,) = why(state, "b")
-    assert "needs 60% of the memory and 60% of the SMs of one card" in str(reason)
+    assert reason.message == (
+        "needs 60% of the memory and 60% of the SMs of one card; the most free on any is 50% of the SMs, "
+        "and how much memory they have is not known"
+    )
+    assert reason.numbers == {"needed_sm_milli": 600, "most_sm_milli": 500}
+
+
+def test_a_place_on_a_card_whose_memory_is_not_known() -> None:
+    state = state_of(Cluster((Node("n", (Card("c", memory_bytes=0),), 1000, GIB),)))
+    submit(state, job("a", Request(gpus=1)), job("b", Request(share=Share(sm_milli=1))))
+    (reason,) = why(state, "b")
+    assert "needs a part of one card;" in str(reason)
+    assert "0 B" not in str(reason)
+
+
+def test_what_is_known_of_memory_is_told_of_the_cards_where_it_is() -> None:
+    cards = (Card("c", memory_bytes=0), Card("d", memory_bytes=12 * GIB))
+    state = state_of(Cluster((Node("n", cards, 1000, GIB),)))
+    submit(state, job("a", Request(gpus=1, card="c")), job("b", Request(share=Share(8 * GIB))))
+    submit(state, job("d", Request(share=Share(sm_milli=500))))
+    (reason,) = why(state, "d")
+    assert "needs 50% of the memory (6.4 GB)" in str(reason)
+    assert (reason.numbers["needed_bytes"], reason.numbers["most_bytes"]) == (6 * GIB, 4 * GIB)
 
 
 def test_a_place_waits_for_what_is_counted_for_it() -> None:

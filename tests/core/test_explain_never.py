@@ -57,6 +57,18 @@ def test_the_cure_of_too_much_memory_can_be_typed() -> None:
     assert told.message.startswith("gpu_memory: asks for a card with 96.6 GB; the largest has 85.9 GB")
 
 
+@pytest.mark.parametrize(("request_", "cure"), [
+    (Request(share=Share(6 * GIB)), "ask for a percentage of it: 30%"),
+    (Request(gpus=1, min_card_memory_bytes=GIB), "leave it out"),
+])  # fmt: skip
+def test_bytes_are_never_there_where_nobody_knows_of_any(request_: Request, cure: str) -> None:
+    state = state_of(Cluster((Node("n", (Card("c", "A100", memory_bytes=0),), 1000, GIB),)))
+    told = refusal(state, job("j", request_))
+    assert told is not None
+    assert "GB; how much memory the cards have is not known" in told.message
+    assert told.cure == cure
+
+
 VIRTUAL = Cluster((Node("parts", tuple(Card(f"g.{i}of4", "A100", 10 * GIB) for i in range(1, 5)), 64_000, 256 * GIB),))
 
 

@@ -242,6 +242,13 @@ def test_standalone_overcommits_for_likes_only_and_never_sms():
     assert "a3 is not beside its like on n0/0: it asks for 4.3 GB and 40% of the SMs" in placement.note
 
 
+def test_standalone_says_nothing_of_memory_that_is_not_known():
+    space = nodes(2, gib=0)
+    put(space, "standalone", job("a1", share(600), app="a"))
+    (placement,) = put(space, "standalone", job("a2", share(600), app="a"))
+    assert placement.note == "a2 is not beside its like on n0/0: it asks for 60% of the SMs, free is 40%"
+
+
 # -- topology -----------------------------------------------------------------------------------------------------
 
 

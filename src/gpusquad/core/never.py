@@ -97,8 +97,14 @@ def _no_such_card(space: Space, request: Request) -> Iterator[Reason]:
         yield _never(f"asks for GPU model {models}; there are {', '.join(fixed.models)}", "choose one of those")
     wanted = request.share.memory_bytes if request.share else request.min_card_memory_bytes
     largest = int(fixed.card_memory[_of_its_kind(space, request)].max(initial=0))
-    if wanted > largest:
-        field = "share.memory" if request.share else "gpu_memory"
+    field = "share.memory" if request.share else "gpu_memory"
+    if wanted and not largest:
+        unknown = f"how much memory the cards{_whose(request)} have is not known"
+        yield _never(
+            f"{field}: asks for a card with {show_bytes(wanted)}; {unknown}",
+            "ask for a percentage of it: 30%" if request.share else "leave it out", asked=wanted,
+        )  # fmt: skip
+    elif wanted > largest:
         asked, there = _told_apart(wanted, largest)
         yield _never(
             f"{field}: asks for a card with {asked}; the largest{_whose(request)} has {there}",

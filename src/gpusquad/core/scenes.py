@@ -164,21 +164,24 @@ class Scene:
         most_milli = int(free.card_sm_free[cards].max(initial=0))
         asked = [_show_memory(share, needed_bytes)] + [_show_sm(share.sm_milli)] * (share.sm_milli > PLACE_MILLI)
         text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
-        text += f"; the most free on any is {show_bytes(most_bytes)} and {_show_sm(most_milli)}"
+        text += f"; the most free on any is {_show_free(most_bytes, most_milli)}"
         who = tuple(self.holders.get(free.fixed.card_index.get(card, -1), ())) if card is not None else ()
         if card is not None:
             text = f"card {card} is taken{' by ' + listed(who) if who else ''}: {text}"
         return Reason(
             Code.NO_SHARE if card is None else Code.CARD_TAKEN, text, _smaller(share),
-            {"needed_bytes": needed_bytes, "most_bytes": most_bytes,
+            {**({} if most_bytes is None else {"needed_bytes": needed_bytes, "most_bytes": most_bytes}),
              "needed_sm_milli": share.sm_milli, "most_sm_milli": most_milli}, who,
         )  # fmt: skip
 
-    def _nearest(self, share: Share, cards: Ints) -> tuple[int, int]:
-        """What it needs of the memory of that card which lacks least of it, and what is free there."""
-        if not len(cards):
-            return share.memory_bytes, 0
-        needed, there = memory_taken(share, self.free.fixed.card_memory[cards]), self.free.card_memory_free[cards]
+    def _nearest(self, share: Share, cards: Ints) -> tuple[int, int | None]:
+        """What it needs of the memory of that card which lacks least of it, and what is free there. None: there are
+        cards, and how much memory they have is not known."""
+        sizes = self.free.fixed.card_memory[cards]
+        if not sizes.any():
+            return share.memory_bytes, None if len(cards) else 0
+        cards, sizes = cards[sizes > 0], sizes[sizes > 0]
+        needed, there = memory_taken(share, sizes), self.free.card_memory_free[cards]
         at = int(np.argmin(needed - there))
         return int(needed[at]), int(there[at])
 
@@ -263,8 +266,14 @@ def _smaller(share: Share) -> str:
 def _show_memory(share: Share, needed_bytes: int) -> str:
     part = f"{share.memory_milli * 100 / WHOLE_MILLI:g}% of the memory"
     if not share.memory_milli:
-        return show_bytes(needed_bytes)
+        return show_bytes(needed_bytes) if needed_bytes else "a part"
     return f"{part} ({show_bytes(needed_bytes)})" if needed_bytes else part
+
+
+def _show_free(memory_bytes: int | None, sm_milli: int) -> str:
+    if memory_bytes is None:
+        return f"{_show_sm(sm_milli)}, and how much memory they have is not known"
+    return f"{show_bytes(memory_bytes)} and {_show_sm(sm_milli)}"
 
 
 def _show_sm(milli: int) -> str:

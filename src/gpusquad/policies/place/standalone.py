@@ -125,12 +125,15 @@ def _apart(request: Request, space: SpaceView, job: Job, likes: np.ndarray) -> s
     share = request.share
     assert share is not None
     best = least(np.flatnonzero(likes), -space.card_memory_free)
-    asked = show_bytes(share.memory_on(int(space.fixed.card_memory[best])))
-    free = show_bytes(int(space.card_memory_free[best]))
+    memory_bytes, asked, free = int(space.fixed.card_memory[best]), [], []
+    if memory_bytes or share.memory_bytes:  # else it is not known, and not what keeps them apart
+        asked.append(show_bytes(share.memory_on(memory_bytes)))
+        free.append(show_bytes(int(space.card_memory_free[best])))
     if share.sm_milli:
-        asked += f" and {share.sm_milli / WHOLE_MILLI:.0%} of the SMs"
-        free += f" and {space.card_sm_free[best] / WHOLE_MILLI:.0%}"
-    return f"{job.id} is not beside its like on {space.fixed.card_ids[best]}: it asks for {asked}, free is {free}"
+        asked.append(f"{share.sm_milli / WHOLE_MILLI:.0%} of the SMs")
+        free.append(f"{space.card_sm_free[best] / WHOLE_MILLI:.0%}")
+    told = f"it asks for {' and '.join(asked) or 'a part'}, free is {' and '.join(free) or 'none'}"
+    return f"{job.id} is not beside its like on {space.fixed.card_ids[best]}: {told}"
 
 
 def _apps(sharers: tuple[Job, ...]) -> str:
