@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gpusquad.agent.kubernetes.__main__ import _parser as agent_options
+from gpusquad.agent.kubernetes.sharing import Sharing
 from gpusquad.engines.kubernetes.token_review import AUDIENCE
 from tests.kube.api import Object
 from tests.kube.audit import rights_in
@@ -45,6 +46,15 @@ def test_the_agent_charges_for_contexts_what_it_is_told(release: Release, charge
     values = {"agent": {"sharing": {"contextBytes": charge}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     assert agent_options().parse_args(container["args"][3:]).context_bytes == ("auto" if charge is None else charge)
+
+
+@pytest.mark.parametrize("wait_ms", [1000, None, 0, 500])
+def test_containers_wait_for_a_silent_daemon_as_long_as_the_agent_is_told(release: Release, wait_ms: int | None):
+    """None: values of before there was such a setting, kept by an upgrade. 0 is for ever, and somebody has said so."""
+    values = {"agent": {"sharing": {"failOpenMs": wait_ms}}}
+    [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    options = agent_options().parse_args(container["args"][3:])
+    assert options.fail_open_ms == (Sharing.fail_open_ms if wait_ms is None else wait_ms)
 
 
 @pytest.mark.parametrize("rule", ["report", None, "refuse", "share"])
