@@ -48,7 +48,7 @@ class AgentProcess:
         arguments: Sequence[str],
         *,
         command: Sequence[str] = (sys.executable, "-P", "-m", "gpusquad.agent"),
-        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        patience: Patience = Patience(),
     ) -> None:
         self._on_message = on_message
         self._command = [*command, *arguments, "--parent", str(os.getpid())]
