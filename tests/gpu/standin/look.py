@@ -60,6 +60,36 @@ class Look(Stage):
         self.wait_stream("green")
         return len(self.sms("graph"))
 
+    def sms_of_graph_from_green(self) -> int:
+        """Captured on the green stream, launched on the other: 8, or the whole card?"""
+        self.room("graph", 264)
+        self.capture("graph", "green", [["tell_sms", "graph", "green"]])
+        self.graph("own", "graph")
+        self.wait_stream("own")
+        return len(self.sms("graph"))
+
+    def sms_of_graph_through_green(self) -> tuple[int, int]:
+        """Captured on a stream of the primary context, by way of the green one, which events bring into the capture and
+        out of it. Of a kernel given there, and of one that the first stream was given afterwards."""
+        self.room("there", 264)
+        self.room("after", 264)
+        own, green, captured, made = self.streams["own"], self.streams["green"], c_void_p(), c_void_p()
+        forth, back = c_void_p(), c_void_p()
+        for event in (forth, back):
+            call("cuEventCreate", byref(event), c_uint(2))
+        call("cuStreamBeginCapture_v2", own, c_int(0))
+        call("cuEventRecord", forth, own)
+        call("cuStreamWaitEvent", green, forth, c_uint(0))
+        self.tell_sms("there", "green")
+        call("cuEventRecord", back, green)
+        call("cuStreamWaitEvent", own, back, c_uint(0))
+        self.tell_sms("after", "own")
+        call("cuStreamEndCapture", own, byref(captured))
+        call("cuGraphInstantiateWithFlags", byref(made), captured, c_uint64(0))
+        call("cuGraphLaunch", made, own)
+        self.wait_stream("own")
+        return len(self.sms("there")), len(self.sms("after"))
+
     def launch_too_large(self, blocks: int, attribute: int, value: int) -> int:
         """Result of a launch on the green stream with one attribute (2: cooperative, 4: cluster of so many blocks)."""
         attributes = (c_uint * 18)(attribute, 0, value, *((1, 1) if attribute == 4 else (0, 0)))
