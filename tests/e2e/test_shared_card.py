@@ -19,6 +19,7 @@ import pytest
 from bench.running import PATIENCE_S, RunningService
 from gpusquad.client.errors import ApiError
 from gpusquad.gpu.squads.wire import SOCKET, ask
+from tests.gpu.attach.fake_mps import fake_mps
 from tests.gpu.standin.build import build as build_standin
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
@@ -60,7 +61,9 @@ CONTEXT_BYTES = 64 << 20
 class Story:
     """A service on a machine with one stand-in card."""
 
-    def __init__(self, folder: Path, run: Path, built: Path, virtual: int, strangers: str = "report") -> None:
+    def __init__(
+        self, folder: Path, run: Path, built: Path, virtual: int, strangers: str = "report", mps: str = "off"
+    ) -> None:
         self.folder, self.run, self.go = folder, run, folder / "go"
         self._cache = {"XDG_CACHE_HOME": str(built / "cache")}
         (folder / "program.py").write_text(PROGRAM)
@@ -68,9 +71,10 @@ class Story:
             "LD_LIBRARY_PATH": str(build_standin(built / "driver")),
             "STANDIN_CARD": str(folder / "card"),
             "STANDIN_MEMORY": str(CARD_BYTES),
+            "STANDIN_MODE": "timeslice" if mps == "off" else "mps",
         }
         config = (
-            f'[sharing]\nfolder = "{run}"\nlibrary_folder = "{folder / "lib"}"\nidle_s = 1.0\nmps = "off"\n'
+            f'[sharing]\nfolder = "{run}"\nlibrary_folder = "{folder / "lib"}"\nidle_s = 1.0\nmps = "{mps}"\n'
             f'strangers = "{strangers}"\n'
             f"[cluster]\nsample_every_s = 0.2\nvirtual = {virtual}\n"
         )
@@ -218,8 +222,9 @@ def test_a_service_says_how_long_requests_take_and_its_goal_is_judged_by_that(st
     story.service.wait(job)
 
 
-@pytest.mark.parametrize("story", [2], indirect=True)
-def test_two_virtual_cards_are_two_smaller_cards(story: Story) -> None:
+@pytest.mark.parametrize("story", [(2, "report", "auto")], indirect=True)
+def test_two_virtual_cards_are_two_smaller_cards(story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mps(tmp_path, monkeypatch)
     service = story.start()
     cards = [card for node in service.client.cluster.nodes() for card in node["cards"]]
     assert [card["id"].rpartition(".")[2] for card in cards] == ["1of2", "2of2"]
@@ -235,6 +240,18 @@ def test_two_virtual_cards_are_two_smaller_cards(story: Story) -> None:
     assert service.client.jobs.get(waits)["state"] == "pending"
     story.go.touch()
     assert {service.wait(job_id)["state"] for job_id in (*jobs, waits)} == {"succeeded"}
+
+
+@pytest.mark.parametrize("story", [2], indirect=True)
+def test_without_mps_virtual_cards_take_turns_on_all_sms(story: Story) -> None:
+    service = story.start()
+    jobs = [story.submit(name, None, CARD_BYTES // 4, CARD_BYTES // 2) for name in ("left", "right")]
+    for job_id in jobs:
+        assert story.said(job_id) == {"answers": [0, 2], "total": CARD_BYTES // 2}
+    assert {(one["within"], one["sm_milli"]) for one in story.tenants().values()} == {(0, 500)}
+    assert "takes turns with the other virtual cards" in running_note(service, jobs[0])
+    story.go.touch()
+    assert {service.wait(job_id)["state"] for job_id in jobs} == {"succeeded"}
 
 
 def test_a_service_that_was_killed_finds_its_tenants_again(story: Story) -> None:

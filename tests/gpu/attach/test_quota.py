@@ -145,16 +145,32 @@ def test_files_that_are_mounted_stay_the_same(place: Place) -> None:
     assert [Path(mount.outside).stat().st_ino for mount in first.mounts] == before
 
 
-def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place) -> None:
-    quota = place.quota()
-    second = Card(f"{CARD.id}.2of3", CARD.model, CARD.memory_bytes // 3, 16)
+SECOND = Card(f"{CARD.id}.2of3", CARD.model, CARD.memory_bytes // 3, 16)
+
+
+def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps) -> None:
+    quota, second = place.quota(has_mps=True), SECOND
     told = quota.attach([second], holder("a"), None, Standing())
     assert "GPUSQUAD_TENANT" in told.env
-    assert tenants(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes // 3
+    [tenant] = tenants(quota).values()
+    assert mps.count("-d") == 1
+    assert (tenant["quota_bytes"], tenant["within"], tenant["sm_milli"]) == (CARD.memory_bytes // 3, 0b1100, 0)
     assert quota.status(second.id)["card"] == CARD.id
     assert list(quota.policies()) == [CARD.id]
     with pytest.raises(Invalid, match=r"gpus: 2 virtual cards for one task \(ask for gpus: 1\)"):
         quota.attach([second, second], holder("b"), None, Standing())
+
+
+@pytest.mark.parametrize(("share", "promised_milli"), [(None, 333), (Share(sm_milli=500), 166), (Share(MIB), 0)])
+def test_whoever_takes_turns_on_a_virtual_card_has_a_part_of_the_time(
+    place: Place, share: Share | None, promised_milli: int
+) -> None:
+    quota = place.quota()  # without MPS two programs never run at once: SMs of their own would only be fewer
+    told = quota.attach([SECOND], holder("a"), share, Standing())
+    [tenant] = tenants(quota).values()
+    assert (tenant["within"], tenant["sm_milli"], tenant["is_time_sliced"]) == (0, promised_milli, True)
+    assert "takes turns with the other virtual cards, on all SMs" in told.notes[-1]
+    assert quota.attach([SECOND], holder("a"), share, Standing()) == told
 
 
 def test_more_memory_than_there_is(place: Place) -> None:

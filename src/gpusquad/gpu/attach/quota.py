@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpusquad.gpu.api import Attachment, Holder, Quota, Standing
@@ -29,6 +29,8 @@ from gpusquad.model.units import WHOLE_MILLI, show_bytes
 from gpusquad.model.virtual import physical
 
 _LEFT_FOR_S = 30.0
+TURNS_ON_VIRTUAL = "it takes turns with the other virtual cards, on all SMs, for a part of the time"
+"""Said to people: without MPS nothing runs at once, so SMs of its own would only be fewer."""
 _log = logging.getLogger(__name__)
 
 
@@ -197,12 +199,12 @@ class SquadQuota(Quota):
             if told is None:
                 _check_room(keeper, quota_bytes, share)
                 told = self._to_tell(keeper, holder, share, standing, quota_bytes)
+                if place.within and not told.is_pooled:
+                    told = replace(told, notes=(*told.notes, TURNS_ON_VIRTUAL))
             tenant = {
-                "id": name, "quota_bytes": quota_bytes, "sm_milli": share.sm_milli if share is not None else 0,
-                "is_time_sliced": not told.is_pooled, **_as_told(standing),
+                "id": name, "quota_bytes": quota_bytes, "is_time_sliced": not told.is_pooled,
+                **place.promised(share, not told.is_pooled), **_as_told(standing),
             }  # fmt: skip
-            if place.within:
-                tenant["within"] = place.within
             owner = {}
             if holder.run_as is not None and self._settings.where == "process":
                 owner = {"uid": holder.run_as[0], "gid": holder.run_as[1]}
