@@ -1,4 +1,5 @@
-"""Run the shim's tests against a real driver, and write down what came of each.
+"""Run the shim's tests, and those of tenants that a real daemon divides a card among, against a real driver, and write
+down what came of each.
 
     python -m tests.gpu.on_card --out bench/results/shim-on-card
 
@@ -26,7 +27,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHIM = ROOT / "tests" / "gpu" / "shim"
+GPU = ROOT / "tests" / "gpu"
+FOLDERS = ("shim", "attach")
 FILES = (
     "test_entry",
     "test_memory",
@@ -40,6 +42,7 @@ FILES = (
     "test_collectives",
     "test_yielding",
     "test_measure",
+    "test_processes",
 )
 """Those that speak to a driver."""
 
@@ -64,6 +67,10 @@ def describe_card() -> dict[str, str]:
     ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(cuda))
     version = f"{cuda.value // 1000}.{cuda.value % 1000 // 10}"
     return {"card": name.value.decode(), "driver": driver.value.decode(), "cuda": version}
+
+
+def path_of(name: str) -> Path:
+    return next(path for folder in FOLDERS if (path := GPU / folder / f"{name}.py").exists())
 
 
 class Notes:
@@ -136,8 +143,8 @@ def main(words: list[str] | None = None) -> int:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     about = {"date": today, **describe_card(), "python": platform.python_version()}
     notes = Notes(chosen.out, about, chosen.within, chosen.each)
-    paths = [str(SHIM / f"{name}.py") for name in chosen.files]
-    settings = ["-c", os.devnull, "--rootdir", str(ROOT), "--confcutdir", str(SHIM), "--import-mode=importlib"]
+    paths = [str(path_of(name)) for name in chosen.files]
+    settings = ["-c", os.devnull, "--rootdir", str(ROOT), "--confcutdir", str(GPU), "--import-mode=importlib"]
     plain = ["-q", "-p", "no:cacheprovider", "--tb=short", *(["-k", chosen.k] if chosen.k else [])]
     code = pytest.main([*settings, *plain, *paths], plugins=[notes])
     notes.write_table()

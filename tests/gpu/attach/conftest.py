@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from gpusquad.model.job import Share
 from tests.gpu.attach.fake_mps import FakeMps, fake_mps
 from tests.gpu.shim.conftest import built as built
 from tests.gpu.shim.conftest import driver as driver
+from tests.gpu.shim.conftest import kept
 from tests.gpu.shim.conftest import library as library
 from tests.gpu.shim.playing import Player
 from tests.gpu.shim.tenants import Peer
@@ -80,7 +80,7 @@ def place(tmp_path: Path, library: Path, driver: Path) -> Iterator[Place]:
         context_bytes=0,
     )
     environment = {
-        "PATH": os.environ["PATH"],
+        **kept(),
         "LD_LIBRARY_PATH": str(driver),
         "STANDIN_CARD": str(tmp_path / "card"),
         "STANDIN_SMS": str(CARD.sms),

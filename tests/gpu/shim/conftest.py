@@ -40,7 +40,7 @@ def driver(built: Path) -> Path:
     return links
 
 
-def _kept() -> dict[str, str]:
+def kept() -> dict[str, str]:
     """A real driver keeps what it compiles in the user's home, and may be told which card to use."""
     names = [name for name in os.environ if name == "HOME" or name.startswith("CUDA_")] if REAL_DRIVER else []
     return {name: os.environ[name] for name in ["PATH", *names]}
@@ -50,7 +50,7 @@ def _kept() -> dict[str, str]:
 def card(tmp_path: Path, library: Path, driver: Path) -> Iterator[Card]:
     region = CardRegion(tmp_path / "region", reclaim=build.reclaimer(library))
     environment = {
-        **_kept(),
+        **kept(),
         "LD_PRELOAD": str(library),
         "LD_LIBRARY_PATH": str(driver),
         "STANDIN_CARD": str(tmp_path / "card"),
