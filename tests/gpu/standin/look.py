@@ -54,18 +54,17 @@ class Look(Stage):
 
     def sms_of_graph_on_green(self) -> int:
         """Captured on a stream of the primary context, launched on the green one: 8, or the whole card?"""
-        self.room("graph", 264)
-        self.capture("graph", "own", [["tell_sms", "graph", "own"]])
-        self.graph("green", "graph")
-        self.wait_stream("green")
-        return len(self.sms("graph"))
+        return self._sms_of_graph("own", "green")
 
     def sms_of_graph_from_green(self) -> int:
-        """Captured on the green stream, launched on the other: 8, or the whole card?"""
+        """The other way round."""
+        return self._sms_of_graph("green", "own")
+
+    def _sms_of_graph(self, captured: str, launched: str) -> int:
         self.room("graph", 264)
-        self.capture("graph", "green", [["tell_sms", "graph", "green"]])
-        self.graph("own", "graph")
-        self.wait_stream("own")
+        self.capture("graph", captured, [["tell_sms", "graph", captured]])
+        self.graph(launched, "graph")
+        self.wait_stream(launched)
         return len(self.sms("graph"))
 
     def sms_of_graph_through_green(self) -> tuple[int, int]:
