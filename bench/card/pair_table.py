@@ -11,6 +11,7 @@ import numpy as np
 
 from bench.card import pair_plan as plan
 from bench.card.marks import interval, markdown, number
+from bench.card.origins import in_turns
 from bench.card.rows import Row, chosen
 from bench.card.stats import Ratio, mean, percentile, ratio
 
@@ -64,6 +65,8 @@ class PairTable:
     training_per_s: float
     left_out: int
     """Rows of an older setup."""
+    apart: str
+    """Which conditions took turns with each other, where not all of them did."""
     cells: tuple[Cell, ...]
     verdicts: tuple[Verdict, ...]
     """One for each of ours."""
@@ -100,7 +103,8 @@ def _table(rows: Sequence[Row], blocks: Sequence[Row], pair: str, setup: str) ->
     names = [name for name in plan.ALL_CONDITIONS if any(row["condition"] == name for row in ours)]
     cells = tuple(_cell(ours, name) for name in names)
     per_s = float(np.mean(alone)) if alone else float("nan")
-    return PairTable(pair, setup, busy, per_s, len(of_pair) - len(ours), cells, verdicts(cells, busy))
+    apart = in_turns(ours, [name for name in names if name not in (plan.ALONE, plan.TRAINING_ALONE)])
+    return PairTable(pair, setup, busy, per_s, len(of_pair) - len(ours), apart, cells, verdicts(cells, busy))
 
 
 def _cell(rows: Sequence[Row], condition: str) -> Cell:
@@ -208,6 +212,8 @@ def shown(tables: Sequence[PairTable]) -> str:
         facts += f"training alone {number(table.training_per_s)}/s"
         if table.left_out:
             facts += f"; {table.left_out} blocks of another setup left out"
+        if table.apart:
+            facts += f"\n\nNot all in the same rounds: {table.apart}; each beside alone of its own rounds"
         parts.append(f"### {table.pair}\n\n{facts}\n\n{markdown(_HEADINGS, lines)}\n\n{_judged(table)}\n")
     return "\n".join([*parts, f"**{summary(tables)}**\n"])
 

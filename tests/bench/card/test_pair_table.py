@@ -132,6 +132,35 @@ def test_rounds_that_lack_their_base_are_left_out_of_the_ratio() -> None:
     assert (cell.p99_ratio.blocks, cell.training_ratio.blocks) == (2, 3)
 
 
+def later(found: list[dict], ours: str = plan.OURS, priority: str = plan.PRIORITY) -> list[dict]:
+    """The same blocks as another call's, of other conditions; both alone are there again."""
+    names = {plan.OURS: ours, plan.PRIORITY: priority}
+    blocks = [{**row, "sitting": "later", "repeat": 3 + row["repeat"]} for row in found if row["kind"] == "block"]
+    return [{**row, "condition": names.get(row["condition"], row["condition"])} for row in blocks]
+
+
+def test_conditions_in_rounds_of_their_own_are_told_apart() -> None:
+    found = rows(10.4, 16.0, 11.0, 15.0)
+    one = pair_tables([*found, *later(found, ours=plan.UNDER_MPS, priority=plan.SLICED)])[0]
+    assert one.apart == "MPS priority, gpusquad in 3 rounds; time slicing, MPS in 3 others"
+    assert f"Not all in the same rounds: {one.apart}; each beside alone of its own rounds" in shown([one])
+
+
+def test_more_rounds_of_the_same_and_one_that_was_cut_off_are_one_run() -> None:
+    found = rows(10.4, 16.0, 11.0, 15.0)
+    more = later(found)
+    cut_off = [row for row in more if (row["condition"], row["repeat"]) != (plan.OURS, 5)]
+    for one in pair_tables([*found, *more]) + pair_tables([*found, *cut_off]):
+        assert one.apart == ""
+        assert "Not all in the same rounds" not in shown([one])
+
+
+def test_rounds_without_some_that_others_had_are_told_where_they_are_several() -> None:
+    found = rows(10.4, 16.0, 11.0, 15.0)
+    fewer = [row for row in later(found) if row["condition"] != plan.PRIORITY]
+    assert pair_tables([*found, *fewer])[0].apart == "MPS priority, gpusquad in 3 rounds; gpusquad in 3 others"
+
+
 def test_the_best_percentage_keeps_the_tail_and_trains_most() -> None:
     tried = {30: {"p99_us": 10.0, "steps_per_s": 5.0}, 60: {"p99_us": 10.9, "steps_per_s": 8.0},
              90: {"p99_us": 20.0, "steps_per_s": 10.0}}  # fmt: skip

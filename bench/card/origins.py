@@ -1,0 +1,52 @@
+"""Where figures come from: in which calls they were measured, and which of them took turns with each other.
+
+Files of several calls are read as one, so a table looks like one run whether it is or not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from bench.card.rows import Row
+
+Round = tuple[str, int]
+"""A call and its repeat: calls that did not know of each other give theirs the same numbers."""
+
+
+def sittings(rows: Sequence[Row], of_it: Sequence[Row]) -> str:
+    """The calls that rows were measured in, with their days and the library of each."""
+    known = {row["sitting"]: row for row in rows if row.get("kind") == "sitting"}
+    named = list(dict.fromkeys(str(row.get("sitting")) for row in of_it))
+    words = [f"{name} ({_day(known.get(name, {}))})" for name in named]
+    return f"{len(named)} {'sitting' if len(named) == 1 else 'sittings'}: {', '.join(words)}"
+
+
+def _day(sitting: Row) -> str:
+    return f"{str(sitting.get('at', 'no day'))[:10]}, library {sitting.get('library', 'unknown')}"
+
+
+def in_turns(rows: Sequence[Row], conditions: Sequence[str]) -> str:
+    """Which of the conditions took turns, where not all of them did. Empty: all did."""
+    rounds: dict[Round, set[str]] = {}
+    for row in rows:
+        if row["condition"] in conditions:
+            rounds.setdefault((row["sitting"], row["repeat"]), set()).add(row["condition"])
+    kinds = _kinds({one: frozenset(found) for one, found in rounds.items()})
+    if len(kinds) < 2:
+        return ""
+    return "; ".join(
+        f"{', '.join(name for name in conditions if name in found)} in {count} {'others' if index else 'rounds'}"
+        for index, (found, count) in enumerate(kinds.items())
+    )
+
+
+def _kinds(rounds: Mapping[Round, frozenset[str]]) -> dict[frozenset[str], int]:
+    """Rounds by who took part in them. One that was cut off belongs to those that it would have been like."""
+    seen = Counter((sitting, found) for (sitting, _), found in rounds.items())
+    kinds: dict[frozenset[str], int] = {}
+    for (_, found), count in seen.items():
+        wholes = [other for _, other in seen if found < other]
+        kind = max(wholes, key=len) if count == 1 and wholes else found
+        kinds[kind] = kinds.get(kind, 0) + count
+    return kinds
