@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 DRAWS = 2000
 _SEED = 2026
+_LEAST_FREE = 3
 Blocks = Sequence[npt.NDArray[np.float64]]
 Counts = npt.NDArray[np.int64]
 """How often each block was drawn: a row for each draw."""
@@ -86,3 +88,25 @@ def _ratios(kept: Sequence[tuple], counts: Counts, statistic: Statistic) -> npt.
     ours, base = (statistic([pair[side] for pair in kept], counts) for side in (0, 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.divide(ours, base)
+
+
+def noise(conditions: Sequence[Sequence[float]]) -> float:
+    """By how much, in parts, the means of two conditions may differ by chance (95 %). NaN: too little to say.
+
+    Value i of every condition is of round i. Two or three rounds of one condition say little of how much rounds differ;
+    all conditions together do, if each differs by as much in parts. What a whole round has more or less is no noise.
+    """
+    if not conditions or len(conditions[0]) < 2:
+        return float("nan")
+    logs = np.log(np.asarray(conditions, float))
+    rest = logs - logs.mean(axis=0, keepdims=True) - logs.mean(axis=1, keepdims=True) + logs.mean()
+    free = (logs.shape[0] - 1) * (logs.shape[1] - 1)
+    if free < _LEAST_FREE:
+        return float("nan")
+    return float(_students(free) * np.sqrt((rest**2).sum() / free * 2 / logs.shape[1]))
+
+
+def _students(free: int) -> float:
+    """Student's t at 97.5 %, by its expansion around the normal one: within 2 % from 4 degrees of freedom on."""
+    z = NormalDist().inv_cdf(0.975)
+    return z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.card.stats import mean, percentile, ratio
+from bench.card.stats import mean, noise, percentile, ratio
 
 BLOCK = st.lists(st.floats(1, 1000), min_size=1, max_size=20)
 
@@ -46,3 +46,25 @@ def test_blocks_without_requests_are_left_out() -> None:
 def test_blocks_must_belong_together() -> None:
     with pytest.raises(ValueError, match="as many"):
         ratio([[1.0]], [], mean)
+
+
+def test_noise_is_what_differs_beside_conditions_and_rounds() -> None:
+    rounds, speeds = [1.0, 1.1, 0.8], [2.0, 3.0, 7.0]
+    assert noise([[speed * level for level in rounds] for speed in speeds]) == pytest.approx(0)
+    rests_squared, free, students = 4 * 0.02**2, 3, 3.18
+    found = noise([[1.0, np.exp(0.04)], [1.0, np.exp(-0.04)], [1.0, 1.0], [1.0, 1.0]])
+    assert found == pytest.approx(students * np.sqrt(rests_squared / free), rel=0.05)
+
+
+def test_two_conditions_alike_differ_by_less_than_the_noise_about_as_often_as_it_says() -> None:
+    dice = np.random.default_rng(3)
+    held = 0
+    for _ in range(300):
+        found = np.exp(dice.normal(0, 0.01, (17, 2)) + dice.normal(0, 0.05, (1, 2)))
+        held += abs(found[0].mean() / found[1].mean() - 1) <= noise([list(one) for one in found])
+    assert 0.92 * 300 <= held <= 0.98 * 300
+
+
+@pytest.mark.parametrize("found", [[], [[1.0], [1.1], [1.2], [1.3]], [[1.0, 1.1], [1.0, 1.2]]])
+def test_of_one_round_or_two_conditions_noise_is_not_known(found: list[list[float]]) -> None:
+    assert np.isnan(noise(found))
