@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.card import virtual
+from bench.card import virtual, virtual_table
 from bench.card.clock import Deadline
 from bench.card.machine import sitting
 from bench.card.place import Place
 from bench.card.rows import RowFile
-from bench.card.virtual import card_masks, job_name, pairings, seats_on_cards
+from bench.card.virtual import Pairing, card_masks, job_name, pairings, seats_on_cards
 from bench.card.virtual_places import measured_of, pair_rates
-from bench.card.virtual_table import ORACLE, shown, virtual_tables
+from bench.card.virtual_table import CONTENDERS, ORACLE, OURS, MixTable, shown, summary, virtual_tables
 
 WORKLOADS = ["w", "x", "y", "z"]
 RATES = {(0, 1): 0.9, (2, 3): 0.8}
@@ -56,39 +56,135 @@ def ends_of(one: float, other: float) -> list[float]:
     return [first, last] if one >= other else [last, first]
 
 
-def rows(left_out: int = 0) -> list[dict]:
-    head = {"bench": "virtual", "setup": "m, 1 s", "mix": "m", "workloads": WORKLOADS}
+def rows(
+    left_out: int = 0, repeats: int = 2, jitter: float = 0.0, slower: dict[Pairing, float] | None = None
+) -> list[dict]:
+    """``jitter``: in parts, up in one repeat and down in the next, and the other way for every other two pairings.
+    ``slower``: how much longer all jobs of a pairing take, besides."""
+    head = {"bench": "virtual", "setup": "m, 1 s", "mix": "m", "workloads": WORKLOADS, "sitting": "s"}
     speeds = {job_name(kind, 0): 10.0 for kind in range(4)}
     found: list[dict] = [
+        {"bench": "virtual", "kind": "sitting", "sitting": "s", "at": "2026-01-02T03:04:05Z", "library": "0123abcd"},
         {**head, "kind": "alone", "per_s": speeds, "memory_bytes": dict.fromkeys(speeds, 10**9),
          "beside_others_per_s": dict.fromkeys(speeds, 9.5), "counters": {}, "part": 0.2}
     ]  # fmt: skip
-    for pairing in pairings()[left_out:]:
-        cards, ends_s = seats_on_cards(pairing), {}
-        for card, pair in enumerate(pairing):
-            names = sorted(name for name, at in cards.items() if at == card)
-            rate = RATES.get(pair, 0.5)
-            ends_s |= dict(zip(names, ends_of(rate, rate), strict=True))
-        alone_s = dict.fromkeys(ends_s, 1.0)
-        found.append({**head, "kind": "run", "repeat": 0, "pairing": [list(pair) for pair in pairing],
-                      "cards": cards, "ends_s": ends_s, "alone_s": alone_s})  # fmt: skip
+    for repeat in range(repeats):
+        for index, pairing in enumerate(pairings()[left_out:]):
+            cards, ends_s = seats_on_cards(pairing), {}
+            factor = (slower or {}).get(pairing, 1.0) * (1 + repeat / 10) * (1 + jitter * (-1) ** (index // 2 + repeat))
+            for card, pair in enumerate(pairing):
+                names = sorted(name for name, at in cards.items() if at == card)
+                rate = RATES.get(pair, 0.5)
+                ends_s |= {name: factor * s for name, s in zip(names, ends_of(rate, rate), strict=True)}
+            alone_s = dict.fromkeys(ends_s, 1.0)
+            found.append({**head, "kind": "run", "repeat": repeat, "pairing": [list(pair) for pair in pairing],
+                          "cards": cards, "ends_s": ends_s, "alone_s": alone_s})  # fmt: skip
     return found
+
+
+BEST, SAME = ((0, 1), (0, 1), (2, 3), (2, 3)), ((0, 0), (1, 1), (2, 2), (3, 3))
+NEAR = ((0, 2), (0, 2), (1, 3), (1, 3))
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, ours: Pairing, balance: Pairing, found: list[dict]) -> MixTable:
+    """As if places had made these pairs; the other two make pairs of a kind."""
+    made = {CONTENDERS[OURS]: ours, CONTENDERS["balance"]: balance}
+    monkeypatch.setattr(virtual_table, "_chosen", lambda spec, *_: made.get(spec, SAME))
+    return virtual_tables(found)[0]
 
 
 def test_interference_finds_the_best_pairing_of_what_was_measured() -> None:
     table = virtual_tables(rows())[0]
     placed = {one.place: one for one in table.placed}
-    assert placed[ORACLE].pairing == ((0, 1), (0, 1), (2, 3), (2, 3))
-    assert placed["interference"].pairing == placed[ORACLE].pairing
-    assert placed["interference"].over_oracle == 0
+    assert placed[ORACLE].pairing == BEST
+    assert placed[OURS].pairing == BEST
+    assert placed[OURS].over_oracle == 0
     assert placed["standalone"].over_oracle > 0.5
     assert table.leakage == pytest.approx(dict.fromkeys(WORKLOADS, 0.05))
-    assert "within the bar" in table.words
+    assert (table.repeats, table.held_out, table.verdict.met) == (2, (0.0, 0.0), True)
+    assert "within the bar of 5 %" in table.words
+    assert table.words.endswith("by 2 repeats of 3")
     assert "| interference | w+x w+x y+z y+z |" in shown([table])
+    assert "1 sitting: s (2026-01-02, library 0123abcd)" in shown([table])
+
+
+def test_of_one_repeat_there_are_figures_and_no_verdict() -> None:
+    table = virtual_tables(rows(repeats=1))[0]
+    assert table.words.startswith("no verdict: 1 of 2 repeats")
+    assert (table.verdict.within, table.verdict.behind, table.verdict.met) == (None, None, None)
+    assert [one.place for one in table.placed] == [*CONTENDERS, ORACLE]
+    assert "met in 0 of 0 mixes with a verdict; 1 were measured" in summary([table])
+
+
+@pytest.mark.parametrize(
+    ("ours_s", "jitter", "within", "behind", "met"),
+    [
+        (1.00, 0.002, True, False, True),
+        (1.03, 0.002, True, True, False),  # within the bar, and behind another place
+        (1.03, 0.030, None, False, None),  # both are lost in the noise
+        (1.08, 0.002, False, True, False),
+    ],
+)
+def test_the_bar_has_two_halves(
+    monkeypatch: pytest.MonkeyPatch, ours_s: float, jitter: float, within: bool | None, behind: bool, met: bool | None
+) -> None:
+    """Another place makes the best pairs, ours makes pairs that take longer by a factor."""
+    best_s, near_s = 4 / 0.9 + 4 / 0.8, 8 / 0.5
+    found = rows(jitter=jitter, slower={NEAR: ours_s * best_s / near_s})
+    table = judged(monkeypatch, NEAR, BEST, found)
+    assert (table.verdict.within, table.verdict.behind, table.verdict.met) == (within, behind, met)
+    assert f"{'not behind' if not behind else 'behind'} balance" in table.words
+
+
+def test_two_repeats_that_are_alike_by_chance_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours and the best pairing are slow in the same repeats, all others are not."""
+    twin = ((0, 2), (0, 2), (1, 1), (3, 3))
+    found = rows(jitter=0.03, slower={twin: 1.03 * (4 / 0.9 + 4 / 0.8) / (8 / 0.5)})
+    table = judged(monkeypatch, twin, BEST, found)
+    ours = next(one for one in table.placed if one.place == OURS).to_oracle
+    assert (ours.low, ours.high) == pytest.approx((1.03, 1.03))
+    assert table.verdict.within is None
+    assert "not decided against the bar" in table.words
+
+
+def test_noise_is_known_from_all_pairings_and_not_from_the_ones_that_places_chose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert judged(monkeypatch, BEST, BEST, rows()).noise == pytest.approx(0)
+    assert judged(monkeypatch, BEST, BEST, rows(jitter=0.01)).noise > 0.01
+
+
+def test_the_interval_is_that_of_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours and the best pairing are slow in turns."""
+    table = judged(monkeypatch, NEAR, SAME, rows(jitter=0.01))
+    found = next(one for one in table.placed if one.place == OURS).to_oracle
+    ratio = 8 / 0.5 / (4 / 0.9 + 4 / 0.8)
+    assert (found.low, found.high, found.blocks) == pytest.approx((ratio * 0.99 / 1.01, ratio * 1.01 / 0.99, 2))
+
+
+def test_each_job_is_told_beside_alone_the_oracle_and_what_it_loses_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = judged(monkeypatch, NEAR, SAME, rows())
+    text = shown([table])
+    assert "| seconds of both jobs | alone | binpack | balance | standalone | interference | oracle |" in text
+    assert "| w | 1 | 2.10, 2.10 | 2.10, 2.10 | 2.10, 2.10 | 2.10, 2.10 | 1.17, 1.17 | 5.0 % |" in text
+
+
+def test_readings_of_what_is_lost_are_averaged_and_counted() -> None:
+    found = rows()
+    again = {**found[1], "beside_others_per_s": dict.fromkeys(found[1]["per_s"], 8.5)}
+    table = virtual_tables([*found, again])[0]
+    assert table.leakage == pytest.approx(dict.fromkeys(WORKLOADS, 0.10))
+    assert "was read 2 times" in shown([table])
+
+
+def test_a_repeat_that_is_not_whole_is_left_out_and_told() -> None:
+    table = virtual_tables(rows(repeats=3)[:-2])[0]
+    assert (table.repeats, table.left_out, table.placed[0].repeats) == (2, 15, 2)
+    assert "(15 runs of one that is not whole are left out)" in shown([table])
 
 
 def test_the_pair_table_is_that_of_the_runs() -> None:
-    known, *runs = rows()
+    _, known, *runs = rows(repeats=1)
     by_pairing = {tuple((a, b) for a, b in row["pairing"]): [row] for row in runs}
     measured = measured_of(known, by_pairing)
     ratios = {run.workloads: [one.mean for one in run.ratios] for run in measured.co_runs}
