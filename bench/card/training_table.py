@@ -1,38 +1,111 @@
-"""Of training couples: ends, speeds, bubbles, and what the first one's end left to the second."""
+"""Of training couples: ends, speeds, bubbles, and what the first one's end left to the second.
+
+There is no bar. Of ours it is said in what it is ahead of or behind time slicing and MPS by more than noise.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
+from math import isnan
 from statistics import mean, median
 
+from bench.card import stats
 from bench.card.marks import markdown, number
+from bench.card.options import REPEATS
+from bench.card.origins import in_turns, sittings
 from bench.card.rows import Row, chosen
-from bench.card.training import BENCH, FIRST, LEAD_IN_S, SECOND
+from bench.card.stats import Ratio, ratio
+from bench.card.training import BENCH, CONDITIONS, FIRST, LEAD_IN_S, POLICIES, SECOND
 
+SLICED, UNDER_MPS = "time slicing", "MPS"
+BASES = (SLICED, UNDER_MPS)
+ENOUGH_RUNS = 2
+"""Of each that is compared. How much runs differ is found from all conditions together."""
 _US = 1e6
 _AFTER_S = 0.5
-_HEADINGS = ("condition", "runs", "mean JCT s", "last end s", "STP", "idle SMs", "ms lost after an end (a step takes)")
+_SETTLED = 0.9
+"""Of its speed later on: the card's clock alone moves by a few percent when a job has ended."""
+_HEADINGS = (
+    "condition", "runs", "mean JCT s", *(f"JCT / {base}" for base in BASES), "last end s", "STP",
+    *(f"STP / {base}" for base in BASES), "idle SMs", "speed after an end / alone",
+    "ms until it has that", "ms lost after an end", "both known to ±",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Told:
-    """One condition of one couple: medians over its runs."""
+    """One condition of one couple: means over its runs, and each run's own."""
 
     condition: str
-    runs: int
     failed: int
-    mean_jct_s: float
-    last_end_s: float
-    stp: float
+    jcts_s: tuple[float, ...]
+    """Of each run the mean of both ends."""
+    last_ends_s: tuple[float, ...]
+    stps: tuple[float, ...]
     """Both speeds over those alone, added, while both ran."""
-    bubble_ratio: float | None
-    """SM time in which no warp was there, while both had work queued; None: the card does not count it."""
-    lost_ms: float | None
-    """Of the second one's time in the half second after the first had ended: what it would have needed less for what
-    it did then, at its speed later on."""
-    step_ms: float
+    bubble_ratios: tuple[float, ...]
+    """SM time in which no warp was there, while both had work queued; empty: the card does not count it."""
+    losts_ms: tuple[float, ...]
+    """Of the half second after one had ended: what the other would have needed less for what it did then, at its speed
+    later on. Empty: it did not run on for long enough. A clock that moves by 1 % meanwhile makes 5 ms of it."""
+    settled_ms: tuple[float, ...]
+    """From one's end until the other had its speed later on."""
+    after_ratios: tuple[float, ...]
+    """That speed over the one alone: with fixed parts it never has what the other left."""
+    known_to_ms: float
+    """What is lost is known to half of what was marked as done: a step, or one of several."""
+    jct_to: dict[str, Ratio]
+    """Over that of time slicing and of MPS; runs of both belong together in the order in which they were measured."""
+    stp_to: dict[str, Ratio]
+
+    @property
+    def runs(self) -> int:
+        return len(self.jcts_s)
+
+
+@dataclass(frozen=True)
+class CoupleTable:
+    setup: str
+    origin: str
+    apart: str
+    """Which conditions took turns with each other, where not all of them did."""
+    alone_per_s: dict[str, float]
+    readings: int
+    """Of both alone, which all of STP is held against."""
+    told: tuple[Told, ...]
+    jct_noise: float
+    """By how much two conditions may differ by chance, in parts."""
+    stp_noise: float
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Of each of ours."""
+        by_name = {one.condition: one for one in self.told}
+        return {name: self._judged(by_name.get(name), by_name) for name in POLICIES}
+
+    def _judged(self, ours: Told | None, by_name: Mapping[str, Told]) -> str:
+        if ours is None or not ours.runs:
+            return "no verdict: it was not measured"
+        found = [self._against(ours, base, by_name[base].runs if base in by_name else 0) for base in BASES]
+        return "; ".join(found)
+
+    def _against(self, ours: Told, base: str, runs: int) -> str:
+        fewest = min(ours.runs, runs)
+        if fewest < ENOUGH_RUNS or isnan(self.jct_noise) or isnan(self.stp_noise):
+            few = f"{fewest} of {ENOUGH_RUNS} runs that say how much runs differ ({REPEATS} are planned)"
+            return f"against {base} no verdict: {few}"
+        jct = _compared(ours.jct_to[base], self.jct_noise, "sooner", "later")
+        stp = _compared(ours.stp_to[base], self.stp_noise, "less", "more")
+        return f"against {base} mean JCT {jct}, STP {stp}"
+
+
+def _compared(found: Ratio, noise: float, less: str, more: str) -> str:
+    if abs(found.value - 1) <= noise:
+        return f"{found.value:.3f} (no difference beyond noise)"
+    return f"{found.value:.3f} ({less if found.value < 1 else more}, beyond noise)"
 
 
 def progress(done_s: Sequence[float], at_s: float) -> float:
@@ -56,66 +129,196 @@ def stp(done_s: Mapping[str, Sequence[float]], alone_per_s: Mapping[str, float],
 
 
 def lost_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) -> float | None:
-    """Against its own speed later in the same run: that of another minute differs by more than what is looked for.
+    """Of the one that goes on, against its own speed later in the same run: that of another minute differs by more than
+    what is looked for.
 
-    None: the second one did not run on for long enough. The step that was under way is shared out evenly, so the figure
-    is known to half a step.
+    None: it did not run on for long enough. The step that was under way is shared out evenly, so the figure is known to
+    half a step.
     """
-    end_s, over_s = done_s[FIRST][-1], done_s[SECOND][-1]
+    stays = _stays(done_s)
+    end_s, over_s = min(times[-1] for times in done_s.values()), done_s[stays][-1]
     if over_s < end_s + 2 * after_s:
         return None
-    soon, later, last = (progress(done_s[SECOND], at_s) for at_s in (end_s, end_s + after_s, over_s))
+    soon, later, last = (progress(done_s[stays], at_s) for at_s in (end_s, end_s + after_s, over_s))
     if last <= later:
         return None
     return 1000 * (after_s - (later - soon) * (over_s - end_s - after_s) / (last - later))
 
 
-def training_tables(rows: Sequence[Row]) -> dict[str, list[Told]]:
+def settled_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) -> float | None:
+    """From one's end until the other's steps are as short as later on, in which a clock that drifts does not count.
+
+    Of the step that was under way at the end it is not known how much was left: half of it is taken.
+    """
+    times = done_s[_stays(done_s)]
+    end_s = min(one[-1] for one in done_s.values())
+    later = _gaps([at_s for at_s in times if at_s >= end_s + after_s])
+    if times[-1] < end_s + 2 * after_s or not later:
+        return None
+    usual_s, soon = median(later), [at_s for at_s in times if at_s >= end_s]
+    whole = next(at_s for at_s, gap_s in zip(soon, _gaps(soon), strict=False) if gap_s <= usual_s / _SETTLED)
+    return 1000 * max(0.0, whole - end_s - usual_s / 2)
+
+
+def after_ratio(
+    done_s: Mapping[str, Sequence[float]], alone_per_s: Mapping[str, float], after_s: float = _AFTER_S
+) -> float | None:
+    stays = _stays(done_s)
+    from_s, to_s = min(one[-1] for one in done_s.values()) + after_s, done_s[stays][-1]
+    if to_s < from_s + after_s:
+        return None
+    steps = progress(done_s[stays], to_s) - progress(done_s[stays], from_s)
+    return steps / (to_s - from_s) / alone_per_s[stays]
+
+
+def _gaps(times: Sequence[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]
+
+
+def _stays(done: Mapping[str, Sequence[float]]) -> str:
+    """Who goes on when the other has ended: under some conditions it is the one that is shorter alone."""
+    return SECOND if done[FIRST][-1] <= done[SECOND][-1] else FIRST
+
+
+def training_tables(rows: Sequence[Row]) -> dict[str, CoupleTable]:
     runs = chosen(rows, BENCH, "run")
-    alone = {row["setup"]: row for row in chosen(rows, BENCH, "alone")}
-    found: dict[str, list[Told]] = {}
-    for setup in dict.fromkeys(row["setup"] for row in runs if row["setup"] in alone):
-        of_it = [row for row in runs if row["setup"] == setup]
-        for condition in dict.fromkeys(row["condition"] for row in of_it):
-            told = _told(condition, [row for row in of_it if row["condition"] == condition], alone[setup]["per_s"])
-            found.setdefault(setup, []).append(told)
-    return found
+    alone: dict[str, list[Row]] = {}
+    for row in chosen(rows, BENCH, "alone"):
+        alone.setdefault(row["setup"], []).append(row)
+    setups = dict.fromkeys(row["setup"] for row in runs if row["setup"] in alone)
+    return {setup: _couple(rows, [row for row in runs if row["setup"] == setup], alone[setup]) for setup in setups}
 
 
-def _told(condition: str, rows: Sequence[Row], alone_per_s: Mapping[str, float]) -> Told:
-    good = [row for row in rows if not row.get("failed")]
-    times = [{name: [us / _US for us in done] for name, done in row["done_us"].items()} for row in good]
-    if not times:
-        nan = float("nan")
-        return Told(condition, 0, len(rows), nan, nan, nan, None, None, nan)
-    idle = [1 - row["counters"]["counters"]["sm"] for row in good if row["counters"].get("counters", {}).get("sm")]
-    lost = [one for done in times if (one := lost_ms(done)) is not None]
-    return Told(
-        condition, len(good), len(rows) - len(good),
-        median(mean(done[name][-1] for name in (FIRST, SECOND)) for done in times),
-        median(max(done[name][-1] for name in (FIRST, SECOND)) for done in times),
-        median(stp(done, _kept_per_s(row, alone_per_s)) for done, row in zip(times, good, strict=True)),
-        median(idle) if idle else None, median(lost) if lost else None, 1000 / alone_per_s[SECOND],
+def _couple(rows: Sequence[Row], runs: Sequence[Row], alone: Sequence[Row]) -> CoupleTable:
+    names = sorted(dict.fromkeys(row["condition"] for row in runs), key=_place)
+    good = {name: [row for row in runs if row["condition"] == name and not row.get("failed")] for name in names}
+    jcts = {name: [_jct_s(row) for row in of_it] for name, of_it in good.items()}
+    stps = {name: [stp(_done_s(row), _kept_per_s(row, alone)) for row in of_it] for name, of_it in good.items()}
+    told = tuple(
+        Told(
+            name, sum(row["condition"] == name for row in runs) - len(good[name]), tuple(jcts[name]),
+            tuple(_last_end_s(row) for row in good[name]), tuple(stps[name]), tuple(_bubbles(good[name])),
+            _known(lost_ms(_done_s(row)) for row in good[name]), _known(settled_ms(_done_s(row)) for row in good[name]),
+            _known(after_ratio(_done_s(row), _kept_per_s(row, alone)) for row in good[name]),
+            _known_to_ms(good[name], alone), _to_bases(jcts, name), _to_bases(stps, name),
+        )
+        for name in names
+    )  # fmt: skip
+    return CoupleTable(
+        runs[0]["setup"], sittings(rows, [*alone, *runs]), in_turns(runs, names), alone[-1]["per_s"], len(alone), told,
+        _noise(jcts), _noise(stps),
     )  # fmt: skip
 
 
-def _kept_per_s(row: Row, alone_per_s: Mapping[str, float]) -> dict[str, float]:
-    """Alone, counted as the row counts: of many steps it has one of several."""
-    return {name: per_s / row.get("every", {}).get(name, 1) for name, per_s in alone_per_s.items()}
+def _known(found: Iterable[float | None]) -> tuple[float, ...]:
+    return tuple(one for one in found if one is not None)
 
 
-def shown(tables: Mapping[str, Sequence[Told]]) -> str:
+def _place(condition: str) -> int:
+    """As the bench has them; runs of a later call may be of conditions that come first."""
+    return list(CONDITIONS).index(condition) if condition in CONDITIONS else len(CONDITIONS)
+
+
+def _done_s(row: Row) -> dict[str, list[float]]:
+    return {name: [us / _US for us in done] for name, done in row["done_us"].items()}
+
+
+def _jct_s(row: Row) -> float:
+    return mean(row["done_us"][name][-1] / _US for name in (FIRST, SECOND))
+
+
+def _last_end_s(row: Row) -> float:
+    return max(row["done_us"][name][-1] / _US for name in (FIRST, SECOND))
+
+
+def _bubbles(rows: Sequence[Row]) -> list[float]:
+    return [1 - row["counters"]["counters"]["sm"] for row in rows if row["counters"].get("counters", {}).get("sm")]
+
+
+def _known_to_ms(rows: Sequence[Row], alone: Sequence[Row]) -> float:
+    """Half of a step, or of the several that were marked as one, as long as they are later on. Of several runs, the one
+    that knows it the least."""
+    found = []
+    for row in rows:
+        done_s, per_s = _done_s(row), _kept_per_s(row, alone)
+        found.append(500 / per_s[_stays(done_s)] / (after_ratio(done_s, per_s) or 1.0))
+    return max(found, default=float("nan"))
+
+
+def _kept_per_s(row: Row, alone: Sequence[Row]) -> dict[str, float]:
+    """Alone, by the row's own call where that read it, and counted as the row counts: of many steps it has one of
+    several."""
+    of_call = [one for one in alone if one.get("sitting") == row.get("sitting")]
+    per_s = (of_call or alone)[-1]["per_s"]
+    return {name: speed / row.get("every", {}).get(name, 1) for name, speed in per_s.items()}
+
+
+def _to_bases(values: Mapping[str, Sequence[float]], condition: str) -> dict[str, Ratio]:
+    found = {}
+    for base in BASES:
+        both = list(zip(values[condition], values.get(base, ()), strict=False))
+        found[base] = ratio([[ours] for ours, _ in both], [[other] for _, other in both], stats.mean)
+    return found
+
+
+def _noise(values: Mapping[str, Sequence[float]]) -> float:
+    """Of the conditions with several runs."""
+    several = [found for found in values.values() if len(found) >= ENOUGH_RUNS and not any(map(isnan, found))]
+    fewest = min(map(len, several), default=0)
+    return stats.noise([found[:fewest] for found in several])
+
+
+def shown(tables: Mapping[str, CoupleTable]) -> str:
     parts = []
-    for setup, told in tables.items():
-        lines = [
-            (one.condition, f"{one.runs}" + (f" ({one.failed} failed)" if one.failed else ""), number(one.mean_jct_s),
-             number(one.last_end_s), number(one.stp), number(one.bubble_ratio),
-             f"{number(one.lost_ms)} ({number(one.step_ms)})")
-            for one in told
-        ]  # fmt: skip
-        parts.append(f"### {setup}\n\n{markdown(_HEADINGS, lines)}\n")
+    for setup, table in tables.items():
+        judged = "\n".join(f"- {name}: {words}" for name, words in table.words.items())
+        parts.append(f"### {setup}\n\n{_facts(table)}\n\n{markdown(_HEADINGS, _lines(table))}\n\n{judged}\n")
     return "\n".join(parts)
 
 
-def plain(tables: Mapping[str, Sequence[Told]]) -> dict[str, list[dict]]:
-    return {setup: [asdict(one) for one in told] for setup, told in tables.items()}
+def _facts(table: CoupleTable) -> str:
+    alone = " and ".join(f"{number(per_s)}" for per_s in table.alone_per_s.values())
+    noise = [f"{what} {_part(found)}" for what, found in (("JCT", table.jct_noise), ("STP", table.stp_noise))]
+    text = f"{table.origin}. Alone {alone} steps a second, read {_times(table.readings)}. "
+    text += f"Two conditions differ by chance by up to (95 %): {', '.join(noise)}"
+    return text + (f"\n\nNot all in the same rounds: {table.apart}" if table.apart else "")
+
+
+def _lines(table: CoupleTable) -> list[tuple[object, ...]]:
+    return [
+        (one.condition, f"{one.runs}" + (f" ({one.failed} failed)" if one.failed else ""),
+         _spread(one.jcts_s), *(_over(one.jct_to[base], one.condition == base) for base in BASES),
+         number(_mean(one.last_ends_s)),
+         _spread(one.stps), *(_over(one.stp_to[base], one.condition == base) for base in BASES),
+         _spread(one.bubble_ratios), number(_mean(one.after_ratios)), _spread(one.settled_ms), _spread(one.losts_ms),
+         number(one.known_to_ms))
+        for one in table.told
+    ]  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float:
+    return mean(values) if values else float("nan")
+
+
+def _spread(values: Sequence[float]) -> str:
+    """With the least and the most of several runs."""
+    more = f" ({number(min(values))} to {number(max(values))})" if len(values) > 1 else ""
+    return number(_mean(values)) + more
+
+
+def _over(found: Ratio, is_itself: bool) -> str:
+    if is_itself or found.blocks == 0:
+        return "–"
+    return f"{found.value:.3f}" + ("" if isnan(found.low) else f" ({found.low:.3f} to {found.high:.3f})")
+
+
+def _part(found: float) -> str:
+    return "not known" if isnan(found) else f"{100 * found:.1f} %"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def plain(tables: Mapping[str, CoupleTable]) -> dict[str, dict]:
+    return {setup: {**asdict(table), "words": table.words} for setup, table in tables.items()}
