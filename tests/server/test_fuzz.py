@@ -70,6 +70,9 @@ class IdleEngine:
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
 
+    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+        return (0,) * tasks
+
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None: ...
 
     def close(self) -> None: ...

@@ -291,6 +291,11 @@ class Engine(Protocol):
         changed here; then nothing has changed. May take seconds."""
         ...
 
+    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+        """By task: the most memory of its card that it has held since the attempt began, exactly. 0: not known. May
+        take seconds."""
+        ...
+
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """After a restart: report on each of these, and stop whatever else of ours still runs."""
         ...

@@ -233,6 +233,13 @@ def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None
     eventually(lambda: quota.tenants == {("job.0", "0"): urgent, ("job.0", "1"): urgent})
 
 
+def test_what_each_task_held_at_most_is_asked_of_whoever_counts_it(bench: Bench, quota: FakeQuota) -> None:
+    assert list(bench.engine.held_at_most("job", 1, 2)) == [0, 0]
+    held = {("job.1", "0"): 5, ("job.1", "1"): 7}
+    quota.held_at_most = lambda holder: held[holder.owner, holder.part]  # type: ignore[attr-defined]
+    assert list(bench.engine.held_at_most("job", 1, 2)) == [5, 7]
+
+
 def test_the_work_of_tasks_that_do_not_end_is_taken_off_the_card_before_they_are_killed(
     bench: Bench, quota: FakeQuota
 ) -> None:

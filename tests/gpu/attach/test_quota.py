@@ -114,6 +114,20 @@ def test_the_library_knows_its_own_processes(place: Place, mps: FakeMps) -> None
     assert f"terminate_client 77 {peer.process.pid}" in mps.asked
 
 
+def test_what_a_tenant_held_at_most_outlives_process_daemon_and_service(place: Place) -> None:
+    quota = place.quota()
+    peer = place.peer(attach(quota, "a"))
+    assert quota.held_at_most(holder("a")) == 0
+    result, key = peer(f"alloc({60 * MIB})")
+    assert (result, peer(f"free({key})")) == (0, 0)
+    until(lambda: quota.held_at_most(holder("a")) == 60 * MIB, "it is not counted")
+    peer.kill()
+    quota.stop(CARD.id)
+    later = place.quota()
+    assert later.held_at_most(holder("a")) == 60 * MIB
+    assert later.held_at_most(holder("b")) == 0
+
+
 def test_a_container_is_told_by_mounts(place: Place, mps: FakeMps, tmp_path: Path) -> None:
     quota = place.quota(has_mps=True, where="container", shm=tmp_path)
     told = attach(quota, "a")

@@ -82,6 +82,9 @@ class StormEngine:
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
 
+    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+        return (0,) * tasks
+
     def recover(self, attempts: Sequence[Key]) -> None:
         self.unsaid.clear()
         orphans = self.running.keys() - set(attempts)

@@ -57,6 +57,8 @@ class ScriptedEngine:
     changed: list[tuple[str, int, int, Standing]] = field(default_factory=list)
     resized: list[tuple[str, int, int, int]] = field(default_factory=list)
     holds_bytes: int = 0
+    counted: Sequence[int] = ()
+    """What each task has held at most; left out: not known."""
     running: dict[tuple[str, int], Launch] = field(default_factory=dict)
     recovered: Sequence[tuple[str, int]] = ()
     slow_to_stop: bool = False
@@ -89,6 +91,9 @@ class ScriptedEngine:
         if memory_bytes < self.holds_bytes:
             raise Invalid("memory", "it holds more now")
         self.resized.append((job_id, attempt, tasks, memory_bytes))
+
+    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+        return (*self.counted, *(0,) * tasks)[:tasks]
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         self.recovered = list(attempts)

@@ -103,6 +103,10 @@ class KubernetesEngine:
         """Kubernetes counts what a pod asked for when it was made."""
         raise Invalid("memory", "of a pod is fixed when the pod is made", "change the pod template")
 
+    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+        """Their nodes know; here it changes nothing."""
+        return (0,) * tasks
+
     def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
         """The agents of the nodes go by what its pods say."""
 

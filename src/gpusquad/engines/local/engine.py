@@ -83,6 +83,11 @@ class LocalEngine:
         if self._shares is not None:
             self._shares.resize(checked(job_id, attempt), tasks, before_bytes, memory_bytes)
 
+    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+        """By task, of its card's memory. 0: nobody knows, for example because nobody keeps it to its part."""
+        unknown = (0,) * tasks
+        return self._shares.held_at_most(checked(job_id, attempt), tasks) if self._shares is not None else unknown
+
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""
         for job_id, attempt in attempts:

@@ -47,6 +47,15 @@ class Resizes(Protocol):
 
 
 @runtime_checkable
+class Counts(Protocol):
+    """Knows what tenants have held at most (``gpu.attach.quota.SquadQuota``)."""
+
+    def held_at_most(self, holder: Holder) -> int:
+        """Since it was attached. 0: nothing, or it is not known."""
+        ...
+
+
+@runtime_checkable
 class Drains(Protocol):
     """A ``Quota`` that can take a tenant's work off the card before its processes are killed: where tenants share one
     context on the card, a kill amid its work can reach the neighbours."""
@@ -107,6 +116,11 @@ class Shares:
                 for done in holders[:at]:
                     quota.resize(done, before_bytes)
                 raise
+
+    def held_at_most(self, key: Key, tasks: int) -> list[int]:
+        """By task, in the caller's thread. 0: not known."""
+        quota = self._quota
+        return [quota.held_at_most(holder) if isinstance(quota, Counts) else 0 for holder in _holders(key, tasks)]
 
     def drain(self, key: Key, tasks: int, within_s: float) -> None:
         """They are about to be killed. In a thread of its own: others must not wait for that."""

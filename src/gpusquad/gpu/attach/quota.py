@@ -105,6 +105,15 @@ class SquadQuota(Quota):
                 except Invalid as error:
                     raise Invalid("memory", error.problem, error.cure) from error
 
+    def held_at_most(self, holder: Holder) -> int:
+        """The most memory that its processes held together since it was attached, as their library counts it: over the
+        ends of processes, daemons and services. 0: nothing, or it is not known. NotNow: its daemon does not answer."""
+        for keeper in self._all():
+            if _id(holder) in keeper.told.all():
+                tenants = keeper.ask({"do": "status"})["tenants"]
+                return max((one["peak_bytes"] for one in tenants if one["id"] == _id(holder)), default=0)
+        return 0
+
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
         """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
         lets go of its clients, so that the kill does not reach its neighbours. ``pids``: the machine's numbers of its

@@ -18,6 +18,8 @@ class Peak:
 
     memory_bytes: int | None = None
     """On any one card."""
+    is_whole: bool = True
+    """It was watched from its beginning."""
     cpu_milli: int | None = None
     """Of one task, over a minute; the mean of its tasks where there are several."""
     minute: int = -1
@@ -31,6 +33,10 @@ class Peaks:
 
     def __init__(self) -> None:
         self._peaks: dict[tuple[str, int], Peak] = {}
+
+    def found(self, job_id: str, attempt: int) -> None:
+        """It began before this service did: what it held until now nobody has seen."""
+        self._peaks.setdefault((job_id, attempt), Peak()).is_whole = False
 
     def see(self, run: Mapping[str, Any], cards: Mapping[str, Mapping[str, Any]], at_us: int, tasks: int) -> None:
         """One look at a run."""
@@ -46,6 +52,11 @@ class Peaks:
         """The most memory on one card so far. None: nothing was seen."""
         peak = self._peaks.get((job_id, attempt))
         return peak.memory_bytes if peak else None
+
+    def is_whole(self, job_id: str, attempt: int) -> bool:
+        """Whether that is all there was to see."""
+        peak = self._peaks.get((job_id, attempt))
+        return peak is None or peak.is_whole
 
     def take(self, job_id: str, attempt: int) -> Peak:
         """The run is over."""

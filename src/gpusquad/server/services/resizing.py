@@ -130,9 +130,18 @@ class Resizing:
                           "it is for jobs whose tasks all ask for the same share")  # fmt: skip
 
     def _seen(self, row: JobRow) -> int:
-        seen = self._desk.peaks.seen(row.id, row.attempt)
+        """By samples, and by what its programs' library has counted: each may know of something that the other one
+        missed."""
+        peaks = self._desk.peaks
+        tasks = len((row.placement or {}).get("tasks", ()))
+        counted = self._desk.engine.held_at_most(row.id, row.attempt, tasks)
+        if not (peaks.is_whole(row.id, row.attempt) or all(counted)):
+            raise Invalid("memory", "it began before the service did, and nobody knows what it held until then",
+                          "give an amount, for example 6GiB")  # fmt: skip
+        seen = max(peaks.seen(row.id, row.attempt) or 0, *counted, 0)
         if not seen:
-            raise Invalid("memory", "nothing was seen of it yet", "give an amount, or ask again when it has run")
+            raise Invalid("memory", "nothing was seen of it on a card yet",
+                          "give an amount, or ask again when it has used its card")  # fmt: skip
         return ceil(seen * MARGIN / _MIB) * _MIB
 
 

@@ -30,6 +30,7 @@ def restore(desk: Desk, cluster: Cluster, policies: Policies, holds: Holds,
         desk.rows[row.id] = row
         if JobState(row.state) in ON_CARDS:
             asked.append((row.id, row.attempt))
+            desk.peaks.found(row.id, row.attempt)
             _put_back(desk, row)
     for row in rows:
         if row.state == JobState.PENDING:
