@@ -155,6 +155,17 @@ def test_after_a_restart_only_what_was_counted_all_along_is_believed(world: Worl
     assert is_a_tenth_over(memory_bytes, 3 * GIB)
 
 
+def test_nothing_is_held_of_a_card_that_is_simulated(tmp_path, database) -> None:
+    world = World(tmp_path, "1x1", database, simulated=True)
+    first = world.submit(name="first", **part(4))
+    world.settle()
+    look(world, first, 2 * MIB)
+    with pytest.raises(Invalid, match=r"simulated.*give an amount"):
+        resize(world, first, PEAK)
+    resize(world, first, GIB)
+    assert world.engine.resized == [(first, 0, 1, GIB)]
+
+
 def test_it_outlives_a_restart(world: World) -> None:
     first = world.submit(name="first", **part(4))
     world.settle()

@@ -132,6 +132,9 @@ class Resizing:
     def _seen(self, row: JobRow) -> int:
         """By samples, and by what its programs' library has counted: each may know of something that the other one
         missed."""
+        if self._desk.simulated:  # samples show what it holds of the machine's memory instead
+            raise Invalid("memory", "the cards are simulated, and nobody holds anything of them",
+                          "give an amount, for example 6GiB")  # fmt: skip
         peaks = self._desk.peaks
         tasks = len((row.placement or {}).get("tasks", ()))
         counted = self._desk.engine.held_at_most(row.id, row.attempt, tasks)
