@@ -55,7 +55,7 @@ def canned(now_s: float) -> dict[tuple[str, str], Any]:
         **{("GET", f"/jobs/{view['id']}"): as_job(view) | {"run_record": RECORD} for view in (*runs, *waits, *ended)},
         ("GET", "/jobs/llama-finetune"): as_job(one) | {"run_record": None},
         ("GET", "/pods/vision/llama-finetune-0/job"): as_job(one),
-        ("PATCH", "/jobs/llama-finetune"): as_job(one) | {"priority": "high"},
+        ("PATCH", "/jobs/llama-finetune"): as_job(one) | {"priority": "high", "memory": None},
         ("POST", "/jobs/llama-finetune/cancel"): as_job(one) | {"state": "cancelled", "ended_s": now_s},
         ("POST", "/jobs/llama-finetune/hold"): as_job(one) | {"state": "held"},
         ("POST", "/jobs/llama-finetune/release"): as_job(one),

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.canned.answers import canned
+
 TABLES = [
     ("queue",), ("nodes",), ("nodes", "--cards"), ("history",), ("usage",), ("usage", "--by", "job"), ("window",),
     ("window", "list"), ("policy",), ("policy", "show"), ("policy", "history"), ("policy", "preview", "fair"),
@@ -147,6 +149,22 @@ def test_updates_in_the_apis_words(service, gsq):
     gsq("update", "llama-finetune", "--memory", "30%")
     assert body(service, "PATCH", "/jobs/llama-finetune") == {"memory": "30%"}
     assert "changes nothing" in gsq("update", "llama-finetune", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ({"memory": 1127 * 2**20}, "changed priority, memory to 1.1 GiB"),
+        ({"memory": "30%"}, "changed priority, memory to 30%"),
+        ({}, "changed priority, memory"),
+    ],
+)
+def test_an_update_tells_the_amount_that_was_chosen(service, gsq, now, told):
+    path = "/jobs/llama-finetune"
+    service.tell("PATCH", path, canned(1.7e9)["PATCH", path] | now)
+    assert gsq("update", "llama-finetune", "-p", "high", "--memory", "peak").stdout.strip().endswith(told)
+    answer = json.loads(gsq("update", "llama-finetune", "--memory", "peak", "--json").stdout)
+    assert answer.get("memory") == now.get("memory")
 
 
 def test_notices(service, gsq):

@@ -235,6 +235,22 @@ def test_change(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asks", "memory"),
+    [
+        ({"share": {"memory": "2GiB"}}, 2**31),
+        ({"share": {"memory": "30%"}}, "30%"),
+        ({"share": {"sm": 0.5}}, None),
+        ({"gpus": 1}, None),
+        ({"roles": [{"name": "a", "share": {"memory": "2GiB"}}, {"name": "b", "gpus": 1}]}, None),
+    ],
+)
+def test_a_change_is_answered_with_the_part_of_the_memory_as_it_is_now(rig: Rig, asks: dict, memory: object) -> None:
+    job = rig.post("jobs", json={"file": {"command": ["x"], **asks}}).json()["jobs"][0]["id"]
+    answer = rig.call("PATCH", f"jobs/{job}", json={"name": "other"}).json()
+    assert (answer["name"], answer["memory"]) == ("other", memory)
+
+
+@pytest.mark.parametrize(
     ("memory", "told"), [("0.3", "write 30%"), (0.3, "write 30%"), (1.0, "write 100%"), ("130%", "more than one GPU")]
 )
 def test_parts_of_a_cards_memory_are_refused_as_in_job_files(rig: Rig, memory: object, told: str) -> None:

@@ -38,6 +38,10 @@ def called(card: Plain) -> str:
     return place(card) if card["id"] == place(card) else f"{place(card)} ({one_line(card['id'])})"
 
 
+def size(value: int) -> str:
+    return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value / MIB:.0f} MiB"
+
+
 def set_line(card: Plain) -> str:
     """What became of a change."""
     divide = card["divide"]
@@ -119,7 +123,7 @@ def _now(now: Plain) -> list[tuple[str, Cell]]:
 
 
 def _contexts(each_bytes: int) -> str:
-    return f"{_size(each_bytes)} of its part for each process" if each_bytes else ""
+    return f"{size(each_bytes)} of its part for each process" if each_bytes else ""
 
 
 def _strangers(now: Plain) -> str:
@@ -140,7 +144,7 @@ def _tenant(one: Plain, now: Plain) -> tuple[Cell, ...]:
         _sms(one),
         "" if one["waiting"] is None else "free" if one["credit_us"] is None else f"{one['credit_us'] / 1000:.1f} ms",
         _memory(one),
-        "" if one["peak_bytes"] is None else _size(one["peak_bytes"]),
+        "" if one["peak_bytes"] is None else size(one["peak_bytes"]),
         _goal(one),
         "" if one["waited_s"] is None else span(one["waited_s"]),
         _state(one),
@@ -157,9 +161,9 @@ def _memory(one: Plain) -> str:
     """``1.5/8.0 GiB``: in the unit of the quota."""
     quota = one["quota_bytes"]
     if not quota:
-        return _size(one["used_bytes"])
+        return size(one["used_bytes"])
     used = f"{one['used_bytes'] / GIB:.1f}" if quota >= GIB else f"{one['used_bytes'] / MIB:.0f}"
-    return f"{used}/{_size(quota)}"
+    return f"{used}/{size(quota)}"
 
 
 def _goal(one: Plain) -> Text:
@@ -195,7 +199,3 @@ def _wish(name: str, value: Any) -> str:
     if name == "availability_ratio":
         return f"availability {100 * value:g} %"
     return f"{one_line(name)} {value_text(value)}"
-
-
-def _size(value: int) -> str:
-    return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value / MIB:.0f} MiB"

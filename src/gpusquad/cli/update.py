@@ -50,7 +50,15 @@ def update(
     if as_json:
         print_json(answer)
     else:
-        typer.echo(f"{label(answer)}: changed {', '.join(changes)}")
+        typer.echo(f"{label(answer)}: changed {', '.join(_changed(name, answer) for name in changes)}")
+
+
+def _changed(name: str, answer: Any) -> str:
+    """An amount that the service has chosen is told."""
+    from gpusquad.cli._card_view import size
+
+    memory = answer.get("memory") if name == "memory" else None
+    return name if memory is None else f"memory to {size(memory) if isinstance(memory, int) else memory}"
 
 
 def _goal(texts: list[str] | None) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpusquad.client.http import Http
     from gpusquad.client.shapes.events import Event
     from gpusquad.client.shapes.explain import WhatIfAnswer, WhenAnswer, WhyAnswer
-    from gpusquad.client.shapes.jobs import Accepted, JobPage, JobView
+    from gpusquad.client.shapes.jobs import Accepted, ChangedJob, JobPage, JobView
     from gpusquad.client.shapes.recommend import Recommendation
 
 Plain = Mapping[str, Any]
@@ -61,7 +61,7 @@ class Jobs:
     def get(self, job: str) -> JobView:
         return self._http.get("jobs", job)
 
-    def update(self, job: str, changes: Plain) -> JobView:
+    def update(self, job: str, changes: Plain) -> ChangedJob:
         """Priority, queue, lane, goal, estimate, limit, part of a card's memory or name, while it waits or runs."""
         return self._http.patch("jobs", job, body=dict(changes))
 

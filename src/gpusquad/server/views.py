@@ -58,6 +58,13 @@ def job_view(row: JobRow) -> Plain:
     }
 
 
+def changed_view(row: JobRow) -> Plain:
+    """``peak`` is an amount by now, and whoever asked for it wants to know which."""
+    roles = row.core.get("roles") or [row.core]
+    parts = {(role.get("share") or {}).get("memory") for role in roles}
+    return job_view(row) | {"memory": parts.pop() if len(parts) == 1 else None}
+
+
 def tasks_of(row: JobRow) -> int:
     """How many it asks for."""
     roles = row.core.get("roles")

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 6fb80b9b30ce4b3c
+// mark: 0bfbe2ddc7c6231b
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1631,6 +1631,57 @@ export interface components {
              * @description Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most, and a tenth more
              */
             memory?: number | string | null;
+        };
+        /** ChangedJob */
+        ChangedJob: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** User */
+            user: string;
+            /** Queue */
+            queue: string;
+            /** Group */
+            group: string | null;
+            /** State */
+            state: string;
+            /** Attempt */
+            attempt: number;
+            /** Priority */
+            priority: string;
+            /** Lane */
+            lane: string;
+            /** Gpus */
+            gpus: number;
+            /** Tasks */
+            tasks: number;
+            /** Submitted S */
+            submitted_s: number;
+            /** Started S */
+            started_s: number | null;
+            /** Ended S */
+            ended_s: number | null;
+            /** Cause */
+            cause: string;
+            /** Placement */
+            placement: components["schemas"]["Place"][];
+            result: components["schemas"]["Result"] | null;
+            progress: components["schemas"]["Progress"] | null;
+            forecast: components["schemas"]["RunForecast"] | null;
+            /** Retries Left */
+            retries_left: number;
+            /** Preemptions */
+            preemptions: number;
+            /** After */
+            after: components["schemas"]["Wait"][];
+            /**
+             * Memory
+             * @description Of its card, for each task, from now on: bytes, or a percentage; null: nothing that was named
+             */
+            memory: number | string | null;
         };
         /**
          * Checkpoint
@@ -4490,7 +4541,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobView"];
+                    "application/json": components["schemas"]["ChangedJob"];
                 };
             };
         };

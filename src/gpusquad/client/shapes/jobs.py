@@ -79,6 +79,11 @@ class JobView(TypedDict):
     run_record: NotRequired[RunRecord | None]
 
 
+class ChangedJob(JobView):
+    memory: NotRequired[int | str | None]
+    """Of its card, for each task: bytes, or a percentage. None: nothing that was named."""
+
+
 class QueueEntry(JobView):
     position: int | None
     eta_s: float | None

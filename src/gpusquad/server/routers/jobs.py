@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header
@@ -24,6 +25,7 @@ from gpusquad.server.params import (
 from gpusquad.server.rights import Member, Reader, tenant_seen
 from gpusquad.server.schemas.jobs import (
     CauseRequest,
+    ChangedJob,
     ChangeRequest,
     FileRequest,
     JobDetail,
@@ -34,7 +36,7 @@ from gpusquad.server.schemas.jobs import (
     Submitted,
 )
 from gpusquad.server.services.predictions import record_of
-from gpusquad.server.views import job_view, page, record_view
+from gpusquad.server.views import Plain, changed_view, job_view, page, record_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import jobs
 from gpusquad.store.jobs import JobFilter, JobRow
@@ -129,13 +131,13 @@ def get_job_source(row: LoggedJob) -> Answer:
     return Answer({"spec": row.spec})
 
 
-@router.patch("/{job}", response_model=JobView)
+@router.patch("/{job}", response_model=ChangedJob)
 def change_job(row: OwnedJob, body: ChangeRequest, who: Member, svc: Svc) -> Answer:
     """Change a job that waits or runs."""
     change = submission.change_of(body)
     svc.scheduler.update(row.id, change, who)
     svc.audit.record(who, "job.change", row.id, body.model_dump(exclude_none=True))
-    return _now(row, svc)
+    return _now(row, svc, changed_view)
 
 
 @router.post("/{job}/cancel", response_model=JobView)
@@ -169,6 +171,6 @@ def resubmit_job(row: OwnedJob, who: Member, svc: Svc, key: IdempotencyKey = Non
     return submission.submit([submission.again(row)], who, svc, key, "job.resubmit")
 
 
-def _now(row: JobRow, svc: Services) -> Answer:
+def _now(row: JobRow, svc: Services, view: Callable[[JobRow], Plain] = job_view) -> Answer:
     with svc.database.read() as c:
-        return Answer(job_view(jobs.get(c, row.id) or row))
+        return Answer(view(jobs.get(c, row.id) or row))

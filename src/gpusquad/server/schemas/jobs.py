@@ -154,6 +154,12 @@ class JobView(View):
     after: list[Wait]
 
 
+class ChangedJob(JobView):
+    memory: int | str | None = Field(
+        description="Of its card, for each task, from now on: bytes, or a percentage; null: nothing that was named"
+    )
+
+
 class JobDetail(JobView):
     run_record: RunRecord | None
 
