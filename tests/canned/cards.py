@@ -66,13 +66,14 @@ def divided() -> dict[str, Any]:
         "job": job_id(3), "name": HOSTILE, "user": "ana", "id": "uid/main", "groups": 5, "sm_ratio": 1 / 3,
         "used_bytes": 10 * GIB, "quota_bytes": 20 * GIB, "peak_bytes": 12 * GIB, "weight": 2.0, "priority": 1,
         "slo": {"latency_us": 20_000}, "attainment_ratio": 0.972, "credit_us": 400, "waiting": 1, "waited_s": 3.5,
-        "is_idle": False, "processes": 2, "isolation": "isolated", "note": "",
+        "is_idle": False, "processes": 2, "isolation": "isolated", "note": "", "iterations_per_s": 2.471,
     }  # fmt: skip
     hidden = dict.fromkeys(mine) | {
         "groups": 0, "sm_ratio": 1.0, "used_bytes": 3 * GIB, "quota_bytes": 0, "peak_bytes": 3 * GIB,
         "isolation": "shared", "note": "",
     }  # fmt: skip
-    free = mine | {"name": "batch", "credit_us": None, "waiting": 0, "is_idle": True, "slo": {}, "weight": 1.0}
+    free = mine | {"name": "batch", "credit_us": None, "waiting": 0, "is_idle": True, "slo": {}, "weight": 1.0,
+                   "iterations_per_s": None}  # fmt: skip
     return {
         "policy": "slo", "configuration": "semi-spatial", "length_us": 2500, "squads": 12345, "groups": 15,
         "why": f"{HOSTILE} is at risk", "failure": "", "pool": "one MPS server",

@@ -77,7 +77,7 @@ def test_a_card_with_its_tenants(service, gsq, monkeypatch):
     shown = gsq("policy", "show", "--card", "0").stdout
     for told in ("divided by slo", "in place of the mode's jct", "1 min ago by root", "semi-spatial", "is at risk",
                  "2 processes that nothing holds: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB", "97.2 %",
-                 "latency 20 ms", "1 process waiting", "isolated", "another tenant", "idle",
+                 "2.47", "latency 20 ms", "1 process waiting", "isolated", "another tenant", "idle",
                  "526 MiB of its part for each process"):  # fmt: skip
         assert told in shown, told
     assert HOSTILE not in shown

@@ -62,6 +62,7 @@ def tenant(name: str, **facts: Any) -> dict[str, Any]:
         "is_idle": False, "attained_us": 5, "attainment": 0.97, "remaining_us": None, "wants_us": 9, "kernel_us": 3.0,
         "used_bytes": 2**30, "peak_bytes": 2**31, "processes": 1, "groups": 5, "gated": True, "credit_us": 400,
         "waiting": 1, "moves": 2, "waited_us": 1_500_000, "isolation": "shared", "note": "",
+        "iterations_per_s": 12.5,
     } | facts  # fmt: skip
 
 

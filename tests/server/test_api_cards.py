@@ -138,6 +138,7 @@ def test_how_a_card_is_divided_now(rig: Rig, divides: FakeDivides):
     assert (mine["groups"], mine["sm_ratio"], mine["credit_us"]) == (5, 5 / 15, 400)
     assert (mine["used_bytes"], mine["quota_bytes"], mine["peak_bytes"]) == (2**30, 8 * 2**30, 2**31)
     assert (mine["attainment_ratio"], mine["waiting"], mine["waited_s"]) == (0.97, 1, 1.5)
+    assert mine["iterations_per_s"] == 12.5
     assert (other["sm_ratio"], other["credit_us"], other["job"], other["id"]) == (1.0, None, None, "other/0")
 
 
@@ -161,7 +162,8 @@ def test_of_other_tenants_only_the_room_they_take(rig: Rig, divides: FakeDivides
     assert [one["name"] for one in now["tenants"]] == ["mine", None]
     hidden = now["tenants"][1]
     assert (hidden["groups"], hidden["quota_bytes"]) == (5, 8 * 2**30)
-    assert {hidden[name] for name in ("id", "weight", "slo", "attainment_ratio", "waiting", "credit_us")} == {None}
+    private = ("id", "weight", "slo", "attainment_ratio", "waiting", "credit_us", "iterations_per_s")
+    assert {hidden[name] for name in private} == {None}
     assert (now["stranger_count"], now["strangers"], now["why"]) == (1, [], "")
     assert "secret" not in answer.text
     assert theirs not in answer.text

@@ -32,6 +32,7 @@ def sharer(job: str | None, **facts: Any) -> TenantNow:
         "sm_ratio": 1 / 3, "used_bytes": 2**30, "quota_bytes": 8 * 2**30, "peak_bytes": 2**31, "weight": 1.0,
         "priority": 0, "slo": {"latency_us": 20_000}, "attainment_ratio": 0.97, "credit_us": 400, "waiting": None,
         "waited_s": 90.0, "is_idle": False, "processes": 1, "isolation": "shared", "note": "",
+        "iterations_per_s": 12.345,
     }  # fmt: skip
     return TenantNow.model_validate(usual | facts)
 
@@ -111,6 +112,7 @@ def test_who_shares_a_card_is_shown(page: Any, service: RunningService) -> None:
     expect(first.get_by_role("link", name=EVIL)).to_be_visible()
     expect(first).to_contain_text("isolated")
     expect(first).to_contain_text("1 / 8 GiB")
+    expect(first).to_contain_text("12.3")
     expect(other).to_contain_text("another tenant's job")
     expect(third).to_contain_text("waits its turn")
     assert violations(page) == []

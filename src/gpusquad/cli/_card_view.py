@@ -23,6 +23,7 @@ TENANTS = (
     Column("MEMORY", right=True),
     Column("PEAK", right=True, from_width=80),
     Column("GOAL MET", right=True),
+    Column("ITER/S", right=True, from_width=90),
     Column("WAITED", right=True, from_width=110),
     Column("STATE", wraps=True),
 )
@@ -146,6 +147,7 @@ def _tenant(one: Plain, now: Plain) -> tuple[Cell, ...]:
         _memory(one),
         "" if one["peak_bytes"] is None else size(one["peak_bytes"]),
         _goal(one),
+        _pace(one.get("iterations_per_s")),
         "" if one["waited_s"] is None else span(one["waited_s"]),
         _state(one),
     )
@@ -172,6 +174,11 @@ def _goal(one: Plain) -> Text:
         return Text("")
     style = "green" if ratio >= 0.99 else "yellow" if ratio >= 0.9 else "red"
     return Text(f"{100 * ratio:.1f} %", style=style)
+
+
+def _pace(per_s: float | None) -> str:
+    """Three digits tell a slower job from a faster one, whether it does thousands a second or one a minute."""
+    return "" if per_s is None else f"{per_s:.0f}" if per_s >= 100 else f"{per_s:.3g}"
 
 
 def _state(one: Plain) -> str:

@@ -118,6 +118,7 @@ def _conduct(tenant: Status) -> Plain:
         "waited_s": None if waited_us is None else waited_us / US_PER_S,
         "is_idle": tenant.get("is_idle"),
         "processes": tenant.get("processes"),
+        "iterations_per_s": tenant.get("iterations_per_s"),
         "note": tenant.get("note") or "",
     }
 

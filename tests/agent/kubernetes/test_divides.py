@@ -123,6 +123,7 @@ def test_a_tenant_that_claims_too_much_does_not_cost_its_node_the_report() -> No
     policies.add_to(message)
     [told] = schema.Samples.model_validate(message).cards[0].divided.tenants  # type: ignore[union-attr]
     assert (told.used_bytes, told.priority, told.is_idle) == (2**62, liar["priority"], liar["is_idle"])
+    assert told.iterations_per_s == liar["iterations_per_s"]
 
 
 def test_whatever_is_wrong_there_the_cards_are_reported(policies: CardPolicies, quota: FakeQuota):

@@ -138,6 +138,7 @@ def test_an_iteration_is_found_from_the_launches(card: Card) -> None:
     player(card).play(iteration * 200)
     page = process_page(card)
     assert page.period_us > 0
+    assert card.region.periods_us(0) == (page.period_us,)
     assert 2048 // 11 - 32 <= page.iterations <= 200
 
 

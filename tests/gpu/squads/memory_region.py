@@ -19,6 +19,8 @@ class MemoryRegion:
         """Bytes of processes that died, by slot, until they are reclaimed."""
         self.told_us: dict[int, list[int]] = {}
         """What requests took, by slot, as the tenants' programs tell it."""
+        self.repeats_us: dict[int, tuple[int, ...]] = {}
+        """How long iterations of its processes take, by slot."""
         self.writes = 0
         self.beats = 0
 
@@ -36,6 +38,9 @@ class MemoryRegion:
 
     def page(self, slot: int) -> Page:
         return self.pages[slot]
+
+    def periods_us(self, slot: int) -> tuple[int, ...]:
+        return self.repeats_us.get(slot, ())
 
     def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
         told = self.told_us.get(slot, ())

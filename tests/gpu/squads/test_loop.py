@@ -67,6 +67,22 @@ def test_nobody_and_one_alone_cost_nothing():
     assert region.beats > 5
 
 
+def test_iterations_are_told_as_fast_as_launches_repeat():
+    squads, region = started("a", "b")
+    region.repeats_us[0] = (20_000, 50_000)
+    busy(region, 0, 1)
+    squads.step(1_000_000)
+
+    def told(now_us: int) -> list[float | None]:
+        return [one["iterations_per_s"] for one in squads.status(now_us)["tenants"]]
+
+    assert told(1_010_000) == [pytest.approx(70.0), None]
+    assert told(2_000_000) == [pytest.approx(2.0), None], "it has launched nothing for a second"
+    busy(region, 0, launches=51)
+    squads.step(2_000_000)
+    assert told(2_000_000) == [pytest.approx(70.0), None]
+
+
 def test_two_are_looked_at_and_given_squads():
     squads, region = started("a", "b")
     busy(region, 0, 1)

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 0bfbe2ddc7c6231b
+// mark: 14de1219254e2ec5
 
 export interface paths {
     "/api/v1/jobs": {
@@ -3994,6 +3994,11 @@ export interface components {
             is_idle: boolean | null;
             /** Processes */
             processes: number | null;
+            /**
+             * Iterations Per S
+             * @description As its launches repeat; null: no iteration was found in them
+             */
+            iterations_per_s: number | null;
             /**
              * Isolation
              * @description shared or isolated; empty: not known

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clock, fromNow, gib, percent, span } from "./format";
+import { clock, fromNow, gib, pace, percent, span } from "./format";
 
 test.each([
   [0, "0s"], [0.4, "0s"], [45, "45s"], [60, "1m"], [61, "1m 1s"], [4000, "1h 6m"], [90_000, "1d 1h"], [172_800, "2d"],
@@ -14,11 +14,13 @@ test("instants are told from now", () => {
 test("what is not known is a dash", () => {
   expect(percent(null)).toBe("–");
   expect(gib(undefined)).toBe("–");
+  expect(pace(null)).toBe("–");
 });
 
 test("sizes are short", () => {
   expect(gib(80 * 2 ** 30)).toBe("80");
   expect(gib(1.5 * 2 ** 30)).toBe("1.5");
+  expect([0.2543, 12.345, 99.96, 1234.5].map(pace)).toEqual(["0.254", "12.3", "100", "1,235"]);
 });
 
 test("a time of another day carries its date", () => {

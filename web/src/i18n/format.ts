@@ -20,6 +20,12 @@ export function count(value: number): string {
   return value.toLocaleString(currentLanguage());
 }
 
+/** So many a second, in three digits: "0.25", "12.3", "1,235". */
+export function pace(perS: number | null | undefined): string {
+  if (perS == null) return "–";
+  return count(perS >= 100 ? Math.round(perS) : Number(perS.toPrecision(3)));
+}
+
 /** 45 -> "45s", 4000 -> "1h 7m": two parts at most. */
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));

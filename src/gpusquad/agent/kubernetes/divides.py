@@ -15,6 +15,7 @@ FIRST = "equal"
 _TENANT = (
     "id", "job", "weight", "priority", "slo", "groups", "credit_us", "used_bytes", "quota_bytes", "peak_bytes",
     "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note",
+    "iterations_per_s",
 )  # fmt: skip
 _CARD = (
     "policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "context_bytes", "rule",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class Share(TypedDict):
@@ -93,6 +93,8 @@ class TenantNow(TypedDict):
     waited_s: float | None
     is_idle: bool | None
     processes: int | None
+    iterations_per_s: NotRequired[float | None]
+    """As its launches repeat. None: no iteration was found in them."""
     isolation: str
     note: str
 

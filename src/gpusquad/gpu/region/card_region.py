@@ -188,6 +188,10 @@ class CardRegion:
             meets_peers=any(process.meets_peers for process in live),
         )
 
+    def periods_us(self, slot: int) -> tuple[int, ...]:
+        processes = self._read(slot, _HEAD_BYTES).procs
+        return tuple(process.period_us for process in processes if process.state == LIVE and process.period_us)
+
     def kernels(self, slot: int) -> tuple[Kernel, ...]:
         """Rows that are being written just now are left out."""
         tenant, again = self._read(slot, _ALL_BYTES), self._read(slot, _ALL_BYTES)

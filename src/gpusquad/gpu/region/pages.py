@@ -88,6 +88,10 @@ class Region(Protocol):
 
     def page(self, slot: int) -> Page: ...
 
+    def periods_us(self, slot: int) -> tuple[int, ...]:
+        """How long an iteration takes, of each live process in whose launches one was found."""
+        ...
+
     def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
         """How many requests its programs told of so far, and how many microseconds those took that came after ``seen``
         of them, as far as they are still there. None: only how many."""

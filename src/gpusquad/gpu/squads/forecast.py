@@ -25,6 +25,7 @@ class Forecast:
         self._last: Page | None = None
         self._seen_us = 0
         self._last_busy_us: int | None = None
+        self._last_launch_us = 0
         self._drift_us = 0
         self._wanted_per_us = 0.0
         self._launched, self._launched_us = 0.0, 0.0
@@ -42,6 +43,8 @@ class Forecast:
         done_us = max(page.done_us - last.done_us, 0)
         if launched or page.in_flight or page.waiting:
             self._last_busy_us = now_us
+        if launched or self._last is None:
+            self._last_launch_us = now_us
         if page.in_flight and self._last is not None:
             self.busy_us += passed_us
         kept = max(0.0, 1.0 - passed_us / _KERNELS_OVER_US)
@@ -66,6 +69,10 @@ class Forecast:
         if self._last_busy_us is None:
             return True
         return self.has_nothing and now_us - self._last_busy_us >= QUIET_US
+
+    def unlaunched_us(self, now_us: int) -> int:
+        """For so long it has launched nothing; before the first look nobody knows."""
+        return now_us - self._last_launch_us
 
     @property
     def is_starved(self) -> bool:

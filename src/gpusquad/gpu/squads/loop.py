@@ -352,8 +352,14 @@ class Squads:
             "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
             "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
             "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
-            "meets_peers": page.meets_peers,
+            "meets_peers": page.meets_peers, "iterations_per_s": self._iterations_per_s(tenant, now_us),
         }  # fmt: skip
+
+    def _iterations_per_s(self, tenant: CardTenant, now_us: int) -> float | None:
+        """As found in its launches; None: they do not repeat. A program that stands still does not say so."""
+        still_us = tenant.forecast.unlaunched_us(now_us)
+        periods_us = self._region.periods_us(tenant.slot)
+        return sum(US_PER_S / max(one, still_us) for one in periods_us) if periods_us else None
 
 
 def _made(policy: str) -> OnVirtualCards:

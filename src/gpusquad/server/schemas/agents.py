@@ -56,6 +56,7 @@ class TenantDivided(_Part):
     waited_us: Count = 0
     is_idle: bool = True
     processes: Count = 0
+    iterations_per_s: Amount | None = None
     isolation: Text = ""
     note: Name = ""
 

@@ -69,6 +69,7 @@ class TenantNow(View):
     waited_s: float | None
     is_idle: bool | None
     processes: int | None
+    iterations_per_s: float | None = Field(description="As its launches repeat; null: no iteration was found in them")
     isolation: str = Field(description="shared or isolated; empty: not known")
     note: str
 

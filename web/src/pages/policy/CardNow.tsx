@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { Schemas } from "../../api/client";
 import { useT, useTexts } from "../../i18n";
-import { gib, percent, span } from "../../i18n/format";
+import { gib, pace, percent, span } from "../../i18n/format";
 import { Badge } from "../../ui/Badge";
 import { Button } from "../../ui/Button";
 import { type Column, DataTable } from "../../ui/DataTable";
@@ -71,6 +71,7 @@ function Tenants({ now }: { now: Now }) {
     },
     { name: say("mostHeld"), isNumber: true, cell: (one) => (one.peak_bytes == null ? "–" : `${gib(one.peak_bytes)} GiB`) },
     { name: say("goalMet"), isNumber: true, cell: (one) => percent(one.slo && one.attainment_ratio) },
+    { name: say("iterations"), isNumber: true, cell: (one) => pace(one.iterations_per_s) },
     { name: say("waited"), isNumber: true, cell: (one) => (one.waited_s == null ? "–" : span(one.waited_s)) },
     { name: say("does"), cell: (one) => <Does one={one} /> },
   ];
