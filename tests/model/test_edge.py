@@ -195,6 +195,7 @@ def test_roles_are_read_in_order():
         ({"slo": {"deadline": "x"}}, "slo.deadline", "cannot read"),
         ({"slo": {"availability": 1.5}}, "slo.availability", "above 1"),
         ({"slo": {"throughput": 0}}, "slo.throughput", "is zero"),
+        ({"slo": {"throughput": "5/min"}}, "slo.throughput", "5 or 5/s"),
         ({"profile": {"utilisation": 23}}, "profile.utilisation", "above 1"),
         ({"profile": {"source": "guessed"}}, "profile.source", "none of declared"),
         ({"checkpoint": {"every": 0}}, "checkpoint.every", "is zero"),

@@ -20,7 +20,7 @@ def update(
     ] = None,
     slo: Annotated[
         list[str] | None,
-        typer.Option(metavar="GOAL=VALUE", help="p99=20ms, deadline=6h, throughput=100; none removes the goal."),
+        typer.Option(metavar="GOAL=VALUE", help="p99=20ms, deadline=6h, throughput=100/s; none removes the goal."),
     ] = None,
     estimate: Annotated[Text, typer.Option(metavar="TIME", help="How long it may run: 2h.")] = None,
     limit: Annotated[Text, typer.Option(metavar="TIME", help="It is stopped after this.")] = None,

@@ -127,10 +127,14 @@ class Fields:
             value = _plain(value.strip()[:-1], self.at(name), "0.25 or 25%") / 100
         return number(value, self.at(name), high=1.0)
 
-    def positive(self, name: str) -> float | None:
-        if name not in self:
+    def per_s(self, name: str) -> float | None:
+        """So many a second (``5`` or ``5/s``), and more than none."""
+        value = self.raw(name)
+        if value is None:
             return None
-        value = number(self.raw(name), self.at(name))
+        if isinstance(value, str):
+            value = _plain(value.strip().removesuffix("/s"), self.at(name), "5 or 5/s, which is so many a second")
+        value = number(value, self.at(name))
         if value == 0:
             raise Invalid(self.at(name), "is zero", "leave it out if there is no goal")
         return value

@@ -37,7 +37,7 @@ def slo_from(data: object, field: str, submitted_us: int) -> Slo:
     return Slo(
         deadline_us=None if deadline_us is None else submitted_us + deadline_us,
         latency_us=given.optional_us("latency"),
-        throughput_per_s=given.positive("throughput"),
+        throughput_per_s=given.per_s("throughput"),
         availability_ratio=given.ratio("availability"),
     )
 
@@ -61,11 +61,11 @@ def goal_text(slo: Slo | None, submitted_us: int = 0) -> str:
 
 def _checked(name: str, text: str, field: str) -> str | float:
     """The value, read once to see that it can be."""
-    is_time = name not in ("throughput", "availability")
-    value = text if is_time or text.endswith("%") else _number(name, text, field)
+    value = _number(name, text, field) if name == "availability" and not text.endswith("%") else text
     fields = Fields({name: value}, field, _WRITTEN)
-    read = {"throughput": fields.positive, "availability": fields.ratio}.get(name, fields.us)
-    read(name)
+    if name == "throughput":
+        return fields.per_s(name) or value
+    (fields.ratio if name == "availability" else fields.us)(name)
     return value
 
 
@@ -73,7 +73,9 @@ def _number(name: str, text: str, field: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Invalid(f"{field}.{name}", f"expected a number, got {_short(text)}") from None
+        raise Invalid(
+            f"{field}.{name}", f"expected a number, got {_short(text)}", "write for example 0.999 or 99.9%"
+        ) from None
 
 
 def _time(us: int) -> str:

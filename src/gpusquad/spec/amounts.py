@@ -155,8 +155,11 @@ SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1
 Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]
 Rate = Annotated[
     int | float | str,
-    PlainValidator(_read("positive", is_number=True)),
-    _or_placeholder({"type": "number", "exclusiveMinimum": 0}),
+    PlainValidator(_read("per_s", is_number=True)),
+    _or_placeholder(
+        {"type": "number", "exclusiveMinimum": 0},
+        {"type": "string", "pattern": rf"^{_NUMBER}(/s)?\s*$", "maxLength": MOST_TEXT},
+    ),
 ]
 Priority = Annotated[
     str,

@@ -51,7 +51,7 @@ class Slo(Part):
         description="Time within which 99 of 100 requests are answered. May be written as p99.",
         examples=["20ms"],
     )
-    throughput: Rate | None = Field(None, description="Requests or steps a second.", examples=[100])
+    throughput: Rate | None = Field(None, description="Requests or steps a second.", examples=[100, "100/s"])
     availability: Ratio | None = Field(
         None, description="Part of the time in which the service answers.", examples=["99.9%", 0.999]
     )

@@ -46,7 +46,7 @@ def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
     job_id = world.submit(**SHARE, count=2)
     world.settle()
     world.at(4 * SECOND_US)
-    world.scheduler.update(job_id, Change(priority="urgent", slo={"throughput": 5}), ADA)
+    world.scheduler.update(job_id, Change(priority="urgent", slo={"throughput": "5/s"}), ADA)
     urgent = Standing(1.0, 2, Slo(throughput_per_s=5.0), 6 * SECOND_US, 2**30)
     assert world.engine.changed == [(job_id, 0, 2, urgent)]
 

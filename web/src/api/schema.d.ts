@@ -3822,6 +3822,7 @@ export interface components {
              * Throughput
              * @description Requests or steps a second.
              * @example 100
+             * @example 100/s
              */
             throughput?: number | string | null;
             /**
