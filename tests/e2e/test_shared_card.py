@@ -53,6 +53,31 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
 """
 
+CLIMBER = """
+import os, sys, time
+from tests.gpu.standin.client import Cuda
+
+cuda = Cuda()
+cuda.free(cuda.alloc(3 << 30))
+print("{}", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+"""What it held at most it gave back at once."""
+
+LOOPER = """
+import os, sys, time
+from tests.gpu.standin.client import Cuda
+
+cuda = Cuda()
+cell = cuda.number()
+print("{}", flush=True)
+while not os.path.exists(sys.argv[1]):
+    for blocks in (1, 2, 3, 4):
+        cuda.launch("add", cell, blocks=blocks)
+    cuda.sync()
+    time.sleep(0.01)
+"""
 
 CONTEXT_BYTES = 64 << 20
 """On the stand-in."""
@@ -205,6 +230,38 @@ def test_memory_that_a_job_never_used_goes_to_another_while_it_runs(story: Story
     until(lambda: story.tenants()[f"{first}.0/0"]["quota_bytes"] == 10 * GIB, lambda: str(story.tenants()))
     story.go.touch()
     assert {service.wait(job_id)["state"] for job_id in (first, second)} == {"succeeded"}
+
+
+def test_what_a_job_held_at_most_is_known_to_a_service_that_came_later(story: Story) -> None:
+    service = story.start()
+    (story.folder / "climber.py").write_text(CLIMBER)
+    command = [sys.executable, str(story.folder / "climber.py"), str(story.go)]
+    job = story.submit("climber", {"memory": "8GiB"}, command=command)
+    story.said(job)
+    service.kill()
+    story.start()
+    assert service.client.jobs.get(job)["state"] == "running"
+    memory = service.client.jobs.update(job, {"memory": "peak"})["memory"]
+    assert memory == story.tenants()[f"{job}.0/0"]["quota_bytes"]
+    assert 1.1 * (3 * GIB + CONTEXT_BYTES) <= memory < 3.5 * GIB
+    story.go.touch()
+    assert service.wait(job)["state"] == "succeeded"
+
+
+def test_iterations_are_told_of_a_program_that_says_nothing_of_them(story: Story) -> None:
+    story.start()
+    (story.folder / "looper.py").write_text(LOOPER)
+    command = [sys.executable, str(story.folder / "looper.py"), str(story.go)]
+    job = story.submit("looper", {"memory": "1GiB"}, command=command)
+
+    def per_s() -> float:
+        now = story.service.client.cards.get("0")["now"]
+        return sum(one.get("iterations_per_s") or 0.0 for one in now["tenants"]) if now else 0.0
+
+    story.said(job)
+    until(lambda: 10 < per_s() < 100, lambda: str(story.tenants()))
+    story.go.touch()
+    story.service.wait(job)
 
 
 def test_a_service_says_how_long_requests_take_and_its_goal_is_judged_by_that(story: Story) -> None:
