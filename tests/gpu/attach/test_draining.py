@@ -13,7 +13,7 @@ from gpusquad.model.errors import Invalid
 class LeavesAtOnce:
     """A card from which the tenant goes between two questions."""
 
-    def ask_if_running(self, question: Mapping[str, object]) -> dict:
+    def ask_if_running(self, question: Mapping[str, object], within_s: float = 5.0) -> dict:
         if question["do"] == "hold":
             raise Invalid("tenant.id", "'a/0' is not on this card")
         return {"tenants": [{"id": "a/0", "in_flight": 1, "pids": [5]}]}

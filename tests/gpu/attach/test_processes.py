@@ -10,6 +10,7 @@ from gpusquad.gpu.api import Attachment, Standing
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.model.job import Slo
 from tests.gpu.attach.conftest import CARD, LONGEST_S, MIB, Place, attach, holder, tenants, until
+from tests.gpu.attach.fake_mps import FakeMps
 
 OUT_OF_MEMORY = 2
 FOREVER = [["kernels", 10**6, "legacy", 0, "add", 200]]
@@ -203,6 +204,43 @@ def test_drained_before_it_is_killed(place: Place) -> None:
     assert seen["is_held"]
     assert seen["in_flight"] == 0
     assert quota.drain(holder("nobody"))
+
+
+def test_paused_before_it_is_told_to_end(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    player = place.player(attach(quota, "a"))
+    player.stage()
+    player.tell("stage.play(given)", FOREVER)
+    until(lambda: tenants(quota)["a/0"]["attained_us"] > 0, "it does not run")
+    assert quota.pause([holder("nobody"), holder("a")], within_s=60.0)
+    seen = tenants(quota)["a/0"]
+    assert (seen["is_held"], seen["in_flight"]) == (True, 0)
+    until(lambda: not tenants(quota)["a/0"]["is_held"], "nobody lets it go")
+    before_us = tenants(quota)["a/0"]["attained_us"]
+    until(lambda: tenants(quota)["a/0"]["attained_us"] > before_us, "it does not run on")
+    assert not mps.count("terminate_client")
+
+
+def test_who_is_in_no_pool_is_not_paused(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    attach(quota, "a", isolation="isolated")
+    attach(quota, "b")
+    assert [quota.is_pooled(holder(name)) for name in ("a", "b", "nobody")] == [False, True, False]
+    assert quota.pause([holder("a")], within_s=60.0)
+    assert not tenants(quota)["a/0"]["is_held"]
+
+
+def test_a_daemon_that_hangs_is_not_waited_for_by_a_pause(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    attach(quota, "a")
+    pid = daemon_of(place)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert not quota.pause([holder("a")], within_s=0.1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    kill_daemon(place)
+    assert not quota.pause([holder("a")], within_s=60.0)
 
 
 def test_a_daemon_that_nobody_needs_ends(place: Place) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpusquad.gpu.api import Attachment, Holder, Quota, Standing
-from gpusquad.gpu.attach.draining import wait_until_done
+from gpusquad.gpu.attach.draining import pause, wait_until_done
 from gpusquad.gpu.attach.keeper import QUICK_S, CardKeeper, cards_of
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.places import Place, place_on
@@ -113,6 +113,17 @@ class SquadQuota(Quota):
                 tenants = keeper.ask({"do": "status"})["tenants"]
                 return max((one["peak_bytes"] for one in tenants if one["id"] == _id(holder)), default=0)
         return 0
+
+    def is_pooled(self, holder: Holder) -> bool:
+        """It is in an MPS pool, where its kill can reach others."""
+        return self._pool_of(holder) is not None
+
+    def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
+        """Before their processes are told to end: whoever dies of that does so between kernels. Those in an MPS pool
+        are held, and what they have on their cards is waited for. A moment later they are let go: who handles the
+        signal may need the card to save its work. True: nothing of them was left there."""
+        keepers = [(self._pool_of(holder), _id(holder)) for holder in holders]
+        return pause([(keeper, name) for keeper, name in keepers if keeper is not None], within_s)
 
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
         """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
@@ -294,6 +305,14 @@ class SquadQuota(Quota):
                 keeper.told.drop(name)
         if not any(one.is_pooled for one in keeper.told.all().values()):
             keeper.pool.stop()
+
+    def _pool_of(self, holder: Holder) -> CardKeeper | None:
+        """The card in whose pool it is."""
+        for keeper in self._all():
+            told = keeper.told.all().get(_id(holder))
+            if told is not None:
+                return keeper if told.is_pooled else None
+        return None
 
     def _all(self) -> list[CardKeeper]:
         with self._lock:
