@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.core.ports import Launch, TaskLaunch
+from gpusquad.engines.local import overseer
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.engines.local.shares import Parts, Shares, has_parts
 from gpusquad.gpu.api import Attachment, Holder
@@ -16,7 +17,7 @@ from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotNow
 from gpusquad.model.job import Share, Slo
 from gpusquad.model.standing import Standing
-from tests.engines.harness import PATIENCE_S, Bench, eventually, launch
+from tests.engines.harness import PATIENCE_S, Bench, News, eventually, launch
 
 GIB = 2**30
 CARD = Card("GPU-a", "H200", 140 * GIB, 132)
@@ -35,6 +36,8 @@ class FakeQuota:
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.is_asked = threading.Event()
+        self.busy: dict[str, threading.Event] = {}
+        """By owner: set when what it has on the card is done."""
 
     def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
         self.calls.append(("attach", tuple(cards), holder, share, standing))
@@ -53,6 +56,16 @@ class FakeQuota:
     def forget_all_but(self, owners: set[str]) -> None:
         self.calls.append(("forget_all_but", owners))
         self.tenants = {key: standing for key, standing in self.tenants.items() if key[0] in owners}
+
+    def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
+        self.calls.append(("pause", [f"{holder.owner}/{holder.part}" for holder in holders], within_s))
+        assert self.busy.get(holders[0].owner, self.may_answer).wait(PATIENCE_S)
+        if self.problems:
+            raise self.problems.pop(0)
+        return True
+
+    def pauses(self) -> list[tuple]:
+        return [call[1:] for call in self.calls if call[0] == "pause"]
 
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
         self.calls.append(("drain", holder.owner, holder.part))
@@ -76,7 +89,8 @@ def bench(home: Path, tmp_path: Path, quota: FakeQuota) -> Iterator[Bench]:
     made.engine.recover([])
     eventually(lambda: quota.calls)  # from here on it knows all gangs
     yield made
-    quota.may_answer.set()
+    for event in (quota.may_answer, *quota.busy.values()):
+        event.set()
     made.close()
 
 
@@ -251,6 +265,88 @@ def test_the_work_of_tasks_that_do_not_end_is_taken_off_the_card_before_they_are
     assert bench.reports.ended("job").how == "stopped"
     both = [("drain", "job.0", "0"), ("drain", "job.0", "1")]
     eventually(lambda: [call for call in quota.calls if call[0] == "drain"] == both)
+
+
+def test_what_a_gang_has_on_the_card_is_done_before_it_is_told_to_end(
+    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nobody else waits for that."""
+    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    quota.busy["job.0"] = threading.Event()
+    told = start(bench, "job", "other")
+    bench.engine.stop("job", 0, "enough", 600.0)
+    eventually(lambda: quota.pauses() == [(["job.0/0"], 600.0)])
+    bench.engine.stop("other", 0, "enough", 600.0)
+    assert told.next() == "other is told"
+    assert bench.reports.ended("other").how == "stopped"
+    quota.busy["job.0"].set()
+    assert told.next() == "job is told"
+    end = bench.reports.ended("job")
+    assert (end.how, end.cause) == ("stopped", "enough")
+
+
+@pytest.mark.parametrize(("grace_s", "waits_s"), [(600.0, 0.3), (0.1, 0.1)])
+def test_a_card_that_hangs_keeps_nobody_from_being_ended(
+    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch, grace_s: float, waits_s: float
+) -> None:
+    monkeypatch.setattr(overseer, "_PAUSE_S", 0.3)
+    quota.busy["job.0"] = threading.Event()
+    told = start(bench, "job")
+    bench.engine.stop("job", 0, "enough", grace_s)
+    assert told.next() == "job is told"
+    assert bench.reports.ended("job").how == "stopped"
+    assert quota.pauses() == [(["job.0/0"], waits_s)]
+
+
+def test_a_mistake_while_it_is_waited_for_keeps_nobody_from_being_ended(
+    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    told = start(bench, "job")
+    quota.problems = [RuntimeError("the moon")]
+    bench.engine.stop("job", 0, "enough", 600.0)
+    assert told.next() == "job is told"
+
+
+def test_who_is_to_end_at_once_is_not_waited_for(
+    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    start(bench, "job", "late")
+    bench.engine.stop("job", 0, "now", 0.0)
+    assert bench.reports.ended("job").how == "stopped"
+    assert quota.pauses() == []
+    quota.busy["late.0"] = threading.Event()
+    bench.engine.stop("late", 0, "please", 600.0)
+    eventually(quota.pauses)
+    bench.engine.stop("late", 0, "now", 0.0)
+    assert bench.reports.ended("late").cause == "please"
+    assert len(quota.pauses()) == 1
+
+
+def test_a_service_that_ends_meanwhile_tells_them_still(
+    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    quota.busy["job.0"] = threading.Event()
+    told = start(bench, "job")
+    bench.engine.stop("job", 0, "enough", 600.0)
+    eventually(quota.pauses)
+    bench.restart()
+    assert told.next() == "job is told"
+    bench.engine.recover([("job", 0)])
+    assert bench.reports.ended("job").cause == "enough"
+
+
+def start(bench: Bench, *names: str) -> News:
+    """Gangs that say when they are told to end, and do."""
+    news = bench.news()
+    for name in names:
+        says = f"trap 'echo {name} is told > {news.path}; exit' TERM; echo {name} > {news.path}; sleep 600 & wait"
+        bench.launch(name, tasks=shared(says))
+        assert news.next() == name
+        bench.reports.started(name)
+    return news
 
 
 def test_tasks_that_end_in_their_grace_time_are_left_alone(bench: Bench, quota: FakeQuota) -> None:

@@ -41,6 +41,8 @@ class Attempt:
     """Processes of it were seen, whatever its run folder says."""
     stop: Stop | None = None
     """The first wish to stop it."""
+    is_pausing: bool = False
+    """Its keeper is told of that wish as soon as what its tasks have on cards is done."""
 
     @property
     def is_begun(self) -> bool:

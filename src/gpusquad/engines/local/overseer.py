@@ -29,6 +29,8 @@ _AGAIN_S = 1.0
 _STUCK_S = 120.0
 """After the grace time, until a keeper that does not end is killed."""
 _ORPHAN_GRACE_S = 10.0
+_PAUSE_S = 2.0
+"""At most, before the grace time: what tasks have on cards they share is waited for. No longer than the grace time."""
 _DRAIN_S = 2.0
 """The end of the grace time, in which the work of tasks that are left is taken off cards they share."""
 
@@ -94,6 +96,8 @@ class Overseer:
         """Once the loop has ended. Keepers run on."""
         while self._attempts:
             _, attempt = self._attempts.popitem()
+            if attempt.is_pausing:  # nobody else would tell it
+                processes.send(attempt.pidfd, signal.SIGTERM)
             for handle in (attempt.pidfd, attempt.feed, attempt.ready):
                 if handle != NONE:
                     os.close(handle)
@@ -209,21 +213,41 @@ class Overseer:
     def _stop(self, attempt: Attempt, stop: Stop) -> None:
         attempt.stop = attempt.stop or stop
         if attempt.is_begun:
-            self._tell_to_stop(attempt, stop)
+            self._ask_to_stop(attempt, stop)
         elif attempt.launch is not None:  # else its end is on the way already
             self._close_unclaimed(attempt, "stopped", stop.cause)
 
-    def _tell_to_stop(self, attempt: Attempt, stop: Stop) -> None:
+    def _ask_to_stop(self, attempt: Attempt, stop: Stop) -> None:
         """The first cause counts, the grace time of each."""
         assert attempt.stop is not None
         try:
             before = stop_file.read(attempt.folder)
             cause = attempt.stop.cause if before is None else before.cause
             stop_file.ask(attempt.folder, Stop(cause, stop.grace_s))
-            number = signal.SIGTERM
         except OSError as error:
             _log.warning("attempt %s cannot be told to stop, so it is killed: %s", attempt.key, error)
-            number = signal.SIGKILL
+            self._tell_to_stop(attempt, stop, signal.SIGKILL)
+            return
+        if before is None and stop.grace_s > 0.0 and self._shares is not None:
+            self._pause(attempt, stop, self._shares)
+        else:
+            self._tell_to_stop(attempt, stop)
+
+    def _pause(self, attempt: Attempt, stop: Stop, shares: Shares) -> None:
+        """Most programs die of the first signal, and in the midst of a kernel that reaches others on the card. But who
+        is told to end does, whatever becomes of those who could tell that its work is done."""
+        attempt.is_pausing = True
+        go_on = partial(self._go_on_to_stop, attempt, stop)
+        within_s = min(_PAUSE_S, stop.grace_s)
+        self._loop.later(within_s, go_on)
+        shares.pause(attempt.key, self._tasks(attempt), within_s, lambda: self._loop.call(go_on))
+
+    def _go_on_to_stop(self, attempt: Attempt, stop: Stop) -> None:
+        if attempt.is_pausing:
+            self._tell_to_stop(attempt, stop)
+
+    def _tell_to_stop(self, attempt: Attempt, stop: Stop, number: int = signal.SIGTERM) -> None:
+        attempt.is_pausing = False
         processes.send(attempt.pidfd, number)
         self._loop.later(max(0.0, stop.grace_s - _DRAIN_S), partial(self._drain, attempt, min(stop.grace_s, _DRAIN_S)))
         self._loop.later(stop.grace_s + _STUCK_S, partial(self._kill_stuck, attempt))
@@ -231,7 +255,11 @@ class Overseer:
     def _drain(self, attempt: Attempt, within_s: float) -> None:
         """It did not end in its grace time, which is all but over."""
         if self._shares is not None and attempt.is_begun:
-            self._shares.drain(attempt.key, len(self._status(attempt).get("tasks", ())), within_s)
+            self._shares.drain(attempt.key, self._tasks(attempt), within_s)
+
+    def _tasks(self, attempt: Attempt) -> int:
+        """None before they were started."""
+        return len(self._status(attempt).get("tasks", ()))
 
     def _kill_stuck(self, attempt: Attempt) -> None:
         """Its tasks die with it, and strays are looked for."""
@@ -248,7 +276,7 @@ class Overseer:
         self._starter.has_started(attempt)
         code = spawn.reap(attempt.pidfd)
         os.close(attempt.pidfd)
-        attempt.pidfd = NONE
+        attempt.pidfd, attempt.is_pausing = NONE, False
         attempt.trouble = attempt.trouble or _how_it_ended(code)
         self._settle(attempt, f"the keeper of the gang could not begin: {_complaint(attempt)}")
 

@@ -65,6 +65,16 @@ class Drains(Protocol):
         ...
 
 
+@runtime_checkable
+class Pauses(Protocol):
+    """A ``Quota`` that can keep tenants from the card for a moment: most programs die of the first signal, wherever
+    they are."""
+
+    def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
+        """Only where a kill can reach others. True: nothing of them was left on the card."""
+        ...
+
+
 NO_PARTS = Parts()
 Given = Callable[[Parts | Exception], object]
 
@@ -122,6 +132,17 @@ class Shares:
         quota = self._quota
         return [quota.held_at_most(holder) if isinstance(quota, Counts) else 0 for holder in _holders(key, tasks)]
 
+    def pause(self, key: Key, tasks: int, within_s: float, then: Callable[[], object]) -> None:
+        """They are about to be told to end. ``then`` is called as soon as their work is off the cards: at once, or from
+        a thread of its own. A daemon that hangs may hold that up for longer than it should."""
+        quota = self._quota
+        if not tasks or not isinstance(quota, Pauses):
+            then()
+            return
+        threading.Thread(
+            target=_pause, args=(quota, _holders(key, tasks), within_s, then), name="gpusquad-pause", daemon=True
+        ).start()
+
     def drain(self, key: Key, tasks: int, within_s: float) -> None:
         """They are about to be killed. In a thread of its own: others must not wait for that."""
         quota = self._quota
@@ -164,6 +185,15 @@ class Shares:
 
 def _holders(key: Key, tasks: int) -> list[Holder]:
     return [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
+
+
+def _pause(quota: Pauses, holders: Sequence[Holder], within_s: float, then: Callable[[], object]) -> None:
+    try:
+        quota.pause(holders, within_s)
+    except Exception:
+        _log.exception("the work of %s is not waited for", holders[0].owner)
+    finally:
+        then()
 
 
 def _drain(quota: Drains, holders: Sequence[Holder], within_s: float) -> None:
