@@ -45,6 +45,14 @@ def tell(**values):
     print(json.dumps(values), flush=True)
 """
 HOLDS = PRELUDE + "tell(total=cuda.memory()[1] >> 20, fits=take({0}), over=take({1}))\ntime.sleep(1000)"
+DEAF = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+number = cuda.number()
+tell(works=True)
+while True:
+    cuda.launch("add", number)
+"""
 OUT_OF_MEMORY = 2
 FAKE_MPS = """#!/bin/sh
 # Starts nothing, and says that all is well.
@@ -111,6 +119,11 @@ class Node:
     def used_mebibytes(self, card: str = CARD) -> list[int]:
         found = self.ask(card, do="status") or {"tenants": []}
         return sorted(tenant["used_bytes"] // MIB for tenant in found["tenants"])
+
+    def tenant(self, pod: Object) -> dict[str, Any]:
+        """What the daemon says of it. Empty: it is gone."""
+        tenants = (self.ask(do="status") or {"tenants": []})["tenants"]
+        return next((one for one in tenants if one["id"] == f"{pod['metadata']['uid']}/main"), {})
 
     def until(self, look: Callable[[], Any]) -> Any:
         deadline_s = time.monotonic() + WAIT_S
@@ -211,6 +224,21 @@ def test_only_a_shared_pod_is_told_of_mps(node: Node):
     assert list(found["isolated"]) == ["CUDA_MPS_PIPE_DIRECTORY"]
     assert not Path(found["isolated"]["CUDA_MPS_PIPE_DIRECTORY"]).exists()
     clear(node.plane, list(pods.values()))
+
+
+def test_a_pod_that_does_not_end_is_off_the_card_before_it_is_killed(node: Node):
+    names = [node.pod(PRELUDE + DEAF, "256Mi") for _ in range(2)]
+    assert [node.told(name) for name in names] == [{"works": True}] * 2
+    leaves, stays = (node.plane.admin.get(f"{PODS}/{name}") for name in names)
+    node.until(lambda: node.tenant(leaves)["attained_us"] and node.tenant(stays)["attained_us"])
+    node.plane.admin.delete(f"{PODS}/{names[0]}", gracePeriodSeconds="10")
+    assert not node.tenant(leaves)["is_held"], "it has time to save its work"
+    node.until(lambda: node.tenant(leaves)["is_held"] and not node.tenant(leaves)["in_flight"])
+    assert node.tenant(leaves)["processes"] == 1, "it was killed first"
+    assert not node.tenant(stays)["is_held"]
+    node.until(lambda: not node.tenant(leaves))
+    assert "with work on its card" not in node.agent.daemon.log.read_text()
+    clear(node.plane, names[1:])
 
 
 def test_a_whole_card_comes_without_any_of_it(node: Node):

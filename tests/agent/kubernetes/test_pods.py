@@ -50,6 +50,19 @@ def test_how_far_it_is(status: dict[str, str], expected: tuple[bool, bool]):
     assert (found.has_ended, found.is_started) == expected
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, (False, None)),
+        ({"deletionTimestamp": "1970-01-01T00:01:40Z"}, (True, 100.0)),
+        ({"deletionTimestamp": "soon"}, (True, None)),
+    ],
+)
+def test_when_it_is_killed(said: dict[str, str], expected: tuple[bool, float | None]):
+    found = read_pod(item(metadata={"name": "p", "uid": "u", **said}), GPU)
+    assert (found.is_leaving, found.killed_at_s) == expected
+
+
 def test_a_pin_and_a_job():
     annotations = {CARDS: '{"main": ["A", "B"], "other": ["A"]}', "gpusquad.io/job": "j1"}
     found = read_pod(item(metadata={"name": "p", "namespace": "n", "uid": "u", "annotations": annotations}), GPU)

@@ -14,6 +14,7 @@ from gpusquad.agent.kubernetes.api import Access, Api
 from gpusquad.agent.kubernetes.counts import Counts
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes, NoDeviceNodes, NvidiaDeviceNodes, SimulatedDeviceNodes
 from gpusquad.agent.kubernetes.divides import CardPolicies
+from gpusquad.agent.kubernetes.leaving import Leaving
 from gpusquad.agent.kubernetes.looks import Look
 from gpusquad.agent.kubernetes.metrics import Metrics
 from gpusquad.agent.kubernetes.node_cards import NodeCards
@@ -78,6 +79,7 @@ class NodeAgent:
         quotas = quotas_of(settings.sharing, settings.folder, inventory.cards, self._policies)
         squads = next((quota for quota in quotas if isinstance(quota, SquadQuota)), None)
         self._lookout = None if squads is None else lookout_for(squads)
+        self._leaving = None if squads is None else Leaving(squads, settings.every_s)
         tenants = Tenants(quotas, tells_users=settings.sharing.has_mps)
         self._pods = PodCache(api, settings.node, settings.resource)
         self._resources = KubeletPodResources(settings.pod_resources, settings.resource)
@@ -141,6 +143,8 @@ class NodeAgent:
         knows_all = self._pods.has_heard and self._reconciler.has_listed  # asked first, as it may come true in between
         pods, listed = self._pods.all_known(), self._reconciler.listed
         owned = self._processes.look(pods, listed)
+        if self._leaving is not None:  # before the cards are looked at, which may take a while
+            self._leaving.hear(pods, self._processes.owners)
         readings = self.cards.look(owned)
         self._metrics.take(readings, self._processes, listed)
         look = Look(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed, knows_all)

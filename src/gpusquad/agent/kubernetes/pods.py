@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from gpusquad.agent.kubernetes.quantities import parse_quantity
@@ -48,6 +49,8 @@ class Pod:
     pin_error: str = ""
     has_ended: bool = False
     is_leaving: bool = False
+    killed_at_s: float | None = None
+    """Of one that is leaving, by the API server's clock: when its grace period is over."""
     is_started: bool = False
     """The kubelet has admitted it, and said so."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +91,7 @@ def read_pod(item: Object, resource: str) -> Pod:
         pin_error=error,
         has_ended=status.get("phase") in _ENDED,
         is_leaving="deletionTimestamp" in metadata,
+        killed_at_s=_seconds(metadata.get("deletionTimestamp")),
         is_started="startTime" in status,
         annotations=annotations,
         priority=(item.get("spec") or {}).get("priority") or 0,
@@ -105,6 +109,13 @@ def read_pin(text: str | None) -> tuple[Mapping[str, tuple[str, ...]] | None, st
     except (ValueError, RecursionError) as error:
         return None, f"the annotation {CARDS} cannot be read: {error}"
     return {name: tuple(cards) for name, cards in found.items()}, ""
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
 
 
 def _is_cards(value: object) -> bool:
