@@ -23,6 +23,7 @@ from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.squads.wire import SOCKET, ask
 from gpusquad.model.standing_text import SLO, WEIGHT
 from tests.agent.kubernetes.fake_kubelet import FakeKubelet, Refused, pod
+from tests.gpu.attach.fake_mps import fake_mps
 
 WAIT_S = 60.0
 GIB = 2**30
@@ -126,7 +127,16 @@ def test_a_virtual_card_is_a_part_of_the_card_that_the_runtime_knows(node: Node)
     envs = kubelet.envs[each.uid, "main"]
     assert (envs["NVIDIA_VISIBLE_DEVICES"], envs["GPUSQUAD_CARDS"]) == ("SIM-0", "SIM-0.3of4")
     [tenant] = (node.ask("status") or {"tenants": []})["tenants"]
-    assert (tenant["within"], tenant["quota_bytes"]) == (0b111 << 6, 20 * GIB)  # three of twelve groups
+    assert (tenant["within"], tenant["sm_milli"], tenant["quota_bytes"]) == (0, 250, 20 * GIB)  # no MPS: it takes turns
+
+
+def test_with_mps_a_virtual_card_has_sms_of_its_own(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake_mps(tmp_path / "fake-mps", monkeypatch)
+    node.sharing = replace(node.sharing, has_mps=True)
+    node.tenants = node.new_agent()
+    admit(node.kubelet(virtual=4), pod("p", [WHOLE], {"main": ["SIM-0.3of4"]}))
+    [tenant] = (node.ask("status") or {"tenants": []})["tenants"]
+    assert (tenant["within"], tenant["sm_milli"]) == (0b111 << 6, 0)  # three of twelve groups
 
 
 def test_goals_and_weight_reach_the_card_and_so_do_changes(node: Node):
