@@ -36,17 +36,21 @@ def in_turns(rows: Sequence[Row], conditions: Sequence[str]) -> str:
     if len(kinds) < 2:
         return ""
     return "; ".join(
-        f"{', '.join(name for name in conditions if name in found)} in {count} {'others' if index else 'rounds'}"
+        f"{', '.join(name for name in conditions if name in found)} in {_counted(count, 'other' if index else 'round')}"
         for index, (found, count) in enumerate(kinds.items())
     )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _kinds(rounds: Mapping[Round, frozenset[str]]) -> dict[frozenset[str], int]:
     """Rounds by who took part in them. One that was cut off belongs to those that it would have been like."""
     seen = Counter((sitting, found) for (sitting, _), found in rounds.items())
     kinds: dict[frozenset[str], int] = {}
-    for (_, found), count in seen.items():
-        wholes = [other for _, other in seen if found < other]
+    for (sitting, found), count in seen.items():
+        wholes = [other for of, other in seen if of == sitting and found < other]
         kind = max(wholes, key=len) if count == 1 and wholes else found
         kinds[kind] = kinds.get(kind, 0) + count
     return kinds

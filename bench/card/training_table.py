@@ -6,7 +6,7 @@ There is no bar. Of ours it is said in what it is ahead of or behind time slicin
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import isnan
@@ -24,6 +24,8 @@ SLICED, UNDER_MPS = "time slicing", "MPS"
 BASES = (SLICED, UNDER_MPS)
 ENOUGH_RUNS = 2
 """Of each that is compared. How much runs differ is found from all conditions together."""
+Round = tuple[int, int]
+"""Its number, and which of several with that number."""
 _US = 1e6
 _AFTER_S = 0.5
 _SETTLED = 0.9
@@ -192,12 +194,14 @@ def training_tables(rows: Sequence[Row]) -> dict[str, CoupleTable]:
 def _couple(rows: Sequence[Row], runs: Sequence[Row], alone: Sequence[Row]) -> CoupleTable:
     names = sorted(dict.fromkeys(row["condition"] for row in runs), key=_place)
     good = {name: [row for row in runs if row["condition"] == name and not row.get("failed")] for name in names}
-    jcts = {name: [_jct_s(row) for row in of_it] for name, of_it in good.items()}
-    stps = {name: [stp(_done_s(row), _kept_per_s(row, alone)) for row in of_it] for name, of_it in good.items()}
+    jcts = {name: _by_round(of_it, _jct_s) for name, of_it in good.items()}
+    stps = {
+        name: _by_round(of_it, lambda row: stp(_done_s(row), _kept_per_s(row, alone))) for name, of_it in good.items()
+    }
     told = tuple(
         Told(
-            name, sum(row["condition"] == name for row in runs) - len(good[name]), tuple(jcts[name]),
-            tuple(_last_end_s(row) for row in good[name]), tuple(stps[name]), tuple(_bubbles(good[name])),
+            name, sum(row["condition"] == name for row in runs) - len(good[name]), tuple(jcts[name].values()),
+            tuple(_last_end_s(row) for row in good[name]), tuple(stps[name].values()), tuple(_bubbles(good[name])),
             _known(lost_ms(_done_s(row)) for row in good[name]), _known(settled_ms(_done_s(row)) for row in good[name]),
             _known(after_ratio(_done_s(row), _kept_per_s(row, alone)) for row in good[name]),
             _known_to_ms(good[name], alone), _to_bases(jcts, name), _to_bases(stps, name),
@@ -208,6 +212,16 @@ def _couple(rows: Sequence[Row], runs: Sequence[Row], alone: Sequence[Row]) -> C
         runs[0]["setup"], sittings(rows, [*alone, *runs]), in_turns(runs, names), alone[-1]["per_s"], len(alone), told,
         _noise(jcts), _noise(stps),
     )  # fmt: skip
+
+
+def _by_round(rows: Sequence[Row], value: Callable[[Row], float]) -> dict[Round, float]:
+    """A run that failed must not move those after it to rounds of others. Calls that know nothing of each other have
+    rounds of the same number."""
+    found: dict[Round, float] = {}
+    for row in rows:
+        same = sum(number == row["repeat"] for number, _ in found)
+        found[row["repeat"], same] = value(row)
+    return found
 
 
 def _known(found: Iterable[float | None]) -> tuple[float, ...]:
@@ -253,19 +267,20 @@ def _kept_per_s(row: Row, alone: Sequence[Row]) -> dict[str, float]:
     return {name: speed / row.get("every", {}).get(name, 1) for name, speed in per_s.items()}
 
 
-def _to_bases(values: Mapping[str, Sequence[float]], condition: str) -> dict[str, Ratio]:
+def _to_bases(values: Mapping[str, Mapping[Round, float]], condition: str) -> dict[str, Ratio]:
     found = {}
     for base in BASES:
-        both = list(zip(values[condition], values.get(base, ()), strict=False))
+        others = values.get(base, {})
+        both = [(ours, others[at]) for at, ours in values[condition].items() if at in others]
         found[base] = ratio([[ours] for ours, _ in both], [[other] for _, other in both], stats.mean)
     return found
 
 
-def _noise(values: Mapping[str, Sequence[float]]) -> float:
-    """Of the conditions with several runs."""
-    several = [found for found in values.values() if len(found) >= ENOUGH_RUNS and not any(map(isnan, found))]
-    fewest = min(map(len, several), default=0)
-    return stats.noise([found[:fewest] for found in several])
+def _noise(values: Mapping[str, Mapping[Round, float]]) -> float:
+    """Of the conditions with several runs, by the rounds that all of them were in."""
+    several = [found for found in values.values() if len(found) >= ENOUGH_RUNS and not any(map(isnan, found.values()))]
+    rounds = [at for at in (several[0] if several else ()) if all(at in found for found in several)]
+    return stats.noise([[found[at] for at in rounds] for found in several])
 
 
 def shown(tables: Mapping[str, CoupleTable]) -> str:

@@ -161,6 +161,12 @@ def test_rounds_without_some_that_others_had_are_told_where_they_are_several() -
     assert pair_tables([*found, *fewer])[0].apart == "MPS priority, gpusquad in 3 rounds; gpusquad in 3 others"
 
 
+def test_one_round_of_a_call_that_had_no_others_is_told_too() -> None:
+    found = rows(10.4, 16.0, 11.0, 15.0)
+    once = [row for row in later(found) if row["condition"] != plan.PRIORITY and row["repeat"] == 3]
+    assert pair_tables([*found, *once])[0].apart == "MPS priority, gpusquad in 3 rounds; gpusquad in 1 other"
+
+
 def test_the_best_percentage_keeps_the_tail_and_trains_most() -> None:
     tried = {30: {"p99_us": 10.0, "steps_per_s": 5.0}, 60: {"p99_us": 10.9, "steps_per_s": 8.0},
              90: {"p99_us": 20.0, "steps_per_s": 10.0}}  # fmt: skip

@@ -136,6 +136,16 @@ def test_calls_libraries_and_who_took_turns_are_told() -> None:
     assert plain(tables)["a + b"]["words"].keys() == {"gpusquad jct", "gpusquad hybrid"}
 
 
+def test_a_run_that_failed_moves_no_other_to_another_round() -> None:
+    rows = [
+        ALONE, run("time slicing", 1.0, 0), run("time slicing", 2.0, 1), run("time slicing", 4.0, 2),
+        run("MPS", 0.5, 0, failed="it died"), run("MPS", 1.0, 1), run("MPS", 2.0, 2),
+    ]  # fmt: skip
+    _, under_mps = training_tables(rows)["a + b"].told
+    found = under_mps.jct_to["time slicing"]
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
 def test_runs_are_told_with_their_spread() -> None:
     text = shown(training_tables([ALONE, run("MPS", 1.0), run("MPS", 1.1, 1)]))
     assert "| MPS | 2 | 3.15 (3 to 3.3) | – | – | 4.2 | 0.955 (0.909 to 1) |" in text
