@@ -109,6 +109,8 @@ class Tenant:
     """The part of the card's SMs that it was promised, over time and while it wants it; 0: none."""
     within: int = 0
     """A mask of the SM groups that it never leaves: those of its virtual card. 0: it is on the whole card."""
+    is_time_sliced: bool = False
+    """Its context takes turns with all others on the card: nothing of it runs beside anything of theirs."""
     app: str = ""
     """What it runs, by the name that others may know it by."""
     beside: Mapping[str, float] = field(default_factory=dict)

@@ -67,6 +67,28 @@ def test_a_promise_holds_under_every_policy(name):
     assert run(registry.create("divide", name), tenants, 400)["t1"] >= 0.36
 
 
+def test_those_who_take_turns_are_promised_time_and_no_groups():
+    """Their speeds over parts of the SMs are known, and would do more work in groups: which mean nothing to them."""
+    curve = ((250, 0.6), (500, 0.85), (1000, 1.0))
+    tenants = [
+        tenant(slot, promised_milli=milli, curve=curve, is_time_sliced=True)
+        for slot, milli in enumerate((160, 160, 330, 330))
+    ]
+    keeps, state = keeping(OnlyFirst()), State()
+    attained, by_turns = dict.fromkeys((one.id for one in tenants), 0.0), 0
+    for _ in range(400):
+        now = [replace(one, attained_us=int(attained[one.id])) for one in tenants]
+        squad = keeps.next_squad(now, CARD, rivals, state)
+        state = squad.state
+        assert not any(member.groups for member in squad.members)
+        by_turns += "had less than promised" in squad.why
+        for name, us in served(squad, now, CARD).items():
+            attained[name] += us
+    total = sum(attained.values())
+    assert by_turns > 100
+    assert [round(attained[one.id] / total, 1) for one in tenants] == [0.2, 0.2, 0.3, 0.3]
+
+
 @pytest.mark.parametrize("name", DIVIDES)
 @given(tenants=crowds(least=1))
 def test_without_promises_nothing_changes(name, tenants):

@@ -36,7 +36,7 @@ class KeepsPromises:
         self._making_good = bool(owed)
         if not owed:
             return self._policy.next_squad(tenants, card, effective, state)
-        squad = self._as_promised.next_squad(tenants, card, effective, state)
+        squad = self._as_promised.next_squad(tenants, _divisible(card, tenants), effective, state)
         return replace(squad, why=f"{', '.join(owed)} had less than promised: {squad.why}")
 
     def _account(self, tenants: Sequence[Tenant]) -> None:
@@ -52,3 +52,8 @@ class KeepsPromises:
 
     def _after(self, tenant: Tenant, short_us: float) -> float:
         return min(max(self.behind_us.get(tenant.id, 0.0) + short_us, -MOST_US), MOST_US)
+
+
+def _divisible(card: CardFacts, tenants: Sequence[Tenant]) -> CardFacts:
+    """SMs of their own do nothing for those who take turns: a promise to them can only be one of time."""
+    return replace(card, groups=1) if any(one.is_time_sliced for one in tenants) else card

@@ -113,6 +113,7 @@ class CardTenant:
             requests=self._requests(now_us),
             promised_milli=facts.sm_milli,
             within=facts.within,
+            is_time_sliced=facts.is_time_sliced,
             meets_peers=self.page.meets_peers,
         )
 
