@@ -130,6 +130,26 @@ def test_by_samples_or_by_what_its_library_counted_whichever_is_more(world: Worl
     assert is_a_tenth_over(memory_bytes, 2 * GIB)
 
 
+def test_tasks_on_one_card_are_told_apart(world: World) -> None:
+    """A sample is of both together, and a little of the driver's."""
+    first = world.submit(name="first", count=2, **part(4))
+    world.settle()
+    look(world, first, 4 * GIB + MIB)
+    world.engine.counted = (2 * GIB, 2 * GIB)
+    resize(world, first, PEAK)
+    ((*_, memory_bytes),) = world.engine.resized
+    assert is_a_tenth_over(memory_bytes, 2 * GIB + MIB)
+
+
+def test_a_peak_never_gives_more_than_there_is(world: World) -> None:
+    first = world.submit(name="first", **part(4))
+    world.settle()
+    world.engine.counted = (4 * GIB - MIB,)
+    resize(world, first, PEAK)
+    assert world.engine.resized == []
+    assert told_bytes(world)[-1:] in ([], [4 * GIB])
+
+
 def test_the_task_that_held_most_counts(world: World) -> None:
     first = world.submit(name="first", count=3, **part(4))
     world.settle()

@@ -7,7 +7,7 @@ must not be promised to others. More is taken from what nobody holds, and told a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -71,7 +71,7 @@ class Resizing:
         job = self._desk.jobs.get(row.id) or job_of(row)
         self._check_kind(job)
         if change.memory == PEAK:
-            change = replace(change, memory=self._seen(row))
+            change = replace(change, memory=self._seen(row, job))
         if not (change.memory or change.memory_milli):
             raise Invalid("memory", "is nothing", "give for example 6GiB, 30% or peak")
         runs = JobState(row.state) == JobState.RUNNING
@@ -129,9 +129,9 @@ class Resizing:
             raise Invalid("memory", "its tasks hold no part of a card's memory that could be changed",
                           "it is for jobs whose tasks all ask for the same share")  # fmt: skip
 
-    def _seen(self, row: JobRow) -> int:
-        """By samples, and by what its programs' library has counted: each may know of something that the other one
-        missed."""
+    def _seen(self, row: JobRow, job: Job) -> int:
+        """By what its programs' library has counted of each task, and by samples: these miss the highest moment, and
+        see programs without the library too. Never more than it may hold now."""
         if self._desk.simulated:  # samples show what it holds of the machine's memory instead
             raise Invalid("memory", "the cards are simulated, and nobody holds anything of them",
                           "give an amount, for example 6GiB")  # fmt: skip
@@ -141,11 +141,20 @@ class Resizing:
         if not (peaks.is_whole(row.id, row.attempt) or all(counted)):
             raise Invalid("memory", "it began before the service did, and nobody knows what it held until then",
                           "give an amount, for example 6GiB")  # fmt: skip
-        seen = max(peaks.seen(row.id, row.attempt) or 0, *counted, 0)
+        seen = _most_held(counted, peaks.seen(row.id, row.attempt) or 0)
         if not seen:
             raise Invalid("memory", "nothing was seen of it on a card yet",
                           "give an amount, or ask again when it has used its card")  # fmt: skip
-        return ceil(seen * MARGIN / _MIB) * _MIB
+        wanted = ceil(seen * MARGIN / _MIB) * _MIB
+        runs = JobState(row.state) == JobState.RUNNING
+        return min(wanted, (self._each(row, job) if runs else 0) or wanted)
+
+
+def _most_held(counted: Sequence[int], sampled: int) -> int:
+    """By any one task. A sample is of all tasks on a card together: what it shows beyond their counts is somebody's."""
+    if not all(counted):
+        return max(sampled, *counted, 0)
+    return max(counted, default=0) + max(0, sampled - sum(counted))
 
 
 def _resized(role: Role, memory_bytes: int, memory_milli: int) -> Role:
