@@ -187,6 +187,15 @@ def test_whoever_takes_turns_on_a_virtual_card_has_a_part_of_the_time(
     assert quota.attach([SECOND], holder("a"), share, Standing()) == told
 
 
+def test_a_standing_counts_though_the_memory_in_it_is_refused(place: Place) -> None:
+    quota = place.quota()
+    attach(quota, "a", 600)
+    attach(quota, "b", 300)
+    quota.change(holder("b"), Standing(weight=3.0, priority=1, memory_bytes=600 * MIB))
+    seen = tenants(quota)["b/0"]
+    assert (seen["weight"], seen["priority"], seen["quota_bytes"]) == (3.0, 1, 300 * MIB)
+
+
 def test_more_memory_than_there_is(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a", 800)

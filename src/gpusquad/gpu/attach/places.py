@@ -31,13 +31,14 @@ class Place:
 
     def promised(self, share: Share | None, takes_turns: bool) -> dict[str, int]:
         """What the card's daemon is told of it. SMs of its own are worth something while others run beside it: whoever
-        takes turns with them instead has all SMs in its turns, and as large a part of the time."""
+        takes turns with them instead has all SMs in its turns, and as large a part of the time. A share of the memory
+        alone is promised nothing, here as there."""
         sm_milli = share.sm_milli if share is not None else 0
         if not self.within:
             return {"sm_milli": sm_milli}
         if not takes_turns:
             return {"sm_milli": sm_milli, "within": self.within}
-        return {"sm_milli": (WHOLE_MILLI if share is None else sm_milli) // self.parts}
+        return {"sm_milli": (WHOLE_MILLI if share is None else sm_milli) // self.parts, "within": 0}
 
 
 def place_on(card: Card) -> Place:

@@ -29,7 +29,7 @@ from gpusquad.model.units import WHOLE_MILLI, show_bytes
 from gpusquad.model.virtual import physical
 
 _LEFT_FOR_S = 30.0
-TURNS_ON_VIRTUAL = "it takes turns with the other virtual cards, on all SMs, for a part of the time"
+TURNS_ON_VIRTUAL = "it takes turns with the other virtual cards, on all SMs, instead of having SMs of its own"
 """Said to people: without MPS nothing runs at once, so SMs of its own would only be fewer."""
 _log = logging.getLogger(__name__)
 
@@ -81,14 +81,18 @@ class SquadQuota(Quota):
     def change(self, holder: Holder, standing: Standing) -> None:
         """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start. Never raises; on a
         card that is left alone for a while it keeps the standing it had."""
-        question = {"do": "change", "tenant": {"id": _id(holder), **_as_told(standing)}}
+        tenant = {"id": _id(holder), **_as_told(standing)}
 
         def change(keeper: CardKeeper) -> None:
             keeper.start()
             try:
-                keeper.ask(question)
+                keeper.ask({"do": "change", "tenant": tenant})
             except Invalid as error:  # of this tenant: nothing is wrong with the card
-                _log.warning("%s keeps the standing it had: %s", _id(holder), error)
+                if tenant.pop("quota_bytes", None) is None:
+                    _log.warning("%s keeps the standing it had: %s", _id(holder), error)
+                    return
+                _log.warning("%s keeps the memory it had: %s", _id(holder), error)
+                change(keeper)
 
         for keeper in self._all():
             if _id(holder) in keeper.told.all():
