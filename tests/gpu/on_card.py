@@ -139,7 +139,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}")
     chosen = parser.parse_args(words)
     os.environ["GPUSQUAD_TEST_DRIVER"] = str(chosen.driver or find_driver())
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+    sys.path[:0] = ours = [str(ROOT / "src"), str(ROOT)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*ours, *filter(None, [os.environ.get("PYTHONPATH")])])  # for daemons
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     about = {"date": today, **describe_card(), "python": platform.python_version()}
     notes = Notes(chosen.out, about, chosen.within, chosen.each)
