@@ -120,7 +120,8 @@ def _named(known: Sequence[pair_plan.Pair], asked: Sequence[str]) -> list[pair_p
 
 
 def _table(options: argparse.Namespace) -> int:
-    text, data = report(read_all(Path(name) for name in options.files), Path(options.pictures or "."))
+    rows = read_all(Path(name) for name in options.files)
+    text, data = report(rows, Path(options.pictures) if options.pictures else None)
     print(text)
     if options.json:
         Path(options.json).write_text(json.dumps(data, indent=1, default=str), encoding="utf-8")
@@ -163,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     table = verbs.add_parser("table", help="what the files say, as Markdown")
     table.add_argument("files", nargs="+")
     table.add_argument("--json", default="", help="and as JSON to this file")
-    table.add_argument("--pictures", default="", help="folder for curves (SVG)")
+    table.add_argument("--pictures", default="", help="folder for curves (SVG); left out: none are drawn")
     return parser
 
 

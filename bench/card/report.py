@@ -16,7 +16,7 @@ PICTURE = "slos.svg"
 Section = tuple[str, str, Any]
 
 
-def report(rows: Sequence[Row], pictures: Path) -> tuple[str, dict[str, Any]]:
+def report(rows: Sequence[Row], pictures: Path | None) -> tuple[str, dict[str, Any]]:
     """Of every bench that has rows. Pictures are written to the folder."""
     parts: dict[str, Callable[[], Section | None]] = {
         "Pairs": lambda: _pairs(rows), "Where a service's time goes": lambda: _wakes(rows),
@@ -89,12 +89,12 @@ def _cost(rows: Sequence[Row]) -> Section | None:
     return ("Cost of the library", cost_table.shown(costs), cost_table.plain(costs)) if costs else None
 
 
-def _slos(rows: Sequence[Row], pictures: Path) -> Section | None:
+def _slos(rows: Sequence[Row], pictures: Path | None) -> Section | None:
     tables = slo_table.slo_tables(rows)
     if not tables:
         return None
     panels = _panels(rows)
-    if panels:
+    if panels and pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
         (pictures / PICTURE).write_text(svg(panels), encoding="utf-8")
     return "Goals", slo_table.shown(tables), slo_table.plain(tables)
