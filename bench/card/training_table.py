@@ -5,12 +5,10 @@ There is no bar. Of ours it is said in what it is ahead of or behind time slicin
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from math import isnan
-from statistics import mean, median
+from statistics import mean
 
 from bench.card import stats
 from bench.card.marks import markdown, number
@@ -18,7 +16,8 @@ from bench.card.options import REPEATS
 from bench.card.origins import in_turns, sittings
 from bench.card.rows import Row, chosen
 from bench.card.stats import Ratio, ratio
-from bench.card.training import BENCH, CONDITIONS, FIRST, LEAD_IN_S, POLICIES, SECOND
+from bench.card.training import BENCH, CONDITIONS, FIRST, POLICIES, SECOND
+from bench.card.training_ends import after_ratio, lost_ms, settled_ms, stays, stp
 
 SLICED, UNDER_MPS = "time slicing", "MPS"
 BASES = (SLICED, UNDER_MPS)
@@ -27,9 +26,6 @@ ENOUGH_RUNS = 2
 Round = tuple[int, int]
 """Its number, and which of several with that number."""
 _US = 1e6
-_AFTER_S = 0.5
-_SETTLED = 0.9
-"""Of its speed later on: the card's clock alone moves by a few percent when a job has ended."""
 _HEADINGS = (
     "condition", "runs", "mean JCT s", *(f"JCT / {base}" for base in BASES), "last end s", "STP",
     *(f"STP / {base}" for base in BASES), "idle SMs", "speed after an end / alone",
@@ -60,7 +56,7 @@ class Told:
     known_to_ms: float
     """What is lost is known to half of what was marked as done: a step, or one of several."""
     jct_to: dict[str, Ratio]
-    """Over that of time slicing and of MPS; runs of both belong together in the order in which they were measured."""
+    """Over that of time slicing and of MPS; runs of the same round are compared."""
     stp_to: dict[str, Ratio]
 
     @property
@@ -108,78 +104,6 @@ def _compared(found: Ratio, noise: float, less: str, more: str) -> str:
     if abs(found.value - 1) <= noise:
         return f"{found.value:.3f} (no difference beyond noise)"
     return f"{found.value:.3f} ({less if found.value < 1 else more}, beyond noise)"
-
-
-def progress(done_s: Sequence[float], at_s: float) -> float:
-    """Steps done by an instant, those under way by their part."""
-    whole = bisect_right(done_s, at_s)
-    if whole == len(done_s):
-        return float(whole)
-    before = done_s[whole - 1] if whole else 0.0
-    return whole + (at_s - before) / (done_s[whole] - before) if done_s[whole] > before else float(whole)
-
-
-def stp(done_s: Mapping[str, Sequence[float]], alone_per_s: Mapping[str, float], from_s: float = LEAD_IN_S) -> float:
-    """From the lead-in on until the first of both has ended."""
-    to_s = min(times[-1] for times in done_s.values())
-    if to_s <= from_s:
-        return float("nan")
-    return sum(
-        (progress(times, to_s) - progress(times, from_s)) / (to_s - from_s) / alone_per_s[name]
-        for name, times in done_s.items()
-    )
-
-
-def lost_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) -> float | None:
-    """Of the one that goes on, against its own speed later in the same run: that of another minute differs by more than
-    what is looked for.
-
-    None: it did not run on for long enough. The step that was under way is shared out evenly, so the figure is known to
-    half a step.
-    """
-    stays = _stays(done_s)
-    end_s, over_s = min(times[-1] for times in done_s.values()), done_s[stays][-1]
-    if over_s < end_s + 2 * after_s:
-        return None
-    soon, later, last = (progress(done_s[stays], at_s) for at_s in (end_s, end_s + after_s, over_s))
-    if last <= later:
-        return None
-    return 1000 * (after_s - (later - soon) * (over_s - end_s - after_s) / (last - later))
-
-
-def settled_ms(done_s: Mapping[str, Sequence[float]], after_s: float = _AFTER_S) -> float | None:
-    """From one's end until the other's steps are as short as later on, in which a clock that drifts does not count.
-
-    Of the step that was under way at the end it is not known how much was left: half of it is taken.
-    """
-    times = done_s[_stays(done_s)]
-    end_s = min(one[-1] for one in done_s.values())
-    later = _gaps([at_s for at_s in times if at_s >= end_s + after_s])
-    if times[-1] < end_s + 2 * after_s or not later:
-        return None
-    usual_s, soon = median(later), [at_s for at_s in times if at_s >= end_s]
-    whole = next(at_s for at_s, gap_s in zip(soon, _gaps(soon), strict=False) if gap_s <= usual_s / _SETTLED)
-    return 1000 * max(0.0, whole - end_s - usual_s / 2)
-
-
-def after_ratio(
-    done_s: Mapping[str, Sequence[float]], alone_per_s: Mapping[str, float], after_s: float = _AFTER_S
-) -> float | None:
-    stays = _stays(done_s)
-    from_s, to_s = min(one[-1] for one in done_s.values()) + after_s, done_s[stays][-1]
-    if to_s < from_s + after_s:
-        return None
-    steps = progress(done_s[stays], to_s) - progress(done_s[stays], from_s)
-    return steps / (to_s - from_s) / alone_per_s[stays]
-
-
-def _gaps(times: Sequence[float]) -> list[float]:
-    return [after - before for before, after in pairwise(times)]
-
-
-def _stays(done: Mapping[str, Sequence[float]]) -> str:
-    """Who goes on when the other has ended: under some conditions it is the one that is shorter alone."""
-    return SECOND if done[FIRST][-1] <= done[SECOND][-1] else FIRST
 
 
 def training_tables(rows: Sequence[Row]) -> dict[str, CoupleTable]:
@@ -255,7 +179,7 @@ def _known_to_ms(rows: Sequence[Row], alone: Sequence[Row]) -> float:
     found = []
     for row in rows:
         done_s, per_s = _done_s(row), _kept_per_s(row, alone)
-        found.append(500 / per_s[_stays(done_s)] / (after_ratio(done_s, per_s) or 1.0))
+        found.append(500 / per_s[stays(done_s)] / (after_ratio(done_s, per_s) or 1.0))
     return max(found, default=float("nan"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.card.training import thinned
-from bench.card.training_table import CoupleTable, lost_ms, plain, progress, settled_ms, shown, stp, training_tables
+from bench.card.training_ends import lost_ms, progress, settled_ms, stp
+from bench.card.training_table import CoupleTable, plain, shown, training_tables
 
 
 def steps(*parts: tuple[float, int], start_s: float = 0.0) -> list[float]:
