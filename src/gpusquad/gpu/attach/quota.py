@@ -94,54 +94,51 @@ class SquadQuota(Quota):
                 _log.warning("%s keeps the memory it had: %s", _id(holder), error)
                 change(keeper)
 
-        for keeper in self._all():
-            if _id(holder) in keeper.told.all():
-                self._on(keeper, change)
+        keeper, _ = self._home_of(holder)
+        if keeper is not None:
+            self._on(keeper, change)
 
     def resize(self, holder: Holder, memory_bytes: int) -> None:
         """So much memory from now on. Invalid: it holds more, or others were promised what it asks for. Nothing happens
         if it is not known."""
-        for keeper in self._all():
-            if _id(holder) in keeper.told.all():
-                try:
-                    _check_room(keeper, memory_bytes)
-                    keeper.ask({"do": "change", "tenant": {"id": _id(holder), "quota_bytes": memory_bytes}})
-                except Invalid as error:
-                    raise Invalid("memory", error.problem, error.cure) from error
+        keeper, _ = self._home_of(holder)
+        if keeper is None:
+            return
+        try:
+            _check_room(keeper, memory_bytes)
+            keeper.ask({"do": "change", "tenant": {"id": _id(holder), "quota_bytes": memory_bytes}})
+        except Invalid as error:
+            raise Invalid("memory", error.problem, error.cure) from error
 
     def held_at_most(self, holder: Holder) -> int:
         """The most memory that its processes held together since it was attached, as their library counts it: over the
         ends of processes, daemons and services. 0: nothing, or it is not known. NotNow: its daemon does not answer."""
-        for keeper in self._all():
-            if _id(holder) in keeper.told.all():
-                tenants = keeper.ask({"do": "status"})["tenants"]
-                return max((one["peak_bytes"] for one in tenants if one["id"] == _id(holder)), default=0)
-        return 0
+        keeper, _ = self._home_of(holder)
+        tenants = keeper.ask({"do": "status"})["tenants"] if keeper is not None else ()
+        return max((one["peak_bytes"] for one in tenants if one["id"] == _id(holder)), default=0)
 
     def is_pooled(self, holder: Holder) -> bool:
         """It is in an MPS pool, where its kill can reach others."""
-        return self._pool_of(holder) is not None
+        return self._home_of(holder)[1].is_pooled
 
     def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
         """Before their processes are told to end: whoever dies of that does so between kernels. Those in an MPS pool
         are held, and what they have on their cards is waited for. A moment later they are let go: who handles the
         signal may need the card to save its work. True: nothing of them was left there."""
-        keepers = [(self._pool_of(holder), _id(holder)) for holder in holders]
-        return pause([(keeper, name) for keeper, name in keepers if keeper is not None], within_s)
+        homes = [(*self._home_of(holder), _id(holder)) for holder in holders]
+        return pause([(keeper, name) for keeper, told, name in homes if keeper and told.is_pooled], within_s)
 
     def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool:
         """Before its processes are killed: no more work of it goes to the card, what is there is waited for, and MPS
         lets go of its clients, so that the kill does not reach its neighbours. ``pids``: the machine's numbers of its
         processes, needed for containers. True: nothing of it was left on the card."""
-        for keeper in self._all():
-            told = keeper.told.all().get(_id(holder))
-            if told is None:
-                continue
-            is_done, seen = wait_until_done(keeper, _id(holder), within_s)
-            if told.is_pooled:
-                keeper.pool.let_go(set(pids) or (seen if self._settings.where == "process" else set()))
-            return is_done
-        return True
+        keeper, told = self._home_of(holder)
+        if keeper is None:
+            return True
+        is_done, seen = wait_until_done(keeper, _id(holder), within_s)
+        if told.is_pooled:
+            keeper.pool.let_go(set(pids) or (seen if self._settings.where == "process" else set()))
+        return is_done
 
     def forget_all_but(self, owners: set[str]) -> None:
         """Detaches tenants of owners that are gone, and starts daemons again that died under tenants that are not.
@@ -310,13 +307,13 @@ class SquadQuota(Quota):
         if not any(one.is_pooled for one in keeper.told.all().values()):
             keeper.pool.stop()
 
-    def _pool_of(self, holder: Holder) -> CardKeeper | None:
-        """The card in whose pool it is."""
+    def _home_of(self, holder: Holder) -> tuple[CardKeeper | None, Told]:
+        """The card that it is on, and what it was told there. None: it is not known."""
         for keeper in self._all():
             told = keeper.told.all().get(_id(holder))
             if told is not None:
-                return keeper if told.is_pooled else None
-        return None
+                return keeper, told
+        return None, Told()
 
     def _all(self) -> list[CardKeeper]:
         with self._lock:
