@@ -9,11 +9,11 @@ from rich.text import Text
 
 from gpusquad.cli._node_view import model
 from gpusquad.cli._safe import one_line, value_text
+from gpusquad.cli._sizes import GIB, MIB, size
 from gpusquad.cli._tables import Cell, Column, console, facts, table
 from gpusquad.cli._times import relative, span, stamp
 
 Plain = Mapping[str, Any]
-GIB, MIB = 2**30, 2**20
 MOST_STRANGERS = 5
 TENANTS = (
     Column("JOB", most=30, least=8),
@@ -37,10 +37,6 @@ def place(card: Plain) -> str:
 
 def called(card: Plain) -> str:
     return place(card) if card["id"] == place(card) else f"{place(card)} ({one_line(card['id'])})"
-
-
-def size(value: int) -> str:
-    return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value / MIB:.0f} MiB"
 
 
 def set_line(card: Plain) -> str:

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from gpusquad.cli._jobs import words
 from gpusquad.cli._safe import one_line
+from gpusquad.cli._sizes import GIB
 from gpusquad.cli._tables import Cell, Column, bar, table
 from gpusquad.cli._times import relative
 
 Plain = Mapping[str, Any]
-GIB = 2**30
 STYLES = {
     "free": "green", "busy": "yellow", "shared": "cyan", "taken_outside": "magenta", "cordoned": "red",
     "drained": "red",

@@ -8,6 +8,7 @@ import typer
 
 from gpusquad.cli import _complete
 from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
+from gpusquad.cli._sizes import size
 
 Text = str | None
 
@@ -55,8 +56,6 @@ def update(
 
 def _changed(name: str, answer: Any) -> str:
     """An amount that the service has chosen is told."""
-    from gpusquad.cli._card_view import size
-
     memory = answer.get("memory") if name == "memory" else None
     return name if memory is None else f"memory to {size(memory) if isinstance(memory, int) else memory}"
 
