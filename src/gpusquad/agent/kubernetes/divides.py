@@ -14,8 +14,7 @@ FIRST = "equal"
 """Until the service has said something."""
 _TENANT = (
     "id", "job", "weight", "priority", "slo", "groups", "credit_us", "used_bytes", "quota_bytes", "peak_bytes",
-    "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note",
-    "iterations_per_s",
+    "attainment", "waiting", "waited_us", "is_idle", "processes", "isolation", "note", "iterations_per_s",
 )  # fmt: skip
 _CARD = (
     "policy", "groups", "configuration", "length_us", "squads", "why", "failure", "mps", "context_bytes", "rule",
@@ -84,7 +83,7 @@ class CardPolicies:
         unsaid = set(self._known())
         for card in message["cards"]:
             name = physical(card["id"])
-            told = self._told(name) if name in unsaid else None
+            told = self._said_of(name) if name in unsaid else None
             unsaid.discard(name)
             if told is not None:
                 card["divided"] = told
@@ -113,7 +112,7 @@ class CardPolicies:
             self._in_vain[card] = wanted, self._monotonic_s() + _REST_S
             _log.exception("a card could not be told its policy", extra={"card": card, "policy": wanted})
 
-    def _told(self, card: str) -> dict[str, Any] | None:
+    def _said_of(self, card: str) -> dict[str, Any] | None:
         """None: nobody divides it, or does not answer for too long."""
         status, now_s = self._status(card), self._monotonic_s()
         if status is not None:
