@@ -83,6 +83,23 @@ def test_iterations_are_told_as_fast_as_launches_repeat():
     assert told(2_000_000) == [pytest.approx(70.0), None]
 
 
+def test_beside_one_that_has_slept_for_long_nobody_is_ready_to_stand_still():
+    squads, region = started("a", "b", policy="jct")
+    seen = []
+    for at in range(0, 3_000_000, 1_000):
+        busy(region, 0, asked_us=5000 + at, done_us=4000 + at, launches=50 + at)
+        if at in (1_000, 2_000_000):
+            busy(region, 1, launches=at)
+        elif at in (2_000, 2_001_000):
+            busy(region, 1, launches=at - 1_000, in_flight=0)
+        squads.step(at)
+        seen.append(region.grants[0].yields >> 1 & 1)
+    asleep = slice(1_100, 1_990)
+    assert all(seen[10:900]), "it may wake soon"
+    assert not any(seen[asleep])
+    assert all(seen[2_010:2_900]), "it has woken since"
+
+
 def test_two_are_looked_at_and_given_squads():
     squads, region = started("a", "b")
     busy(region, 0, 1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpusquad import registry
 from gpusquad.gpu.squads.sparing import SparesTheStarved
 from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US, CardFacts, State
-from tests.policies.divide.snapshots import CARD, crowds, rivals, running, squads_in_a_row, tenant, with_rho
+from tests.policies.divide.snapshots import CARD, crowds, rivals, running, service, squads_in_a_row, tenant, with_rho
 
 DIVIDES = registry.names("divide")
 OURS = {"auto", "equal", "hybrid", "jct", "priority", "promised", "slo"}
@@ -84,6 +84,23 @@ def test_who_sleeps_can_begin_at_once(name, tenants):
                 assert member is not None
                 assert member.credit_us > 0
                 assert member.groups == 0
+
+
+@each
+@pytest.mark.parametrize(
+    ("sleeper", "is_minded"),
+    [
+        (tenant(1, is_idle=True, asleep_us=900_000), True),
+        (tenant(1, is_idle=True, asleep_us=1_100_000), False),
+        (service(1, is_idle=True, asleep_us=3_600_000_000), True),
+    ],
+    ids=["naps", "sleeps", "has a latency target"],
+)
+def test_whoever_is_awake_alone_can_stand_still_for_those_who_may_wake_soon(name, sleeper, is_minded):
+    """For others it would pay all the time."""
+    squad = registry.create("divide", name).next_squad([tenant(0), sleeper], CARD, rivals, State())
+    assert (squad.members[0].yields == 1 << 1) == is_minded
+    assert squad.members[0].groups == 0
 
 
 @each
