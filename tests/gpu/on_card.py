@@ -55,6 +55,14 @@ def find_driver() -> Path:
     return found.parent
 
 
+def uuid_of_card() -> str:
+    """Of the first: MPS is asked for a card by its name."""
+    nvml, handle, uuid = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.create_string_buffer(96)
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)):
+        return ""
+    return "" if nvml.nvmlDeviceGetUUID(handle, uuid, 96) else uuid.value.decode()
+
+
 def describe_card() -> dict[str, str]:
     """What NVML says of the first card. In words, for a person who reads the table."""
     nvml, handle = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
@@ -139,6 +147,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", default=FILES, help=f"of {', '.join(FILES)}")
     chosen = parser.parse_args(words)
     os.environ["GPUSQUAD_TEST_DRIVER"] = str(chosen.driver or find_driver())
+    os.environ["GPUSQUAD_TEST_CARD"] = uuid_of_card()
     sys.path[:0] = ours = [str(ROOT / "src"), str(ROOT)]
     os.environ["PYTHONPATH"] = os.pathsep.join([*ours, *filter(None, [os.environ.get("PYTHONPATH")])])  # for daemons
     today = datetime.datetime.now(datetime.UTC).date().isoformat()

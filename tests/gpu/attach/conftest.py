@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,16 +15,16 @@ from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import Settings
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
-from tests.gpu.attach.fake_mps import FakeMps, fake_mps
+from tests.gpu.attach.fake_mps import FakeMps, mps_of_the_driver
 from tests.gpu.shim.conftest import built as built
 from tests.gpu.shim.conftest import driver as driver
 from tests.gpu.shim.conftest import kept
 from tests.gpu.shim.conftest import library as library
 from tests.gpu.shim.playing import Player
-from tests.gpu.shim.tenants import Peer
+from tests.gpu.shim.tenants import REAL_CARD, Peer
 
 MIB = 1 << 20
-CARD = Card("GPU-11111111-2222-3333-4444-555555555555", "stand-in", 1024 * MIB, 64)
+CARD = Card(REAL_CARD or "GPU-11111111-2222-3333-4444-555555555555", "stand-in", 1024 * MIB, 64)
 LONGEST_S = 60.0
 
 
@@ -71,8 +72,15 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, library: Path, driver: Path) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="gs-") as short:  # names of sockets have at most 107 characters
+        made = _place(Path(short), tmp_path, library, driver)
+        yield made
+        made.close()
+
+
+def _place(short: Path, tmp_path: Path, library: Path, driver: Path) -> Place:
     settings = Settings(
-        folder=tmp_path / "run",
+        folder=short / "run",
         library=library,
         library_folder=tmp_path / "lib",
         has_mps=False,
@@ -85,14 +93,12 @@ def place(tmp_path: Path, library: Path, driver: Path) -> Iterator[Place]:
         "STANDIN_CARD": str(tmp_path / "card"),
         "STANDIN_SMS": str(CARD.sms),
     }
-    made = Place(settings, environment)
-    yield made
-    made.close()
+    return Place(settings, environment)
 
 
 @pytest.fixture
 def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
-    return fake_mps(tmp_path / "fake-mps", monkeypatch)
+    return mps_of_the_driver(tmp_path / "fake-mps", monkeypatch)
 
 
 def attach(

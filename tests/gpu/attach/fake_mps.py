@@ -1,13 +1,16 @@
-"""A program in the place of MPS's control program: it writes down what it is asked and answers what a test wants."""
+"""A program in the place of MPS's control program: it writes down what it is asked and answers what a test wants, or
+asks the real one, where the driver is real."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from gpusquad.gpu.mps import PROGRAM
+from tests.gpu.shim.tenants import REAL_DRIVER
 
 _SCRIPT = """#!/bin/sh
 pid="$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
@@ -30,6 +33,16 @@ esac
 exit 0
 """
 
+_IN_FRONT_OF_THE_REAL_ONE = """#!/bin/sh
+if [ "$1" = -d ]; then
+    echo "-d $CUDA_VISIBLE_DEVICES" >>"$FAKE_MPS/asked"
+    exec "$REAL_MPS" "$@"
+fi
+read -r words
+echo "$words" >>"$FAKE_MPS/asked"
+echo "$words" | exec "$REAL_MPS" "$@"
+"""
+
 
 @dataclass(frozen=True)
 class FakeMps:
@@ -49,9 +62,24 @@ class FakeMps:
 
 
 def fake_mps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
+    return _put(_SCRIPT, folder, monkeypatch)
+
+
+def mps_of_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
+    """A stand-in takes no notice of MPS; clients of a real driver end where there is none behind the pipe."""
+    if not REAL_DRIVER:
+        return fake_mps(folder, monkeypatch)
+    real = shutil.which(PROGRAM)
+    if real is None:
+        pytest.skip(f"{PROGRAM} is not installed")
+    monkeypatch.setenv("REAL_MPS", real)
+    return _put(_IN_FRONT_OF_THE_REAL_ONE, folder, monkeypatch)
+
+
+def _put(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMps:
     program = folder / "bin" / PROGRAM
     program.parent.mkdir(parents=True)
-    program.write_text(_SCRIPT)
+    program.write_text(script)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     monkeypatch.setenv("FAKE_MPS", str(folder))

@@ -221,6 +221,23 @@ def test_paused_before_it_is_told_to_end(place: Place, mps: FakeMps) -> None:
     assert not mps.count("terminate_client")
 
 
+def test_a_kill_after_draining_does_not_reach_the_neighbour_in_the_pool(place: Place, mps: FakeMps) -> None:
+    quota = place.quota(has_mps=True)
+    killed, neighbour = (place.player(attach(quota, name)) for name in ("a", "b"))
+    for player in (killed, neighbour):
+        player.stage()
+        player.tell("stage.play(given)", FOREVER)
+    until(lambda: all(one["attained_us"] > 0 for one in tenants(quota).values()), "they do not run")
+    mps.put("clients", f"{killed.process.pid}\n{neighbour.process.pid}\n")
+    assert quota.drain(holder("a"), within_s=60.0)
+    asked = [line for line in mps.asked if line.startswith("terminate_client")]
+    assert [line.split()[2] for line in asked] == [str(killed.process.pid)]
+    killed.kill()
+    before_us = tenants(quota)["b/0"]["attained_us"]
+    until(lambda: tenants(quota)["b/0"]["attained_us"] > before_us + 1_000_000, "the neighbour does not run on")
+    assert neighbour.process.poll() is None
+
+
 def test_who_is_in_no_pool_is_not_paused(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     attach(quota, "a", isolation="isolated")

@@ -17,6 +17,8 @@ from gpusquad.gpu.region.pages import Grant
 
 REAL_DRIVER = os.environ.get("GPUSQUAD_TEST_DRIVER")
 """The folder of a real ``libcuda.so.1`` to test with instead of the stand-in."""
+REAL_CARD = os.environ.get("GPUSQUAD_TEST_CARD")
+"""And the UUID of its card."""
 
 
 def standin_only(why: str) -> pytest.MarkDecorator:
