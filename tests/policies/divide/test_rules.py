@@ -118,6 +118,15 @@ def test_the_shortest_runs_first_where_nobody_can_share():
     assert squad.configuration == "temporal"
 
 
+def test_for_whom_all_others_stand_still_may_be_as_far_ahead_of_the_card_as_alone():
+    first, other = tenant(0, remaining_us=1_000_000), tenant(1, remaining_us=9_000_000)
+    alone = Jct().next_squad([first, replace(other, is_idle=True)], CARD, with_rho(0.8), State())
+    stood_for = Jct().next_squad([first, other], CARD, with_rho(0.8), State())
+    together = Jct().next_squad([first, other], CARD, with_rho(0.0), State())
+    assert yields(stood_for) == [0, 1]
+    assert stood_for.members[0].credit_us == alone.members[0].credit_us > together.members[0].credit_us
+
+
 def test_those_who_can_share_run_together():
     tenants = [tenant(0, remaining_us=1_000_000, curve=FLAT), tenant(1, remaining_us=1_200_000, curve=FLAT)]
     assert running(Jct().next_squad(tenants, CARD, with_rho(0.1), State()), tenants) == [0, 1]

@@ -145,7 +145,9 @@ def _left_us(tenant: Tenant) -> float:
 def _parts(company: _Company, awake: int, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
     """All others fill the pauses of these."""
     if company.configuration != "strict":
-        queued_us = _build.queued_us(awake, length_us)
+        # With all others standing still it may be as far ahead of the card as alone: where its program launches slower
+        # than the card works for a while, what it has queued is all that goes on.
+        queued_us = _build.queued_us(1 if company.configuration == "temporal" else awake, length_us)
         return [_build.Part(tenant, credit_us=queued_us, due=_worth(tenant, 1.0)) for tenant in company.tenants]
     chosen = masks(company.tenants, company.counts, card, state.groups)
     return [_build.Part(tenant, chosen[tenant.id], credit_us=_build.ahead_us(length_us)) for tenant in company.tenants]
