@@ -31,6 +31,8 @@ from bench.card.rows import RowFile, read_all
 from gpusquad.model.errors import Invalid
 
 BENCHES = ("pairs", "slos", "training", "virtual", "mechanism", "cost")
+CONDITIONS = {"pairs": pair_plan.ALL_CONDITIONS, "mechanism": mechanism.MEANS, "training": training.CONDITIONS}
+"""Of those whose conditions can be chosen among."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs: dict[str, Callable[[], None]] = {
         "pairs": lambda: pairs.run(file, head, _pair_options(options, place), deadline),
         "slos": lambda: slos.run(file, head, slos.Options(*asked), deadline),
-        "training": lambda: training.run(file, head, training.Options(*asked), deadline),
+        "training": lambda: training.run(file, head, _training_options(options, place), deadline),
         "virtual": lambda: virtual.run(file, head, virtual.Options(*asked), deadline),
         "mechanism": lambda: mechanism.run(file, head, _mechanism_options(options, place), deadline),
         "cost": lambda: cost.run(file, head, cost.Options(*asked), deadline),
@@ -102,11 +104,21 @@ def _mechanism_options(options: argparse.Namespace, place: Place) -> mechanism.O
     return mechanism.Options(place, options.tiny, options.length, options.only, conditions=conditions)
 
 
-def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
-    """Both alone are always measured: all else is told against them."""
+def _training_options(options: argparse.Namespace, place: Place) -> training.Options:
+    _check_conditions(options.conditions, tuple(training.CONDITIONS))
+    asked = (place, options.tiny, options.length, options.only, options.repeats)
+    return training.Options(*asked, conditions=options.conditions)
+
+
+def _check_conditions(asked: Sequence[str], known: Sequence[str]) -> None:
     unknown = [name for name in asked if name not in known]
     if unknown:
         raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {'; '.join(known)}")
+
+
+def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    """Both alone are always measured: all else is told against them."""
+    _check_conditions(asked, known)
     always = (pair_plan.ALONE, pair_plan.TRAINING_ALONE)
     return [name for name in known if not asked or name in asked or name in always]
 
@@ -186,10 +198,11 @@ def _add_bench(verb: argparse.ArgumentParser, name: str) -> None:
     verb.add_argument("--length", type=float, default=None, help="seconds of a block, where not the usual ones")
     verb.add_argument("--repeats", type=int, default=REPEATS, help="of each condition of slos, training and virtual")
     verb.add_argument("--closing", type=float, default=15.0, help="seconds kept for letting go of all processes")
+    if name in CONDITIONS:
+        known = "; ".join(CONDITIONS[name]).replace("%", "%%")
+        verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help=known)
     if name in ("pairs", "mechanism"):
-        known = pair_plan.ALL_CONDITIONS if name == "pairs" else mechanism.MEANS
         verb.add_argument("--pairs", dest="only", type=_words, help="the same as --only")
-        verb.add_argument("--conditions", type=_list, default=[], metavar="A;B", help="; ".join(known))
     if name == "pairs":
         verb.add_argument("--percentages", type=lambda text: [int(one) for one in _words(text)], default=[])
         verb.add_argument("--stay", type=float, default=4.0, help="minutes with one pair before the next")

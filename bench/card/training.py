@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,14 @@ CONDITIONS = {
 
 @dataclass(frozen=True)
 class Options(Asked):
+    conditions: Sequence[str] = ()
+    """Empty: all."""
+
+    @property
+    def hows(self) -> dict[str, tuple[str, str]]:
+        """The ways of both, by condition."""
+        return {name: how for name, how in CONDITIONS.items() if not self.conditions or name in self.conditions}
+
     @property
     def long_s(self) -> float:
         return self.length_s or LONG_S
@@ -85,7 +94,7 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
     """Couples with the fewest runs first."""
     with Watcher(options.place) as watcher:
         for couple in sorted(options.couples, key=lambda one: len(_runs(file, options.setup(one)))):
-            if len(_runs(file, options.setup(couple))) >= options.repeats * len(CONDITIONS):
+            if _is_full(file, couple, options):
                 continue
             if not deadline.has(min(_START_S, 4 * options.long_s)):
                 return
@@ -97,16 +106,22 @@ def run(file: RowFile, sitting: Row, options: Options, deadline: Deadline) -> No
                 file.add({**_head(sitting, options.setup(couple)), "kind": "failure", "failed": str(lost)})
 
 
+def _is_full(file: RowFile, couple: Couple, options: Options) -> bool:
+    done = Counter(row["condition"] for row in _runs(file, options.setup(couple)))
+    return all(done[condition] >= options.repeats for condition in options.hows)
+
+
 def _visit(file: RowFile, sitting: Row, couple: Couple, options: Options, deadline: Deadline, watcher: Watcher) -> None:
     setup = options.setup(couple)
     tenants = [Tenant(FIRST, couple.first), Tenant(SECOND, couple.second, couple.second_batch)]
     with Stage(options.place, tenants, POLICIES[OURS]) as stage:
-        seats = [Seat(name, way) for how in CONDITIONS.values() for name, way in zip((FIRST, SECOND), how, strict=True)]
+        hows = options.hows
+        seats = [Seat(name, way) for how in hows.values() for name, way in zip((FIRST, SECOND), how, strict=True)]
         for seat, why in stage.ready(seats).items():
             _tell(f"  {seat}: {why}")
         known = _alone(stage, file, sitting, setup, options)
         for repeat in range(options.repeats):
-            for condition, how in CONDITIONS.items():
+            for condition, how in hows.items():
                 done = [row for row in _runs(file, setup) if row["condition"] == condition]
                 if len(done) > repeat:
                     continue
