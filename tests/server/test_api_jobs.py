@@ -36,6 +36,22 @@ def test_submit_answers_with_the_job(rig: Rig) -> None:
     assert rig.get(f"jobs/{job['id']}").json() == job | {"run_record": None}
 
 
+def test_a_share_is_told_as_it_was_asked_for(rig: Rig) -> None:
+    def shares(**asks: object) -> object:
+        file = {name: value for name, value in JOB_FILE.items() if name != "gpus"} | asks
+        return rig.post("jobs", json={"file": file}).json()["jobs"][0]["share"]
+
+    part = {"memory": "8GiB", "sm": "40%"}
+    assert shares(share=part) == {"sm": 0.4, "memory": 8 * 2**30, "isolation": "shared"}
+    assert shares(share={"memory": "30%", "isolation": "isolated"}) == {
+        "sm": None, "memory": "30%", "isolation": "isolated",
+    }  # fmt: skip
+    assert shares(gpus=2) is None
+    roles = [{"name": "a", "share": part}, {"name": "b", "count": 2, "share": part}]
+    assert shares(roles=roles) == shares(share=part)
+    assert shares(roles=[*roles, {"name": "c", "gpus": 1}]) is None
+
+
 def test_sweep_is_one_group(rig: Rig) -> None:
     told = rig.post("jobs", json={"file": SWEEP}).json()
     assert [job["name"] for job in told["jobs"]] == ["try-1", "try-2", "try-3"]

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from gpusquad.cli._asked import gpus
 from gpusquad.cli._jobs import STYLES, cause, ending, short, words
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import Cell, Column, table
@@ -46,7 +47,7 @@ def _row(job: Mapping[str, Any], now_s: float) -> tuple[Cell, ...]:
         job["name"],
         job["user"],
         job["tenant"],
-        str(job["gpus"]),
+        gpus(job),
         Text(words(job["state"]), style=STYLES.get(job["state"], "")),
         relative(job["submitted_s"], now_s),
         span(waited_to_s - job["submitted_s"]),

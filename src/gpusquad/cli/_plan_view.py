@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from gpusquad.cli._answers import plan_facts, starts
+from gpusquad.cli._asked import asked
 from gpusquad.cli._jobs import STYLES, label, outlook, words
 from gpusquad.cli._safe import one_line
 from gpusquad.cli._service import counted
@@ -36,9 +37,8 @@ def show_plan(client: Client, accepted: Plain) -> None:
 
 
 def _heading(job: Plain) -> Text:
-    asked = counted(job["gpus"], "GPU") if job["gpus"] else "no whole GPU"
     tasks = f", {counted(job['tasks'], 'task')}" if job["tasks"] > 1 else ""
-    return Text.assemble("Submitted ", (label(job), "bold"), f": {asked}{tasks}")
+    return Text.assemble("Submitted ", (label(job), "bold"), f": {one_line(asked(job))}{tasks}")
 
 
 def _one(client: Client, job: Plain) -> list[tuple[str, Any]]:
@@ -58,7 +58,7 @@ def _line(answer: Plain) -> str:
 
 
 def _many(client: Client, jobs: Sequence[Plain]) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = [("each", counted(jobs[0]["gpus"], "GPU"))]
+    rows: list[tuple[str, Any]] = [("each", one_line(asked(jobs[0])))]
     ids = {job["id"] for job in jobs}
     try:
         queue: Any = client.cluster.queue(MOST_ASKED)

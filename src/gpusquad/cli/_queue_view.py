@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from gpusquad.cli._asked import gpus
 from gpusquad.cli._jobs import FINAL, ON_CARDS, STYLES, WAITING, cards, cause, outlook, short, time_in_state, words
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import Column, table
@@ -44,7 +45,7 @@ def job_row(job: Mapping[str, Any], now_s: float, width: int) -> Sequence[str | 
         job["name"],
         job["user"],
         job["tenant"],
-        str(job["gpus"]),
+        gpus(job),
         Text(words(job["state"]), style=STYLES.get(job["state"], "")),
         time_in_state(job, now_s),
         outlook(job, now_s),

@@ -160,6 +160,7 @@ def _told(pod: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _tell_job(client: Client, job_id: str, as_json: bool) -> None:
     from gpusquad.cli._answers import heading
+    from gpusquad.cli._asked import asked
     from gpusquad.cli._jobs import cards
     from gpusquad.cli._tables import console, facts
 
@@ -170,7 +171,7 @@ def _tell_job(client: Client, job_id: str, as_json: bool) -> None:
     out = console()
     out.print(heading(view, None, client.now_s()))
     out.print(facts([
-        ("job", view["id"]), ("pods", str(view["tasks"])), ("gpus", str(view["gpus"])), ("user", view["user"]),
+        ("job", view["id"]), ("pods", str(view["tasks"])), ("gpus", asked(view)), ("user", view["user"]),
         ("tenant", view["tenant"]), ("priority", view["priority"]), ("cards", cards(view["placement"])),
         ("because", view["cause"]),
     ]))  # fmt: skip

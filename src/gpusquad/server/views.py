@@ -43,6 +43,7 @@ def job_view(row: JobRow) -> Plain:
         "priority": row.priority,
         "lane": row.lane,
         "gpus": row.gpus,
+        "share": _share_of(row),
         "tasks": tasks_of(row),
         "submitted_s": row.submitted_us / US_PER_S,
         "started_s": to_s(row.started_us),
@@ -56,6 +57,15 @@ def job_view(row: JobRow) -> Plain:
         "preemptions": row.preemptions,
         "after": [{"job": wait["job"], "on": wait["on"]} for wait in row.after],
     }
+
+
+def _share_of(row: JobRow) -> Plain | None:
+    """Of one card, for each task. None also where not all tasks ask for the same."""
+    first, *others = row.core.get("roles") or [row.core]
+    share = first.get("share")
+    if share is None or any(role.get("share") != share for role in others):
+        return None
+    return {"sm": share.get("sm"), "memory": share.get("memory"), "isolation": share.get("isolation", "shared")}
 
 
 def changed_view(row: JobRow) -> Plain:

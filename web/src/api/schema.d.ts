@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: 14de1219254e2ec5
+// mark: faca952fa2eb9834
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1656,6 +1656,8 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
+            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
             /** Submitted S */
@@ -2257,6 +2259,8 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
+            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
             /** Submitted S */
@@ -2653,6 +2657,24 @@ export interface components {
              */
             next: string | null;
         };
+        /** JobShare */
+        JobShare: {
+            /**
+             * Sm
+             * @description The part of the SMs that is held for it; null: none
+             */
+            sm: number | null;
+            /**
+             * Memory
+             * @description Bytes, or a percentage of the card's; null: a part as of the SMs
+             */
+            memory: number | string | null;
+            /**
+             * Isolation
+             * @description shared or isolated
+             */
+            isolation: string;
+        };
         /**
          * JobSource
          * @description The job as it was accepted.
@@ -2687,6 +2709,8 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
+            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
             /** Submitted S */
@@ -3305,6 +3329,8 @@ export interface components {
             lane: string;
             /** Gpus */
             gpus: number;
+            /** @description What each task has of one card; null: whole cards or none, or not all tasks ask for the same */
+            share: components["schemas"]["JobShare"] | null;
             /** Tasks */
             tasks: number;
             /** Submitted S */

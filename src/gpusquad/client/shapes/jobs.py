@@ -51,6 +51,14 @@ class EndOfTask(TypedDict):
     oom: bool
 
 
+class JobShare(TypedDict):
+    """Of one card, for each task."""
+
+    sm: float | None
+    memory: int | str | None
+    isolation: str
+
+
 class JobView(TypedDict):
     id: str
     name: str
@@ -63,6 +71,7 @@ class JobView(TypedDict):
     priority: str
     lane: str
     gpus: int
+    share: JobShare | None
     tasks: int
     submitted_s: float
     started_s: float | None

@@ -128,6 +128,12 @@ class ShortReason(View):
     message: str
 
 
+class JobShare(View):
+    sm: float | None = Field(description="The part of the SMs that is held for it; null: none")
+    memory: int | str | None = Field(description="Bytes, or a percentage of the card's; null: a part as of the SMs")
+    isolation: str = Field(description="shared or isolated")
+
+
 class JobView(View):
     id: str
     name: str
@@ -140,6 +146,9 @@ class JobView(View):
     priority: str
     lane: str
     gpus: int
+    share: JobShare | None = Field(
+        description="What each task has of one card; null: whole cards or none, or not all tasks ask for the same"
+    )
     tasks: int
     submitted_s: float
     started_s: float | None

@@ -67,7 +67,7 @@ function User({ job }: { job: Schemas["CardUserView"] }) {
 function shareText(job: Schemas["CardUserView"], say: ReturnType<typeof useTexts<"share">>): string {
   const { sm, memory_bytes: memory } = job.share ?? {};
   const parts = [];
-  if (typeof sm === "number") parts.push(say("share", { sm: percent(sm) }));
+  if (typeof sm === "number" && sm > 0) parts.push(say("share", { sm: percent(sm) }));
   if (typeof memory === "number") parts.push(`${gib(memory)} GiB`);
   return parts.join(" · ");
 }

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useTexts } from "../../i18n";
 import { Panel } from "../../ui/Panel";
+import { gpusInFull } from "../../ui/gpus";
 import { Time } from "../../ui/Time";
 import styles from "./Facts.module.css";
 import type { Job } from "./queries";
@@ -15,7 +16,7 @@ export function Facts({ job, cards }: { job: Job; cards: string[] }) {
     [say("owner"), `${job.user} · ${job.tenant}`],
     [say("queue"), job.queue],
     [say("lane"), job.lane],
-    ["GPU", String(job.gpus)],
+    ["GPU", gpusInFull(job)],
     [say("tasks"), job.tasks > 1 && String(job.tasks)],
     [say("submitted"), <Time at_s={job.submitted_s} />],
     [say("attempt"), job.attempt > 0 && String(job.attempt + 1)],

@@ -36,7 +36,7 @@ export function Neighbours({ job }: { job: Job }) {
 
 function Row({ card, one }: { card: string; one: Neighbour }) {
   const say = useTexts(text);
-  const share = [one.sm_ratio == null ? "" : `${percent(one.sm_ratio)} SM`, one.memory_bytes == null ? "" : `${gib(one.memory_bytes)} GiB`];
+  const share = [!one.sm_ratio ? "" : `${percent(one.sm_ratio)} SM`, one.memory_bytes == null ? "" : `${gib(one.memory_bytes)} GiB`];
   return (
     <tr>
       <td>

@@ -1,0 +1,41 @@
+"""What a job asks for of the cards, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpusquad.cli._service import counted
+from gpusquad.cli._sizes import size
+
+
+def asked(job: Mapping[str, Any]) -> str:
+    """In words, for a heading."""
+    share = job.get("share")
+    if not share:
+        return counted(job["gpus"], "GPU") if job["gpus"] else "no whole GPU"
+    parts = [f"{_percent(share['sm'])} of the SMs"] if share["sm"] else []
+    if share["memory"] is not None:
+        parts.append(f"{_memory(share)} of the memory" if _is_part(share) else _memory(share))
+    return f"{' and '.join(parts)} of one GPU" + (", isolated" if share["isolation"] == "isolated" else "")
+
+
+def gpus(job: Mapping[str, Any]) -> str:
+    """For a narrow column: of a share the part of the SMs, or else of the memory."""
+    share = job.get("share")
+    if not share:
+        return str(job["gpus"])
+    part = _percent(share["sm"]) if share["sm"] else _memory(share)
+    return f"{job['gpus']} × {part}" if job["gpus"] > 1 else part
+
+
+def _is_part(share: Mapping[str, Any]) -> bool:
+    return isinstance(share["memory"], str)
+
+
+def _memory(share: Mapping[str, Any]) -> str:
+    return share["memory"].replace("%", " %") if _is_part(share) else size(share["memory"])
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:g} %"
