@@ -1,7 +1,8 @@
 /* Capture of streams, and graphs made by it.
  *
  * A graph is the list of captured work in the order it was captured: one of the orders its dependencies allow. Branches
- * therefore run one after the other. Work keeps the SMs of the stream it was captured in, as on a real card. */
+ * therefore run one after the other. Work keeps the SMs of the stream it was captured in, as on a real card; what waits
+ * for what is kept beside (edges.c), for programs that ask. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct si_capture {
     pthread_t by;
     struct si_stream *origin;
     struct si_graph *graph;
+    bool to_graph; /* that the program had before */
 };
 
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -25,6 +27,7 @@ static struct si_op *copy_of(const struct si_op *op)
     struct si_op *copy = si_op_new(op->kind);
     *copy = *op;
     copy->next = NULL;
+    copy->after = (struct si_nodes){0};
     if (copy->mark) copy->mark->holders++;
     if (op->copy.staged) {
         copy->copy.staged = malloc(op->copy.width);
@@ -60,8 +63,13 @@ CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op)
         return result;
     }
     op->stream = stream;
-    if (!op->from_graph) op->allowed = stream->allowed;
+    if (!op->from_graph) {
+        op->allowed = stream->allowed;
+        op->context = stream->context;
+    }
     op->from_graph = true;
+    si_nodes_set(&op->after, &stream->behind);
+    si_nodes_become(&stream->behind, op);
     si_graph_append_locked(capture->graph, op);
     stream->unjoined = stream != capture->origin;
     return CUDA_SUCCESS;
@@ -73,6 +81,7 @@ CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *eve
     event->capture = stream->capture;
     event->capture_id = stream->capture->id;
     event->captured_in = stream;
+    si_nodes_set(&event->behind, &stream->behind);
     return CUDA_SUCCESS;
 }
 
@@ -95,6 +104,7 @@ CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *even
         stream->capture = event->capture;
         stream->unjoined = true;
     }
+    si_nodes_add(&stream->behind, &event->behind);
     if (event->captured_in != stream) event->captured_in->unjoined = false;
     return CUDA_SUCCESS;
 }
@@ -149,7 +159,7 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode)
     return CUDA_SUCCESS;
 }
 
-static CUresult cuStreamBeginCapture_v2_in(CUstream handle, int mode)
+static CUresult begin_capture(CUstream handle, CUgraph graph, const struct si_nodes *after, int mode)
 {
     struct si_stream *stream;
     SI_TRY(si_stream_of(handle, &stream));
@@ -159,16 +169,33 @@ static CUresult cuStreamBeginCapture_v2_in(CUstream handle, int mode)
     CUresult result = stream->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS) {
         struct si_capture *capture = calloc(1, sizeof *capture);
-        struct si_graph *graph = calloc(1, sizeof *graph);
-        if (!capture || !graph) abort();
-        *capture = (struct si_capture){++si_me.ids, mode, false, false, pthread_self(), stream, graph};
+        struct si_graph *own = graph ? graph : calloc(1, sizeof *own);
+        if (!capture || !own) abort();
+        *capture = (struct si_capture){++si_me.ids, mode, false, false, pthread_self(), stream, own, graph != NULL};
         stream->capture = capture;
+        si_nodes_set(&stream->behind, after);
         si_me.captures++;
     }
     pthread_mutex_unlock(&si_me.lock);
     return result;
 }
+
+static CUresult cuStreamBeginCapture_v2_in(CUstream stream, int mode)
+{
+    return begin_capture(stream, NULL, &(struct si_nodes){0}, mode);
+}
 SI_EXPORT_BOTH(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, int mode), (stream, mode))
+
+static CUresult cuStreamBeginCaptureToGraph_in(CUstream stream, CUgraph graph, const CUgraphNode *after,
+                                               const void *edges, size_t count, int mode)
+{
+    (void)edges;
+    if (!graph) return CUDA_ERROR_INVALID_VALUE;
+    return begin_capture(stream, graph, &(struct si_nodes){(struct si_op **)after, count, count}, mode);
+}
+SI_EXPORT_BOTH(cuStreamBeginCaptureToGraph, _ptsz,
+               (CUstream stream, CUgraph graph, const CUgraphNode *after, const void *edges, size_t count, int mode),
+               (stream, graph, after, edges, count, mode))
 
 /* Lets go of every stream that was drawn in. True if one of them was never joined. */
 static bool release_streams(const struct si_capture *capture)
@@ -179,6 +206,7 @@ static bool release_streams(const struct si_capture *capture)
         unjoined |= one != capture->origin && one->unjoined;
         one->capture = NULL;
         one->unjoined = false;
+        si_nodes_clear(&one->behind);
     }
     return unjoined;
 }
@@ -190,12 +218,29 @@ static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
     si_me.captures--;
     *graph = NULL;
     if (capture->invalid || unjoined) {
-        drop_list(capture->graph->head);
-        free(capture->graph);
+        if (!capture->to_graph) {
+            drop_list(capture->graph->head);
+            free(capture->graph);
+        }
         return capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     }
     *graph = capture->graph;
     return CUDA_SUCCESS;
+}
+
+/* A capture goes with the stream that it began on; without one that was drawn in it is of no use. */
+void si_capture_end_with_locked(struct si_stream *stream)
+{
+    CUgraph graph = NULL;
+    struct si_capture *capture = stream->capture;
+    if (!capture) return;
+    if (capture->origin != stream) {
+        capture->invalid |= stream->unjoined;
+        stream->capture = NULL;
+        return;
+    }
+    capture->invalid = true;
+    end_capture(capture, &graph);
 }
 
 static CUresult cuStreamEndCapture_in(CUstream handle, CUgraph *graph)
@@ -243,13 +288,15 @@ static CUresult cuStreamGetCaptureInfo_in(CUstream stream, int *status, cuuint64
 }
 SI_EXPORT_BOTH(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, int *status, cuuint64_t *id), (stream, status, id))
 
-static CUresult cuStreamGetCaptureInfo_v3_in(CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
+static CUresult cuStreamGetCaptureInfo_v3_in(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph,
                                              const CUgraphNode **dependencies, const void **edges, size_t *count)
 {
-    if (dependencies) *dependencies = NULL;
+    struct si_stream *stream;
+    SI_TRY(si_stream_of(handle, &stream));
+    if (dependencies) *dependencies = (const CUgraphNode *)stream->behind.all;
     if (edges) *edges = NULL;
-    if (count) *count = 0;
-    return tell_capture(stream, status, id, graph);
+    if (count) *count = stream->behind.count;
+    return tell_capture(handle, status, id, graph);
 }
 SI_EXPORT_BOTH(cuStreamGetCaptureInfo_v3, _ptsz,
                (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
@@ -326,6 +373,34 @@ CUresult cuGraphNodeGetType(CUgraphNode node, int *type)
     return CUDA_SUCCESS;
 }
 
+/* Those that allow an overlap are more than this form of the question can tell. */
+CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)
+{
+    size_t found = 0;
+    SI_TRY(si_ready());
+    if (!graph || !count) return CUDA_ERROR_INVALID_VALUE;
+    for (struct si_op *op = graph->head; op; op = op->next) {
+        for (size_t i = 0; i < op->after.count; i++, found++) {
+            struct si_op *before = op->after.all[i];
+            if (op->kernel.overlaps && before->kind == SI_KERNEL) return CUDA_ERROR_LOSSY_QUERY;
+            if (!from || !to || found >= *count) continue;
+            from[found] = (CUgraphNode)before;
+            to[found] = (CUgraphNode)op;
+        }
+    }
+    *count = found;
+    return CUDA_SUCCESS;
+}
+
+/* What a real driver does with a graph whose contexts are gone nobody promises. */
+static bool has_lost_a_context(const struct si_graph_exec *exec)
+{
+    for (const struct si_op *op = exec->head; op; op = op->next) {
+        if (op->context && op->context->is_destroyed) return true;
+    }
+    return false;
+}
+
 static CUresult cuGraphUpload_in(CUgraphExec exec, CUstream handle)
 {
     struct si_stream *stream;
@@ -344,6 +419,7 @@ static CUresult cuGraphLaunch_in(CUgraphExec exec, CUstream handle)
     CUresult result = CUDA_SUCCESS;
     if (!exec) return CUDA_ERROR_INVALID_VALUE;
     SI_TRY(si_stream_of(handle, &stream));
+    if (has_lost_a_context(exec)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     pthread_mutex_lock(&si_me.lock);
     si_wait_for_room_locked();
     if (!stream->capture) result = si_graph_map_locked(exec->head, true);

@@ -262,7 +262,7 @@ static uint64_t argument(void **params, void **extra, int index)
     return value;
 }
 
-struct shape { unsigned grid[3], block[3], shared; };
+struct shape { unsigned grid[3], block[3], shared; bool overlaps; };
 
 static CUresult check_shape(const struct shape *shape)
 {
@@ -291,6 +291,7 @@ static CUresult launch(struct si_function *function, const struct shape *shape, 
     memcpy(op->kernel.grid, shape->grid, sizeof shape->grid);
     memcpy(op->kernel.block, shape->block, sizeof shape->block);
     op->kernel.effect = function->effect;
+    op->kernel.overlaps = shape->overlaps;
     if (function->effect != SI_NOTHING) op->kernel.target = argument(params, extra, told++);
     int64_t lasts_us = function->lasts_us >= 0 ? function->lasts_us : (int64_t)argument(params, extra, told);
     op->lasts_ns = function->effect == SI_BURN ? lasts_us : lasts_us * 1000; /* cycles, of a card of 1 GHz */
@@ -301,7 +302,7 @@ static CUresult cuLaunchKernel_in(CUfunction function, unsigned grid_x, unsigned
                                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                   CUstream stream, void **params, void **extra)
 {
-    struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
+    struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, false};
     return launch(function, &shape, stream, params, extra);
 }
 SI_EXPORT_BOTH(cuLaunchKernel, _ptsz,
@@ -309,12 +310,22 @@ SI_EXPORT_BOTH(cuLaunchKernel, _ptsz,
                 unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **params, void **extra),
                (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, params, extra))
 
+static bool overlaps(const CUlaunchConfig *config)
+{
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttribute *one = &config->attrs[i];
+        if (one->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && one->value[0]) return true;
+    }
+    return false;
+}
+
 static CUresult cuLaunchKernelEx_in(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
     if (!config) return CUDA_ERROR_INVALID_VALUE;
     struct shape shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},
                           {config->blockDimX, config->blockDimY, config->blockDimZ},
-                          config->sharedMemBytes};
+                          config->sharedMemBytes,
+                          overlaps(config)};
     return launch(function, &shape, config->hStream, params, extra);
 }
 SI_EXPORT_BOTH(cuLaunchKernelEx, _ptsz,
@@ -326,7 +337,7 @@ static CUresult cuLaunchCooperativeKernel_in(CUfunction function, unsigned grid_
                                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                              CUstream handle, void **params)
 {
-    struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
+    struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, false};
     struct si_stream *stream;
     int blocks;
     SI_TRY(check_shape(&shape));

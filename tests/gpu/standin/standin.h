@@ -20,6 +20,8 @@ struct si_mark {     /* one record of an event: several may wait for it */
     int64_t time_ns;
 };
 
+struct si_nodes { struct si_op **all; size_t count, room; }; /* of a graph */
+
 struct si_op {       /* one piece of work in a stream */
     struct si_op *next;
     struct si_stream *stream;
@@ -32,6 +34,7 @@ struct si_op {       /* one piece of work in a stream */
         struct si_function *function;
         uint32_t wanted, grid[3], block[3];
         enum si_effect effect;
+        bool overlaps; /* it may begin before the kernel in front of it has ended */
         CUdeviceptr target;
         int entry;   /* of the card, while it runs */
         si_mask used;
@@ -42,6 +45,8 @@ struct si_op {       /* one piece of work in a stream */
     struct { CUhostFn function; CUstreamCallback callback; CUstream handle; void *data; } host;
     struct si_mark *mark;
     struct si_alloc *alloc; /* that is freed, or that a graph allocates */
+    struct si_nodes after;      /* in a graph: what it waits for */
+    struct si_context *context; /* in a graph: of the stream that it was captured in */
 };
 
 struct si_capture;
@@ -60,6 +65,7 @@ struct si_stream {
     struct si_capture *capture;
     uint32_t waiters;          /* threads inside cuStreamSynchronize of it */
     bool unjoined;             /* captured work that the origin does not wait for yet */
+    struct si_nodes behind;    /* what the next captured work will wait for */
 };
 
 struct si_context {
@@ -81,6 +87,7 @@ struct si_event {
     struct si_capture *capture;    /* recorded in a captured stream */
     unsigned long long capture_id;
     struct si_stream *captured_in;
+    struct si_nodes behind;        /* what that stream was behind then */
 };
 
 struct si_function {
@@ -130,6 +137,7 @@ struct si_process {
     struct si_context *primary;
     unsigned primary_flags;
     int primary_holders, green_contexts, pending, most_pending, captures;
+    size_t events;             /* made and not destroyed */
     uint64_t seq;
     unsigned long long ids;
     CUresult error;            /* sticky, as a fault is on a real card */
@@ -199,7 +207,14 @@ CUresult si_capture_legacy_locked(const struct si_stream *stream);
 bool si_captured_locked(const struct si_event *event);
 CUresult si_capture_unsafe_locked(void);
 
+void si_capture_end_with_locked(struct si_stream *stream);
 void si_graph_append_locked(CUgraph graph, struct si_op *op);
+
+/* edges.c: what captured work waits for */
+void si_nodes_set(struct si_nodes *nodes, const struct si_nodes *to);
+void si_nodes_add(struct si_nodes *nodes, const struct si_nodes *more);
+void si_nodes_become(struct si_nodes *nodes, struct si_op *only);
+void si_nodes_clear(struct si_nodes *nodes);
 
 /* graph_memory.c */
 struct si_op *si_graph_alloc_new_locked(size_t bytes, CUresult *result);

@@ -24,6 +24,7 @@ enum {
     CUDA_ERROR_FILE_NOT_FOUND = 301,
     CUDA_ERROR_INVALID_HANDLE = 400,
     CUDA_ERROR_ILLEGAL_STATE = 401,
+    CUDA_ERROR_LOSSY_QUERY = 402,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_ILLEGAL_ADDRESS = 700,
@@ -78,6 +79,7 @@ enum {
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
 };
+enum { CU_STREAM_ADD_CAPTURE_DEPENDENCIES = 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1 };
 enum {
     CU_GET_PROC_ADDRESS_DEFAULT = 0,
     CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1,
@@ -96,6 +98,7 @@ typedef void (*CUhostFn)(void *data);
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)0x02)
 typedef struct { int id; char pad[4]; char value[64]; } CUlaunchAttribute;
+enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 typedef struct {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     CUstream hStream;
@@ -257,6 +260,7 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *er
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count);
 CUresult cuGraphNodeGetType(CUgraphNode node, int *type);
+CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count);
 CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
                                 CUDA_MEM_ALLOC_NODE_PARAMS *params);
 CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
@@ -334,6 +338,9 @@ CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
 CUresult cuGreenCtxRecordEvent(CUgreenCtx green, CUevent event);
 CUresult cuGreenCtxWaitEvent(CUgreenCtx green, CUevent event);
 
+/* For tests alone: what has been made and not destroyed yet. */
+CUresult standinCountAlive(size_t *streams, size_t *events);
+
 /* Calls in which stream 0 means the legacy stream, or with another suffix the thread's own: `_ptsz` where a stream is
  * an argument, `_ptds` where the default stream is used without saying so. */
 #define SI_BOTH(name, suffix, ...) \
@@ -349,6 +356,8 @@ SI_BOTH(cuStreamGetCtx, _ptsz, CUstream stream, CUcontext *context);
 SI_BOTH(cuStreamAddCallback, _ptsz, CUstream stream, CUstreamCallback callback, void *data, unsigned flags);
 SI_BOTH(cuLaunchHostFunc, _ptsz, CUstream stream, CUhostFn function, void *data);
 SI_BOTH(cuStreamBeginCapture_v2, _ptsz, CUstream stream, int mode);
+SI_BOTH(cuStreamBeginCaptureToGraph, _ptsz, CUstream stream, CUgraph graph, const CUgraphNode *after, const void *edges,
+        size_t count, int mode);
 SI_BOTH(cuStreamEndCapture, _ptsz, CUstream stream, CUgraph *graph);
 SI_BOTH(cuStreamIsCapturing, _ptsz, CUstream stream, int *status);
 SI_BOTH(cuStreamGetCaptureInfo, _ptsz, CUstream stream, int *status, cuuint64_t *id);
@@ -356,6 +365,9 @@ SI_BOTH(cuStreamGetCaptureInfo_v2, _ptsz, CUstream stream, int *status, cuuint64
         const CUgraphNode **dependencies, size_t *count);
 SI_BOTH(cuStreamGetCaptureInfo_v3, _ptsz, CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
         const CUgraphNode **dependencies, const void **edges, size_t *count);
+SI_BOTH(cuStreamUpdateCaptureDependencies, _ptsz, CUstream stream, CUgraphNode *nodes, size_t count, unsigned flags);
+SI_BOTH(cuStreamUpdateCaptureDependencies_v2, _ptsz, CUstream stream, CUgraphNode *nodes, const void *edges, size_t count,
+        unsigned flags);
 SI_BOTH(cuEventRecord, _ptsz, CUevent event, CUstream stream);
 SI_BOTH(cuEventRecordWithFlags, _ptsz, CUevent event, CUstream stream, unsigned flags);
 SI_BOTH(cuLaunchKernel, _ptsz, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

@@ -80,6 +80,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     SI_TRY(si_stream_of(handle, &stream));
     pthread_mutex_lock(&si_me.lock);
     must_not_be_awaited(stream);
+    si_capture_end_with_locked(stream);
     stream->is_destroyed = true;
     pthread_mutex_unlock(&si_me.lock);
     si_wake_worker();
@@ -198,6 +199,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     (*event)->ends = context->ends;
     (*event)->magic = SI_EVENT_MAGIC;
     (*event)->flags = flags;
+    __atomic_add_fetch(&si_me.events, 1, __ATOMIC_ACQ_REL);
     return CUDA_SUCCESS;
 }
 
@@ -229,6 +231,19 @@ CUresult cuEventDestroy_v2(CUevent event)
     si_mark_drop(event->mark);
     event->mark = NULL;
     event->magic = 0;
+    si_nodes_clear(&event->behind);
+    __atomic_sub_fetch(&si_me.events, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_unlock(&si_me.lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult standinCountAlive(size_t *streams, size_t *events)
+{
+    SI_TRY(si_ready());
+    pthread_mutex_lock(&si_me.lock);
+    *streams = 0;
+    for (const struct si_stream *one = si_me.streams; one; one = one->next) *streams += !one->is_destroyed;
+    *events = si_me.events;
     pthread_mutex_unlock(&si_me.lock);
     return CUDA_SUCCESS;
 }

@@ -54,3 +54,102 @@ tell([
 ])
 """)
     assert codes == [[900, 901], [900, 901], [906, 901], [900, 901], [0, 904], 900]
+
+
+def test_work_given_to_a_green_stream_in_a_capture_stays_on_its_sms_as_on_a_real_card(card: Card) -> None:
+    """The 31st question of the first look, with the answer of an H200."""
+    sms = card.run("""
+from tests.gpu.standin.look import Look
+tell([Look().sms_of_graph_from_green(), Look().sms_of_graph_through_green()])
+""")
+    assert sms == [8, [8, 132]]
+
+
+LOSSY_QUERY = 402
+EDGES = """
+c = Cuda()
+s, t, event, joined = c.stream(False), c.stream(False), c.event(), c.event()
+def behind(stream):
+    status, nodes, count = c_int(), POINTER(c_void_p)(), c_size_t()
+    c("cuStreamGetCaptureInfo", c_void_p(stream), byref(status), None, None, byref(nodes), None, byref(count))
+    return nodes[:count.value]
+def edges(graph):
+    count = c_size_t()
+    code = c.code("cuGraphGetEdges", c_void_p(graph), None, None, byref(count))
+    return code or count.value
+def end():
+    graph = c_void_p()
+    c("cuStreamEndCapture", c_void_p(s), byref(graph))
+    return graph.value
+"""
+
+
+def test_a_stream_is_behind_its_last_work_and_behind_what_it_waited_for(card: Card) -> None:
+    counts = card.run(
+        EDGES
+        + """
+c.begin_capture(s)
+c.launch("one", stream=s)
+first = behind(s)
+c.record(event, s)
+c.wait(t, event)
+drawn_in = behind(t)
+c.launch("one", stream=t)
+c.record(joined, t)
+c.wait(s, joined)
+both = behind(s)
+c("cuStreamUpdateCaptureDependencies", c_void_p(s), (c_void_p * 1)(both[1]), None, c_size_t(1), c_uint(1))
+c.launch("one", stream=s)
+tell([drawn_in == first, len(both), both[0] == first[0], edges(end())])
+"""
+    )
+    assert counts == [True, 2, True, 2]
+
+
+def test_a_kernel_that_may_overlap_the_one_before_leaves_an_edge_of_another_kind(card: Card) -> None:
+    code = card.run(
+        EDGES
+        + """
+attribute = (c_uint * 18)(6, 0, 1)
+config = LaunchConfig(1, 1, 1, 32, 1, 1, 0, s, addressof(attribute), 1)
+c.begin_capture(s)
+c.launch("one", stream=s)
+c("cuLaunchKernelEx", byref(config), c.kernel("one"), None, None)
+tell(edges(end()))
+"""
+    )
+    assert code == LOSSY_QUERY
+
+
+def test_a_capture_goes_with_the_stream_it_began_on(card: Card) -> None:
+    value = card.run("""
+c = Cuda()
+s, t, p = c.stream(False), c.stream(False), c.number()
+c.begin_capture(s)
+c.launch("add", p, stream=s)
+c("cuStreamDestroy", c_void_p(s))
+c.begin_capture(t)
+c.launch("add", p, stream=t)
+c.launch_graph(c.end_capture(t), t)
+c.sync()
+tell(c.read(p))
+""")
+    assert value == 1
+
+
+def test_a_capture_into_a_graph_adds_to_it(card: Card) -> None:
+    values = card.run("""
+c = Cuda()
+s, p, graph, ended = c.stream(False), c.number(1), c_void_p(), c_void_p()
+c("cuGraphCreate", byref(graph), c_uint(0))
+for name in ("add", "copy2"):
+    c("cuStreamBeginCaptureToGraph", c_void_p(s), graph, None, None, c_size_t(0), c_int(0))
+    c.launch(name, p, stream=s)
+    c("cuStreamEndCapture", c_void_p(s), byref(ended))
+made = c_void_p()
+c("cuGraphInstantiateWithFlags", byref(made), graph, c_ulonglong(0))
+c.launch_graph(made, s)
+c.sync()
+tell([ended.value == graph.value, c.read(p)])
+""")
+    assert values == [True, in_order("ac")]

@@ -47,6 +47,7 @@ void si_op_drop(struct si_op *op)
 {
     si_mark_drop(op->mark);
     free(op->copy.staged);
+    si_nodes_clear(&op->after);
     free(op);
 }
 

@@ -1,0 +1,75 @@
+/* What captured work waits for: sets of nodes, as streams and events carry them through a capture. A stream that waits for
+ * an event is behind what it was behind before and behind what the event was recorded behind; that the one may include
+ * the other is not looked at. */
+#include "standin.h"
+
+#include <stdlib.h>
+
+void si_nodes_clear(struct si_nodes *nodes)
+{
+    free(nodes->all);
+    *nodes = (struct si_nodes){0};
+}
+
+static bool has(const struct si_nodes *nodes, const struct si_op *node)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (nodes->all[i] == node) return true;
+    }
+    return false;
+}
+
+static void add(struct si_nodes *nodes, struct si_op *node)
+{
+    if (has(nodes, node)) return;
+    if (nodes->count == nodes->room) {
+        nodes->room = nodes->room ? 2 * nodes->room : 4;
+        nodes->all = realloc(nodes->all, nodes->room * sizeof *nodes->all);
+        if (!nodes->all) abort();
+    }
+    nodes->all[nodes->count++] = node;
+}
+
+void si_nodes_add(struct si_nodes *nodes, const struct si_nodes *more)
+{
+    for (size_t i = 0; i < more->count; i++) add(nodes, more->all[i]);
+}
+
+void si_nodes_set(struct si_nodes *nodes, const struct si_nodes *to)
+{
+    if (nodes == to) return;
+    nodes->count = 0;
+    si_nodes_add(nodes, to);
+}
+
+void si_nodes_become(struct si_nodes *nodes, struct si_op *only)
+{
+    nodes->count = 0;
+    add(nodes, only);
+}
+
+static CUresult cuStreamUpdateCaptureDependencies_v2_in(CUstream handle, CUgraphNode *nodes, const void *edges,
+                                                        size_t count, unsigned flags)
+{
+    struct si_stream *stream;
+    struct si_nodes given = {(struct si_op **)nodes, count, count};
+    (void)edges;
+    SI_TRY(si_stream_of(handle, &stream));
+    if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+    pthread_mutex_lock(&si_me.lock);
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) si_nodes_set(&stream->behind, &given);
+    else si_nodes_add(&stream->behind, &given);
+    pthread_mutex_unlock(&si_me.lock);
+    return CUDA_SUCCESS;
+}
+SI_EXPORT_BOTH(cuStreamUpdateCaptureDependencies_v2, _ptsz,
+               (CUstream stream, CUgraphNode *nodes, const void *edges, size_t count, unsigned flags),
+               (stream, nodes, edges, count, flags))
+
+static CUresult cuStreamUpdateCaptureDependencies_in(CUstream stream, CUgraphNode *nodes, size_t count, unsigned flags)
+{
+    return cuStreamUpdateCaptureDependencies_v2_in(stream, nodes, NULL, count, flags);
+}
+SI_EXPORT_BOTH(cuStreamUpdateCaptureDependencies, _ptsz,
+               (CUstream stream, CUgraphNode *nodes, size_t count, unsigned flags), (stream, nodes, count, flags))
