@@ -1,6 +1,6 @@
-/* What captured work waits for: sets of nodes, as streams and events carry them through a capture. A stream that waits for
- * an event is behind what it was behind before and behind what the event was recorded behind; that the one may include
- * the other is not looked at. */
+/* What captured work waits for: sets of nodes, as streams and events carry them through a capture. A stream that
+ * waits for an event is behind what it was behind before and behind what the event was recorded behind; that the one
+ * may include the other is not looked at. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -46,6 +46,25 @@ void si_nodes_become(struct si_nodes *nodes, struct si_op *only)
 {
     nodes->count = 0;
     add(nodes, only);
+}
+
+static void mark_all_before(const struct si_nodes *nodes, uint64_t mark)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (nodes->all[i]->seen == mark) continue;
+        nodes->all[i]->seen = mark;
+        mark_all_before(&nodes->all[i]->after, mark);
+    }
+}
+
+bool si_nodes_include(const struct si_nodes *last, const struct si_nodes *some)
+{
+    static uint64_t mark;
+    mark_all_before(last, ++mark);
+    for (size_t i = 0; i < some->count; i++) {
+        if (some->all[i]->seen != mark) return false;
+    }
+    return true;
 }
 
 static CUresult cuStreamUpdateCaptureDependencies_v2_in(CUstream handle, CUgraphNode *nodes, const void *edges,

@@ -197,13 +197,22 @@ SI_EXPORT_BOTH(cuStreamBeginCaptureToGraph, _ptsz,
                (CUstream stream, CUgraph graph, const CUgraphNode *after, const void *edges, size_t count, int mode),
                (stream, graph, after, edges, count, mode))
 
+/* What the stream is behind must be behind its origin too. */
+static bool is_unjoined(const struct si_stream *stream, const struct si_capture *capture)
+{
+    if (stream == capture->origin) return false;
+    return stream->unjoined || !si_nodes_include(&capture->origin->behind, &stream->behind);
+}
+
 /* Lets go of every stream that was drawn in. True if one of them was never joined. */
 static bool release_streams(const struct si_capture *capture)
 {
     bool unjoined = false;
     for (struct si_stream *one = si_me.streams; one; one = one->next) {
+        if (one->capture == capture) unjoined |= is_unjoined(one, capture);
+    }
+    for (struct si_stream *one = si_me.streams; one; one = one->next) {
         if (one->capture != capture) continue;
-        unjoined |= one != capture->origin && one->unjoined;
         one->capture = NULL;
         one->unjoined = false;
         si_nodes_clear(&one->behind);

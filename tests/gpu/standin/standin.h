@@ -46,6 +46,7 @@ struct si_op {       /* one piece of work in a stream */
     struct si_mark *mark;
     struct si_alloc *alloc; /* that is freed, or that a graph allocates */
     struct si_nodes after;      /* in a graph: what it waits for */
+    uint64_t seen;              /* by the last walk through it that came by */
     struct si_context *context; /* in a graph: of the stream that it was captured in */
 };
 
@@ -215,6 +216,7 @@ void si_nodes_set(struct si_nodes *nodes, const struct si_nodes *to);
 void si_nodes_add(struct si_nodes *nodes, const struct si_nodes *more);
 void si_nodes_become(struct si_nodes *nodes, struct si_op *only);
 void si_nodes_clear(struct si_nodes *nodes);
+bool si_nodes_include(const struct si_nodes *last, const struct si_nodes *some); /* among what is before the last */
 
 /* graph_memory.c */
 struct si_op *si_graph_alloc_new_locked(size_t bytes, CUresult *result);

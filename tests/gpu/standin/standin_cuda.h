@@ -366,8 +366,8 @@ SI_BOTH(cuStreamGetCaptureInfo_v2, _ptsz, CUstream stream, int *status, cuuint64
 SI_BOTH(cuStreamGetCaptureInfo_v3, _ptsz, CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
         const CUgraphNode **dependencies, const void **edges, size_t *count);
 SI_BOTH(cuStreamUpdateCaptureDependencies, _ptsz, CUstream stream, CUgraphNode *nodes, size_t count, unsigned flags);
-SI_BOTH(cuStreamUpdateCaptureDependencies_v2, _ptsz, CUstream stream, CUgraphNode *nodes, const void *edges, size_t count,
-        unsigned flags);
+SI_BOTH(cuStreamUpdateCaptureDependencies_v2, _ptsz, CUstream stream, CUgraphNode *nodes, const void *edges,
+        size_t count, unsigned flags);
 SI_BOTH(cuEventRecord, _ptsz, CUevent event, CUstream stream);
 SI_BOTH(cuEventRecordWithFlags, _ptsz, CUevent event, CUstream stream, unsigned flags);
 SI_BOTH(cuLaunchKernel, _ptsz, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
