@@ -34,6 +34,7 @@ FILES = (
     "test_memory",
     "test_graph_memory",
     "test_partition",
+    "test_graphs_on_virtual_cards",
     "test_streams",
     "test_gate",
     "test_borrowing",

@@ -40,6 +40,10 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
+ATTRIBUTES = {"ex": 0, "overlapping": 6, "telling": 7}
+"""Ways of a launch with a configuration: with no attribute, so that it may begin before the kernel in front of it has
+ended, with an event for when others may."""
+
 HostFunction = ctypes.CFUNCTYPE(None, c_void_p)
 Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
 
@@ -69,6 +73,7 @@ class Stage:
             call("cuMemsetD32_v2", self.base, c_uint(0), c_size_t(cells))
         self.streams: dict[str, c_void_p] = {"legacy": c_void_p(), "explicit": c_void_p(1)}
         self.events: dict[str, c_void_p] = {}
+        self.captured: dict[str, c_void_p] = {}
         self.graphs: dict[str, c_void_p] = {}
         self.rooms: dict[str, tuple[c_uint64, int]] = {}
         self.pinned = c_void_p()
@@ -106,13 +111,21 @@ class Stage:
         suffix, handle = self._on(stream)
         parameters = (c_void_p * 2)(*(ctypes.addressof(argument) for argument in arguments))
         sizes = [c_uint(one) for one in (shape[0], 1, 1, shape[1], 1, 1)]
-        if how == "ex":
-            config = LaunchConfig(*(one.value for one in sizes), 0, handle)
+        if how in ATTRIBUTES:
+            attribute = self._attribute(how)
+            told = (ctypes.addressof(attribute), 1) if attribute else (None, 0)
+            config = LaunchConfig(*(one.value for one in sizes), 0, handle, *told)
             call("cuLaunchKernelEx" + suffix, byref(config), function, parameters, None)
         elif how == "cooperative":
             call("cuLaunchCooperativeKernel" + suffix, function, *sizes, c_uint(0), handle, parameters)
         else:
             call("cuLaunchKernel" + suffix, function, *sizes, c_uint(0), handle, parameters, None)
+
+    def _attribute(self, how: str) -> Any:
+        """As the driver lays it out: its number, and from the eighth byte on its value."""
+        number = ATTRIBUTES[how]
+        value = self._event("told").value if how == "telling" else 1
+        return (c_uint64 * 9)(number, value or 0) if number else None
 
     def kernels(self, count: int, *arguments: Any) -> None:
         for _ in range(count):
@@ -209,12 +222,15 @@ class Stage:
     def _default(stream: str) -> str:
         return "_ptds" if stream == "thread" else ""
 
-    def record(self, event: str, stream: str) -> None:
+    def _event(self, event: str) -> c_void_p:
         if event not in self.events:
             self.events[event] = made = c_void_p()
             call("cuEventCreate", byref(made), c_uint(2))
+        return self.events[event]
+
+    def record(self, event: str, stream: str) -> None:
         suffix, handle = self._on(stream)
-        call("cuEventRecord" + suffix, self.events[event], handle)
+        call("cuEventRecord" + suffix, self._event(event), handle)
 
     def wait(self, stream: str, event: str) -> None:
         suffix, handle = self._on(stream)
@@ -247,13 +263,65 @@ class Stage:
         call("cuStreamAddCallback" + suffix, handle, function, None, c_uint(0))
 
     def capture(self, graph: str, stream: str, steps: list[list[Any]], mode: int = 0) -> None:
+        self.begin_capture(stream, mode)
+        self.play(steps)
+        self.end_capture(graph, stream)
+
+    def begin_capture(self, stream: str, mode: int = 0) -> None:
+        suffix, handle = self._on(stream)
+        call("cuStreamBeginCapture_v2" + suffix, handle, c_int(mode))
+
+    def begin_capture_to_graph(self, stream: str) -> None:
+        graph = c_void_p()
+        suffix, handle = self._on(stream)
+        call("cuGraphCreate", byref(graph), c_uint(0))
+        call("cuStreamBeginCaptureToGraph" + suffix, handle, graph, None, None, c_size_t(0), c_int(0))
+
+    def end_capture(self, graph: str, stream: str) -> None:
         suffix, handle = self._on(stream)
         captured, made = c_void_p(), c_void_p()
-        call("cuStreamBeginCapture_v2" + suffix, handle, c_int(mode))
-        self.play(steps)
         call("cuStreamEndCapture" + suffix, handle, byref(captured))
         call("cuGraphInstantiateWithFlags", byref(made), captured, c_uint64(0))
-        self.graphs[graph] = made
+        self.captured[graph], self.graphs[graph] = captured, made
+
+    def spoil_capture(self, stream: str) -> list[int]:
+        """By waiting for what is being captured: what was said to that, and to the end of it."""
+        suffix, handle = self._on(stream)
+        told = getattr(cuda, "cuStreamSynchronize" + suffix)(handle)
+        return [told, getattr(cuda, "cuStreamEndCapture" + suffix)(handle, byref(c_void_p()))]
+
+    def drop_graph(self, graph: str) -> None:
+        call("cuGraphExecDestroy", self.graphs.pop(graph))
+        call("cuGraphDestroy", self.captured.pop(graph))
+
+    def edges(self, graph: str) -> int:
+        """How many there are, all of the plain kind: others cannot be told so."""
+        count = c_size_t()
+        call("cuGraphGetEdges", self.captured[graph], None, None, byref(count))
+        return count.value
+
+    def _behind(self, stream: str) -> tuple[Any, int]:
+        status, nodes, count = c_int(), ctypes.POINTER(c_void_p)(), c_size_t()
+        suffix, handle = self._on(stream)
+        told = (handle, byref(status), None, None, byref(nodes), None, byref(count))
+        call("cuStreamGetCaptureInfo_v3" + suffix, *told)
+        return nodes, count.value
+
+    def tell_behind(self, stream: str) -> None:
+        """How much of what was captured its next work will wait for."""
+        self.seen.append(self._behind(stream)[1])
+
+    def keep_behind(self, stream: str) -> None:
+        """Remembers what its next work will wait for, for `set_behind`."""
+        nodes, count = self._behind(stream)
+        self.kept_behind = (c_void_p * count)(*nodes[:count])
+
+    def set_behind(self, stream: str) -> None:
+        """Its next work waits for that, and for nothing else."""
+        suffix, handle = self._on(stream)
+        nodes = self.kept_behind
+        count = c_size_t(len(nodes))
+        call("cuStreamUpdateCaptureDependencies_v2" + suffix, handle, nodes, None, count, c_uint(1))
 
     def graph(self, stream: str, graph: str) -> None:
         suffix, handle = self._on(stream)

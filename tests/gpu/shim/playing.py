@@ -23,6 +23,10 @@ from tests.gpu.shim.tenants import Card
 _PLAYER = Path(__file__).with_name("player.py")
 _ROOT = Path(__file__).parents[3]
 SMS, GROUPS, SMS_PER_GROUP = 64, 8, 8
+BLOCKS = 1024
+"""More than fit on a card at once, so that each SM gets some."""
+BLOCKS_PER_SM = 2
+"""Of 1024 threads: those of a cooperative launch must all fit at once."""
 
 _PATIENCE_S = 30
 """Only a test that fails waits for that."""
@@ -137,6 +141,16 @@ def log(path: Path) -> list[Ran]:
 def sms_of(mask: int) -> int:
     """The SMs of the groups, as a mask of SMs."""
     return sum(0xFF << (SMS_PER_GROUP * group) for group in range(GROUPS) if mask >> group & 1)
+
+
+def is_whole(sms: set[int]) -> bool:
+    """Or nearly: a card may have SMs that make no group."""
+    return len(sms) >= GROUPS * SMS_PER_GROUP
+
+
+def count_of(mask: int) -> int:
+    """SMs of its groups."""
+    return SMS_PER_GROUP * mask.bit_count()
 
 
 def tenant_page(card: Card, slot: int = 0) -> TenantLayout:

@@ -8,11 +8,14 @@ import pytest
 
 from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import (
-    GROUPS,
+    BLOCKS,
+    BLOCKS_PER_SM,
     SMS_PER_GROUP,
     Player,
     Ran,
     Step,
+    count_of,
+    is_whole,
     log,
     mate,
     player,
@@ -24,10 +27,6 @@ from tests.gpu.shim.tenants import REAL_DRIVER, Card, standin_only
 
 WHOLE = 2**64 - 1
 MIB = 1 << 20
-BLOCKS = 1024
-"""More than fit on a card at once, so that each SM gets some."""
-BLOCKS_PER_SM = 2
-"""Of 1024 threads: those of a cooperative launch must all fit at once."""
 
 
 @pytest.fixture
@@ -68,15 +67,6 @@ def sms_now(tenant: Player, stream: str = "legacy", blocks: int = BLOCKS, how: s
 def sms_seen(tenant: Player, grant: dict[str, object], stream: str = "legacy") -> set[int]:
     tenant.on_stage([["grant", grant]])
     return sms_now(tenant, stream)
-
-
-def is_whole(sms: set[int]) -> bool:
-    """Or nearly: a card may have SMs that make no group."""
-    return len(sms) >= GROUPS * SMS_PER_GROUP
-
-
-def count_of(mask: int) -> int:
-    return SMS_PER_GROUP * mask.bit_count()
 
 
 def test_blocks_run_on_the_sms_of_the_mask_and_these_are_the_same_each_time(tenant: Player) -> None:

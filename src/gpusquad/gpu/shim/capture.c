@@ -1,5 +1,6 @@
 /* The hooks of capture, and of the lives of streams. Capture is of the caller's own stream: a graph must not depend on
- * where its stream happened to be. */
+ * where its stream happened to be. On a virtual card, where that is the same for as long as its tenant lives, kernels
+ * go into the graph by way of a stream of its partition; see graphs_within.c. */
 #include "streams.h"
 
 /* An event recorded in a capture pulls whoever waits for it into that capture, so the wait must be on the caller's own
@@ -43,8 +44,11 @@ void gs_note_record(CUevent event, CUstream stream, bool per_thread) {
 
 /* Whoever looks at the streams has the table, and looks at none once something is captured: to ask whether a stream is
  * done, or to set an event, would spoil a capture of it. */
-static void beginning(void) {
-  if (gs_attached() && !gs_quiet()) gs_streams_before_capture();
+static void beginning(CUstream stream, bool per_thread) {
+  if (gs_attached() && !gs_quiet()) {
+    gs_streams_before_capture();
+    gs_detour_prepare(stream, per_thread);
+  }
   pthread_mutex_lock(&gs_table);
   GS_ADD(gs_captures, 1);
   pthread_mutex_unlock(&gs_table);
@@ -64,26 +68,42 @@ static CUresult ended(bool was, CUstream stream, bool per_thread, CUresult resul
   return result;
 }
 
-#define CAPTURE(symbol, parameters, arguments) \
-  GS_HOOK(symbol) parameters {                 \
-    beginning();                               \
-    return begun(GS_CALL(symbol) arguments);   \
+/* Into what is not a new graph of the driver's own. */
+static CUresult begun_elsewhere(CUresult result, CUstream stream, bool per_thread) {
+  if (result == CUDA_SUCCESS && gs_attached()) gs_detour_never(stream, per_thread);
+  return begun(result);
+}
+
+#define CAPTURE_ONE(symbol, per_thread, parameters, arguments) \
+  GS_HOOK(symbol) parameters {                                 \
+    beginning(stream, per_thread);                             \
+    return begun(GS_CALL(symbol) arguments);                   \
   }
+#define CAPTURE(symbol, thread, parameters, arguments) \
+  CAPTURE_ONE(symbol, false, parameters, arguments)    \
+  CAPTURE_ONE(thread, true, parameters, arguments)
+#define CAPTURE_ELSEWHERE_ONE(symbol, per_thread, parameters, arguments)            \
+  GS_HOOK(symbol) parameters {                                                      \
+    beginning(stream, per_thread);                                                  \
+    return begun_elsewhere(GS_CALL(symbol) arguments, stream, per_thread);          \
+  }
+#define CAPTURE_ELSEWHERE(symbol, thread, parameters, arguments) \
+  CAPTURE_ELSEWHERE_ONE(symbol, false, parameters, arguments)    \
+  CAPTURE_ELSEWHERE_ONE(thread, true, parameters, arguments)
 #define TO_GRAPH                                                                                     \
   (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, \
    CUstreamCaptureMode mode)
-CAPTURE(cuStreamBeginCapture, (CUstream stream), (stream))
-CAPTURE(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
-CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
-CAPTURE(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
-CAPTURE(cuStreamBeginCaptureToGraph, TO_GRAPH, (stream, graph, nodes, edges, count, mode))
-CAPTURE(cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH, (stream, graph, nodes, edges, count, mode))
+CAPTURE(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
+CAPTURE(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
+        (stream, mode))
+CAPTURE_ELSEWHERE(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH,
+                  (stream, graph, nodes, edges, count, mode))
 #define AGAIN \
   (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback, void *data)
-CAPTURE(cuStreamBeginRecaptureToGraph, AGAIN, (stream, mode, graph, callback, data))
-CAPTURE(cuStreamBeginRecaptureToGraph_ptsz, AGAIN, (stream, mode, graph, callback, data))
-CAPTURE(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
-CAPTURE(cuStreamBeginCaptureToCig_ptsz, (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
+CAPTURE(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
+        (stream, mode, graph, callback, data))
+CAPTURE_ELSEWHERE(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz,
+                  (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
 
 #define END_CAPTURE(symbol, per_thread, parameters, arguments)                       \
   GS_HOOK(symbol) parameters {                                                       \

@@ -57,6 +57,7 @@ enum {
 typedef int CUstreamCaptureStatus;
 typedef int CUstreamCaptureMode;
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum { CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1 };
 
 enum { CU_CTX_SCHED_BLOCKING_SYNC = 4 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
@@ -76,6 +77,13 @@ struct CUlaunchAttribute_st {
   int id;
   char pad[4];
   char value[64];
+};
+enum {
+  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
+  CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = 12,
+  CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE = 13,
 };
 typedef struct CUlaunchConfig_st {
   unsigned int gridDimX, gridDimY, gridDimZ;

@@ -81,6 +81,8 @@ uint64_t gs_gate_mask(void) {
   return mask;
 }
 
+uint64_t gs_gate_within(void) { return GS_LOAD(grant()->state) == GS_LIVE ? GS_PEEK(grant()->within) : 0; }
+
 /* Credits. */
 
 /* Something larger than all the credit of a squad would never fit: it passes while any is left, and the debt stays. */
@@ -215,6 +217,7 @@ static CUstream begin_with_care(struct gs_ticket *ticket, uint64_t cost_ns, uint
   if (!quiet) gs_flight_launching(taken, cost_ns); /* first: only what is known to be queued is made to stand still */
   if (!quiet) gs_yield_before(taken, ticket->learned, cost_ns);
   measure_on(taken, ticket->learned, due);
+  ticket->captured = false;
   ticket->stream = taken;
   return taken->current;
 }
@@ -224,7 +227,7 @@ CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream
   if (!gs_attached()) return stream;
   if (GS_UNLIKELY(GS_PEEK(gs_captures)) && gs_capturing(stream, per_thread)) {
     gs_measure_captured(work);
-    return stream;
+    return gs_detour_begin(ticket, work, stream, per_thread);
   }
   uint32_t due;
   ticket->learned = gs_measure_note(work, &due);
@@ -258,6 +261,7 @@ void gs_take_again(struct gs_ticket *ticket, CUstream given_to) {
 }
 
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result) {
+  if (GS_UNLIKELY(ticket->captured)) return gs_detour_end(ticket, result);
   gs_sample_end(ticket->stream, result);
   if (ticket->stream->open) gs_flight_launched(ticket->stream);
   gs_stream_release(ticket->stream);

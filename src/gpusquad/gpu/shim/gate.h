@@ -18,6 +18,8 @@ struct gs_work {
   const void *handle; /* function, graph, or the name of a copy */
   uint32_t grid[3], block[3];
   uint64_t bytes;
+  const CUlaunchConfig *config; /* of a kernel that came with one */
+  bool cooperative;             /* all of its blocks must be there at once */
 };
 
 #define GS_WIDTHS 6 /* unrestricted; on 1, 2 to 3, 4 to 7, 8 to 15, more groups */
@@ -60,6 +62,13 @@ enum { GS_LEGACY = 1, GS_PER_THREAD = 2, GS_BLOCKING = 3, GS_INDEPENDENT = 4 };
 
 struct gs_context;
 
+/* By which kernels that are captured go to a partition; graphs_within.c. */
+struct gs_detour {
+  CUstream stream; /* NULL: there is none yet */
+  int32_t place;   /* the partition that it is on */
+  CUevent forth, back;
+};
+
 /* A stream of the caller. Its work goes to `current`: the stream itself, its twin on a partition, or a raised one. */
 struct gs_stream {
   CUstream own, current;
@@ -72,6 +81,7 @@ struct gs_stream {
   CUstream twins[GS_PARTITIONS];
   CUstream raised[GS_LEVELS]; /* on no partition, with a higher priority */
   uint32_t cannot_rise;       /* a bit for each level to which there is no such stream */
+  struct gs_detour detour; /* while it is captured */
   CUevent hop;
   pthread_mutex_t lock; /* held while work is being handed to the driver, so that a move never overtakes it */
   uint64_t serial;      /* of its last work */
@@ -104,6 +114,7 @@ struct gs_context {
 
 struct gs_ticket {
   struct gs_stream *stream; /* locked until gs_end; NULL: nothing to do there */
+  bool captured; /* that stream is, and its work goes by its detour; nothing below is of use then */
   struct gs_learned *learned;
   bool timed; /* while its stream is let go of: this work is the one that is timed there */
 };
@@ -113,12 +124,25 @@ bool gs_stream_leave_partition(struct gs_stream *stream); /* the stream is locke
 
 void gs_sample_moved(struct gs_stream *stream); /* what is timed goes to another stream than it was begun for */
 
+/* graphs_within.c: graphs stay on the virtual card that they are captured on */
+void gs_detour_prepare(CUstream stream, bool per_thread); /* it is about to be captured */
+void gs_detour_never(CUstream stream, bool per_thread);   /* nor for what is drawn into its capture */
+CUstream gs_detour_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
+CUresult gs_detour_end(struct gs_ticket *ticket, CUresult result);
+bool gs_detour_given_up(struct gs_ticket *ticket, CUstream *stream); /* the driver refused: it goes to the own stream */
+void gs_detour_drop(struct gs_detour *detour);
+typedef CUresult gs_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+CUresult gs_detour_launch(gs_launch_ex *launch, const CUlaunchConfig *config, CUfunction function, void **parameters,
+                          void **extra);
+
 /* gate.c */
 CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result);
 /* The driver refused: whether it shall be asked once more, on another stream. */
 static inline bool gs_again(struct gs_ticket *ticket, CUstream *stream) {
-  if (!ticket->stream || !gs_stream_leave_partition(ticket->stream)) return false;
+  if (!ticket->stream) return false;
+  if (ticket->captured) return gs_detour_given_up(ticket, stream);
+  if (!gs_stream_leave_partition(ticket->stream)) return false;
   gs_sample_moved(ticket->stream);
   *stream = ticket->stream->current;
   return true;
@@ -132,6 +156,7 @@ void gs_take_again(struct gs_ticket *ticket, CUstream given_to);
 extern uint64_t gs_quiet_epoch; /* the daemon's epoch while alone; above every epoch otherwise */
 static inline bool gs_quiet(void) { return GS_PEEK(gs_region.decisions->epoch) == GS_PEEK(gs_quiet_epoch); }
 uint64_t gs_gate_mask(void);   /* partition that work shall go to now; 0: unrestricted */
+uint64_t gs_gate_within(void); /* the virtual card that nothing may leave; 0: on none */
 bool gs_gate_alone(void);      /* neither gated, masked nor with mates */
 bool gs_gate_has_mates(void);
 uint32_t gs_gate_level(void);  /* of its priority where it is on no partition; 0: as the program chose */
@@ -187,7 +212,9 @@ extern pthread_rwlock_t gs_places; /* written while partitions come and go */
 
 /* partition.c */
 int32_t gs_partition_of(uint64_t mask); /* found or made; -1: none, run unrestricted. gs_places is held for reading */
+int32_t gs_partition_to_keep(uint64_t mask); /* found, never made; there until its context goes: graphs run on it */
 uint64_t gs_partition_mask(uint32_t partition);
+uint32_t gs_partition_sms(uint32_t partition);
 CUresult gs_partition_stream(uint32_t partition, int priority, CUstream *stream);
 void gs_partitions_end(void); /* nobody is on any afterwards. gs_places is held for writing */
 void gs_partitions_forget(void);

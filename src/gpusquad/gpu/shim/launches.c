@@ -35,12 +35,19 @@ static struct gs_work kernel(CUfunction function, unsigned int grid_x, unsigned 
 LAUNCH_KERNEL(cuLaunchKernel, false)
 LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
 
+/* Its blocks meet, so they must all fit at once. */
+static struct gs_work cooperative(struct gs_work work) {
+  work.cooperative = true;
+  return work;
+}
+
 #define LAUNCH_COOPERATIVE(symbol, per_thread)                                                                   \
   GS_HOOK(symbol)                                                                                                \
   (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,     \
    unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters) {  \
     struct gs_ticket ticket;                                                                                     \
-    struct gs_work work = kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);     \
+    struct gs_work work =                                                                                        \
+        cooperative(kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes));          \
     stream = gs_begin(&ticket, &work, stream, per_thread);                                                       \
     GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,      \
                          parameters),                                                                            \
@@ -49,6 +56,13 @@ LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 
+static inline CUresult launch_ex(const struct gs_ticket *ticket, gs_launch_ex *launch, const CUlaunchConfig *config,
+                                 CUfunction function, void **parameters, void **extra) {
+  bool by_detour = GS_UNLIKELY(ticket->stream != NULL) && ticket->captured;
+  return by_detour ? gs_detour_launch(launch, config, function, parameters, extra)
+                   : launch(config, function, parameters, extra);
+}
+
 #define LAUNCH_EX(symbol, per_thread)                                                                            \
   GS_HOOK(symbol)(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra) {          \
     if (!config) return GS_CALL(symbol)(config, function, parameters, extra);                                    \
@@ -56,8 +70,9 @@ LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
     CUlaunchConfig placed = *config;                                                                             \
     struct gs_work work = kernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,                 \
                                  config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes); \
+    work.config = config;                                                                                        \
     placed.hStream = gs_begin(&ticket, &work, config->hStream, per_thread);                                      \
-    GIVE(GS_CALL(symbol)(&placed, function, parameters, extra), placed.hStream);                                 \
+    GIVE(launch_ex(&ticket, GS_CALL(symbol), &placed, function, parameters, extra), placed.hStream);             \
   }
 LAUNCH_EX(cuLaunchKernelEx, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, true)

@@ -135,6 +135,7 @@ bool gs_streams_return(void) {
 
 static void leave(struct gs_stream *stream, uint32_t partition) {
   CUstream old = stream->twins[partition];
+  if (stream->detour.place == (int32_t)partition) gs_detour_drop(&stream->detour);
   if (!old) return;
   if (stream->current == old) gs_move(stream, unrestricted(stream), GS_NOWHERE);
   if (stream->current == old) return; /* a stream that nobody here can name */

@@ -9,6 +9,8 @@ struct partition {
   uint64_t mask; /* 0: free */
   CUgreenCtx context;
   uint64_t used; /* when, by a count: the one unused for longest makes room */
+  uint32_t sms;
+  uint32_t kept; /* 1: graphs run on it, which nobody can move, so it never makes room */
 };
 
 static struct partition partitions[GS_PARTITIONS];
@@ -49,6 +51,8 @@ static bool make(struct partition *partition, uint64_t mask) {
   if (GS_CALL(cuGreenCtxCreate)(&partition->context, description, split_device, CU_GREEN_CTX_DEFAULT_STREAM))
     return false;
   partition->mask = mask;
+  partition->sms = 0;
+  for (uint32_t i = 0; i < count; i++) partition->sms += merged[i].sm.smCount;
   return true;
 }
 
@@ -61,11 +65,13 @@ static int32_t find(uint64_t mask) {
   return -1;
 }
 
+/* GS_PARTITIONS: none can make room. */
 static uint32_t longest_unused(void) {
-  uint32_t best = 0;
+  uint32_t best = GS_PARTITIONS;
   for (uint32_t i = 0; i < GS_PARTITIONS; i++) {
     if (!partitions[i].mask) return i;
-    if (partitions[i].used < partitions[best].used) best = i;
+    if (partitions[i].kept) continue;
+    if (best == GS_PARTITIONS || partitions[i].used < partitions[best].used) best = i;
   }
   return best;
 }
@@ -77,14 +83,18 @@ static void unmake(uint32_t index) {
   partitions[index] = (struct partition){0};
 }
 
-static void make_room_and_make(uint64_t mask) {
-  if (find(mask) >= 0) return; /* another thread did */
-  uint32_t index = longest_unused();
+static bool make_at(uint32_t index, uint64_t mask) {
+  if (index == GS_PARTITIONS) return false;
   CUstreamCaptureMode before = gs_relax();
   unmake(index);
   bool made = make(&partitions[index], mask);
   gs_unrelax(before);
-  if (made) {
+  return made;
+}
+
+static void make_room_and_make(uint64_t mask) {
+  if (find(mask) >= 0) return; /* another thread did */
+  if (make_at(longest_unused(), mask)) {
     find(mask);
     return;
   }
@@ -103,6 +113,14 @@ int32_t gs_partition_of(uint64_t mask) {
   pthread_rwlock_rdlock(&gs_places);
   return find(mask); /* unless others made room in between: then unrestricted, until the next launch */
 }
+
+int32_t gs_partition_to_keep(uint64_t mask) {
+  int32_t index = mask ? find(mask) : -1;
+  if (index >= 0) GS_STORE(partitions[index].kept, 1);
+  return index;
+}
+
+uint32_t gs_partition_sms(uint32_t partition) { return partitions[partition].sms; }
 
 uint64_t gs_partition_mask(uint32_t partition) { return GS_PEEK(partitions[partition].mask); }
 

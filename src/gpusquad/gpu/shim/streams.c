@@ -205,6 +205,7 @@ static void discard(struct gs_stream *stream) {
     if (stream->raised[i]) GS_CALL(cuStreamDestroy_v2)(stream->raised[i]);
   if (stream->home) GS_CALL(cuStreamDestroy_v2)(stream->home);
   if (stream->hop) GS_CALL(cuEventDestroy_v2)(stream->hop);
+  gs_detour_drop(&stream->detour);
   gs_flight_drop(stream);
   gs_samples_drop(stream);
   pthread_mutex_destroy(&stream->lock);
