@@ -7,11 +7,15 @@ import os
 import platform
 import secrets
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from gpusquad.gpu import squads
 from gpusquad.gpu.build import SOURCES
 from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 from gpusquad.model.errors import Invalid
+from gpusquad.policies import divide
 
 
 def sitting(bench: str, device: str, card: str) -> dict[str, Any]:
@@ -19,7 +23,8 @@ def sitting(bench: str, device: str, card: str) -> dict[str, Any]:
     return {
         "bench": bench, "kind": "sitting", "sitting": secrets.token_hex(4), "device": device,
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cores": os.cpu_count(),
-        "python": platform.python_version(), "system": platform.platform(), "library": _library(),
+        "python": platform.python_version(), "system": platform.platform(), "library": library_version(),
+        "policies": policies_version(),
         **_card(device, card),
     }  # fmt: skip
 
@@ -34,7 +39,15 @@ def _card(device: str, card: str) -> dict[str, Any]:
         return {"gpu": "unknown", "driver": str(error)}
 
 
-def _library() -> str:
+def library_version() -> str:
     """A short name of the sources of the tenants' library: figures of two versions are not one figure."""
-    parts = (path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.suffix in (".c", ".h", ".def"))
-    return hashlib.sha256(b"".join(parts)).hexdigest()[:8]
+    return _version(path for path in SOURCES.iterdir() if path.suffix in (".c", ".h", ".def"))
+
+
+def policies_version() -> str:
+    """The same of what decides: the policies, and the daemon that asks them."""
+    return _version(path for part in (divide, squads) for path in Path(part.__path__[0]).glob("*.py"))
+
+
+def _version(sources: Iterable[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources))).hexdigest()[:8]

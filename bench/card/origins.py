@@ -15,7 +15,7 @@ Round = tuple[str, int]
 
 
 def sittings(rows: Sequence[Row], of_it: Sequence[Row]) -> str:
-    """The calls that rows were measured in, with their days and the library of each."""
+    """The calls that rows were measured in, with their days, and the library and policies of each."""
     known = {row["sitting"]: row for row in rows if row.get("kind") == "sitting"}
     named = list(dict.fromkeys(str(row.get("sitting")) for row in of_it))
     words = [f"{name} ({_day(known.get(name, {}))})" for name in named]
@@ -23,7 +23,8 @@ def sittings(rows: Sequence[Row], of_it: Sequence[Row]) -> str:
 
 
 def _day(sitting: Row) -> str:
-    return f"{str(sitting.get('at', 'no day'))[:10]}, library {sitting.get('library', 'unknown')}"
+    policies = f", policies {sitting['policies']}" if "policies" in sitting else ""
+    return f"{str(sitting.get('at', 'no day'))[:10]}, library {sitting.get('library', 'unknown')}{policies}"
 
 
 def in_turns(rows: Sequence[Row], conditions: Sequence[str]) -> str:

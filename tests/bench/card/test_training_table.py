@@ -121,7 +121,8 @@ def test_of_one_run_there_are_ratios_and_no_verdict() -> None:
 
 def test_calls_libraries_and_who_took_turns_are_told() -> None:
     rows = [
-        {"bench": "training", "kind": "sitting", "sitting": "s", "at": "2026-01-02T03:04:05Z", "library": "0123abcd"},
+        {"bench": "training", "kind": "sitting", "sitting": "s", "at": "2026-01-02T03:04:05Z", "library": "0123abcd",
+         "policies": "4567cdef"},
         ALONE, *(run(name, 1.0, repeat) for repeat in range(2) for name in FACTORS),
         {**ALONE, "sitting": "t", "per_s": {"first": 200.0, "second": 100.0}},
         *(run("gpusquad jct", 1.0, repeat, sitting="t") for repeat in range(2)),
@@ -129,7 +130,7 @@ def test_calls_libraries_and_who_took_turns_are_told() -> None:
     tables = training_tables(rows)
     told = {one.condition: one for one in tables["a + b"].told}
     text = shown(tables)
-    assert "2 sittings: s (2026-01-02, library 0123abcd), t (no day, library unknown)" in text
+    assert "2 sittings: s (2026-01-02, library 0123abcd, policies 4567cdef), t (no day, library unknown)" in text
     assert "Not all in the same rounds: time slicing, MPS, MPS 50/50 %, MPS priority, green 8/7 in 2 rounds; " in text
     assert "read 2 times" in text
     assert told["MPS"].stps == pytest.approx((1.0, 1.0))  # against alone of its own call
