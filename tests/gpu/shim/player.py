@@ -40,9 +40,11 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
-ATTRIBUTES = {"ex": 0, "overlapping": 6, "telling": 7}
-"""Ways of a launch with a configuration: with no attribute, so that it may begin before the kernel in front of it has
-ended, with an event for when others may."""
+ATTRIBUTES = {"ex": 0, "cluster": 4, "large": 4, "overlapping": 6, "telling": 7}
+"""Ways of a launch with a configuration: with no attribute, in clusters, so that it may begin before the kernel in front
+of it has ended, with an event for when others may."""
+CLUSTERS = {"cluster": 2, "large": 16}
+"""Of so many blocks."""
 
 HostFunction = ctypes.CFUNCTYPE(None, c_void_p)
 Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
@@ -124,6 +126,8 @@ class Stage:
     def _attribute(self, how: str) -> Any:
         """As the driver lays it out: its number, and from the eighth byte on its value."""
         number = ATTRIBUTES[how]
+        if how in CLUSTERS:
+            return (c_uint64 * 9)(number, CLUSTERS[how] | 1 << 32, 1)
         value = self._event("told").value if how == "telling" else 1
         return (c_uint64 * 9)(number, value or 0) if number else None
 
@@ -299,6 +303,13 @@ class Stage:
         count = c_size_t()
         call("cuGraphGetEdges", self.captured[graph], None, None, byref(count))
         return count.value
+
+    def ends(self, graph: str) -> int:
+        """How many nodes there are that others wait for, or that wait for others, and that nobody waits for."""
+        count = c_size_t(self.edges(graph))
+        firsts, seconds = (c_void_p * count.value)(), (c_void_p * count.value)()
+        call("cuGraphGetEdges", self.captured[graph], firsts, seconds, byref(count))
+        return len(set(seconds) - set(firsts))
 
     def _behind(self, stream: str) -> tuple[Any, int]:
         status, nodes, count = c_int(), ctypes.POINTER(c_void_p)(), c_size_t()

@@ -126,6 +126,20 @@ def test_another_thread_brings_what_is_captured(tenant: Player) -> None:
     assert sms(tenant, "told") == own_sms(tenant)
 
 
+def test_threads_that_bring_to_one_stream_at_once_make_one_line(tenant: Player) -> None:
+    """What comes while a kernel is on its detour is not forgotten."""
+    count = 150
+    tenant("sys.setswitchinterval(1e-6)")
+    adds, sets = [["kernel", "independent", 0]] * count, [["set", "independent", 1, 7]] * count
+    told: list[Step] = [["record", "told", "independent"]] * count
+    for _ in range(10):
+        tenant.on_stage([["begin_capture", "independent", RELAXED], ["together", [adds, sets, sets, told]]])
+        tenant.on_stage([["end_capture", "g", "independent"]])
+        assert (tenant("stage.edges('g')"), tenant("stage.ends('g')")) == (3 * count - 1, 1)
+    tenant.on_stage([["graph", "independent", "g"], ["sync"]])
+    assert tenant("stage.cells()")[:2] == [count, 7]
+
+
 def programs() -> dict[str, list[Step]]:
     add, copy2 = ["kernel", "independent", 0, "add", 20], ["kernel", "independent", 0, "copy2", 20]
     memory: list[Step] = [
@@ -280,6 +294,14 @@ def test_a_kernel_that_sets_an_event_on_its_way_stays_on_the_callers_stream(tena
     tenant.on_stage([["room", "told", BLOCKS]])
     told_in(tenant, [["kernel", "independent", 0], ["tell_sms", "told", "independent", "telling"]])
     assert is_whole(sms(tenant, "told"))
+
+
+@standin_only("a driver puts so many blocks together for kernels that were told of it alone")
+def test_a_cluster_that_may_not_fit_stays_on_the_callers_stream(tenant: Player) -> None:
+    tenant.on_stage([["room", "small", BLOCKS], ["room", "large", BLOCKS]])
+    told_in(tenant, [["tell_sms", "small", "independent", "cluster"], ["tell_sms", "large", "independent", "large"]])
+    assert sms(tenant, "small") == own_sms(tenant)
+    assert is_whole(sms(tenant, "large"))
 
 
 def test_a_capture_into_a_graph_of_the_programs_own_is_left_alone(tenant: Player) -> None:

@@ -100,8 +100,8 @@ CAPTURE_ELSEWHERE(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
                   (stream, graph, nodes, edges, count, mode))
 #define AGAIN \
   (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback, void *data)
-CAPTURE(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
-        (stream, mode, graph, callback, data))
+CAPTURE_ELSEWHERE(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
+                  (stream, mode, graph, callback, data))
 CAPTURE_ELSEWHERE(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz,
                   (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
 

@@ -217,7 +217,7 @@ static CUstream begin_with_care(struct gs_ticket *ticket, uint64_t cost_ns, uint
   if (!quiet) gs_flight_launching(taken, cost_ns); /* first: only what is known to be queued is made to stand still */
   if (!quiet) gs_yield_before(taken, ticket->learned, cost_ns);
   measure_on(taken, ticket->learned, due);
-  ticket->captured = false;
+  ticket->captured = GS_UNCAPTURED;
   ticket->stream = taken;
   return taken->current;
 }

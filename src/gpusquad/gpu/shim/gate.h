@@ -67,6 +67,7 @@ struct gs_detour {
   CUstream stream; /* NULL: there is none yet */
   int32_t place;   /* the partition that it is on */
   CUevent forth, back;
+  uint64_t left; /* what its stream was behind when it went there, in one number */
 };
 
 /* A stream of the caller. Its work goes to `current`: the stream itself, its twin on a partition, or a raised one. */
@@ -112,9 +113,11 @@ struct gs_context {
   struct gs_context *next;
 };
 
+enum { GS_UNCAPTURED = 0, GS_ON_OWN_STREAM = 1, GS_ON_DETOUR = 2 };
+
 struct gs_ticket {
   struct gs_stream *stream; /* locked until gs_end; NULL: nothing to do there */
-  bool captured; /* that stream is, and its work goes by its detour; nothing below is of use then */
+  uint32_t captured; /* GS_UNCAPTURED..: whether that stream is. If so, nothing below is of use */
   struct gs_learned *learned;
   bool timed; /* while its stream is let go of: this work is the one that is timed there */
 };
@@ -130,6 +133,7 @@ void gs_detour_never(CUstream stream, bool per_thread);   /* nor for what is dra
 CUstream gs_detour_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
 CUresult gs_detour_end(struct gs_ticket *ticket, CUresult result);
 bool gs_detour_given_up(struct gs_ticket *ticket, CUstream *stream); /* the driver refused: it goes to the own stream */
+struct gs_stream *gs_captured_take(CUstream stream, bool per_thread); /* locked, if what is captured may take detours */
 void gs_detour_drop(struct gs_detour *detour);
 typedef CUresult gs_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
 CUresult gs_detour_launch(gs_launch_ex *launch, const CUlaunchConfig *config, CUfunction function, void **parameters,

@@ -7,16 +7,21 @@
  * Copies and memsets stay on the caller's own stream: a share of SMs promises nothing of them. (So a graph that has
  * them is one of two contexts, and the vendor lets only those of one be launched by kernels.) Left there too, and so
  * on the whole card, is what might not be the same elsewhere: kernels that set an event before they end or that the
- * card may change later, grids that must fit at once and do not, and captures into a graph of the program's own, for
- * in bodies of conditional nodes all kernels must be of one context. So is whatever fails on the way: the program is
- * told what it would have been told.
+ * card may change later, grids and clusters that must fit at once and may not, and captures into a graph of the
+ * program's own, for in bodies of conditional nodes all kernels must be of one context. So is whatever fails on the
+ * way: the program is told what it would have been told.
  *
- * Kernels that a program puts into a graph node by node are not seen here at all. */
+ * While a kernel is away, nothing else may be given to its stream: it would be forgotten when that is put behind the
+ * kernel. So all that is captured there takes the stream's lock.
+ *
+ * Attributes of the caller's stream (windows of L2, domains of memory) are those of the detour too if the capture began
+ * with it, and not if it was drawn in. Kernels that a program puts into a graph node by node are not seen at all. */
 #include <string.h>
 
 #include "streams.h"
 
 #define MOST_ATTRIBUTES 32u
+#define MOST_PORTABLE_CLUSTER 8u
 #define CAPTURES_ELSEWHERE 256u
 
 /* Captures into what is not the driver's own graph. Their numbers are never used again, so old ones may stay. */
@@ -43,6 +48,13 @@ static bool look_behind(CUstream stream, struct behind *behind) {
   CUresult result = GS_CALL(cuStreamGetCaptureInfo_v3)(stream, &status, &behind->capture, NULL, &behind->nodes,
                                                        &behind->edges, &behind->count);
   return result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* In one number, to tell whether it is still the same. */
+static uint64_t mark_of(const struct behind *behind) {
+  uint64_t mark = behind->count;
+  for (size_t i = 0; i < behind->count; i++) mark = (mark ^ (uintptr_t)behind->nodes[i]) * 0x9e3779b97f4a7c15u;
+  return mark;
 }
 
 static void stand_behind(CUstream stream, const struct behind *these) {
@@ -110,6 +122,7 @@ static bool go_forth(struct gs_stream *stream) {
   struct gs_detour *detour = &stream->detour;
   struct behind now;
   if (!look_behind(stream->own, &now) || is_elsewhere(now.capture)) return false;
+  detour->left = mark_of(&now);
   if (GS_CALL(cuEventRecord)(detour->forth, stream->own) ||
       GS_CALL(cuStreamWaitEvent)(detour->stream, detour->forth, 0)) {
     drop_events(detour);
@@ -119,17 +132,32 @@ static bool go_forth(struct gs_stream *stream) {
   return true;
 }
 
+/* Memory that is allocated in a capture goes there without the stream's lock. What has come meanwhile stays. */
+static bool stands_as_left(const struct gs_stream *stream) {
+  struct behind now;
+  return look_behind(stream->own, &now) && mark_of(&now) == stream->detour.left;
+}
+
 static CUresult come_back(struct gs_stream *stream) {
   struct gs_detour *detour = &stream->detour;
+  bool as_left = stands_as_left(stream);
   CUresult result = GS_CALL(cuEventRecord)(detour->back, detour->stream);
   if (result == CUDA_SUCCESS) result = GS_CALL(cuStreamWaitEvent)(stream->own, detour->back, 0);
   if (result != CUDA_SUCCESS) return result;
-  stand_where(detour->stream, stream->own);
+  if (as_left) stand_where(detour->stream, stream->own);
   stand_behind_nothing(detour->stream);
   return CUDA_SUCCESS;
 }
 
 /* Which kernels take it. */
+
+/* Of more blocks than every card can put together: whether they fit a partition, a driver may say too late. */
+static bool is_large_cluster(const CUlaunchAttribute *attribute) {
+  uint32_t size[3];
+  if (attribute->id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return false;
+  memcpy(size, attribute->value, sizeof size);
+  return (uint64_t)size[0] * size[1] * size[2] > MOST_PORTABLE_CLUSTER;
+}
 
 static bool is_bound_to_its_stream(const CUlaunchAttribute *attribute) {
   return attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
@@ -140,7 +168,7 @@ static bool is_bound_to_its_stream(const CUlaunchAttribute *attribute) {
 static bool may_leave_its_stream(const CUlaunchConfig *config) {
   if (config->numAttrs > MOST_ATTRIBUTES) return false;
   for (unsigned int i = 0; i < config->numAttrs; i++)
-    if (is_bound_to_its_stream(&config->attrs[i])) return false;
+    if (is_bound_to_its_stream(&config->attrs[i]) || is_large_cluster(&config->attrs[i])) return false;
   return true;
 }
 
@@ -219,41 +247,47 @@ void gs_detour_prepare(CUstream stream, bool per_thread) {
   gs_unrelax(before);
 }
 
-/* The stream, locked and on its detour. */
-static bool take_detour(struct gs_stream *stream, const struct gs_work *work) {
+/* Locks the stream; whether it is on its detour. */
+static bool take_with_detour(struct gs_stream *stream, const struct gs_work *work) {
   pthread_rwlock_rdlock(&gs_places);
   int32_t place = place_of_card(false);
   pthread_mutex_lock(&stream->lock);
-  bool taken = may_go_to(work, place) && has_detour(stream, place) && go_forth(stream);
-  if (!taken) pthread_mutex_unlock(&stream->lock);
+  bool away = work->kind == GS_KERNEL && may_go_to(work, place) && has_detour(stream, place) && go_forth(stream);
   pthread_rwlock_unlock(&gs_places);
-  return taken;
+  return away;
 }
 
 CUstream gs_detour_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread) {
-  if (GS_LIKELY(!gs_gate_within()) || work->kind != GS_KERNEL) return stream;
+  if (GS_LIKELY(!gs_gate_within())) return stream;
   CUstreamCaptureMode before = gs_relax();
-  struct gs_stream *known = placeable_stream(stream, per_thread);
-  bool taken = known && take_detour(known, work);
+  ticket->stream = placeable_stream(stream, per_thread);
+  bool away = ticket->stream && take_with_detour(ticket->stream, work);
   gs_unrelax(before);
-  if (!taken) return stream;
-  ticket->captured = true;
-  ticket->stream = known;
-  return known->detour.stream;
+  ticket->captured = away ? GS_ON_DETOUR : GS_ON_OWN_STREAM;
+  return away ? ticket->stream->detour.stream : stream;
 }
 
-/* It is in the graph by now. If the caller's own stream could not be put behind it, that is an error of the launch. */
+struct gs_stream *gs_captured_take(CUstream stream, bool per_thread) {
+  if (GS_LIKELY(!gs_gate_within())) return NULL;
+  CUstreamCaptureMode before = gs_relax();
+  struct gs_stream *known = placeable_stream(stream, per_thread);
+  gs_unrelax(before);
+  if (known) pthread_mutex_lock(&known->lock);
+  return known;
+}
+
+/* A kernel is in the graph by now. If its own stream could not be put behind it, that is an error of the launch. */
 CUresult gs_detour_end(struct gs_ticket *ticket, CUresult result) {
-  CUresult joined = come_back(ticket->stream);
+  CUresult joined = ticket->captured == GS_ON_DETOUR ? come_back(ticket->stream) : CUDA_SUCCESS;
   gs_stream_release(ticket->stream);
   return result == CUDA_SUCCESS ? joined : result;
 }
 
 /* Joined all the same: a stream that is left in a capture would spoil its end. */
 bool gs_detour_given_up(struct gs_ticket *ticket, CUstream *stream) {
+  if (ticket->captured != GS_ON_DETOUR) return false;
   come_back(ticket->stream);
+  ticket->captured = GS_ON_OWN_STREAM;
   *stream = ticket->stream->own;
-  gs_stream_release(ticket->stream);
-  ticket->stream = NULL;
   return true;
 }

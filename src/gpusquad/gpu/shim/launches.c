@@ -58,7 +58,7 @@ LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 
 static inline CUresult launch_ex(const struct gs_ticket *ticket, gs_launch_ex *launch, const CUlaunchConfig *config,
                                  CUfunction function, void **parameters, void **extra) {
-  bool by_detour = GS_UNLIKELY(ticket->stream != NULL) && ticket->captured;
+  bool by_detour = GS_UNLIKELY(ticket->stream != NULL) && ticket->captured == GS_ON_DETOUR;
   return by_detour ? gs_detour_launch(launch, config, function, parameters, extra)
                    : launch(config, function, parameters, extra);
 }
@@ -120,7 +120,7 @@ COPY(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, FROM_HOST, bytes,
  * yet to do, and perhaps that waits for what other threads are about to bring to the same stream. */
 static bool is_waited_for(const struct gs_ticket *ticket, const void *host) {
   unsigned int type;
-  return ticket->stream &&
+  return ticket->stream && !ticket->captured &&
          GS_CALL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host);
 }
 

@@ -7,7 +7,11 @@
 /* The stream to use, locked in `held`; the caller's own where nothing was moved and nothing needs to be. */
 static CUstream use(struct gs_stream **held, CUstream stream, bool per_thread) {
   *held = NULL;
-  if (!gs_attached() || gs_quiet() || (GS_PEEK(gs_captures) && gs_capturing(stream, per_thread))) return stream;
+  if (!gs_attached() || gs_quiet()) return stream;
+  if (GS_PEEK(gs_captures) && gs_capturing(stream, per_thread)) {
+    *held = gs_captured_take(stream, per_thread);
+    return stream;
+  }
   *held = gs_stream_of(stream, per_thread);
   return *held ? gs_stream_take(*held) : stream;
 }
@@ -19,7 +23,8 @@ static CUresult used(struct gs_stream *held, CUresult result) {
 
 /* What the driver refuses on a partition is asked once more on the caller's own stream. */
 static bool again(struct gs_stream *held, CUstream *stream) {
-  if (!held || !gs_stream_leave_partition(held)) return false;
+  if (!held || (GS_PEEK(gs_captures) && gs_capturing(held->own, false))) return false;
+  if (!gs_stream_leave_partition(held)) return false;
   *stream = held->current;
   return true;
 }
@@ -109,7 +114,11 @@ RECORD(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, unsig
 #define WAIT_EVENT(symbol, per_thread)                                                      \
   GS_HOOK(symbol)(CUstream stream, CUevent event, unsigned int flags) {                     \
     struct gs_stream *held = NULL;                                                          \
-    if (!GS_PEEK(gs_captures) || !gs_is_captured(event)) stream = use(&held, stream, per_thread); \
+    if (GS_PEEK(gs_captures) && gs_is_captured(event)) {                                    \
+      if (gs_attached()) held = gs_captured_take(stream, per_thread);                       \
+      return used(held, GS_CALL(symbol)(stream, event, flags));                             \
+    }                                                                                       \
+    stream = use(&held, stream, per_thread);                                                \
     GIVE(GS_CALL(symbol)(stream, event, flags));                                            \
   }
 WAIT_EVENT(cuStreamWaitEvent, false)
