@@ -100,7 +100,7 @@ class Tenant:
     """How long a kernel of it takes; 0: not known."""
     is_idle: bool = False
     asleep_us: int = 0
-    """For so long it has launched nothing; 0: it is not idle, or nobody counts."""
+    """For so long nothing of it was on the card, or about to be; 0: it is not idle, or nobody counts."""
     busy_ratio: float = 0.0
     """The part of the time in which something of it was on the card, of late: pauses of its program within a request
     included, which its GPU time is not."""

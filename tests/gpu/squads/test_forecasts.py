@@ -31,6 +31,17 @@ def test_whatever_was_on_the_card_at_the_last_look_is_not_idle_between_looks():
     assert not seen(Page(), Page(launches=1, in_flight=1)).is_idle(1_000_000)
 
 
+def test_a_tenant_sleeps_from_the_end_of_its_work_on():
+    forecast = Forecast()
+    forecast.see(Page(), 1000)
+    assert forecast.asleep_us(5000) == 4000, "it has done nothing since it came"
+    forecast.see(Page(launches=1, in_flight=1), 6000)
+    assert forecast.asleep_us(3_000_000) == 0
+    forecast.see(Page(launches=1, in_flight=1), 3_000_000)
+    forecast.see(Page(launches=1), 3_001_000)
+    assert forecast.asleep_us(3_002_000) == 2000, "a kernel of three seconds is no sleep"
+
+
 def test_kernels_are_as_long_as_they_were_though_they_are_told_as_done_by_batches():
     pages = [Page(launches=10 * at, asked_us=500 * at, done_us=500 * (at - at % 20), in_flight=1) for at in range(401)]
     assert seen(*pages).kernel_us == pytest.approx(50)

@@ -125,6 +125,9 @@ def test_for_whom_all_others_stand_still_may_be_as_far_ahead_of_the_card_as_alon
     together = Jct().next_squad([first, other], CARD, with_rho(0.0), State())
     assert yields(stood_for) == [0, 1]
     assert stood_for.members[0].credit_us == alone.members[0].credit_us > together.members[0].credit_us
+    beside_service = Jct().next_squad([first, other, service(2, is_idle=True)], CARD, with_rho(0.8), State())
+    assert beside_service.members[0].yields == 0, "what it queues does not stand still for a service that wakes"
+    assert beside_service.members[0].credit_us == together.members[0].credit_us
 
 
 def test_those_who_can_share_run_together():

@@ -107,7 +107,7 @@ class CardTenant:
             wants_us=forecast.wants_us(),
             kernel_us=forecast.kernel_us,
             is_idle=is_idle,
-            asleep_us=forecast.unlaunched_us(now_us) if is_idle else 0,
+            asleep_us=forecast.asleep_us(now_us),
             busy_ratio=self.window.busy_ratio(),
             quota_bytes=facts.quota_bytes,
             used_bytes=self.page.used_bytes,

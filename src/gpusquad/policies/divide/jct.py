@@ -65,7 +65,7 @@ class Jct:
         else:
             company = self._best(awake, card, effective, state)
             why = _words(company)
-        parts = _parts(company, len(awake), card, state, length_us)
+        parts = _parts(company, _queued_us(company, tenants, length_us), card, state, length_us)
         return _build.squad(parts, tenants, card, company.configuration, length_us, why, state)
 
     def _best(
@@ -142,12 +142,18 @@ def _left_us(tenant: Tenant) -> float:
     return float(max(left_us, _LEAST_LEFT_US))
 
 
-def _parts(company: _Company, awake: int, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
+def _queued_us(company: _Company, tenants: Sequence[Tenant], length_us: int) -> int:
+    """With all others standing still one may be as far ahead of the card as alone: where its program launches slower than
+    the card works for a while, what it has queued is all that goes on. But nothing of that stands still for a service
+    that wakes."""
+    awake = sum(not tenant.is_idle for tenant in tenants) or len(tenants)
+    is_alone = company.configuration == "temporal" and not any(tenant.has_latency_goal for tenant in tenants)
+    return _build.queued_us(1 if is_alone else awake, length_us)
+
+
+def _parts(company: _Company, queued_us: int, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
     """All others fill the pauses of these."""
     if company.configuration != "strict":
-        # With all others standing still it may be as far ahead of the card as alone: where its program launches slower
-        # than the card works for a while, what it has queued is all that goes on.
-        queued_us = _build.queued_us(1 if company.configuration == "temporal" else awake, length_us)
         return [_build.Part(tenant, credit_us=queued_us, due=_worth(tenant, 1.0)) for tenant in company.tenants]
     chosen = masks(company.tenants, company.counts, card, state.groups)
     return [_build.Part(tenant, chosen[tenant.id], credit_us=_build.ahead_us(length_us)) for tenant in company.tenants]
