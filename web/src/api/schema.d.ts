@@ -2666,7 +2666,7 @@ export interface components {
             sm: number | null;
             /**
              * Memory
-             * @description Bytes, or a percentage of the card's; null: a part as of the SMs
+             * @description Bytes, or a percentage of the card's; null: none was named
              */
             memory: number | string | null;
             /**

@@ -130,7 +130,7 @@ class ShortReason(View):
 
 class JobShare(View):
     sm: float | None = Field(description="The part of the SMs that is held for it; null: none")
-    memory: int | str | None = Field(description="Bytes, or a percentage of the card's; null: a part as of the SMs")
+    memory: int | str | None = Field(description="Bytes, or a percentage of the card's; null: none was named")
     isolation: str = Field(description="shared or isolated")
 
 
