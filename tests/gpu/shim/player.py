@@ -41,8 +41,8 @@ class LaunchConfig(ctypes.Structure):
 
 
 ATTRIBUTES = {"ex": 0, "cluster": 4, "large": 4, "overlapping": 6, "telling": 7}
-"""Ways of a launch with a configuration: with no attribute, in clusters, so that it may begin before the kernel in front
-of it has ended, with an event for when others may."""
+"""Ways of a launch with a configuration: with no attribute, in clusters, so that it may begin before the kernel in
+front of it has ended, with an event for when others may."""
 CLUSTERS = {"cluster": 2, "large": 16}
 """Of so many blocks."""
 

@@ -143,9 +143,9 @@ def _left_us(tenant: Tenant) -> float:
 
 
 def _queued_us(company: _Company, tenants: Sequence[Tenant], length_us: int) -> int:
-    """With all others standing still one may be as far ahead of the card as alone: where its program launches slower than
-    the card works for a while, what it has queued is all that goes on. But nothing of that stands still for a service
-    that wakes."""
+    """With all others standing still one may be as far ahead of the card as alone: where its program launches slower
+    than the card works for a while, what it has queued is all that goes on. But nothing of that stands still for a
+    service that wakes."""
     awake = sum(not tenant.is_idle for tenant in tenants) or len(tenants)
     is_alone = company.configuration == "temporal" and not any(tenant.has_latency_goal for tenant in tenants)
     return _build.queued_us(1 if is_alone else awake, length_us)
