@@ -33,6 +33,48 @@ def test_nobody_is_raised_of_whose_kernels_nothing_is_known() -> None:
     assert levels(told(a=0, b=0), {}) == {"a": 0, "b": 0}
 
 
+def left(**left_us: int | None) -> list[Tenant]:
+    return [Tenant(slot, name, kernel_us=50, remaining_us=us) for slot, (name, us) in enumerate(left_us.items())]
+
+
+def test_of_kernels_about_as_long_those_nearer_their_end_go_first_where_ends_are_minded() -> None:
+    two = left(first=4_000_000, second=8_000_000)
+    assert levels(two, {}) == {"first": 0, "second": 0}
+    assert levels(two, {}, minds_ends=True) == {"first": MOST_LEVEL, "second": 0}
+    assert levels(left(first=5_000_000, second=8_000_000), {}, minds_ends=True) == {"first": 0, "second": 0}
+    assert levels(left(first=0, second=8_000_000), {}, minds_ends=True) == {"first": MOST_LEVEL, "second": 0}
+    short_kernels = [two[0], replace(two[1], kernel_us=20)]
+    assert levels(short_kernels, {}, minds_ends=True) == {"first": 0, "second": MOST_LEVEL}, "that gains more"
+
+
+def test_nobody_is_raised_for_an_end_that_is_not_known_or_above_a_goal() -> None:
+    first, second = left(first=4_000_000, second=8_000_000)
+    unknown = replace(second, remaining_us=None)
+    with_goal = replace(second, slo=Slo(throughput_per_s=10.0))
+    for other in (unknown, with_goal):
+        assert levels([first, other], {}, minds_ends=True) == {"first": 0, "second": 0}
+
+
+def test_hybrid_and_jct_mind_ends_and_equal_does_not() -> None:
+    first, second = left(first=4_000_000, second=8_000_000)
+    both = [replace(first, app="a", beside={"b": 0.8}), replace(second, app="b", beside={"a": 0.8})]
+    for name, level in (("hybrid", MOST_LEVEL), ("jct", MOST_LEVEL), ("equal", 0)):
+        squad = registry.create("divide", name).next_squad(both, CARD, TableEffects(), State())
+        assert squad.configuration == "unrestricted"
+        assert [member.level for member in squad.members] == [level, 0], name
+
+
+def test_who_is_nearer_its_end_stays_first_until_it_is_there() -> None:
+    hybrid, state = registry.create("divide", "hybrid"), State()
+    first, second = left(first=4_000_000, second=8_000_000)
+    for passed_us in range(0, 4_000_000, 100_000):
+        now = [replace(first, remaining_us=4_000_000 - passed_us, kernel_us=60, app="a", beside={"b": 0.8}),
+               replace(second, remaining_us=8_000_000 - passed_us // 2, app="b", beside={"a": 0.8})]  # fmt: skip
+        squad = hybrid.next_squad(now, CARD, TableEffects(), state)
+        state = squad.state
+        assert [member.level for member in squad.members] == [MOST_LEVEL, 0], passed_us
+
+
 def test_higher_priorities_go_before_short_kernels() -> None:
     short, long = told(short=10, long=100)
     assert levels([short, replace(long, priority=1)], {}) == {"short": 0, "long": MOST_LEVEL}

@@ -58,6 +58,8 @@ class Part:
     """Side by side: whose blocks have SMs first."""
     due: float = 1.0
     """What the policy would give it. Nobody is raised for short kernels above one that is due more."""
+    minds_ends: bool = False
+    """Side by side with others of which the same is said, whoever is nearer its end goes first."""
 
 
 def nobody_to_share_with(tenants: Sequence[Tenant], state: State) -> Squad | None:
@@ -126,7 +128,8 @@ def squad(
 def _leveled(parts: Sequence[Part], state: State) -> list[Part]:
     """Of one alone what it had: the others may only nap, and a stream that changes its priority is moved."""
     calm = [part.tenant for part in parts if not part.tenant.has_latency_goal]
-    found = levels(calm, state.levels) if len(calm) > 1 else state.levels
+    minds_ends = all(part.minds_ends for part in parts)
+    found = levels(calm, state.levels, minds_ends) if len(calm) > 1 else state.levels
     leveled = [replace(part, level=found.get(part.tenant.id, 0)) for part in parts]
     if any(one.level > other.level and one.due < other.due for one in leveled for other in leveled):
         return [replace(part, level=0) for part in parts]

@@ -80,7 +80,9 @@ class Hybrid:
         found_ago = state.found_ago + 1 if kept else 1
         state = replace(state, found_for=names, found_ago=found_ago, found=way.configuration, first=way.first)
         parts = [
-            part for part in given_parts(awake, weights, way, card, state, length_us, {}) if not part.tenant.is_idle
+            replace(part, minds_ends=True)
+            for part in given_parts(awake, weights, way, card, state, length_us, {})
+            if not part.tenant.is_idle
         ]
         why = _words(way, awake) + (", as found before" if kept else f": {way.score:.3f} of weighted work")
         return _build.squad(parts, tenants, card, way.configuration, length_us, why, state)

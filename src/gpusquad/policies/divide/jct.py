@@ -154,7 +154,10 @@ def _queued_us(company: _Company, tenants: Sequence[Tenant], length_us: int) -> 
 def _parts(company: _Company, queued_us: int, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
     """All others fill the pauses of these."""
     if company.configuration != "strict":
-        return [_build.Part(tenant, credit_us=queued_us, due=_worth(tenant, 1.0)) for tenant in company.tenants]
+        return [
+            _build.Part(tenant, credit_us=queued_us, due=_worth(tenant, 1.0), minds_ends=True)
+            for tenant in company.tenants
+        ]
     chosen = masks(company.tenants, company.counts, card, state.groups)
     return [_build.Part(tenant, chosen[tenant.id], credit_us=_build.ahead_us(length_us)) for tenant in company.tenants]
 
