@@ -265,6 +265,25 @@ def test_capture_is_as_without_the_library(card: Card, inside: list[Step], block
     assert process_page(card).launches == sum(step[0] == "kernel" for step in steps)  # none of those captured
 
 
+def test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it(card: Card) -> None:
+    """Else all that follows would be taken for work of now."""
+    add: Step = ["kernel", "s", 0, "add", 10]
+    steps: list[Step] = [
+        ["stream", "s", False],
+        ["stream", "side", False],
+        ["grant", {"mask": 0x02, "mates": 0b11}],
+        ["capture", "g", "s", [*CAPTURES["fork and join"], ["destroy", "side"], add, add]],
+        ["graph", "s", "g"],
+        ["stream", "lost", False],
+        ["begin_capture", "lost", 2],
+        ["destroy", "lost"],  # and with it its capture
+        add,
+    ]
+    card.attach(0)
+    assert player(card).play(steps)["cells"] == bare_player(card).play(steps)["cells"]
+    assert process_page(card).launches == 1
+
+
 def test_others_go_on_while_a_stream_is_captured(card: Card) -> None:
     inside: list[Step] = [
         ["kernel", "s", 0, "add", 10],

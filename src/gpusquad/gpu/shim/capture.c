@@ -6,7 +6,6 @@
 /* An event recorded in a capture pulls whoever waits for it into that capture, so the wait must be on the caller's own
  * stream; such events are remembered until nothing is captured any more. */
 
-
 #define CAPTURED_EVENTS 1024u
 static CUevent captured[CAPTURED_EVENTS];
 static uint32_t captured_count;
@@ -42,6 +41,29 @@ void gs_note_record(CUevent event, CUstream stream, bool per_thread) {
     forget_captured(event);
 }
 
+/* Streams that a capture was begun on: with such a one it ends, and not with one that was only drawn into it. */
+
+#define MOST_BEGUN 256u
+static CUstream begun_on[MOST_BEGUN];
+static uint32_t begun_count;
+
+static void note_begun(CUstream stream) {
+  pthread_mutex_lock(&captured_lock);
+  if (stream && begun_count < MOST_BEGUN) begun_on[begun_count++] = stream;
+  pthread_mutex_unlock(&captured_lock);
+}
+
+static bool forget_begun(CUstream stream) {
+  bool found = false;
+  pthread_mutex_lock(&captured_lock);
+  for (uint32_t i = 0; i < begun_count && !found; i++) {
+    found = begun_on[i] == stream;
+    if (found) begun_on[i] = begun_on[--begun_count];
+  }
+  pthread_mutex_unlock(&captured_lock);
+  return found;
+}
+
 /* Whoever looks at the streams has the table, and looks at none once something is captured: to ask whether a stream is
  * done, or to set an event, would spoil a capture of it. */
 static void beginning(CUstream stream, bool per_thread) {
@@ -54,13 +76,17 @@ static void beginning(CUstream stream, bool per_thread) {
   pthread_mutex_unlock(&gs_table);
 }
 
-static CUresult begun(CUresult result) {
-  if (result != CUDA_SUCCESS) GS_SUB(gs_captures, 1);
+static CUresult begun(CUresult result, CUstream stream) {
+  if (result == CUDA_SUCCESS)
+    note_begun(stream);
+  else
+    GS_SUB(gs_captures, 1);
   return result;
 }
 
 static CUresult ended(bool was, CUstream stream, bool per_thread, CUresult result) {
   if (!was || gs_capturing(stream, per_thread)) return result; /* refused: still captured */
+  forget_begun(stream);
   if (GS_SUB(gs_captures, 1)) return result;
   pthread_mutex_lock(&captured_lock);
   captured_count = 0;
@@ -71,13 +97,13 @@ static CUresult ended(bool was, CUstream stream, bool per_thread, CUresult resul
 /* Into what is not a new graph of the driver's own. */
 static CUresult begun_elsewhere(CUresult result, CUstream stream, bool per_thread) {
   if (result == CUDA_SUCCESS && gs_attached()) gs_detour_never(stream, per_thread);
-  return begun(result);
+  return begun(result, stream);
 }
 
 #define CAPTURE_ONE(symbol, per_thread, parameters, arguments) \
   GS_HOOK(symbol) parameters {                                 \
     beginning(stream, per_thread);                             \
-    return begun(GS_CALL(symbol) arguments);                   \
+    return begun(GS_CALL(symbol) arguments, stream);           \
   }
 #define CAPTURE(symbol, thread, parameters, arguments) \
   CAPTURE_ONE(symbol, false, parameters, arguments)    \
@@ -136,7 +162,7 @@ static bool is_blocking(CUstream stream) {
 
 static void ending(CUstream stream) {
   if (!stream || !gs_attached()) return;
-  if (GS_LOAD(gs_captures) && gs_capturing(stream, false)) GS_SUB(gs_captures, 1);
+  if (GS_LOAD(gs_captures) && forget_begun(stream)) GS_SUB(gs_captures, 1);
   if (is_blocking(stream) && GS_LOAD(gs_blocking)) GS_SUB(gs_blocking, 1);
   gs_stream_destroyed(stream);
 }
