@@ -10,8 +10,9 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.card import cost, mechanism, pair_plan, pairs, slos, training, virtual
 from bench.card.check import check
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs: dict[str, Callable[[], None]] = {
         "pairs": lambda: pairs.run(file, head, _pair_options(options, place), deadline),
         "slos": lambda: slos.run(file, head, slos.Options(*asked), deadline),
-        "training": lambda: training.run(file, head, _training_options(options, place), deadline),
+        "training": lambda: training.run(file, head, _training_options(options, asked), deadline),
         "virtual": lambda: virtual.run(file, head, virtual.Options(*asked), deadline),
         "mechanism": lambda: mechanism.run(file, head, _mechanism_options(options, place), deadline),
         "cost": lambda: cost.run(file, head, cost.Options(*asked), deadline),
@@ -104,21 +105,22 @@ def _mechanism_options(options: argparse.Namespace, place: Place) -> mechanism.O
     return mechanism.Options(place, options.tiny, options.length, options.only, conditions=conditions)
 
 
-def _training_options(options: argparse.Namespace, place: Place) -> training.Options:
-    _check_conditions(options.conditions, tuple(training.CONDITIONS))
-    asked = (place, options.tiny, options.length, options.only, options.repeats)
-    return training.Options(*asked, conditions=options.conditions)
+def _training_options(options: argparse.Namespace, asked: tuple[Any, ...]) -> training.Options:
+    return training.Options(*asked, conditions=_known(options.conditions, training.CONDITIONS))
 
 
-def _check_conditions(asked: Sequence[str], known: Sequence[str]) -> None:
-    unknown = [name for name in asked if name not in known]
+def _known(asked: Sequence[str], known: Iterable[str]) -> Sequence[str]:
+    """What was asked for. Invalid: there is no such condition."""
+    names = list(known)
+    unknown = [name for name in asked if name not in names]
     if unknown:
-        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {'; '.join(known)}")
+        raise Invalid("conditions", f"{unknown[0]!r} is not known", f"choose from {'; '.join(names)}")
+    return asked
 
 
 def _conditions(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
     """Both alone are always measured: all else is told against them."""
-    _check_conditions(asked, known)
+    _known(asked, known)
     always = (pair_plan.ALONE, pair_plan.TRAINING_ALONE)
     return [name for name in known if not asked or name in asked or name in always]
 

@@ -24,7 +24,6 @@ class Forecast:
     def __init__(self) -> None:
         self._last: Page | None = None
         self._seen_us = 0
-        self._begun_us = 0
         self._last_busy_us: int | None = None
         self._last_launch_us = 0
         self._drift_us = 0
@@ -39,8 +38,6 @@ class Forecast:
     def see(self, page: Page, now_us: int) -> int:
         """GPU time done since the last look."""
         last = page if self._last is None else self._last
-        if self._last is None:
-            self._begun_us = now_us
         passed_us = max(now_us - self._seen_us, 1)
         launched = max(page.launches - last.launches, 0)
         done_us = max(page.done_us - last.done_us, 0)
@@ -77,7 +74,7 @@ class Forecast:
         """For so long nothing of it was launched, queued or waiting; 0: it is not idle."""
         if not self.is_idle(now_us):
             return 0
-        return now_us - (self._begun_us if self._last_busy_us is None else self._last_busy_us)
+        return now_us - self._last_busy_us if self._last_busy_us is not None else self.unlaunched_us(now_us)
 
     def unlaunched_us(self, now_us: int) -> int:
         """For so long it has launched nothing; before the first look nobody knows."""

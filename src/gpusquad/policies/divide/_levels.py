@@ -28,26 +28,30 @@ def levels(together: Sequence[Tenant], before: Mapping[str, int], minds_ends: bo
     longest_us = max((one.kernel_us for one in together), default=0.0)
     # Priorities first: so are their places in the queue of MPS told apart, and this must not go against that.
     most_left_us = _most_left_us(together) if minds_ends else 0.0
-    return _spread({one.id: (one.priority, _class(one, longest_us), _nearness(one, most_left_us)) for one in together})
+    return _spread(
+        {
+            one.id: (one.priority, _halvings(longest_us, one.kernel_us), _halvings(most_left_us, _left_us(one)))
+            for one in together
+        }
+    )
 
 
-def _class(tenant: Tenant, longest_us: float) -> int:
-    """0 where nothing is known of its kernels."""
-    if tenant.kernel_us <= 0:
+def _halvings(most_us: float, own_us: float) -> int:
+    """How often the most was halved to come to its own; 0 where one of both is not known."""
+    if most_us <= 0 or own_us <= 0:
         return 0
-    return int(log2(min(longest_us / tenant.kernel_us, 2.0**MOST_LEVEL)))
+    return int(log2(min(most_us / own_us, 2.0**MOST_LEVEL)))
+
+
+def _left_us(tenant: Tenant) -> int:
+    """At least something: it is not over."""
+    return max(tenant.remaining_us or 0, 1)
 
 
 def _most_left_us(together: Sequence[Tenant]) -> float:
     """0 where nobody is raised for its end: not all are known, or somebody has a goal that ends say nothing of."""
     left = [one.remaining_us for one in together if one.remaining_us is not None and not one.has_goal]
     return float(max(left)) if len(left) == len(together) else 0.0
-
-
-def _nearness(tenant: Tenant, most_left_us: float) -> int:
-    if not most_left_us:
-        return 0
-    return int(log2(min(most_left_us / max(tenant.remaining_us or 0, 1), 2.0**MOST_LEVEL)))
 
 
 def _spread(ranks: Mapping[str, tuple[int, int, int]]) -> dict[str, int]:

@@ -65,7 +65,7 @@ class Jct:
         else:
             company = self._best(awake, card, effective, state)
             why = _words(company)
-        parts = _parts(company, _queued_us(company, tenants, length_us), card, state, length_us)
+        parts = _parts(company, _queued_us(company, tenants, len(awake), length_us), card, state, length_us)
         return _build.squad(parts, tenants, card, company.configuration, length_us, why, state)
 
     def _best(
@@ -142,11 +142,10 @@ def _left_us(tenant: Tenant) -> float:
     return float(max(left_us, _LEAST_LEFT_US))
 
 
-def _queued_us(company: _Company, tenants: Sequence[Tenant], length_us: int) -> int:
+def _queued_us(company: _Company, tenants: Sequence[Tenant], awake: int, length_us: int) -> int:
     """With all others standing still one may be as far ahead of the card as alone: where its program launches slower
     than the card works for a while, what it has queued is all that goes on. But nothing of that stands still for a
     service that wakes."""
-    awake = sum(not tenant.is_idle for tenant in tenants) or len(tenants)
     is_alone = company.configuration == "temporal" and not any(tenant.has_latency_goal for tenant in tenants)
     return _build.queued_us(1 if is_alone else awake, length_us)
 
