@@ -1,8 +1,5 @@
-/* Capture of streams, and graphs made by it.
- *
- * A graph is the list of captured work in the order it was captured: one of the orders its dependencies allow. Branches
- * therefore run one after the other. Work keeps the SMs of the stream it was captured in, as on a real card; what waits
- * for what is kept beside (edges.c), for programs that ask. */
+/* Graphs: lists of captured work in the order it was captured, one of the orders its dependencies allow. Branches
+ * therefore run one after the other. Work keeps the SMs of the stream it was captured in, as on a real card. */
 #include "standin.h"
 
 #include <stdlib.h>
@@ -10,17 +7,6 @@
 
 struct si_graph { struct si_op *head, *tail; size_t count; };
 struct si_graph_exec { struct si_op *head; };
-struct si_capture {
-    unsigned long long id;
-    int mode;
-    bool invalid, over;
-    pthread_t by;
-    struct si_stream *origin;
-    struct si_graph *graph;
-    bool to_graph; /* that the program had before */
-};
-
-static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 static struct si_op *copy_of(const struct si_op *op)
 {
@@ -46,6 +32,19 @@ static void drop_list(struct si_op *op)
     }
 }
 
+CUgraph si_graph_new(void)
+{
+    CUgraph graph = calloc(1, sizeof *graph);
+    if (!graph) abort();
+    return graph;
+}
+
+void si_graph_drop_locked(CUgraph graph)
+{
+    drop_list(graph->head);
+    free(graph);
+}
+
 void si_graph_append_locked(CUgraph graph, struct si_op *op)
 {
     if (graph->tail) graph->tail->next = op;
@@ -54,280 +53,11 @@ void si_graph_append_locked(CUgraph graph, struct si_op *op)
     graph->count++;
 }
 
-CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op)
-{
-    struct si_capture *capture = stream->capture;
-    if (capture->invalid || op->kind == SI_POOL_FREE) {
-        CUresult result = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_NOT_SUPPORTED;
-        si_op_drop(op);
-        return result;
-    }
-    op->stream = stream;
-    if (!op->from_graph) {
-        op->allowed = stream->allowed;
-        op->context = stream->context;
-    }
-    op->from_graph = true;
-    si_nodes_set(&op->after, &stream->behind);
-    si_nodes_become(&stream->behind, op);
-    si_graph_append_locked(capture->graph, op);
-    stream->unjoined = stream != capture->origin;
-    return CUDA_SUCCESS;
-}
-
-CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *event)
-{
-    if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    event->capture = stream->capture;
-    event->capture_id = stream->capture->id;
-    event->captured_in = stream;
-    si_nodes_set(&event->behind, &stream->behind);
-    return CUDA_SUCCESS;
-}
-
-bool si_captured_locked(const struct si_event *event) { return event->capture && !event->capture->over; }
-
-/* Waiting for a captured event draws a stream into the capture, or joins a branch to it. */
-CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled)
-{
-    *handled = true;
-    if (!si_captured_locked(event)) {
-        *handled = stream->capture != NULL;
-        if (!stream->capture) return CUDA_SUCCESS;
-        stream->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-    }
-    if (event->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    if (stream->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
-    if (!stream->capture) {
-        stream->capture = event->capture;
-        stream->unjoined = true;
-    }
-    si_nodes_add(&stream->behind, &event->behind);
-    if (event->captured_in != stream) event->captured_in->unjoined = false;
-    return CUDA_SUCCESS;
-}
-
-/* What may not be done to a stream that is being captured spoils the capture. */
-CUresult si_capture_refuses_locked(struct si_stream *stream)
-{
-    if (stream->capture) {
-        stream->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return si_capture_legacy_locked(stream);
-}
-
-/* The legacy stream would have to wait for a captured one. */
-CUresult si_capture_legacy_locked(const struct si_stream *stream)
-{
-    CUresult result = CUDA_SUCCESS;
-    if (!stream->is_legacy || !si_me.captures) return CUDA_SUCCESS;
-    for (struct si_stream *other = si_me.streams; other; other = other->next) {
-        if (!other->capture || other->context != stream->context || other->flags & CU_STREAM_NON_BLOCKING) continue;
-        other->capture->invalid = true;
-        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    return result;
-}
-
-/* Calls that could wait for captured work (allocating, synchronising a context) are refused unless relaxed. */
-CUresult si_capture_unsafe_locked(void)
-{
-    if (!si_me.captures || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
-    for (struct si_stream *one = si_me.streams; one; one = one->next) {
-        struct si_capture *capture = one->capture;
-        if (!capture || capture->origin != one || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
-        bool concerns_us = pthread_equal(capture->by, pthread_self());
-        if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
-            concerns_us = true;
-        }
-        if (!concerns_us) continue;
-        capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(int *mode)
-{
-    int old = thread_mode;
-    if (!mode || *mode < 0 || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-    thread_mode = *mode;
-    *mode = old;
-    return CUDA_SUCCESS;
-}
-
-static CUresult begin_capture(CUstream handle, CUgraph graph, const struct si_nodes *after, int mode)
-{
-    struct si_stream *stream;
-    SI_TRY(si_stream_of(handle, &stream));
-    if (mode < 0 || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-    if (stream->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    pthread_mutex_lock(&si_me.lock);
-    CUresult result = stream->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS) {
-        struct si_capture *capture = calloc(1, sizeof *capture);
-        struct si_graph *own = graph ? graph : calloc(1, sizeof *own);
-        if (!capture || !own) abort();
-        *capture = (struct si_capture){++si_me.ids, mode, false, false, pthread_self(), stream, own, graph != NULL};
-        stream->capture = capture;
-        si_nodes_set(&stream->behind, after);
-        si_me.captures++;
-    }
-    pthread_mutex_unlock(&si_me.lock);
-    return result;
-}
-
-static CUresult cuStreamBeginCapture_v2_in(CUstream stream, int mode)
-{
-    return begin_capture(stream, NULL, &(struct si_nodes){0}, mode);
-}
-SI_EXPORT_BOTH(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, int mode), (stream, mode))
-
-static CUresult cuStreamBeginCaptureToGraph_in(CUstream stream, CUgraph graph, const CUgraphNode *after,
-                                               const void *edges, size_t count, int mode)
-{
-    (void)edges;
-    if (!graph) return CUDA_ERROR_INVALID_VALUE;
-    return begin_capture(stream, graph, &(struct si_nodes){(struct si_op **)after, count, count}, mode);
-}
-SI_EXPORT_BOTH(cuStreamBeginCaptureToGraph, _ptsz,
-               (CUstream stream, CUgraph graph, const CUgraphNode *after, const void *edges, size_t count, int mode),
-               (stream, graph, after, edges, count, mode))
-
-/* What the stream is behind must be behind its origin too. */
-static bool is_unjoined(const struct si_stream *stream, const struct si_capture *capture)
-{
-    if (stream == capture->origin) return false;
-    return stream->unjoined || !si_nodes_include(&capture->origin->behind, &stream->behind);
-}
-
-/* Lets go of every stream that was drawn in. True if one of them was never joined. */
-static bool release_streams(const struct si_capture *capture)
-{
-    bool unjoined = false;
-    for (struct si_stream *one = si_me.streams; one; one = one->next) {
-        if (one->capture == capture) unjoined |= is_unjoined(one, capture);
-    }
-    for (struct si_stream *one = si_me.streams; one; one = one->next) {
-        if (one->capture != capture) continue;
-        one->capture = NULL;
-        one->unjoined = false;
-        si_nodes_clear(&one->behind);
-    }
-    return unjoined;
-}
-
-static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
-{
-    bool unjoined = release_streams(capture);
-    capture->over = true; /* events still point at it */
-    si_me.captures--;
-    *graph = NULL;
-    if (capture->invalid || unjoined) {
-        if (!capture->to_graph) {
-            drop_list(capture->graph->head);
-            free(capture->graph);
-        }
-        return capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    }
-    *graph = capture->graph;
-    return CUDA_SUCCESS;
-}
-
-/* A capture goes with the stream that it began on; without one that was drawn in it is of no use. */
-void si_capture_end_with_locked(struct si_stream *stream)
-{
-    CUgraph graph = NULL;
-    struct si_capture *capture = stream->capture;
-    if (!capture) return;
-    if (capture->origin != stream) {
-        capture->invalid |= stream->unjoined;
-        stream->capture = NULL;
-        return;
-    }
-    capture->invalid = true;
-    end_capture(capture, &graph);
-}
-
-static CUresult cuStreamEndCapture_in(CUstream handle, CUgraph *graph)
-{
-    struct si_stream *stream;
-    SI_TRY(si_stream_of(handle, &stream));
-    if (!graph) return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&si_me.lock);
-    struct si_capture *capture = stream->capture;
-    CUresult result;
-    if (!capture) result = CUDA_ERROR_ILLEGAL_STATE;
-    else if (capture->origin != stream) result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    else result = end_capture(capture, graph);
-    pthread_mutex_unlock(&si_me.lock);
-    return result;
-}
-SI_EXPORT_BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), (stream, graph))
-
-static CUresult tell_capture(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph)
-{
-    struct si_stream *stream;
-    SI_TRY(si_stream_of(handle, &stream));
-    if (!status) return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&si_me.lock);
-    CUresult result = si_capture_legacy_locked(stream);
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (stream->capture) {
-        *status = stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-        if (id) *id = stream->capture->id;
-        if (graph) *graph = stream->capture->graph;
-    }
-    pthread_mutex_unlock(&si_me.lock);
-    return result;
-}
-
-static CUresult cuStreamIsCapturing_in(CUstream stream, int *status)
-{
-    return tell_capture(stream, status, NULL, NULL);
-}
-SI_EXPORT_BOTH(cuStreamIsCapturing, _ptsz, (CUstream stream, int *status), (stream, status))
-
-static CUresult cuStreamGetCaptureInfo_in(CUstream stream, int *status, cuuint64_t *id)
-{
-    return tell_capture(stream, status, id, NULL);
-}
-SI_EXPORT_BOTH(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, int *status, cuuint64_t *id), (stream, status, id))
-
-static CUresult cuStreamGetCaptureInfo_v3_in(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph,
-                                             const CUgraphNode **dependencies, const void **edges, size_t *count)
-{
-    struct si_stream *stream;
-    SI_TRY(si_stream_of(handle, &stream));
-    if (dependencies) *dependencies = (const CUgraphNode *)stream->behind.all;
-    if (edges) *edges = NULL;
-    if (count) *count = stream->behind.count;
-    return tell_capture(handle, status, id, graph);
-}
-SI_EXPORT_BOTH(cuStreamGetCaptureInfo_v3, _ptsz,
-               (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
-                const void **edges, size_t *count),
-               (stream, status, id, graph, dependencies, edges, count))
-
-static CUresult cuStreamGetCaptureInfo_v2_in(CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
-                                             const CUgraphNode **dependencies, size_t *count)
-{
-    return cuStreamGetCaptureInfo_v3_in(stream, status, id, graph, dependencies, NULL, count);
-}
-SI_EXPORT_BOTH(cuStreamGetCaptureInfo_v2, _ptsz,
-               (CUstream stream, int *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
-                size_t *count),
-               (stream, status, id, graph, dependencies, count))
-
 CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
 {
     SI_TRY(si_ready());
     if (!graph || flags) return CUDA_ERROR_INVALID_VALUE;
-    *graph = calloc(1, sizeof **graph);
-    if (!*graph) abort();
+    *graph = si_graph_new();
     return CUDA_SUCCESS;
 }
 
@@ -456,8 +186,7 @@ CUresult cuGraphDestroy(CUgraph graph)
     SI_TRY(si_ready());
     if (!graph) return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&si_me.lock);
-    drop_list(graph->head);
+    si_graph_drop_locked(graph);
     pthread_mutex_unlock(&si_me.lock);
-    free(graph);
     return CUDA_SUCCESS;
 }

@@ -199,7 +199,7 @@ struct si_stream *si_stream_new(struct si_context *context, unsigned flags, int 
 CUresult si_record_locked(struct si_event *event, struct si_stream *stream, unsigned flags);
 CUresult si_await_locked(struct si_stream *stream, struct si_event *event);
 
-/* graph.c: capture */
+/* capture.c */
 CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op);
 CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *event);
 CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled);
@@ -207,9 +207,12 @@ CUresult si_capture_refuses_locked(struct si_stream *stream);
 CUresult si_capture_legacy_locked(const struct si_stream *stream);
 bool si_captured_locked(const struct si_event *event);
 CUresult si_capture_unsafe_locked(void);
-
 void si_capture_end_with_locked(struct si_stream *stream);
+
+/* graph.c */
+CUgraph si_graph_new(void);
 void si_graph_append_locked(CUgraph graph, struct si_op *op);
+void si_graph_drop_locked(CUgraph graph);
 
 /* edges.c: what captured work waits for */
 void si_nodes_set(struct si_nodes *nodes, const struct si_nodes *to);
