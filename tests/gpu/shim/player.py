@@ -291,8 +291,12 @@ class Stage:
     def spoil_capture(self, stream: str) -> list[int]:
         """By waiting for what is being captured: what was said to that, and to the end of it."""
         suffix, handle = self._on(stream)
-        told = getattr(cuda, "cuStreamSynchronize" + suffix)(handle)
-        return [told, getattr(cuda, "cuStreamEndCapture" + suffix)(handle, byref(c_void_p()))]
+        return [getattr(cuda, "cuStreamSynchronize" + suffix)(handle), self.code_of_end(stream)]
+
+    def code_of_end(self, stream: str) -> int:
+        """Of a capture that may not end well."""
+        suffix, handle = self._on(stream)
+        return getattr(cuda, "cuStreamEndCapture" + suffix)(handle, byref(c_void_p()))
 
     def drop_graph(self, graph: str) -> None:
         call("cuGraphExecDestroy", self.graphs.pop(graph))

@@ -22,7 +22,11 @@ from tests.gpu.shim.tenants import Card, standin_only
 
 WITHIN = 0x0C
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
-INVALIDATED = 901
+INVALID_VALUE, TOO_LARGE, UNSUPPORTED, INVALIDATED, UNJOINED = 1, 720, 900, 901, 904
+LAUNCH = (
+    "cuLaunch{name}(stage.functions['add'], *map(c_uint, ({blocks}, 1, 1, 1024, 1, 1, 0)),"
+    " stage.streams['independent']{more})"
+)
 STREAMS: list[Step] = [["stream", "blocking", True], ["stream", "independent", False], ["stream", "side", False]]
 FORK: list[Step] = [["record", "forked", "independent"], ["wait", "side", "forked"]]
 JOIN: list[Step] = [["record", "joined", "side"], ["wait", "independent", "joined"]]
@@ -148,14 +152,12 @@ def programs() -> dict[str, list[Step]]:
         ["copy", "independent", 0, 1],
     ]
     on_side: Step = ["kernel", "side", 1, "copy2", 20]
-    again: list[Step] = [["capture", "inner", "blocking", [["kernel", "blocking", 0, "copy2"]] * 2]]
     return {
         "a line": [add, copy2, add, copy2],
         "memory between kernels": [copy2, *memory, add, *memory, copy2],
         "fork and join": [add, *FORK, on_side, copy2, on_side, *JOIN, add],
         "fork before anything": [*FORK, on_side, *JOIN, add],
         "fork twice": [add, *FORK, on_side, *JOIN, copy2, *FORK, on_side, copy2, *JOIN, add],
-        "a graph in a graph": [*again, add, ["graph", "independent", "inner"], copy2],
         "nothing on the stream itself": [*FORK, on_side, on_side, *JOIN],
     }
 
@@ -169,22 +171,16 @@ def test_a_graph_does_and_waits_as_without_the_library(card: Card, inside: list[
         ["graph", "independent", "g"],
         ["kernel", "independent", 0],
     ]
-    inside, outside = _apart(inside)
     card.attach(0)
     told: list[dict[str, Any]] = []
     for one in (player(card), bare_player(card)):
         one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], *outside])
+        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}]])
         one.on_stage([["capture", "first", "independent", inside], ["capture", "g", "independent", inside]])
         one.on_stage(around * turns)
         told.append({"edges": one("stage.edges('g')"), "cells": one("stage.cells()")})
         assert one.end() == ""
     assert told[0] == told[1]
-
-
-def _apart(inside: list[Step]) -> tuple[list[Step], list[Step]]:
-    """What is captured, and what must be captured before that."""
-    return [one for one in inside if one[0] != "capture"], [one for one in inside if one[0] == "capture"]
 
 
 def test_what_a_stream_waits_for_is_as_without_the_library(card: Card) -> None:
@@ -239,18 +235,55 @@ def test_a_launch_into_a_spoilt_capture_is_refused_as_without_the_library(card: 
     assert codes[0][1] == INVALIDATED
 
 
-def test_a_launch_that_cannot_be_is_refused_as_without_the_library(card: Card) -> None:
+UNCAPTURABLE = {
+    "a graph": ("cuGraphLaunch(stage.graphs['inner'], stage.streams['independent'])", UNSUPPORTED),
+    "no blocks": (LAUNCH.format(name="Kernel", blocks=0, more=", None, None"), INVALID_VALUE),
+    "too many blocks at once": (LAUNCH.format(name="CooperativeKernel", blocks=10**5, more=", None"), TOO_LARGE),
+}
+
+
+@pytest.mark.parametrize(("ask", "refusal"), UNCAPTURABLE.values(), ids=list(UNCAPTURABLE))
+def test_what_cannot_be_captured_is_refused_as_without_the_library(card: Card, ask: str, refusal: int) -> None:
+    """And the capture is spoilt by it: what a driver once refused it must not be asked again."""
     card.attach(0)
-    told: list[list[int]] = []
+    for one in (player(card), bare_player(card)):
+        one.stage()
+        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["capture", "inner", "blocking", []]])
+        one.on_stage([["begin_capture", "independent"], ["kernel", "independent", 0]])
+        assert one(f"cuda.{ask}") == refusal
+        assert one("stage.code_of_end('independent')") == INVALIDATED
+
+
+@pytest.mark.parametrize("inside", [[], [["kernel", "side", 0]]], ids=["with nothing on it", "with a kernel on it"])
+@pytest.mark.parametrize("join", [[], JOIN], ids=["lost", "joined"])
+def test_a_stream_that_goes_before_its_capture_ends_is_missed_as_without_the_library(
+    card: Card, inside: list[Step], join: list[Step]
+) -> None:
+    card.attach(0)
+    codes: list[int] = []
     for one in (player(card), bare_player(card)):
         one.stage()
         one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["begin_capture", "independent"]])
-        shape = "*[c_uint(0)] * 6, c_uint(0), stage.streams['independent'], None, None"
-        code = one(f"cuda.cuLaunchKernel(stage.functions['add'], {shape})")
-        one.on_stage([["kernel", "independent", 0], ["end_capture", "g", "independent"], ["graph", "independent", "g"]])
-        told.append([code, one("stage.edges('g')"), one("stage.cells()")[0]])
+        one.on_stage([["kernel", "independent", 0], *FORK, *inside, *join])
+        one.on_stage([["destroy", "side"], ["kernel", "independent", 0]])
+        codes.append(one("stage.code_of_end('independent')"))
+    assert codes == [UNJOINED if inside and not join else 0] * 2
+
+
+def test_a_card_that_comes_in_the_middle_of_a_capture_does_not_spoil_it(card: Card) -> None:
+    """Streams that the library first sees while they are captured it may not ask about."""
+    kernel: Step = ["kernel", "independent", 0, "copy2"]
+    inside: list[Step] = [
+        *[kernel, *FORK, ["grant", {"within": WITHIN}], kernel, ["set", "side", 1, 7], ["kernel", "side", 1]],
+        *[["copy", "side", 2, 1], *JOIN, kernel],
+    ]
+    card.attach(0)
+    told: list[Any] = []
+    for one in (player(card), bare_player(card)):
+        one.stage()
+        one.on_stage([*STREAMS, ["capture", "g", "independent", inside], ["graph", "independent", "g"], ["sync"]])
+        told.append([one("stage.edges('g')"), one("stage.cells()")])
     assert told[0] == told[1]
-    assert told[0][1:] == [0, 1]
 
 
 def test_off_a_virtual_card_a_graph_has_all_sms(tenant: Player) -> None:

@@ -12,6 +12,7 @@ struct si_capture {
     struct si_stream *origin;
     struct si_graph *graph;
     bool to_graph; /* that the program had before */
+    struct si_nodes lost; /* what streams were behind that are no more */
 };
 
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -71,13 +72,19 @@ CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *even
     return CUDA_SUCCESS;
 }
 
-/* What may not be done to a stream that is being captured spoils the capture. */
+/* What is refused to a stream that is being captured spoils the capture. */
+CUresult si_capture_spoil_locked(struct si_stream *stream, CUresult result)
+{
+    if (!stream->capture) return result;
+    if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    stream->capture->invalid = true;
+    return result;
+}
+
+/* What may not be done to such a stream at all. */
 CUresult si_capture_refuses_locked(struct si_stream *stream)
 {
-    if (stream->capture) {
-        stream->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
+    if (stream->capture) return si_capture_spoil_locked(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return si_capture_legacy_locked(stream);
 }
 
@@ -188,7 +195,9 @@ static bool release_streams(const struct si_capture *capture)
 
 static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
 {
-    bool unjoined = release_streams(capture);
+    bool unjoined = !si_nodes_include(&capture->origin->behind, &capture->lost);
+    unjoined |= release_streams(capture);
+    si_nodes_clear(&capture->lost);
     capture->over = true; /* events still point at it */
     si_me.captures--;
     *graph = NULL;
@@ -200,14 +209,14 @@ static CUresult end_capture(struct si_capture *capture, CUgraph *graph)
     return CUDA_SUCCESS;
 }
 
-/* A capture goes with the stream that it began on; without one that was drawn in it is of no use. */
+/* A capture goes with the stream that it began on. Of one that was drawn in it misses what nobody has joined. */
 void si_capture_end_with_locked(struct si_stream *stream)
 {
     CUgraph graph = NULL;
     struct si_capture *capture = stream->capture;
     if (!capture) return;
     if (capture->origin != stream) {
-        capture->invalid |= stream->unjoined;
+        si_nodes_add(&capture->lost, &stream->behind);
         stream->capture = NULL;
         return;
     }

@@ -161,7 +161,8 @@ static CUresult cuGraphLaunch_in(CUgraphExec exec, CUstream handle)
     if (has_lost_a_context(exec)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     pthread_mutex_lock(&si_me.lock);
     si_wait_for_room_locked();
-    if (!stream->capture) result = si_graph_map_locked(exec->head, true);
+    if (stream->capture) result = si_capture_refuses_locked(stream);
+    else result = si_graph_map_locked(exec->head, true);
     for (const struct si_op *op = exec->head; op && result == CUDA_SUCCESS; op = op->next) {
         result = si_submit_locked(stream, copy_of(op));
     }

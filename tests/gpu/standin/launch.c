@@ -279,11 +279,22 @@ static uint32_t sms_for(const struct si_function *function, const struct shape *
     return wanted < si_me.card->sms ? (uint32_t)wanted : si_me.card->sms;
 }
 
+static CUresult refuse(CUstream handle, CUresult result)
+{
+    struct si_stream *stream;
+    SI_TRY(si_stream_of(handle, &stream));
+    pthread_mutex_lock(&si_me.lock);
+    result = si_capture_spoil_locked(stream, result);
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
+}
+
 static CUresult launch(struct si_function *function, const struct shape *shape, CUstream stream, void **params,
                        void **extra)
 {
     SI_TRY(need_function(function));
-    SI_TRY(check_shape(shape));
+    CUresult fits = check_shape(shape);
+    if (fits != CUDA_SUCCESS) return refuse(stream, fits);
     int told = 0;
     struct si_op *op = si_op_new(SI_KERNEL);
     op->kernel.function = function;
@@ -340,11 +351,12 @@ static CUresult cuLaunchCooperativeKernel_in(CUfunction function, unsigned grid_
     struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, false};
     struct si_stream *stream;
     int blocks;
-    SI_TRY(check_shape(&shape));
+    CUresult fits = check_shape(&shape);
+    if (fits != CUDA_SUCCESS) return refuse(handle, fits);
     SI_TRY(si_stream_of(handle, &stream));
     SI_TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, (int)(block_x * block_y * block_z), shared));
     uint64_t room = (uint64_t)blocks * si_mask_count(&stream->allowed);
-    if ((uint64_t)grid_x * grid_y * grid_z > room) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    if ((uint64_t)grid_x * grid_y * grid_z > room) return refuse(handle, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
     return launch(function, &shape, handle, params, NULL);
 }
 SI_EXPORT_BOTH(cuLaunchCooperativeKernel, _ptsz,

@@ -153,6 +153,43 @@ class Look(Stage):
         told["end"] = self.result_of("cuStreamEndCapture", self.streams["own"], byref(c_void_p()))
         return told
 
+    def amiss_in_capture(self) -> dict[str, tuple[int, int]]:
+        """What a driver answers to whoever captures and asks for this or that, and how the capture ends then; of what
+        does no harm nothing is told. ``side`` was drawn into the capture, ``green`` has no part in it."""
+        self.stream("side", blocking=False)
+        self.capture("inner", "own", [["kernel", "own", 0]])
+        asked = self._refused() | {
+            f"{name} {stream}": (name, self.streams[stream], byref(answer))
+            for stream in ("own", "side", "green")
+            for name, answer in (
+                ("cuStreamGetFlags", c_uint()),
+                ("cuStreamGetPriority", c_int()),
+                ("cuStreamGetCtx", c_void_p()),
+                ("cuStreamGetGreenCtx", c_void_p()),
+            )
+        }
+        return {what: told for what, question in asked.items() if any(told := self._asked_in_capture(*question))}
+
+    def _refused(self) -> dict[str, tuple[Any, ...]]:
+        own, add = self.streams["own"], self.functions["add"]
+        target, lasts = self._at(0), c_uint64(0)
+        parameters = (c_void_p * 2)(ctypes.addressof(target), ctypes.addressof(lasts))
+        self.kept += [target, lasts]
+        nothing, too_much = [c_uint(0)] * 6, [c_uint(one) for one in (100_000, 1, 1, 1024, 1, 1)]
+        return {
+            "graph": ("cuGraphLaunch", self.graphs["inner"], own),
+            "no blocks": ("cuLaunchKernel", add, *nothing, c_uint(0), own, parameters, None),
+            "too many blocks at once": ("cuLaunchCooperativeKernel", add, *too_much, c_uint(0), own, parameters),
+        }
+
+    def _asked_in_capture(self, name: str, *arguments: Any) -> tuple[int, int]:
+        own, side = self.streams["own"], self.streams["side"]
+        self.play([["begin_capture", "own"], ["record", "forth", "own"], ["wait", "side", "forth"]])
+        said = self.result_of(name, *arguments)
+        self.result_of("cuEventRecord", self._event("back"), side)
+        self.result_of("cuStreamWaitEvent", own, self._event("back"), c_uint(0))
+        return said, self.result_of("cuStreamEndCapture", own, byref(c_void_p()))
+
     def free_waits_for_green(self) -> bool:
         cell = c_uint64()
         call("cuMemAlloc_v2", byref(cell), c_size_t(4))

@@ -203,6 +203,7 @@ CUresult si_await_locked(struct si_stream *stream, struct si_event *event);
 CUresult si_capture_add_locked(struct si_stream *stream, struct si_op *op);
 CUresult si_capture_record_locked(struct si_stream *stream, struct si_event *event);
 CUresult si_capture_await_locked(struct si_stream *stream, struct si_event *event, bool *handled);
+CUresult si_capture_spoil_locked(struct si_stream *stream, CUresult result);
 CUresult si_capture_refuses_locked(struct si_stream *stream);
 CUresult si_capture_legacy_locked(const struct si_stream *stream);
 bool si_captured_locked(const struct si_event *event);

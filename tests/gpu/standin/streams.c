@@ -141,8 +141,12 @@ static CUresult cuStreamGetFlags_in(CUstream handle, unsigned *flags)
 {
     struct si_stream *stream;
     SI_TRY(si_stream_of(handle, &stream));
-    *flags = stream->flags;
-    return CUDA_SUCCESS;
+    pthread_mutex_lock(&si_me.lock);
+    CUresult result = CUDA_SUCCESS;
+    if (stream->capture) result = si_capture_spoil_locked(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    else *flags = stream->flags;
+    pthread_mutex_unlock(&si_me.lock);
+    return result;
 }
 SI_EXPORT_BOTH(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned *flags), (stream, flags))
 

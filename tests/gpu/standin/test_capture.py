@@ -56,6 +56,41 @@ tell([
     assert codes == [[900, 901], [900, 901], [906, 901], [900, 901], [0, 904], 900]
 
 
+def test_what_a_capture_takes_amiss_is_what_it_is_on_a_real_card(card: Card) -> None:
+    """The 33rd question of the first look, with the answer of an H200."""
+    told = card.run("""
+from tests.gpu.standin.look import Look
+tell(Look().amiss_in_capture())
+""")
+    assert told == {
+        "graph": [900, 901],
+        "no blocks": [1, 901],
+        "too many blocks at once": [720, 901],
+        "cuStreamGetFlags own": [900, 901],
+        "cuStreamGetFlags side": [900, 901],
+    }
+
+
+def test_a_capture_misses_of_a_stream_that_is_gone_what_nobody_joined(card: Card) -> None:
+    """As on an H200."""
+    codes = card.run("""
+c = Cuda()
+def end(launches, joins):
+    s, t, event, joined = c.stream(False), c.stream(False), c.event(), c.event()
+    c.begin_capture(s)
+    c.launch("one", stream=s)
+    c.record(event, s)
+    c.wait(t, event)
+    if launches: c.launch("one", stream=t)
+    if joins: c.record(joined, t); c.wait(s, joined)
+    c("cuStreamDestroy", c_void_p(t))
+    c.launch("one", stream=s)
+    return c.code("cuStreamEndCapture", c_void_p(s), byref(c_void_p()))
+tell([end(False, False), end(True, False), end(False, True), end(True, True)])
+""")
+    assert codes == [0, 904, 0, 0]
+
+
 def test_work_given_to_a_green_stream_in_a_capture_stays_on_its_sms_as_on_a_real_card(card: Card) -> None:
     """The 31st question of the first look, with the answer of an H200."""
     sms = card.run("""

@@ -155,9 +155,13 @@ GS_HOOK(cuStreamCreateWithPriority)(CUstream *stream, unsigned int flags, int pr
   return made(GS_CALL(cuStreamCreateWithPriority)(stream, flags, priority), flags);
 }
 
+/* To ask that of a stream that is captured would spoil the capture. One too many in the count does no harm. */
 static bool is_blocking(CUstream stream) {
   unsigned int flags = CU_STREAM_NON_BLOCKING;
-  return GS_CALL(cuStreamGetFlags)(stream, &flags) == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING);
+  struct gs_stream *known = gs_stream_named(stream, false);
+  if (known) return known->kind == GS_BLOCKING;
+  if (gs_stream_capturing(stream, false) || GS_CALL(cuStreamGetFlags)(stream, &flags)) return false;
+  return !(flags & CU_STREAM_NON_BLOCKING);
 }
 
 static void ending(CUstream stream) {

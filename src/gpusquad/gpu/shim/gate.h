@@ -132,7 +132,6 @@ void gs_detour_prepare(CUstream stream, bool per_thread); /* it is about to be c
 void gs_detour_never(CUstream stream, bool per_thread);   /* nor for what is drawn into its capture */
 CUstream gs_detour_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream stream, bool per_thread);
 CUresult gs_detour_end(struct gs_ticket *ticket, CUresult result);
-bool gs_detour_given_up(struct gs_ticket *ticket, CUstream *stream); /* the driver refused: it goes to the own stream */
 struct gs_stream *gs_captured_take(CUstream stream, bool per_thread); /* locked, if what is captured may take detours */
 void gs_detour_drop(struct gs_detour *detour);
 typedef CUresult gs_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
@@ -144,8 +143,7 @@ CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result);
 /* The driver refused: whether it shall be asked once more, on another stream. */
 static inline bool gs_again(struct gs_ticket *ticket, CUstream *stream) {
-  if (!ticket->stream) return false;
-  if (ticket->captured) return gs_detour_given_up(ticket, stream);
+  if (!ticket->stream || ticket->captured) return false; /* what is refused in a capture has spoilt it */
   if (!gs_stream_leave_partition(ticket->stream)) return false;
   gs_sample_moved(ticket->stream);
   *stream = ticket->stream->current;

@@ -9,7 +9,7 @@
  * on the whole card, is what might not be the same elsewhere: kernels that set an event before they end or that the
  * card may change later, grids and clusters that must fit at once and may not, and captures into a graph of the
  * program's own, for in bodies of conditional nodes all kernels must be of one context. So is whatever fails on the
- * way: the program is told what it would have been told.
+ * way there. A launch that the driver refuses has spoilt the capture, there as anywhere: it is not tried again.
  *
  * While a kernel is away, nothing else may be given to its stream: it would be forgotten when that is put behind the
  * kernel. So all that is captured there takes the stream's lock.
@@ -281,13 +281,4 @@ CUresult gs_detour_end(struct gs_ticket *ticket, CUresult result) {
   CUresult joined = ticket->captured == GS_ON_DETOUR ? come_back(ticket->stream) : CUDA_SUCCESS;
   gs_stream_release(ticket->stream);
   return result == CUDA_SUCCESS ? joined : result;
-}
-
-/* Joined all the same: a stream that is left in a capture would spoil its end. */
-bool gs_detour_given_up(struct gs_ticket *ticket, CUstream *stream) {
-  if (ticket->captured != GS_ON_DETOUR) return false;
-  come_back(ticket->stream);
-  ticket->captured = GS_ON_OWN_STREAM;
-  *stream = ticket->stream->own;
-  return true;
 }

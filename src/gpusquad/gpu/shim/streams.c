@@ -103,8 +103,12 @@ static void order_with_legacy(struct gs_stream *stream) {
   stream->context->ordered = stream;
 }
 
+/* Its kind is nothing that a driver may be asked while it is captured: that spoils the capture, by whomever. Until it
+ * is over, all that the stream is given stays there. */
+static bool must_not_be_asked(CUstream own) { return !gs_is_default(own) && gs_stream_capturing(own, false); }
+
 static struct gs_stream *add(CUstream own, CUcontext handle) {
-  if (placed_by_program(own)) return NULL;
+  if (must_not_be_asked(own) || placed_by_program(own)) return NULL;
   struct gs_stream *stream = calloc(1, sizeof *stream);
   if (!stream || !(stream->context = context_of(handle))) {
     free(stream);
