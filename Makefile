@@ -5,9 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
-# In CI a test that failed is run once more and named as "rerun" in the summary: with thousands of tests on real processes
+# In CI a test that failed is run once more and named as "rerun" in the summary, with why: with thousands of tests on real processes
 # a change should not be refused for a machine that was slow once. Whatever is named there is a fault to mend.
-AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR)
+AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR --rerun-show-tracebacks)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup web chromium test test-web test-kube lint format bench run postgresql kube clean
