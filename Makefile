@@ -5,8 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
-# In CI a test that failed is run once more and named as "rerun" in the summary, with why: with thousands of tests on real processes
-# a change should not be refused for a machine that was slow once. Whatever is named there is a fault to mend.
+# In CI a test that failed is run once more and named as "rerun" in the summary, with the reason: with thousands of tests on
+# real processes a change should not be refused for a machine that was slow once. Whatever is named there is a fault to mend.
 AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR --rerun-show-tracebacks)
 
 .DEFAULT_GOAL := help

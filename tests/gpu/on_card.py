@@ -36,6 +36,7 @@ FILES = (
     "test_partition",
     "test_graphs_on_virtual_cards",
     "test_streams",
+    "test_captures",
     "test_gate",
     "test_borrowing",
     "test_idleness",

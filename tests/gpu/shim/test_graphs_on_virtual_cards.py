@@ -22,11 +22,7 @@ from tests.gpu.shim.tenants import Card, standin_only
 
 WITHIN = 0x0C
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
-INVALID_VALUE, TOO_LARGE, UNSUPPORTED, INVALIDATED, UNJOINED = 1, 720, 900, 901, 904
-LAUNCH = (
-    "cuLaunch{name}(stage.functions['add'], *map(c_uint, ({blocks}, 1, 1, 1024, 1, 1, 0)),"
-    " stage.streams['independent']{more})"
-)
+INVALIDATED = 901
 STREAMS: list[Step] = [["stream", "blocking", True], ["stream", "independent", False], ["stream", "side", False]]
 FORK: list[Step] = [["record", "forked", "independent"], ["wait", "side", "forked"]]
 JOIN: list[Step] = [["record", "joined", "side"], ["wait", "independent", "joined"]]
@@ -219,71 +215,6 @@ def test_a_capture_that_was_spoilt_leaves_nothing_to_the_next(tenant: Player) ->
     assert sms(tenant, "told") == own_sms(tenant)
     assert tenant("stage.cells()")[0] == 1
     assert tenant.end() == ""
-
-
-def test_a_launch_into_a_spoilt_capture_is_refused_as_without_the_library(card: Card) -> None:
-    card.attach(0)
-    codes: list[list[int]] = []
-    for one in (player(card), bare_player(card)):
-        one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["begin_capture", "independent"]])
-        one.on_stage([["kernel", "independent", 0]])
-        one("cuda.cuStreamSynchronize(stage.streams['independent'])")
-        shape = "*[c_uint(1)] * 6, c_uint(0), stage.streams['independent'], None, None"
-        codes.append(one(f"[cuda.cuLaunchKernel(stage.functions['add'], {shape}) for _ in range(2)]"))
-    assert codes[0] == codes[1]
-    assert codes[0][1] == INVALIDATED
-
-
-UNCAPTURABLE = {
-    "a graph": ("cuGraphLaunch(stage.graphs['inner'], stage.streams['independent'])", UNSUPPORTED),
-    "no blocks": (LAUNCH.format(name="Kernel", blocks=0, more=", None, None"), INVALID_VALUE),
-    "too many blocks at once": (LAUNCH.format(name="CooperativeKernel", blocks=10**5, more=", None"), TOO_LARGE),
-}
-
-
-@pytest.mark.parametrize(("ask", "refusal"), UNCAPTURABLE.values(), ids=list(UNCAPTURABLE))
-def test_what_cannot_be_captured_is_refused_as_without_the_library(card: Card, ask: str, refusal: int) -> None:
-    """And the capture is spoilt by it: what a driver once refused it must not be asked again."""
-    card.attach(0)
-    for one in (player(card), bare_player(card)):
-        one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["capture", "inner", "blocking", []]])
-        one.on_stage([["begin_capture", "independent"], ["kernel", "independent", 0]])
-        assert one(f"cuda.{ask}") == refusal
-        assert one("stage.code_of_end('independent')") == INVALIDATED
-
-
-@pytest.mark.parametrize("inside", [[], [["kernel", "side", 0]]], ids=["with nothing on it", "with a kernel on it"])
-@pytest.mark.parametrize("join", [[], JOIN], ids=["lost", "joined"])
-def test_a_stream_that_goes_before_its_capture_ends_is_missed_as_without_the_library(
-    card: Card, inside: list[Step], join: list[Step]
-) -> None:
-    card.attach(0)
-    codes: list[int] = []
-    for one in (player(card), bare_player(card)):
-        one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["begin_capture", "independent"]])
-        one.on_stage([["kernel", "independent", 0], *FORK, *inside, *join])
-        one.on_stage([["destroy", "side"], ["kernel", "independent", 0]])
-        codes.append(one("stage.code_of_end('independent')"))
-    assert codes == [UNJOINED if inside and not join else 0] * 2
-
-
-def test_a_card_that_comes_in_the_middle_of_a_capture_does_not_spoil_it(card: Card) -> None:
-    """Streams that the library first sees while they are captured it may not ask about."""
-    kernel: Step = ["kernel", "independent", 0, "copy2"]
-    inside: list[Step] = [
-        *[kernel, *FORK, ["grant", {"within": WITHIN}], kernel, ["set", "side", 1, 7], ["kernel", "side", 1]],
-        *[["copy", "side", 2, 1], *JOIN, kernel],
-    ]
-    card.attach(0)
-    told: list[Any] = []
-    for one in (player(card), bare_player(card)):
-        one.stage()
-        one.on_stage([*STREAMS, ["capture", "g", "independent", inside], ["graph", "independent", "g"], ["sync"]])
-        told.append([one("stage.edges('g')"), one("stage.cells()")])
-    assert told[0] == told[1]
 
 
 def test_off_a_virtual_card_a_graph_has_all_sms(tenant: Player) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.shim.playing import Step, bare_player, player, process_page, until
+from tests.gpu.shim.playing import Step, bare_player, player, until
 from tests.gpu.shim.programs import CELLS, written
 from tests.gpu.shim.tenants import REAL_DRIVER, Card, standin_only
 
@@ -223,89 +223,3 @@ def test_threads_that_launch_and_move_at_once_lose_nothing(card: Card) -> None:
     card.attach(0)
     ran = player(card).play([["stream", "shared", True], ["grant", {"mask": 1}], ["together", parts]])
     assert ran["cells"] == [expected] * 4 + [6] * 4
-
-
-CAPTURES: dict[str, list[Step]] = {
-    "plain": [["kernel", "s", 0, "copy2", 50], ["kernel", "s", 0, "add", 50]],
-    "fork and join": [
-        ["kernel", "s", 0, "copy2", 50],
-        ["record", "forked", "s"],
-        ["wait", "side", "forked"],
-        ["kernel", "side", 0, "add", 50],
-        ["record", "joined", "side"],
-        ["wait", "s", "joined"],
-    ],
-    "memory": [["set", "s", 1, 4], ["kernel", "s", 1, "add", 50], ["copy", "s", 0, 1]],
-}
-
-
-@pytest.mark.parametrize("inside", CAPTURES.values(), ids=list(CAPTURES))
-@pytest.mark.parametrize("blocking", [True, False])
-def test_capture_is_as_without_the_library(card: Card, inside: list[Step], blocking: bool) -> None:
-    steps: list[Step] = [
-        ["stream", "s", blocking],
-        ["stream", "side", blocking],
-        ["grant", {"mask": 0x01, "mates": 0b11}],
-        ["kernel", "s", 0, "add", 300],
-        ["kernel", "legacy", 2, "add", 300],
-        ["kernel", "side", 3, "add", 300],
-        ["grant", {"mask": 0x02, "mates": 0b11}],
-        ["capture", "g", "s", inside],
-        ["graph", "s", "g"],
-        ["kernel", "s", 0, "copy2", 10],
-        ["grant", {"mask": 0x04}],
-        ["graph", "s", "g"],
-        ["kernel", "s", 0, "copy2", 10],
-        ["record", "done", "s"],
-        ["wait", "side", "done"],
-        ["kernel", "side", 0, "copy2", 10],
-    ]
-    card.attach(0)
-    assert player(card).play(steps)["cells"] == bare_player(card).play(steps)["cells"]
-    assert process_page(card).launches == sum(step[0] == "kernel" for step in steps)  # none of those captured
-
-
-def test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it(card: Card) -> None:
-    """Else all that follows would be taken for work of now."""
-    add: Step = ["kernel", "s", 0, "add", 10]
-    steps: list[Step] = [
-        ["stream", "s", False],
-        ["stream", "side", False],
-        ["grant", {"mask": 0x02, "mates": 0b11}],
-        ["capture", "g", "s", [*CAPTURES["fork and join"], ["destroy", "side"], add, add]],
-        ["graph", "s", "g"],
-        ["stream", "lost", False],
-        ["begin_capture", "lost", 2],
-        ["destroy", "lost"],  # and with it its capture
-        add,
-    ]
-    card.attach(0)
-    assert player(card).play(steps)["cells"] == bare_player(card).play(steps)["cells"]
-    assert process_page(card).launches == 1
-
-
-def test_others_go_on_while_a_stream_is_captured(card: Card) -> None:
-    inside: list[Step] = [
-        ["kernel", "s", 0, "add", 10],
-        ["grant", {"mask": 0x02, "mates": 0b11}],
-        [
-            "in_thread",
-            [["kernel", "other", 1, "copy2", 100], ["grant", {"mask": 0x01}], ["kernel", "other", 1, "add", 10]],
-        ],
-        ["kernel", "s", 0, "copy2", 10],
-    ]
-    steps: list[Step] = [
-        ["stream", "s", True],
-        ["stream", "other", True],
-        ["grant", {"mask": 0x01}],
-        ["kernel", "other", 1, "add", 300],
-        ["set_now", "legacy", 2, 3],
-        ["capture", "g", "s", inside, 2],
-        ["graph", "s", "g"],
-        ["kernel", "other", 1, "copy2", 10],
-        ["kernel", "legacy", 0, "copy2", 10],
-    ]
-    card.attach(0)
-    ran = player(card).play(steps)
-    assert ran["cells"][:3] == [13, 16, 3]  # 0, 1, 4, 13; 0, 1, 4, 5, 16
-    assert bare_player(card).play(steps)["cells"] == ran["cells"]

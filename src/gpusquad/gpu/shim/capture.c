@@ -1,4 +1,4 @@
-/* The hooks of capture, and of the lives of streams. Capture is of the caller's own stream: a graph must not depend on
+/* The hooks of capture, and what is under way of it. Capture is of the caller's own stream: a graph must not depend on
  * where its stream happened to be. On a virtual card, where that is the same for as long as its tenant lives, kernels
  * go into the graph by way of a stream of its partition; see graphs_within.c. */
 #include "streams.h"
@@ -41,27 +41,54 @@ void gs_note_record(CUevent event, CUstream stream, bool per_thread) {
     forget_captured(event);
 }
 
-/* Streams that a capture was begun on: with such a one it ends, and not with one that was only drawn into it. */
+/* Captures that are under way, by the stream that each was begun on: with it and with its context one ends, and not with a
+ * stream that was only drawn in. */
 
 #define MOST_BEGUN 256u
-static CUstream begun_on[MOST_BEGUN];
+static struct begun {
+  CUstream own;
+  CUcontext context;
+  uint32_t thread; /* per-thread streams have one name in all */
+} begun_on[MOST_BEGUN];
 static uint32_t begun_count;
 
-static void note_begun(CUstream stream) {
+static void note_begun(CUstream own) {
+  struct begun one = {own, gs_context_of(own), gs_this_thread()};
   pthread_mutex_lock(&captured_lock);
-  if (stream && begun_count < MOST_BEGUN) begun_on[begun_count++] = stream;
+  if (begun_count < MOST_BEGUN) begun_on[begun_count++] = one;
   pthread_mutex_unlock(&captured_lock);
 }
 
-static bool forget_begun(CUstream stream) {
+bool gs_capture_forget(CUstream own) {
   bool found = false;
   pthread_mutex_lock(&captured_lock);
   for (uint32_t i = 0; i < begun_count && !found; i++) {
-    found = begun_on[i] == stream;
+    found = begun_on[i].own == own && (own != CU_STREAM_PER_THREAD || begun_on[i].thread == gs_this_thread());
     if (found) begun_on[i] = begun_on[--begun_count];
   }
   pthread_mutex_unlock(&captured_lock);
   return found;
+}
+
+/* Events are forgotten with the last capture: no record would tell that they have become ordinary ones. */
+static void over_locked(void) {
+  if (!GS_SUB(gs_captures, 1)) captured_count = 0;
+}
+
+void gs_capture_over(void) {
+  pthread_mutex_lock(&captured_lock);
+  over_locked();
+  pthread_mutex_unlock(&captured_lock);
+}
+
+void gs_captures_gone_with(CUcontext context) {
+  pthread_mutex_lock(&captured_lock);
+  for (uint32_t i = 0; i < begun_count; i++) {
+    if (begun_on[i].context != context) continue;
+    begun_on[i--] = begun_on[--begun_count];
+    over_locked();
+  }
+  pthread_mutex_unlock(&captured_lock);
 }
 
 /* Whoever looks at the streams has the table, and looks at none once something is captured: to ask whether a stream is
@@ -76,34 +103,31 @@ static void beginning(CUstream stream, bool per_thread) {
   pthread_mutex_unlock(&gs_table);
 }
 
-static CUresult begun(CUresult result, CUstream stream) {
+static CUresult begun(CUresult result, CUstream stream, bool per_thread) {
   if (result == CUDA_SUCCESS)
-    note_begun(stream);
+    note_begun(gs_named(stream, per_thread));
   else
-    GS_SUB(gs_captures, 1);
+    gs_capture_over();
   return result;
 }
 
 static CUresult ended(bool was, CUstream stream, bool per_thread, CUresult result) {
   if (!was || gs_capturing(stream, per_thread)) return result; /* refused: still captured */
-  forget_begun(stream);
-  if (GS_SUB(gs_captures, 1)) return result;
-  pthread_mutex_lock(&captured_lock);
-  captured_count = 0;
-  pthread_mutex_unlock(&captured_lock);
+  gs_capture_forget(gs_named(stream, per_thread));
+  gs_capture_over();
   return result;
 }
 
 /* Into what is not a new graph of the driver's own. */
 static CUresult begun_elsewhere(CUresult result, CUstream stream, bool per_thread) {
   if (result == CUDA_SUCCESS && gs_attached()) gs_detour_never(stream, per_thread);
-  return begun(result, stream);
+  return begun(result, stream, per_thread);
 }
 
-#define CAPTURE_ONE(symbol, per_thread, parameters, arguments) \
-  GS_HOOK(symbol) parameters {                                 \
-    beginning(stream, per_thread);                             \
-    return begun(GS_CALL(symbol) arguments, stream);           \
+#define CAPTURE_ONE(symbol, per_thread, parameters, arguments)   \
+  GS_HOOK(symbol) parameters {                                   \
+    beginning(stream, per_thread);                               \
+    return begun(GS_CALL(symbol) arguments, stream, per_thread); \
   }
 #define CAPTURE(symbol, thread, parameters, arguments) \
   CAPTURE_ONE(symbol, false, parameters, arguments)    \
@@ -141,45 +165,6 @@ END_CAPTURE(cuStreamEndCapture_ptsz, true, (CUstream stream, CUgraph *graph), (s
 END_CAPTURE(cuStreamEndCaptureToCig, false, (CUstream stream), (stream))
 END_CAPTURE(cuStreamEndCaptureToCig_ptsz, true, (CUstream stream), (stream))
 
-/* Lives of streams. */
-
-static CUresult made(CUresult result, unsigned int flags) {
-  if (result == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING)) GS_ADD(gs_blocking, 1);
-  return result;
-}
-
-GS_HOOK(cuStreamCreate)(CUstream *stream, unsigned int flags) {
-  return made(GS_CALL(cuStreamCreate)(stream, flags), flags);
-}
-GS_HOOK(cuStreamCreateWithPriority)(CUstream *stream, unsigned int flags, int priority) {
-  return made(GS_CALL(cuStreamCreateWithPriority)(stream, flags, priority), flags);
-}
-
-/* To ask that of a stream that is captured would spoil the capture. One too many in the count does no harm. */
-static bool is_blocking(CUstream stream) {
-  unsigned int flags = CU_STREAM_NON_BLOCKING;
-  struct gs_stream *known = gs_stream_named(stream, false);
-  if (known) return known->kind == GS_BLOCKING;
-  if (gs_stream_capturing(stream, false) || GS_CALL(cuStreamGetFlags)(stream, &flags)) return false;
-  return !(flags & CU_STREAM_NON_BLOCKING);
-}
-
-static void ending(CUstream stream) {
-  if (!stream || !gs_attached()) return;
-  if (GS_LOAD(gs_captures) && forget_begun(stream)) GS_SUB(gs_captures, 1);
-  if (is_blocking(stream) && GS_LOAD(gs_blocking)) GS_SUB(gs_blocking, 1);
-  gs_stream_destroyed(stream);
-}
-
-GS_HOOK(cuStreamDestroy)(CUstream stream) {
-  ending(stream);
-  return GS_CALL(cuStreamDestroy)(stream);
-}
-GS_HOOK(cuStreamDestroy_v2)(CUstream stream) {
-  ending(stream);
-  return GS_CALL(cuStreamDestroy_v2)(stream);
-}
-
 CUstreamCaptureMode gs_relax(void) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   return GS_CALL(cuThreadExchangeStreamCaptureMode)(&mode) ? CU_STREAM_CAPTURE_MODE_RELAXED : mode;
@@ -203,39 +188,4 @@ bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream) {
   GS_CALL(cuEventDestroy_v2)(*event);
   *event = NULL;
   return false;
-}
-
-/* Called by contexts.c. Green contexts stand on the primary one, and drivers refuse to reset it under them. */
-
-static bool carries_partitions(CUcontext handle) {
-  for (struct gs_context *context = GS_LOAD(gs_contexts); context; context = context->next)
-    if (context->handle == handle) return context->placeable;
-  return false;
-}
-
-void gs_context_going(CUcontext context) {
-  gs_yield_context_going(context);
-  gs_yield_pass(); /* the driver waits for what is queued in other contexts too */
-  gs_streams_wait();
-  pthread_rwlock_wrlock(&gs_places);
-  if (carries_partitions(context)) gs_partitions_end();
-  pthread_mutex_lock(&gs_table);
-  if (gs_streams_context_gone(context)) gs_partitions_forget();
-  pthread_mutex_unlock(&gs_table);
-  pthread_rwlock_unlock(&gs_places);
-}
-
-void gs_context_went(void) { gs_yield_again(); }
-
-/* The helper looks at events with the table locked. Partitions keep their context alive: one that ended had none. */
-void gs_context_releasing(void) {
-  gs_yield_pass(); /* if it is the last, the driver waits for all that is queued */
-  pthread_mutex_lock(&gs_table);
-}
-
-void gs_context_released(CUcontext ended) {
-  if (ended) gs_streams_context_gone(ended);
-  if (ended) gs_yield_context_going(ended);
-  pthread_mutex_unlock(&gs_table);
-  gs_yield_again();
 }

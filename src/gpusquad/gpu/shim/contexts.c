@@ -121,7 +121,7 @@ static bool going(CUcontext context) {
 }
 
 static CUresult went(bool watched, CUcontext context, CUresult result) {
-  if (watched) gs_context_went();
+  if (watched) gs_context_went(context, result == CUDA_SUCCESS);
   return gone(context, result);
 }
 

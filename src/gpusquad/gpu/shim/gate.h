@@ -143,7 +143,7 @@ CUstream gs_begin(struct gs_ticket *ticket, const struct gs_work *work, CUstream
 CUresult gs_finish(struct gs_ticket *ticket, CUresult result);
 /* The driver refused: whether it shall be asked once more, on another stream. */
 static inline bool gs_again(struct gs_ticket *ticket, CUstream *stream) {
-  if (!ticket->stream || ticket->captured) return false; /* what is refused in a capture has spoilt it */
+  if (!ticket->stream || ticket->captured) return false; /* a refusal spoils a capture */
   if (!gs_stream_leave_partition(ticket->stream)) return false;
   gs_sample_moved(ticket->stream);
   *stream = ticket->stream->current;
@@ -194,9 +194,12 @@ bool gs_capturing(CUstream stream, bool per_thread);
 void gs_streams_evict(uint32_t partition);                        /* nobody may use that partition from now on */
 bool gs_streams_return(void);                                     /* to the caller's own; true: all are */
 void gs_streams_visit(void (*visit)(struct gs_stream *stream));   /* those nobody is using now, locked */
-/* capture.c: events that belong to a capture */
+/* capture.c: captures, and events that belong to one */
 bool gs_is_captured(CUevent event);
 void gs_note_record(CUevent event, CUstream stream, bool per_thread);
+bool gs_capture_forget(CUstream own); /* whether one was begun on it; it counts until it is over */
+void gs_capture_over(void);
+void gs_captures_gone_with(CUcontext context);
 
 /* Another thread may begin a capture at any moment, and some of what we ask of the driver would then spoil it, were
  * this thread not exempt while it asks. What the program had chosen for the thread is put back. */

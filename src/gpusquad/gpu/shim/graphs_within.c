@@ -9,7 +9,7 @@
  * on the whole card, is what might not be the same elsewhere: kernels that set an event before they end or that the
  * card may change later, grids and clusters that must fit at once and may not, and captures into a graph of the
  * program's own, for in bodies of conditional nodes all kernels must be of one context. So is whatever fails on the
- * way there. A launch that the driver refuses has spoilt the capture, there as anywhere: it is not tried again.
+ * way there. A launch that the driver refuses is not tried again: as a rule it has spoilt the capture.
  *
  * While a kernel is away, nothing else may be given to its stream: it would be forgotten when that is put behind the
  * kernel. So all that is captured there takes the stream's lock.
@@ -183,7 +183,7 @@ static bool is_cooperative(const struct gs_work *work) {
   return false;
 }
 
-/* Asked before: whether a driver would refuse it when it is captured or when the graph runs is not known. */
+/* Asked before: what the driver refuses when it is captured spoils the capture. */
 static bool fits_at_once(const struct gs_work *work, int32_t place) {
   uint64_t grid = (uint64_t)work->grid[0] * work->grid[1] * work->grid[2];
   uint32_t threads = work->block[0] * work->block[1] * work->block[2];
@@ -240,7 +240,7 @@ static void prepare(struct gs_stream *stream) {
 
 /* What can be made and copied before the capture need not be while it lasts. Streams that are drawn in come later. */
 void gs_detour_prepare(CUstream stream, bool per_thread) {
-  if (GS_LIKELY(!gs_gate_within())) return;
+  if (GS_LIKELY(!gs_gate_within()) || gs_stream_capturing(stream, per_thread)) return; /* it will be refused */
   CUstreamCaptureMode before = gs_relax();
   struct gs_stream *origin = placeable_stream(stream, per_thread);
   if (origin) prepare(origin);

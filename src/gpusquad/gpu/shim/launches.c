@@ -12,7 +12,8 @@ static struct gs_work kernel(CUfunction function, unsigned int grid_x, unsigned 
 }
 
 /* A grid that fits the whole card (cooperative, or of large clusters) may not fit a partition. The caller asked for the
- * card, so then it gets it: what the driver refuses on a partition is given once more on the caller's own stream. */
+ * card, so then it gets it: what the driver refuses on a partition is given once more on the caller's own stream,
+ * unless that is captured: see graphs_within.c. */
 #define GIVE(call, stream)                                              \
   do {                                                                  \
     CUresult result = call;                                             \

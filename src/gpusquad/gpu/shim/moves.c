@@ -18,7 +18,9 @@ void gs_follow(struct gs_stream *first, CUstream behind) {
   if (is_meant && gs_event_record(&first->hop, CU_EVENT_DISABLE_TIMING, first->current) &&
       !GS_CALL(cuStreamWaitEvent)(behind, first->hop, 0))
     return;
+  CUstreamCaptureMode before = gs_relax();
   GS_CALL(cuStreamSynchronize)(first->current);
+  gs_unrelax(before);
 }
 
 void gs_move(struct gs_stream *stream, CUstream to, int32_t place) {

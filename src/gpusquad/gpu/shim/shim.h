@@ -111,7 +111,7 @@ GS_WEAK void gs_gate_leave(void);
 /* A context was made or retained; one is about to be destroyed or reset, and was or could not be. */
 GS_WEAK void gs_context_made(CUcontext context);
 GS_WEAK void gs_context_going(CUcontext context);
-GS_WEAK void gs_context_went(void);
+GS_WEAK void gs_context_went(CUcontext context, bool ended);
 /* Around a call that may end the primary context or not: nobody of ours looks at it meanwhile. NULL: it goes on. */
 GS_WEAK void gs_context_releasing(void);
 GS_WEAK void gs_context_released(CUcontext ended);

@@ -79,12 +79,14 @@ static struct gs_context *context_of(CUcontext handle) {
   return context;
 }
 
-static uint32_t kind_of(CUstream own) {
+/* False: the driver does not tell. */
+static bool find_kind(CUstream own, uint32_t *kind) {
   unsigned int flags = 0;
-  if (own == CU_STREAM_LEGACY) return GS_LEGACY;
-  if (own == CU_STREAM_PER_THREAD) return GS_PER_THREAD;
-  GS_CALL(cuStreamGetFlags)(own, &flags);
-  return flags & CU_STREAM_NON_BLOCKING ? GS_INDEPENDENT : GS_BLOCKING;
+  *kind = own == CU_STREAM_LEGACY ? GS_LEGACY : GS_PER_THREAD;
+  if (gs_is_default(own)) return true;
+  if (GS_CALL(cuStreamGetFlags)(own, &flags)) return false;
+  *kind = flags & CU_STREAM_NON_BLOCKING ? GS_INDEPENDENT : GS_BLOCKING;
+  return true;
 }
 
 /* Streams of green contexts that the program itself made stay where it put them. */
@@ -108,14 +110,15 @@ static void order_with_legacy(struct gs_stream *stream) {
 static bool must_not_be_asked(CUstream own) { return !gs_is_default(own) && gs_stream_capturing(own, false); }
 
 static struct gs_stream *add(CUstream own, CUcontext handle) {
-  if (must_not_be_asked(own) || placed_by_program(own)) return NULL;
+  uint32_t kind;
+  if (must_not_be_asked(own) || placed_by_program(own) || !find_kind(own, &kind)) return NULL;
   struct gs_stream *stream = calloc(1, sizeof *stream);
   if (!stream || !(stream->context = context_of(handle))) {
     free(stream);
     return NULL;
   }
   stream->own = stream->current = own;
-  stream->kind = kind_of(own);
+  stream->kind = kind;
   stream->place = GS_NOWHERE;
   pthread_mutex_init(&stream->lock, NULL);
   GS_CALL(cuStreamGetPriority)(own, &stream->priority);
@@ -131,7 +134,7 @@ static struct gs_stream *add(CUstream own, CUcontext handle) {
   return stream;
 }
 
-static CUcontext context_now(CUstream own) {
+CUcontext gs_context_of(CUstream own) {
   CUcontext context = NULL;
   if (gs_is_default(own) || GS_CALL(cuStreamGetCtx)(own, &context)) GS_CALL(cuCtxGetCurrent)(&context);
   return context;
@@ -141,7 +144,7 @@ static struct gs_stream *find_or_add(CUstream own, CUcontext context, bool may_a
   pthread_mutex_lock(&gs_table);
   struct gs_stream *stream = find(own, context);
   if (!stream && may_add) {
-    if (!context) context = context_now(own);
+    if (!context) context = gs_context_of(own);
     if (context) stream = add(own, context);
   }
   pthread_mutex_unlock(&gs_table);
@@ -149,7 +152,7 @@ static struct gs_stream *find_or_add(CUstream own, CUcontext context, bool may_a
 }
 
 struct gs_stream *gs_stream_named(CUstream own, bool may_add) {
-  CUcontext context = gs_is_default(own) ? context_now(own) : NULL;
+  CUcontext context = gs_is_default(own) ? gs_context_of(own) : NULL;
   uint32_t version = GS_LOAD(table_version);
   if (last.stream && last.own == own && last.context == context && last.version == version) return last.stream;
   struct gs_stream *stream = find_or_add(own, context, may_add);
@@ -217,19 +220,20 @@ static void discard(struct gs_stream *stream) {
 }
 
 /* Its last work still goes before all later work of the legacy stream, and whoever waits for all that the context does
- * waits for it: it ends on the caller's own stream. */
+ * waits for it: it ends on the caller's own stream. From there it is joined, so that a legacy stream on its own, which
+ * nobody may touch while a blocking one is captured, is left alone. */
 static void settle_last_work(struct gs_stream *stream) {
   struct gs_stream *legacy = gs_legacy_for(stream);
-  if (legacy) {
-    pthread_mutex_lock(&legacy->lock);
-    gs_join_legacy(stream, legacy);
-    pthread_mutex_unlock(&legacy->lock);
-  }
   if (stream->kind != GS_PER_THREAD) gs_move(stream, stream->own, GS_NOWHERE);
+  if (!legacy) return;
+  pthread_mutex_lock(&legacy->lock);
+  gs_join_legacy(stream, legacy);
+  pthread_mutex_unlock(&legacy->lock);
 }
 
-static void end_of(struct gs_stream *stream) {
-  if (!GS_LOAD(gs_captures)) settle_last_work(stream);
+/* To one that is captured nothing can be given but what goes into the graph. */
+static void end_of(struct gs_stream *stream, bool captured) {
+  if (!captured) settle_last_work(stream);
   pthread_mutex_lock(&gs_table);
   unlink_stream(stream);
   pthread_mutex_unlock(&gs_table);
@@ -239,7 +243,7 @@ static void end_of(struct gs_stream *stream) {
 void gs_stream_destroyed(CUstream own) {
   if (gs_is_default(gs_named(own, false))) return;
   struct gs_stream *stream = find_or_add(own, NULL, false);
-  if (stream) end_of(stream);
+  if (stream) end_of(stream, gs_stream_capturing(own, false));
 }
 
 static struct gs_stream *stream_of_thread(uint32_t thread) {
@@ -255,7 +259,7 @@ static void at_thread_end(void *unused) {
     struct gs_stream *stream = stream_of_thread(gs_this_thread());
     pthread_mutex_unlock(&gs_table);
     if (!stream) return;
-    end_of(stream);
+    end_of(stream, GS_LOAD(gs_captures)); /* its own stream has no name here any more that could be asked about */
   }
 }
 

@@ -17,6 +17,7 @@ uint32_t gs_this_thread(void);
 CUstream gs_named(CUstream stream, bool per_thread); /* one name for each: 0 means one of the two default streams */
 bool gs_is_default(CUstream own);
 struct gs_stream *gs_stream_named(CUstream own, bool may_add);
+CUcontext gs_context_of(CUstream own);
 
 /* moves.c; the stream is locked */
 bool gs_in_own_context(const struct gs_stream *stream);

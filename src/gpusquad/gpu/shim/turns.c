@@ -51,7 +51,7 @@ static void all_follow_legacy(struct gs_context *context) {
   for (struct gs_stream *stream = context->ordered; stream; stream = stream->ordered) {
     pthread_mutex_lock(&stream->lock);
     bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
-    if (named_here) follow_legacy(stream, legacy);
+    if (named_here && !in_capture(stream)) follow_legacy(stream, legacy);
     pthread_mutex_unlock(&stream->lock);
   }
   pthread_mutex_unlock(&gs_table);
@@ -60,7 +60,7 @@ static void all_follow_legacy(struct gs_context *context) {
 
 void gs_streams_before_capture(void) {
   CUcontext handle = NULL;
-  if (GS_LOAD(gs_captures) || GS_CALL(cuCtxGetCurrent)(&handle) || !handle) return;
+  if (GS_CALL(cuCtxGetCurrent)(&handle) || !handle) return;
   pthread_rwlock_rdlock(&gs_places);
   for (struct gs_context *context = GS_LOAD(gs_contexts); context; context = context->next)
     if (context->handle == handle) all_follow_legacy(context);
