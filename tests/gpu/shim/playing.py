@@ -33,6 +33,16 @@ _PATIENCE_S = 30
 
 Step = list[Any]
 
+ALL_KINDS: list[Step] = [
+    ["stream", "blocking", True],
+    ["stream", "other", True],
+    ["stream", "independent", False],
+    ["stream", "side", False],
+]
+"""Streams of them."""
+FORK: list[Step] = [["record", "forked", "independent"], ["wait", "side", "forked"]]
+JOIN: list[Step] = [["record", "joined", "side"], ["wait", "independent", "joined"]]
+
 
 class Player:
     """A real process with a stage."""

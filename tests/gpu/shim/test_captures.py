@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.shim.playing import BLOCKS, Player, Step, bare_player, count_of, player, process_page
+from tests.gpu.shim.playing import (
+    ALL_KINDS,
+    BLOCKS,
+    FORK,
+    JOIN,
+    Player,
+    Step,
+    bare_player,
+    count_of,
+    player,
+    process_page,
+)
 from tests.gpu.shim.tenants import Card, standin_only
 
 WITHIN = 0x0C
@@ -16,14 +27,6 @@ LAUNCH = (
     "cuLaunch{name}(stage.functions['add'], *map(c_uint, ({blocks}, 1, 1, 1024, 1, 1, 0)),"
     " stage.streams['independent']{more})"
 )
-STREAMS: list[Step] = [
-    ["stream", "blocking", True],
-    ["stream", "other", True],
-    ["stream", "independent", False],
-    ["stream", "side", False],
-]
-FORK: list[Step] = [["record", "forked", "independent"], ["wait", "side", "forked"]]
-JOIN: list[Step] = [["record", "joined", "side"], ["wait", "independent", "joined"]]
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def both(card: Card) -> list[Player]:
     made = [player(card), bare_player(card)]
     for one in made:
         one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}]])
+        one.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}]])
     return made
 
 
@@ -243,7 +246,7 @@ def test_a_card_that_comes_in_the_middle_of_a_capture_does_not_spoil_it(card: Ca
     both = [player(card), bare_player(card)]
     for one in both:
         one.stage()
-    steps: list[Step] = [*STREAMS, ["capture", "g", "independent", inside], ["graph", "independent", "g"], ["sync"]]
+    steps: list[Step] = [*ALL_KINDS, ["capture", "g", "independent", inside], ["graph", "independent", "g"], ["sync"]]
     told_by(both, steps, "stage.edges('g')", "stage.cells()")
     seen = [both[0](f"stage.burn({stream!r}, {BLOCKS})") for stream in ("independent", "side")]
     assert [len(sms) for sms in seen] == [count_of(WITHIN)] * 2

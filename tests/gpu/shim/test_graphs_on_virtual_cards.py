@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from tests.gpu.shim.playing import (
+    ALL_KINDS,
     BLOCKS,
     BLOCKS_PER_SM,
+    FORK,
+    JOIN,
     SMS_PER_GROUP,
     Player,
     Step,
@@ -23,9 +26,6 @@ from tests.gpu.shim.tenants import Card, standin_only
 WITHIN = 0x0C
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 INVALIDATED = 901
-STREAMS: list[Step] = [["stream", "blocking", True], ["stream", "independent", False], ["stream", "side", False]]
-FORK: list[Step] = [["record", "forked", "independent"], ["wait", "side", "forked"]]
-JOIN: list[Step] = [["record", "joined", "side"], ["wait", "independent", "joined"]]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def tenant(card: Card) -> Player:
     card.attach(0)
     made = player(card)
     made.stage()
-    made.on_stage([*STREAMS, ["grant", {"within": WITHIN}]])
+    made.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}]])
     return made
 
 
@@ -171,7 +171,7 @@ def test_a_graph_does_and_waits_as_without_the_library(card: Card, inside: list[
     told: list[dict[str, Any]] = []
     for one in (player(card), bare_player(card)):
         one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}]])
+        one.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}]])
         one.on_stage([["capture", "first", "independent", inside], ["capture", "g", "independent", inside]])
         one.on_stage(around * turns)
         told.append({"edges": one("stage.edges('g')"), "cells": one("stage.cells()")})
@@ -192,7 +192,7 @@ def test_what_a_stream_waits_for_is_as_without_the_library(card: Card) -> None:
     told: list[Any] = []
     for one in (player(card), bare_player(card)):
         one.stage()
-        one.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["capture", "g", "independent", inside]])
+        one.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}], ["capture", "g", "independent", inside]])
         told.append([one("stage.seen"), one("stage.edges('g')")])
     assert told[0] == told[1]
     assert told[0][0][:4] == [0, 1, 1, 1]
@@ -283,7 +283,7 @@ def test_a_capture_into_a_graph_of_the_programs_own_is_left_alone(tenant: Player
 def test_graphs_are_captured_anew_after_the_context_was_reset(tenant: Player) -> None:
     for _ in range(3):
         tenant.stage()
-        tenant.on_stage([*STREAMS, ["room", "told", BLOCKS]])
+        tenant.on_stage([*ALL_KINDS, ["room", "told", BLOCKS]])
         told_in(tenant, [["tell_sms", "told", "independent"]])
         assert len(sms(tenant, "told")) == count_of(WITHIN)
         tenant("call('cuDevicePrimaryCtxReset_v2', 0)")
@@ -295,7 +295,7 @@ def test_runs_on_the_card_where_no_partition_can_be_made(card: Card) -> None:
     card.attach(0)
     tenant = player(card, STANDIN_GREEN_BYTES=str(1 << 40))
     tenant.stage()
-    tenant.on_stage([*STREAMS, ["grant", {"within": WITHIN}], ["room", "told", BLOCKS]])
+    tenant.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}], ["room", "told", BLOCKS]])
     told_in(tenant, [["kernel", "independent", 0], ["tell_sms", "told", "independent"]])
     assert is_whole(sms(tenant, "told"))
     assert tenant("stage.cells()")[0] == 1

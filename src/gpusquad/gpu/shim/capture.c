@@ -124,40 +124,32 @@ static CUresult begun_elsewhere(CUresult result, CUstream stream, bool per_threa
   return begun(result, stream, per_thread);
 }
 
-#define CAPTURE_ONE(symbol, per_thread, parameters, arguments)   \
-  GS_HOOK(symbol) parameters {                                   \
-    beginning(stream, per_thread);                               \
-    return begun(GS_CALL(symbol) arguments, stream, per_thread); \
+#define CAPTURE_ONE(note, symbol, per_thread, parameters, arguments) \
+  GS_HOOK(symbol) parameters {                                      \
+    beginning(stream, per_thread);                                  \
+    return note(GS_CALL(symbol) arguments, stream, per_thread);     \
   }
-#define CAPTURE(symbol, thread, parameters, arguments) \
-  CAPTURE_ONE(symbol, false, parameters, arguments)    \
-  CAPTURE_ONE(thread, true, parameters, arguments)
-#define CAPTURE_ELSEWHERE_ONE(symbol, per_thread, parameters, arguments)            \
-  GS_HOOK(symbol) parameters {                                                      \
-    beginning(stream, per_thread);                                                  \
-    return begun_elsewhere(GS_CALL(symbol) arguments, stream, per_thread);          \
-  }
-#define CAPTURE_ELSEWHERE(symbol, thread, parameters, arguments) \
-  CAPTURE_ELSEWHERE_ONE(symbol, false, parameters, arguments)    \
-  CAPTURE_ELSEWHERE_ONE(thread, true, parameters, arguments)
+#define CAPTURE(note, symbol, thread, parameters, arguments) \
+  CAPTURE_ONE(note, symbol, false, parameters, arguments)    \
+  CAPTURE_ONE(note, thread, true, parameters, arguments)
 #define TO_GRAPH                                                                                     \
   (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, \
    CUstreamCaptureMode mode)
-CAPTURE(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
-CAPTURE(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
+CAPTURE(begun, cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
+CAPTURE(begun, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
         (stream, mode))
-CAPTURE_ELSEWHERE(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH,
-                  (stream, graph, nodes, edges, count, mode))
+CAPTURE(begun_elsewhere, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH,
+        (stream, graph, nodes, edges, count, mode))
 #define AGAIN \
   (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback, void *data)
-CAPTURE_ELSEWHERE(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
-                  (stream, mode, graph, callback, data))
-CAPTURE_ELSEWHERE(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz,
-                  (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
+CAPTURE(begun_elsewhere, cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
+        (stream, mode, graph, callback, data))
+CAPTURE(begun_elsewhere, cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz,
+        (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
 
 #define END_CAPTURE(symbol, per_thread, parameters, arguments)                       \
   GS_HOOK(symbol) parameters {                                                       \
-    bool was = GS_LOAD(gs_captures) && gs_capturing(stream, per_thread);             \
+    bool was = gs_stream_capturing(stream, per_thread);                              \
     return ended(was, stream, per_thread, GS_CALL(symbol) arguments);                \
   }
 END_CAPTURE(cuStreamEndCapture, false, (CUstream stream, CUgraph *graph), (stream, graph))
@@ -181,9 +173,13 @@ CUresult gs_event_query(CUevent event) {
   return result;
 }
 
-bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream) {
+bool gs_event_made(CUevent *event, unsigned int flags) {
   if (!*event && GS_CALL(cuEventCreate)(event, flags)) *event = NULL;
-  if (!*event) return false;
+  return *event;
+}
+
+bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream) {
+  if (!gs_event_made(event, flags)) return false;
   if (GS_CALL(cuEventRecord)(*event, stream) == CUDA_SUCCESS) return true;
   GS_CALL(cuEventDestroy_v2)(*event);
   *event = NULL;

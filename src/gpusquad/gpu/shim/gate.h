@@ -206,6 +206,7 @@ void gs_captures_gone_with(CUcontext context);
 CUstreamCaptureMode gs_relax(void);
 void gs_unrelax(CUstreamCaptureMode mode);
 CUresult gs_event_query(CUevent event);
+bool gs_event_made(CUevent *event, unsigned int flags); /* at first need; false: it could not be */
 /* Records an event of ours, made at first need; one that does not belong to the stream's context, because its maker was
  * in another, is made anew the next time. */
 bool gs_event_record(CUevent *event, unsigned int flags, CUstream stream);

@@ -82,11 +82,6 @@ void gs_detour_never(CUstream stream, bool per_thread) {
 /* The detour of a stream, which is its own: nothing else is ever given to it, and it is in no other capture than its
  * stream, for it comes into one by it only. The stream is locked. */
 
-static bool has_event(CUevent *event) {
-  if (!*event && GS_CALL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING)) *event = NULL;
-  return *event;
-}
-
 static void drop_event(CUevent *event) {
   if (*event) GS_CALL(cuEventDestroy_v2)(*event);
   *event = NULL;
@@ -113,8 +108,9 @@ static bool has_stream(struct gs_stream *stream, int32_t place) {
 }
 
 static bool has_detour(struct gs_stream *stream, int32_t place) {
-  return place != GS_NOWHERE && has_stream(stream, place) && has_event(&stream->detour.forth) &&
-         has_event(&stream->detour.back);
+  return place != GS_NOWHERE && has_stream(stream, place) &&
+         gs_event_made(&stream->detour.forth, CU_EVENT_DISABLE_TIMING) &&
+         gs_event_made(&stream->detour.back, CU_EVENT_DISABLE_TIMING);
 }
 
 /* Events that do not belong to the stream's context, because their maker was in another, are made anew the next time. */

@@ -23,7 +23,7 @@ static CUresult used(struct gs_stream *held, CUresult result) {
 
 /* What the driver refuses on a partition is asked once more on the caller's own stream. */
 static bool again(struct gs_stream *held, CUstream *stream) {
-  if (!held || (GS_PEEK(gs_captures) && gs_capturing(held->own, false))) return false;
+  if (!held || gs_stream_capturing(held->own, false)) return false;
   if (!gs_stream_leave_partition(held)) return false;
   *stream = held->current;
   return true;
