@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.card.place import Lost, Place
+from bench.card.tied import tied
 from bench.data import ROOT
 from gpusquad.gpu.squads.__main__ import SOCKET, ask
 
 DAEMON_WITHIN_S = 20.0
-_PR_SET_PDEATHSIG = 1
 
 
 class CardDaemon:
@@ -50,7 +48,7 @@ def _started(folder: Path, place: Place, policy: str, logs: Path, parts: context
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     with (logs / "daemon.log").open("ab") as log:
         argv = [sys.executable, "-m", "gpusquad.gpu.squads", *words]
-        process = subprocess.Popen(argv, env=env, stderr=log, preexec_fn=_ends_with_us)
+        process = subprocess.Popen(tied(argv), env=env, stderr=log)
     parts.callback(_end, process)
     until_s = time.monotonic() + DAEMON_WITHIN_S
     while time.monotonic() < until_s and process.poll() is None:
@@ -59,11 +57,6 @@ def _started(folder: Path, place: Place, policy: str, logs: Path, parts: context
             return folder / SOCKET
         time.sleep(0.05)
     raise Lost(f"the card's daemon did not come up: {_last_words(logs / 'daemon.log')}")
-
-
-def _ends_with_us() -> None:
-    """The kernel ends the daemon if this bench is killed: nobody else would, and the next one starts its own."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
