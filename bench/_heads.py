@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any
 
-from gpusquad.core.state import State
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job
-from gpusquad.model.views import Board
+from gpusquad.model.views import PlanSession
 
 
 class Watched:
@@ -29,14 +29,14 @@ class Watched:
             raise AttributeError(name)
         return getattr(self._plan, name)
 
-    def walk(self, board: Board) -> None:
+    def walk(self, board: PlanSession) -> None:
         self._plan.walk(_Watching(board, self))
 
-    def note(self, state: State, job: Job) -> None:
+    def note(self, state: SchedulerState, job: Job) -> None:
         if job.id not in self.unpassed_us:
             self.unpassed_us[job.id] = self._start_us(state, job)
 
-    def _start_us(self, state: State, job: Job) -> int:
+    def _start_us(self, state: SchedulerState, job: Job) -> int:
         free = state.space.idle_total
         if free >= job.gpus:
             return state.now_us
@@ -51,7 +51,7 @@ class Watched:
 class _Watching:
     """The board, with an eye on the first promise of a walk: those ahead have started, nobody has slipped in yet."""
 
-    def __init__(self, board: Board, watched: Watched) -> None:
+    def __init__(self, board: PlanSession, watched: Watched) -> None:
         self._board = board
         self._watched = watched
         self._first = True

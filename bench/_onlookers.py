@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Predictor, Quantiles, certain
-from gpusquad.predict.base import Online
+from gpusquad.predict.base import OnlinePredictor
 
 
-class RunningMedian(Online):
+class RunningMedian(OnlinePredictor):
     """The tenant's median so far."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class RunningMedian(Online):
         insort(self._runs_us[run.job.tenant], run.run_us)
 
 
-class Witness(Online):
+class Witness(OnlinePredictor):
     """Passes on what a predictor is told and says, and watches that it is told nothing before it is over."""
 
     def __init__(self, predictor: Predictor) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench._play import tell
 from bench.data import ROOT, data_path
 from gpusquad.model.errors import Invalid
-from gpusquad.model.interference import Measured
+from gpusquad.model.interference import MeasurementSeries
 from gpusquad.model.interference_data import from_data
 from gpusquad.predict.interference.features import BANDWIDTH, MEMORY, STEP, UTILISATION, Traits
 from gpusquad.predict.interference.merge import merged
@@ -69,12 +69,12 @@ def gavel(gpu: str) -> PairsData:
     return _of_sides(f"Gavel, {gpu}", traits, sides, {name: _family(name) for name in alone})
 
 
-def measured_tables() -> list[Measured]:
+def measured_tables() -> list[MeasurementSeries]:
     """All that ``gpusquad measure`` found and was kept here, one for each setting."""
     return merged(one for path in sorted(MEASURED.glob("*.json")) for one in _read(path))
 
 
-def of_measured(measured: Measured) -> PairsData:
+def of_measured(measured: MeasurementSeries) -> PairsData:
     ratios = ratios_of(measured)
     numbers: dict[frozenset[str], int] = {}
     groups = [numbers.setdefault(frozenset((one.own, one.other)), len(numbers)) for one in ratios]
@@ -85,7 +85,7 @@ def of_measured(measured: Measured) -> PairsData:
                      {name: name for name in traits})  # fmt: skip
 
 
-def _read(path: Path) -> list[Measured]:
+def _read(path: Path) -> list[MeasurementSeries]:
     """A file that is no measurement is told of and left out."""
     try:
         return [from_data(json.loads(path.read_text(encoding="utf-8")), path.name)]

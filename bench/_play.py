@@ -14,12 +14,12 @@ import numpy as np
 
 from bench._heads import Watched
 from bench._logs import Floats, Log, slowdown
-from gpusquad.core.policies import Policies
+from gpusquad.core.state.policies import Policies
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.units import US_PER_S
 from gpusquad.modes import load_mode
-from gpusquad.sim.outcome import Result
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.outcome import SimulationResult
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import Predict, Scenario, simulate
 from gpusquad.sim.traces import TraceJob
 
@@ -59,12 +59,12 @@ class Played:
         return float((self.wait_s + self.run_s).mean()) / 3600
 
 
-def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Predict | Predicting,
+def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Predict | PredictorFeed,
          watch_heads: bool = False) -> Played:  # fmt: skip
     """``by``: one that learns as jobs end, or a function that knows by itself."""
     watched = Watched(policies.plan, {trace.job.id: trace.run_us for trace in jobs}) if watch_heads else None
     policies = replace(policies, plan=watched) if watched else policies
-    if isinstance(by, Predicting):
+    if isinstance(by, PredictorFeed):
         scenario = Scenario(cluster, jobs, policies, **by.parts())
     else:
         scenario = Scenario(cluster, jobs, policies, by)
@@ -74,7 +74,7 @@ def play(cluster: Cluster, jobs: Sequence[TraceJob], policies: Policies, by: Pre
 def play_mode(log: Log, mode: str, by: Predict | None = None) -> Played:
     """A mode with its own predictor, or by what it is given."""
     chosen = load_mode(mode)
-    return play(log.cluster, log.jobs, chosen.policies(), by or Predicting(chosen.predictor, chosen.uses), True)
+    return play(log.cluster, log.jobs, chosen.policies(), by or PredictorFeed(chosen.predictor, chosen.uses), True)
 
 
 def mode_facts(*names: str) -> dict[str, dict[str, str]]:
@@ -104,7 +104,7 @@ def _told(task: object) -> str:
     return " ".join(str(part) for part in task) if isinstance(task, tuple) else str(task)
 
 
-def _columns(result: Result, watched: Watched | None) -> Played:
+def _columns(result: SimulationResult, watched: Watched | None) -> Played:
     waits_us = [outcome.wait_us for outcome in result.outcomes]
     missing = sum(wait_us is None for wait_us in waits_us)
     if missing:

@@ -22,8 +22,8 @@ from statistics import mean, median
 
 from bench.claims import claim
 from gpusquad.predict.analytical.calibrate import calibrate
-from gpusquad.predict.analytical.card import Card
-from gpusquad.predict.analytical.estimate import Estimate, estimate, find_card
+from gpusquad.predict.analytical.card import CardRoofline
+from gpusquad.predict.analytical.estimate import RunEstimate, estimate, find_card
 from gpusquad.predict.analytical.measured import MeasuredCard
 
 NAME = "analytical"
@@ -95,7 +95,7 @@ def recorded() -> tuple[list[dict], MeasuredCard]:
     return rows, MeasuredCard.from_dict({**card, **host})
 
 
-def compare(rows: Iterable[dict], card: Card) -> list[dict]:
+def compare(rows: Iterable[dict], card: CardRoofline) -> list[dict]:
     """Each measured row with what was estimated for it."""
     from torch import device  # pyright: ignore[reportMissingImports]
     from torch.nn.functional import cross_entropy  # pyright: ignore[reportMissingImports]
@@ -122,7 +122,7 @@ def compare(rows: Iterable[dict], card: Card) -> list[dict]:
     return done
 
 
-def _errors(row: dict, guess: Estimate) -> dict:
+def _errors(row: dict, guess: RunEstimate) -> dict:
     # A thread that trained before it in the same process may have left the libraries' buffers behind.
     allocated = row["peak_allocated_bytes"] - row.get("left_bytes", 0)
     return {
@@ -201,7 +201,7 @@ def show(done: Iterable[dict]) -> None:
         print(f"{what} {times} {sizes} {row['memory_error']:+7.1%} {row['bound_by']}")
 
 
-def _rows_and_card(asked: argparse.Namespace) -> tuple[list[dict], Card]:
+def _rows_and_card(asked: argparse.Namespace) -> tuple[list[dict], CardRoofline]:
     if asked.recorded:
         return recorded()
     card = find_card(asked.card) if asked.card else calibrate(lambda line: print(line, flush=True))

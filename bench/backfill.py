@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.claims import claim
 from bench.data import data_path
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.simulator import Predict, Scenario, exact, simulate, user

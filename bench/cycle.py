@@ -8,12 +8,12 @@ import time
 
 from bench.claims import claim
 from gpusquad.core.cycle import cycle
-from gpusquad.core.policies import make_policies
-from gpusquad.core.state import State
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 
 NAME = "cycle"
 SUMMARY = "a decision cycle over 40,000 cards with 10,000 pending gangs"
@@ -26,7 +26,7 @@ SIZES = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8), (8, 16))
 
 def run() -> list[dict]:
     dice = random.Random(11)
-    state = State(grid(CLUSTER), make_policies("fifo", "easy", "binpack"))
+    state = SchedulerState(grid(CLUSTER), make_policies("fifo", "easy", "binpack"))
     _top_up(state, dice, 0)
     first_s = _timed(state, 0)
     while len(state.queue) < PENDING:
@@ -41,21 +41,21 @@ def run() -> list[dict]:
     ]
 
 
-def _top_up(state: State, dice: random.Random, now_us: int) -> None:
+def _top_up(state: SchedulerState, dice: random.Random, now_us: int) -> None:
     state.now_us = now_us
     while len(state.queue) < PENDING:
         _submit(state, dice)
 
 
-def _submit(state: State, dice: random.Random) -> None:
+def _submit(state: SchedulerState, dice: random.Random) -> None:
     gpus, tasks = dice.choice(SIZES)
     request = Request(gpus=gpus, cpu_milli=gpus * dice.choice((4000, 8000, 12000)))
     run_us = round(dice.lognormvariate(8, 1.5)) * US_PER_S
     job = Job(f"j{state.sequence}", (Role("w", tasks, request),), submitted_us=state.now_us)
-    state.enqueue(job, Forecast(run_us, run_us))
+    state.enqueue(job, RunTimePrediction(run_us, run_us))
 
 
-def _events(state: State, dice: random.Random) -> tuple[list[float], list[float]]:
+def _events(state: SchedulerState, dice: random.Random) -> tuple[list[float], list[float]]:
     """End the job that is predicted to end next, or submit one, and time the cycle after it."""
     ends, arrivals = [], []
     for _ in range(EVENTS):
@@ -72,7 +72,7 @@ def _events(state: State, dice: random.Random) -> tuple[list[float], list[float]
     return ends, arrivals
 
 
-def _timed(state: State, now_us: int) -> float:
+def _timed(state: SchedulerState, now_us: int) -> float:
     began = time.perf_counter()
     cycle(state, now_us)
     return time.perf_counter() - began

@@ -27,11 +27,11 @@ from bench.data import data_path
 from bench.philly import LOAD
 from bench.predictive import FIFO, FREE
 from gpusquad import registry
-from gpusquad.core.policies import Policies, make_policies
+from gpusquad.core.state.policies import Policies, make_policies
 from gpusquad.model.cluster import Cluster, grid
-from gpusquad.model.prediction import Predictor, Uses
+from gpusquad.model.prediction import Predictor, QuantileLevels
 from gpusquad.modes import load_mode
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import exact
 from gpusquad.sim.traces import TraceJob, read
 
@@ -128,9 +128,9 @@ def cluster_for(jobs: list[TraceJob]) -> Cluster:
 
 
 def _watched(cluster: Cluster, jobs: list[TraceJob], policies: Policies, predictor: Predictor,
-             uses: Uses | None = None) -> Seen:  # fmt: skip
+             uses: QuantileLevels | None = None) -> Seen:  # fmt: skip
     witness = Witness(predictor)
-    played = play(cluster, jobs, policies, Predicting(witness, uses))
+    played = play(cluster, jobs, policies, PredictorFeed(witness, uses))
     return Seen(played, dict(witness.sources), witness.too_early)
 
 

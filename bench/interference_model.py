@@ -20,8 +20,8 @@ from bench._pages import keep
 from bench._pairs_data import PairsData, gavel, lucid, measured_tables, of_measured
 from bench._play import tell
 from bench.claims import claim
-from gpusquad.model.interference import Measured
-from gpusquad.predict.interference.effective import Effective, Errors, errors
+from gpusquad.model.interference import MeasurementSeries
+from gpusquad.predict.interference.effective import EffectiveThroughput, Errors, errors
 from gpusquad.predict.interference.features import Traits
 from gpusquad.predict.interference.unseen import Unseen
 
@@ -140,7 +140,7 @@ def _gavel() -> list[Scored]:
     return found
 
 
-def _own(table: Measured) -> tuple[list[dict], list[Scored]]:
+def _own(table: MeasurementSeries) -> tuple[list[dict], list[Scored]]:
     data = of_measured(table)
     scored = score(data, by_pair(data), "one pair left out", ways()) if len(set(data.groups)) > 2 else []
     claims = []
@@ -160,9 +160,9 @@ def _own(table: Measured) -> tuple[list[dict], list[Scored]]:
     return claims + _effective_claims(table, data.name), scored + new
 
 
-def _effective_claims(table: Measured, name: str) -> list[dict]:
+def _effective_claims(table: MeasurementSeries, name: str) -> list[dict]:
     """Told without a bar: triples by what was chosen, beside the product; and splits of pairs left out."""
-    fitted, claims = Effective(table), []
+    fitted, claims = EffectiveThroughput(table), []
     tell(f"{name}: {fitted.triples.words()} ({fitted.combination.why}); {fitted.phi}")
     checked = fitted.triples
     if checked.product is not None and checked.odds is not None:
@@ -178,13 +178,13 @@ def _effective_claims(table: Measured, name: str) -> list[dict]:
     return claims
 
 
-def _split_errors(table: Measured) -> Errors | None:
+def _split_errors(table: MeasurementSeries) -> Errors | None:
     """Each pair's splits from a phi that never saw them (its unrestricted run is known)."""
     predicted, truth = [], []
-    sides = Effective(table).splits
+    sides = EffectiveThroughput(table).splits
     for pair in sorted({tuple(sorted((one.own, one.other))) for one in sides}):
         left = tuple(run for run in table.co_runs if run.is_unrestricted or tuple(sorted(run.workloads)) != pair)
-        fitted = Effective(replace(table, co_runs=left))
+        fitted = EffectiveThroughput(replace(table, co_runs=left))
         for one in sides:
             if tuple(sorted((one.own, one.other))) == pair:
                 predicted.append(fitted.rate(one.own, one.own_sm, [(one.other, one.other_sm)]))

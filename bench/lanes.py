@@ -13,7 +13,7 @@ from dataclasses import replace
 from bench.claims import claim
 from bench.data import data_path
 from bench.philly import LOAD
-from gpusquad.core.policies import Preemption, make_policies
+from gpusquad.core.state.policies import PreemptionConfig, make_policies
 from gpusquad.model.cluster import Cluster, grid
 from gpusquad.model.job import Checkpoint
 from gpusquad.model.units import US_PER_S
@@ -55,7 +55,7 @@ def _jobs() -> list[TraceJob]:
 
 
 def _summary(jobs: list[TraceJob], cluster: Cluster, preemptible: tuple[str, ...]) -> Summary:
-    preemption = Preemption(by="order" if preemptible else "none")
+    preemption = PreemptionConfig(by="order" if preemptible else "none")
     policies = make_policies(
         "srpt", "easy", "binpack", preemption=preemption, lanes=load_lanes(preemptible=preemptible)
     )

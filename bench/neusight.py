@@ -27,7 +27,7 @@ from bench.data import data_path
 from gpusquad.predict.analytical.cards import REACH, Reach, Sheet, find_sheet
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.timing import CONSTANTS, Constants, step_us
-from gpusquad.predict.analytical.transformers import MODELS, Run, transformer_ops
+from gpusquad.predict.analytical.transformers import MODELS, RunConfig, transformer_ops
 
 NAME = "neusight"
 SUMMARY = "step times of transformers on 12 kinds of GPU, each left out of the fit"
@@ -130,7 +130,7 @@ def _row(plain: dict[str, str]) -> Row:
         raise LookupError(plain["gpu"])
     variant, batch = plain["variant"], int(plain["batch"])
     way, degree = (variant[:2], int(variant[2])) if variant[:2] in ("dp", "tp", "pp") else ("", 1)
-    asked = Run(
+    asked = RunConfig(
         seq_len=int(plain["seq_len"]),
         batch=batch // degree if way == "dp" else batch,
         training=plain["mode"] == "train",
@@ -243,7 +243,7 @@ def _speed_ms() -> float:
     """Of a thousand ops, the best of five, with nothing remembered from before."""
     from gpusquad.predict.analytical import timing
 
-    asked = Run(1024, 4, training=True)
+    asked = RunConfig(1024, 4, training=True)
     ops = [replace(op, count=1) for op in transformer_ops(MODELS["gpt2_large"], asked) for _ in range(op.count)]
     sheet = find_sheet("NVIDIA H100 80GB HBM3")
     assert sheet is not None

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.claims import claim
-from gpusquad.gpu.measure.channel import Channel
-from gpusquad.gpu.measure.intervals import interval
-from gpusquad.gpu.measure.launching import LocalLauncher
+from gpusquad.measure.channel import Channel
+from gpusquad.measure.intervals import interval
+from gpusquad.measure.launcher import LocalLauncher
 
 NAME = "online-cost"
 SUMMARY = "what a job loses to the agent's looks, one a second: speed with it over speed without"
@@ -51,7 +51,7 @@ def measure(workloads: Sequence[str], pairs: int, agent: Sequence[str] = ("--nvm
     ratios = {}
     launcher = LocalLauncher(Path(tempfile.mkdtemp(prefix="gpusquad-cost-")))
     for name in workloads:
-        worker = launcher.start(name, "gpusquad.gpu.measure.worker", [name], {})
+        worker = launcher.start(name, "gpusquad.measure.worker", [name], {})
         try:
             pid = worker.ask("hello", 180.0)["pid"]
             worker.ask("build", 180.0)

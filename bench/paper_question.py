@@ -25,14 +25,14 @@ import numpy as np
 
 from bench.claims import claim
 from gpusquad.core.cycle import cycle
-from gpusquad.core.policies import Policies, make_policies
-from gpusquad.core.state import State
+from gpusquad.core.state.policies import Policies, make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import Card, Cluster, Node
-from gpusquad.model.interference import Measured, Rate
+from gpusquad.model.interference import MeasurementSeries, Rate
 from gpusquad.model.interference_data import from_data
 from gpusquad.model.job import Job, Profile, Request, Role, Share
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.colocation import PairTable, pairs_of
 from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.sim.slowdown import by_pairs
@@ -93,7 +93,7 @@ class Answer:
         return self.times[contender][:, what] / self.oracle[:, what] - 1
 
 
-def answer(measured: Measured, workloads: Sequence[str], processes: int = PROCESSES) -> Answer:
+def answer(measured: MeasurementSeries, workloads: Sequence[str], processes: int = PROCESSES) -> Answer:
     """Work through all draws."""
     draws = list(combinations_with_replacement(sorted(workloads), JOBS))
     parts = [draws[start::processes] for start in range(processes)]
@@ -110,7 +110,7 @@ def answer(measured: Measured, workloads: Sequence[str], processes: int = PROCES
     return Answer(draws, times, np.array([oracle.best(draw) for draw in draws]))
 
 
-def _times_of(measured: Measured, draws: Sequence[Draw]) -> dict[str, list[Times]]:
+def _times_of(measured: MeasurementSeries, draws: Sequence[Draw]) -> dict[str, list[Times]]:
     desk = Desk(measured)
     return {name: [desk.times(name, draw) for draw in draws] for name in CONTENDERS}
 
@@ -157,7 +157,7 @@ def pair_times(table: PairTable, one: str, other: str) -> Times:
 class Desk:
     """Puts draws before the places."""
 
-    def __init__(self, measured: Measured) -> None:
+    def __init__(self, measured: MeasurementSeries) -> None:
         self._table = pairs_of(measured)
         self._rate: Rate = by_pairs(self._table)
         self._gpu = measured.setting.gpu
@@ -185,9 +185,9 @@ class Desk:
 
     def _cards(self, policies: Policies, jobs: Sequence[TraceJob]) -> list[list[str]]:
         """Who shares each card after one cycle of the core."""
-        state = State(self._cluster, policies, rate=self._rate)
+        state = SchedulerState(self._cluster, policies, rate=self._rate)
         for trace in jobs:
-            state.enqueue(trace.job, Forecast(T_US, T_US, "exact"))
+            state.enqueue(trace.job, RunTimePrediction(T_US, T_US, "exact"))
         cycle(state, 0)
         return [[job.app for job in sharers] for sharers in state.space.sharers.values()]
 
@@ -212,7 +212,7 @@ def _policies(place: str) -> Policies:
     return make_policies("fifo", "easy", place)
 
 
-def _cluster(measured: Measured) -> Cluster:
+def _cluster(measured: MeasurementSeries) -> Cluster:
     """One node; its cards have as much memory as could be used, and no two fit that were found not to."""
     size = measured.setting.memory_bytes or CARD_BYTES
     needs = {solo.workload: solo.memory_bytes for solo in measured.solos}

@@ -17,8 +17,8 @@ from bench._pages import draw, keep
 from bench._play import Played, mode_facts, play, play_mode, side_by_side
 from bench.claims import claim
 from bench.predictive import FIFO, FREE, figures, mean, play_one
-from gpusquad.model.prediction import LEVELS, Quantiles, Uses
-from gpusquad.model.views import Forecast
+from gpusquad.model.prediction import LEVELS, QuantileLevels, Quantiles
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.modes import load_mode
 from gpusquad.sim.traces import TraceJob
 
@@ -41,7 +41,7 @@ Task = tuple[str, str, float, float]
 class Wrong:
     """Foretells the truth, spoiled."""
 
-    uses: Uses
+    uses: QuantileLevels
     sigma: float
     bias: float = 1.0
     seed: int = SEED
@@ -52,7 +52,7 @@ class Wrong:
         values = tuple(max(1, round(mid_us * exp(self.sigma * score))) for score in _SCORES)
         return Quantiles(LEVELS, values, "spoiled")
 
-    def __call__(self, trace: TraceJob) -> Forecast:
+    def __call__(self, trace: TraceJob) -> RunTimePrediction:
         return self.uses.forecast(self.quantiles(trace))
 
 

@@ -19,7 +19,7 @@ from bench._play import Played, mode_facts, play, play_mode, side_by_side
 from bench._weeks import Interval, mean_interval, ratio_interval
 from bench.backfill import PROCESSORS
 from bench.claims import claim
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.sim.simulator import exact, user
 
 NAME = "predictive"

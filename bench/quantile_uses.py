@@ -16,9 +16,9 @@ from bench._pages import draw, keep
 from bench._play import Played, mode_facts, play, side_by_side
 from bench.claims import claim
 from bench.predictive import FIFO, figures, mean, p99, play_one
-from gpusquad.model.prediction import Uses
+from gpusquad.model.prediction import QuantileLevels
 from gpusquad.modes import load_mode
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.predictor_feed import PredictorFeed
 
 NAME = "quantile-uses"
 SUMMARY = "which quantile to use for shadows, candidates and promises, on two SP2 logs"
@@ -50,7 +50,7 @@ def mode_name() -> str:
     return os.environ.get("GPUSQUAD_MODE", FIFO)
 
 
-def settings(mode: Uses) -> list[Setting]:
+def settings(mode: QuantileLevels) -> list[Setting]:
     """One thing changed at a time, each once."""
     usual = (mode.shadow, mode.candidate, mode.promise, mode.careful)
     found: list[Setting] = [(*usual, True), (*usual, False)]
@@ -66,7 +66,7 @@ def play_uses(task: Task) -> Played:
     policies = mode.policies()
     if not patience_ends:
         policies = replace(policies, plan=replace(policies.plan, patience_s=inf))
-    predicting = Predicting(mode.predictor, Uses(shadow, candidate, promise, careful))
+    predicting = PredictorFeed(mode.predictor, QuantileLevels(shadow, candidate, promise, careful))
     return play(log.cluster, log.jobs, policies, predicting, watch_heads=True)
 
 

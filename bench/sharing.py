@@ -13,7 +13,7 @@ from dataclasses import replace
 from bench.claims import claim
 from bench.data import data_path
 from bench.lanes import cluster_for
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import Card, Cluster, Node, grid
 from gpusquad.model.job import Job, Profile, Request, Role, Share
 from gpusquad.model.units import US_PER_S

@@ -19,7 +19,7 @@ from typing import Literal
 
 from bench.claims import claim
 from bench.data import data_path
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import Card, Cluster, grid
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Request, Role, Share

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.claims import claim
 from bench.data import ROOT, data_path
 from bench.philly import gpus_2500, resample
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.sim.simulator import Scenario, exact, simulate, user
 from gpusquad.sim.traces import TraceJob, read

@@ -6,15 +6,15 @@ from collections import Counter
 
 import numpy as np
 
-from gpusquad.core.capacity import MAX_SHARERS
-from gpusquad.core.space import Space
-from gpusquad.core.state import State
+from gpusquad.core.capacity.capacity import MAX_SHARERS
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
 
 
-def audit(state: State, now_us: int, *, promises: bool = True) -> None:
+def audit(state: SchedulerState, now_us: int, *, promises: bool = True) -> None:
     """To be run after every cycle: nothing over-allocated, every gang whole, every index true. Where gangs take their
     time to leave, promises to those they leave for cannot be held against predicted ends."""
     for run in state.runs.by_id.values():
@@ -52,7 +52,7 @@ def check_card(fixed, request: Request, node: int, card: int) -> None:
     assert known.memory_bytes >= request.min_card_memory_bytes
 
 
-def check_capacity(state: State) -> None:
+def check_capacity(state: SchedulerState) -> None:
     """No card and no node gives more than it has."""
     cluster = state.space.fixed.cluster
     cards = [card for node in cluster.nodes for card in node.cards]
@@ -82,7 +82,7 @@ def check_capacity(state: State) -> None:
         assert node_memory[n] <= node.memory_bytes, f"{node.id} gives {node_memory[n]} of {node.memory_bytes} bytes"
 
 
-def check_space(state: State) -> None:
+def check_space(state: SchedulerState) -> None:
     """Free capacity and every cached room, against a space filled anew from the runs."""
     space = state.space
     anew = rebuilt(state)
@@ -93,7 +93,7 @@ def check_space(state: State) -> None:
     assert sorted((run.end_us, run.sequence, run.job.id) for run in state.runs.by_id.values()) == state.runs.ends
 
 
-def rebuilt(state: State) -> Space:
+def rebuilt(state: SchedulerState) -> Space:
     """What is free, worked out from scratch."""
     anew = Space(state.space.fixed)
     for card in np.flatnonzero(~state.space.card_ok).tolist():
@@ -114,7 +114,7 @@ def same_space(one: Space, other: Space) -> None:
     assert seats[0] == seats[1]
 
 
-def check_promises(state: State, now_us: int) -> None:
+def check_promises(state: SchedulerState, now_us: int) -> None:
     """Only who waits holds a promise, and promises hold each card once at any instant."""
     promises = list(state.timeline.promises.values())
     for promise in promises:
@@ -125,7 +125,7 @@ def check_promises(state: State, now_us: int) -> None:
         check_promises_at(state, at_us)
 
 
-def check_promises_at(state: State, at_us: int) -> None:
+def check_promises_at(state: SchedulerState, at_us: int) -> None:
     """At that instant the gangs that still run and those promised fit beside each other."""
     free = Space(state.space.fixed)
     due = [p for p in state.timeline.promises.values() if p.placement and p.start_us <= at_us < p.end_us]

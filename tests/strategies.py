@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from gpusquad.core.policies import Policies, make_policies
 from gpusquad.core.ports import CardChanged, Event, NodeChanged
-from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
+from gpusquad.core.state.policies import Policies, make_policies
+from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node, grid
 from gpusquad.model.job import Checkpoint, Job, Profile, Request, Role, Share
-from gpusquad.sim.outcome import Result
+from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.sim.traces import TraceJob
 
@@ -33,11 +33,11 @@ class Load:
 
     cluster: Cluster
     jobs: tuple[TraceJob, ...]
-    windows: tuple[Window, ...] = ()
+    windows: tuple[MaintenanceWindow, ...] = ()
     incidents: tuple[tuple[int, Event], ...] = ()
 
     def run(self, plan: str = "easy", order: str = "fifo", place: str = "binpack", *, forecast: Callable = exact,
-            policies: Policies | None = None, **rest: Any) -> Result:  # fmt: skip
+            policies: Policies | None = None, **rest: Any) -> SimulationResult:  # fmt: skip
         """Simulate it to the end."""
         policies = policies or make_policies(order, plan, place)
         rest = {"windows": self.windows, "incidents": self.incidents} | rest
@@ -155,13 +155,15 @@ def traces(draw: st.DrawFn, number: int, ask: st.SearchStrategy[Request] = reque
 
 
 @st.composite
-def windows_of(draw: st.DrawFn, cluster: Cluster, most: int = 2) -> tuple[Window, ...]:
+def windows_of(draw: st.DrawFn, cluster: Cluster, most: int = 2) -> tuple[MaintenanceWindow, ...]:
     """Maintenance of some nodes, always over in the end."""
     made = []
     for w in range(draw(st.integers(0, most))):
         nodes = draw(st.lists(st.sampled_from([n.id for n in cluster.nodes]), min_size=1, max_size=2, unique=True))
         start = draw(st.integers(0, 40))
-        made.append(Window(f"w{w}", tuple(nodes), start * TICK_US, (start + draw(st.integers(1, 20))) * TICK_US))
+        made.append(
+            MaintenanceWindow(f"w{w}", tuple(nodes), start * TICK_US, (start + draw(st.integers(1, 20))) * TICK_US)
+        )
     return tuple(made)
 
 
@@ -209,6 +211,6 @@ def asks(name: str, roles: Sequence[Role] | Request, run: float, at: float = 0, 
     return TraceJob(Job(name, roles, round(at * 1e6), estimate_us=estimate_us, **rest), round(run * 1e6))
 
 
-def starts_s(result: Result) -> dict[str, float | None]:
+def starts_s(result: SimulationResult) -> dict[str, float | None]:
     """When each job started, in seconds."""
     return {o.job.id: None if o.started_us is None else o.started_us / 1e6 for o in result.outcomes}

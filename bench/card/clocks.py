@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from bench.card.place import Place
-from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
+from gpusquad.gpu.nvml import CardReader, NvmlError
 from gpusquad.model.errors import Invalid
 
 _EVERY_S = 0.25

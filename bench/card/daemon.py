@@ -14,7 +14,7 @@ from typing import Any
 from bench.card.place import Lost, Place
 from bench.card.tied import tied
 from bench.data import ROOT
-from gpusquad.gpu.squads.__main__ import SOCKET, ask
+from gpusquad.gpu.daemon.__main__ import SOCKET, ask
 
 DAEMON_WITHIN_S = 20.0
 
@@ -47,7 +47,7 @@ def _started(folder: Path, place: Place, policy: str, logs: Path, parts: context
     words += ["--memory-bytes", str(place.memory_bytes)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     with (logs / "daemon.log").open("ab") as log:
-        argv = [sys.executable, "-m", "gpusquad.gpu.squads", *words]
+        argv = [sys.executable, "-m", "gpusquad.gpu.daemon", *words]
         process = subprocess.Popen(tied(argv), env=env, stderr=log)
     parts.callback(_end, process)
     until_s = time.monotonic() + DAEMON_WITHIN_S

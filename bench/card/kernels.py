@@ -16,7 +16,7 @@ from typing import Any
 from bench.card.marks import markdown, number
 from bench.card.models import EXTRA
 from bench.card.place import Lost
-from gpusquad.gpu.measure.workloads import find
+from gpusquad.measure.workloads import find
 from gpusquad.model.errors import Invalid
 
 STEPS, WARM_UP_STEPS = 5, 8

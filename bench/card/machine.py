@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpusquad.gpu import squads
+from gpusquad.gpu import daemon
 from gpusquad.gpu.build import SOURCES
-from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
+from gpusquad.gpu.nvml import CardReader, NvmlError
 from gpusquad.model.errors import Invalid
 from gpusquad.policies import divide
 
@@ -46,7 +46,7 @@ def library_version() -> str:
 
 def policies_version() -> str:
     """The same of what decides: the policies, and the daemon that asks them."""
-    return _version(path for part in (divide, squads) for path in Path(part.__path__[0]).glob("*.py"))
+    return _version(path for part in (divide, daemon) for path in Path(part.__path__[0]).glob("*.py"))
 
 
 def _version(sources: Iterable[Path]) -> str:

@@ -25,7 +25,7 @@ from bench.card.solo import work_us
 from bench.card.stage import Stage, Tenant
 from bench.card.ways import Seat
 from gpusquad.gpu.region.pages import Grant
-from gpusquad.policies.divide._build import LINGER_US
+from gpusquad.policies.divide._squad_builder import LINGER_US
 
 BENCH = "mechanism"
 LENGTH_S = 3.0

@@ -1,4 +1,4 @@
-"""What the tenants run beyond the catalogue of ``gpusquad.gpu.measure``: services, a residual network, and tiny ones.
+"""What the tenants run beyond the catalogue of ``gpusquad.measure``: services, a residual network, and tiny ones.
 
 A service answers one request: its input comes from the host's pinned memory, its answer goes back there. Batch norms
 are folded into the convolutions before them, as in any network that is deployed. The tiny ones are for a rehearsal on a
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpusquad.gpu.measure.workloads.training import CLASSES, IMAGE_PIXELS, images, training_step
-from gpusquad.gpu.measure.workloads.workload import Step, Workload
+from gpusquad.measure.workloads.training import CLASSES, IMAGE_PIXELS, images, training_step
+from gpusquad.measure.workloads.workload import Step, Workload
 
 _STAGES_OF_50 = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Width, blocks and first stride of ResNet-50's stages."""

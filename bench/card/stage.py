@@ -22,11 +22,11 @@ from bench.card.place import Lost, Place
 from bench.card.ways import Seat
 from bench.data import ROOT
 from gpusquad.gpu.build import library
-from gpusquad.gpu.measure.channel import Channel, Gone, ask_all, close_all
-from gpusquad.gpu.measure.launching import LocalLauncher
 from gpusquad.gpu.mps import Mps
 from gpusquad.gpu.region.card_region import CardRegion
-from gpusquad.gpu.region.pages import Grant, Page
+from gpusquad.gpu.region.pages import ClientPage, Grant
+from gpusquad.measure.channel import Channel, WorkerGone, ask_all, close_all
+from gpusquad.measure.launcher import LocalLauncher
 from gpusquad.model.errors import Invalid
 
 HELLO_WITHIN_S, BUILD_WITHIN_S = 120.0, 120.0
@@ -128,7 +128,7 @@ class Stage:
         for seat, (verb, request) in asked.items():
             try:
                 self._workers[seat].send(verb, start_s=start_s, **request)
-            except Gone as gone:
+            except WorkerGone as gone:
                 problems.append(self._drop(seat, str(gone)))
         if not problems:
             meanwhile(start_s)
@@ -139,7 +139,7 @@ class Stage:
                 answers[seat] = self._workers[seat].answer(until_s)
                 if "error" in answers[seat]:
                     problems.append(self._drop(seat, answers[seat]["error"]))
-            except Gone as gone:
+            except WorkerGone as gone:
                 problems.append(self._drop(seat, str(gone)))
         if problems:
             raise Lost("; ".join(problems))
@@ -154,7 +154,7 @@ class Stage:
         """Whole ones, of the tenants that share a region in this way. A tenant's slot is its place in the list."""
         self._region_of(way).write({self._slots[name]: grant for name, grant in grants.items()})
 
-    def page(self, name: str, way: str = ways.FIXED) -> Page:
+    def page(self, name: str, way: str = ways.FIXED) -> ClientPage:
         """What the processes of a tenant with such a grant have told so far."""
         return self._region_of(way).page(self._slots[name])
 
@@ -198,8 +198,8 @@ class Stage:
         lost: dict[Seat, str] = {}
         answers = ask_all([self._workers[seat] for seat in seats], verb, within_s)
         for seat, answer in zip(seats, answers, strict=True):
-            if isinstance(answer, Gone) or "error" in answer:
-                lost[seat] = self._drop(seat, str(answer) if isinstance(answer, Gone) else answer["error"])
+            if isinstance(answer, WorkerGone) or "error" in answer:
+                lost[seat] = self._drop(seat, str(answer) if isinstance(answer, WorkerGone) else answer["error"])
             elif keep is not None:
                 keep[seat] = answer
         return lost

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any
 
 from bench.card.place import Place
-from gpusquad.gpu.measure.channel import Channel, Gone
-from gpusquad.gpu.measure.launching import LocalLauncher
+from gpusquad.measure.channel import Channel, WorkerGone
+from gpusquad.measure.launcher import LocalLauncher
 
-_MODULE = "gpusquad.gpu.measure.card.steward"
+_MODULE = "gpusquad.measure.card.monitor"
 _WITHIN_S = 30.0
 
 
@@ -37,7 +37,7 @@ class Watcher:
         """Waits until the window is over."""
         if self._channel is None:
             return {}
-        with contextlib.suppress(Gone):
+        with contextlib.suppress(WorkerGone):
             within_s = max(0.0, to_s - time.monotonic()) + _WITHIN_S
             return self._channel.ask("watch", within_s, from_s=from_s, to_s=to_s)
         self._channel = None  # it is gone, or out of step

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.card.models import EXTRA, QUEUE
-from gpusquad.gpu.measure.serving import Answer, serve
-from gpusquad.gpu.measure.stepping import CudaMarks, HostMarks, Window, counted, spin_until, wait_until
-from gpusquad.gpu.measure.workloads import Step, find
+from gpusquad.measure.line_server import Answer, serve
+from gpusquad.measure.step_counter import CudaMarks, HostMarks, StepWindow, counted, spin_until, wait_until
+from gpusquad.measure.workloads import Step, find
 
 WARM_UP_STEPS = 8
 _TRIALS = 20
@@ -112,7 +112,7 @@ class Tenant:
         found: Answer = {"count": len(done_s), "ended_s": time.monotonic() - start_s}
         if "counted" in request:
             low_s, high_s = (float(edge) for edge in request["counted"])
-            window = Window(start_s, low_s, high_s - low_s, max(0.0, float(request["length_s"]) - high_s))
+            window = StepWindow(start_s, low_s, high_s - low_s, max(0.0, float(request["length_s"]) - high_s))
             found["steps"] = counted(window, done_s) if done_s else 0.0
         if request.get("instants"):
             found["done_us"] = [round((one - start_s) * 1e6) for one in done_s]
@@ -172,7 +172,7 @@ def _reporting(to: Mapping[str, str] | None, late_us: list[int]) -> Iterator[Non
     if to is None:
         yield
         return
-    from gpusquad.gpu.squads.__main__ import ask
+    from gpusquad.gpu.daemon.__main__ import ask
 
     over = threading.Event()
 

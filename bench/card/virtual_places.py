@@ -8,12 +8,18 @@ from statistics import mean
 from bench.card.rows import Row
 from bench.card.virtual import CARDS, KINDS, Pairing, job_name
 from gpusquad.core.cycle import cycle
-from gpusquad.core.policies import make_policies
-from gpusquad.core.state import State
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import Card, Cluster, Node
-from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Solo
+from gpusquad.model.interference import (
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    SoloMeasurement,
+)
 from gpusquad.model.job import Job, Profile, Request, Role, Share
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.colocation import pairs_of
 from gpusquad.sim.slowdown import by_pairs
 
@@ -32,9 +38,9 @@ def pairing_by(spec: str, known: Row, by_pairing: Mapping[Pairing, Sequence[Row]
     told = (rate, measured.setting.gpu) if spec.startswith("interference") else ()
     bytes_of = {solo.workload: solo.memory_bytes for solo in measured.solos}
     cards = tuple(Card(f"gpu{i}", measured.setting.gpu, 2 * max(*bytes_of.values(), 1)) for i in range(CARDS))
-    state = State(Cluster((Node("card", cards, 64_000, _NODE_BYTES),)), policies, rate=rate)
+    state = SchedulerState(Cluster((Node("card", cards, 64_000, _NODE_BYTES),)), policies, rate=rate)
     for job in policies.place.rank(jobs, *told):
-        state.enqueue(job, Forecast(_T_US, _T_US, "exact"))
+        state.enqueue(job, RunTimePrediction(_T_US, _T_US, "exact"))
     cycle(state, 0)
     shared = [sorted(kinds.index(job.app) for job in sharers) for sharers in state.space.sharers.values()]
     if sorted(map(len, shared)) != [2] * CARDS:
@@ -42,7 +48,7 @@ def pairing_by(spec: str, known: Row, by_pairing: Mapping[Pairing, Sequence[Row]
     return tuple(sorted((one, other) for one, other in shared))
 
 
-def measured_of(known: Row, by_pairing: Mapping[Pairing, Sequence[Row]]) -> Measured:
+def measured_of(known: Row, by_pairing: Mapping[Pairing, Sequence[Row]]) -> MeasurementSeries:
     """The speed of a job beside another, over alone on its virtual card: from all runs in which they shared one.
 
     Both run from the start until the first has ended; the other then has the card to itself. So the first one's speed
@@ -55,7 +61,7 @@ def measured_of(known: Row, by_pairing: Mapping[Pairing, Sequence[Row]]) -> Meas
             for pair, rates in _rates(row):
                 seen.setdefault(pair, []).append(rates)
     solos = tuple(
-        Solo(workload, _exactly(known["per_s"][job_name(kind, 0)]), memory_bytes=_bytes(known, kind),
+        SoloMeasurement(workload, _exactly(known["per_s"][job_name(kind, 0)]), memory_bytes=_bytes(known, kind),
              utilisation_ratio=_busy(known, kind), bandwidth_ratio=_counted(known, kind).get("dram", 0.0))
         for kind, workload in enumerate(kinds)
     )  # fmt: skip
@@ -64,7 +70,7 @@ def measured_of(known: Row, by_pairing: Mapping[Pairing, Sequence[Row]]) -> Meas
               (_exactly(mean(rates[0] for rates in of_it)), _exactly(mean(rates[1] for rates in of_it))))
         for (one, other), of_it in seen.items()
     )  # fmt: skip
-    return Measured(Setting("virtual", "", "mps", None), 0, solos, runs)
+    return MeasurementSeries(MeasurementSetting("virtual", "", "mps", None), 0, solos, runs)
 
 
 def _rates(row: Row) -> list[tuple[tuple[int, int], tuple[float, float]]]:
@@ -92,8 +98,8 @@ def pair_rates(ends_s: Sequence[float], alone_s: Sequence[float]) -> tuple[float
     return rates[0], rates[1]
 
 
-def _exactly(value: float) -> Interval:
-    return Interval(value, value, value)
+def _exactly(value: float) -> ConfidenceInterval:
+    return ConfidenceInterval(value, value, value)
 
 
 def _bytes(known: Row, kind: int) -> int:
@@ -110,7 +116,7 @@ def _busy(known: Row, kind: int) -> float:
     return min(1.0, sm / known["part"]) if sm else 0.5
 
 
-def _job(workload: str, copy: int, measured: Measured) -> Job:
+def _job(workload: str, copy: int, measured: MeasurementSeries) -> Job:
     solo = next(one for one in measured.solos if one.workload == workload)
     profile = Profile(solo.utilisation_ratio, solo.memory_bytes, solo.bandwidth_ratio, "measured")
     request = Request(share=Share(solo.memory_bytes, 500))

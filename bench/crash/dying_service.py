@@ -34,7 +34,7 @@ class Bomb:
 
 def arm(bomb: Bomb) -> None:
     from gpusquad.engines.local.engine import LocalEngine
-    from gpusquad.server.services.outcomes import Outcomes
+    from gpusquad.server.services.jobs.outcomes import Outcomes
     from gpusquad.store.database import Database
 
     for kind, name, point in ((LocalEngine, "launch", "launch"), (LocalEngine, "stop", "stop"),

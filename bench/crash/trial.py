@@ -21,10 +21,10 @@ from typing import Any
 
 from bench.crash.dying_service import POINTS
 from bench.running import FINAL, RunningService
-from gpusquad.client.errors import ApiError, Unreachable
+from gpusquad.client.errors import ApiError, ServiceUnreachable
 
 WORKER = str(Path(__file__).with_name("worker.py"))
-OTHERS = ("keeper", "task", "agent", "server")
+OTHERS = ("supervisor", "task", "agent", "server")
 """What is killed from outside, at a random instant."""
 LONGEST_LIFE_S = 3.0
 
@@ -105,7 +105,7 @@ class Trial:
                 self._send(self._new_key())
             if self._ids and self.dice.random() < 0.2:
                 self._cancel(self.dice.choice(list(self._ids.values())))
-        except (Unreachable, ApiError, OSError):
+        except (ServiceUnreachable, ApiError, OSError):
             return self.service.is_alive()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.service.process.wait(0.05)
@@ -156,7 +156,7 @@ class Trial:
         assert self.service.process is not None
         if target == "server":
             return [self.service.process.pid]
-        words = {"agent": b"gpusquad.agent", "keeper": b"keeper", "task": b"worker.py"}[target]
+        words = {"agent": b"gpusquad.agent", "supervisor": b"supervisor", "task": b"worker.py"}[target]
         return [pid for pid, line in _processes() if words in line and str(self.home).encode() in _environ(pid, line)]
 
     # -- at the end ------------------------------------------------------------------------------------------------

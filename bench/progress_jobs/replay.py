@@ -8,7 +8,7 @@ from bench.progress_jobs.baselines import Baseline, Elapsed, Smoothed, Window
 from bench.progress_jobs.record import Recording
 from gpusquad.model.prediction import Quantiles
 from gpusquad.model.units import US_PER_S
-from gpusquad.predict.progress import Progress
+from gpusquad.predict.progress import ProgressPredictor
 
 OURS = "progress"
 BASELINES: dict[str, type[Baseline]] = {"elapsed": Elapsed, "window": Window, "smoothed": Smoothed}
@@ -48,7 +48,7 @@ class Replay:
 
 
 def replay(recording: Recording, prior: Quantiles | None = None) -> Replay:
-    progress, others = Progress(), {name: make() for name, make in BASELINES.items()}
+    progress, others = ProgressPredictor(), {name: make() for name, make in BASELINES.items()}
     started_us, moments = recording.started_us, []
     for now_us, step, total, moved_us in recording.looks:
         now_s = (now_us - started_us) / US_PER_S

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gpusquad.predict.analytical.estimate import Estimate, estimate
+from gpusquad.predict.analytical.estimate import RunEstimate, estimate
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["RunEstimate", "estimate"]

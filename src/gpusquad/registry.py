@@ -51,7 +51,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Described:
+class RegistryEntry:
     """What a person wants to know of a plug-in."""
 
     kind: str
@@ -113,14 +113,14 @@ def create(kind: str, spec: str) -> Any:
         raise error.under(field) from None
 
 
-def describe(kind: str | None = None) -> list[Described]:
+def describe(kind: str | None = None) -> list[RegistryEntry]:
     """Every plug-in of a kind (of all kinds), with its one-line summary and parameters."""
     result = []
     for each in [kind] if kind else list(_found):
         for name in names(each):
             cls = _found[each][name]
             summary = (cls.__doc__ or "").strip().split("\n")[0]
-            result.append(Described(each, name, summary, _parameters(cls)))
+            result.append(RegistryEntry(each, name, summary, _parameters(cls)))
     return result
 
 

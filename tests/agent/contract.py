@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusquad.agent.source import CardReading, Inventory
+from gpusquad.agent.inventory import CardReading, Inventory
 from gpusquad.model.cluster import Card, Cluster, Node
 
 RATIOS = ("utilisation_ratio", "memory_utilisation_ratio")

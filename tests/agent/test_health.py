@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.agent.health import Health
-from gpusquad.agent.source import CardReading
+from gpusquad.agent.health import CardHealth
+from gpusquad.agent.inventory import CardReading
 
 
 def well(errors=0):
@@ -25,21 +25,21 @@ def seconds(reading, first, last):
 
 
 def test_a_card_is_said_to_be_ok_once_when_it_has_been_well_for_a_while():
-    assert walk(Health(["A"]), seconds(well(), 0, 200)) == [(30, "card_ok")]
+    assert walk(CardHealth(["A"]), seconds(well(), 0, 200)) == [(30, "card_ok")]
 
 
 def test_a_lost_card_comes_back_after_thirty_good_seconds():
     steps = seconds(well(), 0, 40) + seconds(ill(), 41, 60) + seconds(well(), 61, 100)
-    assert walk(Health(["A"]), steps) == [(30, "card_ok"), (41, "card_fault"), (91, "card_ok")]
+    assert walk(CardHealth(["A"]), steps) == [(30, "card_ok"), (41, "card_fault"), (91, "card_ok")]
 
 
 def test_a_relapse_starts_the_time_again():
     steps = seconds(ill(), 0, 0) + seconds(well(), 1, 20) + seconds(ill(), 21, 21) + seconds(well(), 22, 60)
-    assert walk(Health(["A"]), steps) == [(0, "card_fault"), (52, "card_ok")]
+    assert walk(CardHealth(["A"]), steps) == [(0, "card_fault"), (52, "card_ok")]
 
 
 def test_an_event_counts_though_the_card_answers_well():
-    health = Health(["A"])
+    health = CardHealth(["A"])
     walk(health, seconds(well(), 0, 40))
     assert health.fault("A", "Xid 79", 40.5) == [{"kind": "card_fault", "card": "A", "cause": "Xid 79"}]
     assert health.fault("A", "Xid 79", 50.5) == []
@@ -47,11 +47,11 @@ def test_an_event_counts_though_the_card_answers_well():
 
 
 def test_an_event_of_a_card_that_is_not_ours_is_ignored():
-    assert Health(["A"]).fault("B", "Xid 79", 0) == []
+    assert CardHealth(["A"]).fault("B", "Xid 79", 0) == []
 
 
 def test_new_uncorrected_errors_are_a_fault_and_old_ones_are_not():
-    health = Health(["A"])
+    health = CardHealth(["A"])
     assert walk(health, seconds(well(5), 0, 40)) == [(30, "card_ok")]
     (fault,) = health.see(well(7), 41)
     assert fault == {"kind": "card_fault", "card": "A", "cause": "2 new uncorrected memory errors (ECC), 7 in all"}
@@ -60,13 +60,13 @@ def test_new_uncorrected_errors_are_a_fault_and_old_ones_are_not():
 
 
 def test_another_cause_is_told_too():
-    health = Health(["A"])
+    health = CardHealth(["A"])
     said = [health.see(ill(cause), 0) for cause in ("lost", "lost", "needs a reset")]
     assert [[message["cause"] for message in messages] for messages in said] == [["lost"], [], ["needs a reset"]]
 
 
 def test_a_card_that_comes_and_goes_must_be_well_for_longer_each_time():
-    health, second, back_after = Health(["A"]), 0, []
+    health, second, back_after = CardHealth(["A"]), 0, []
     for _ in range(9):
         assert [message["kind"] for message in health.see(ill(), second)] == ["card_fault"]
         failed = second
@@ -83,7 +83,7 @@ def test_a_card_that_comes_and_goes_must_be_well_for_longer_each_time():
     st.lists(st.sampled_from([well(), ill("a"), ill("b"), well(1), well(2), CardReading("A"), "event"]), max_size=200)
 )
 def test_ok_only_after_thirty_good_seconds_and_never_twice_in_a_row(steps):
-    health, bad_s, last = Health(["A"]), 0, None
+    health, bad_s, last = CardHealth(["A"]), 0, None
     for second, step in enumerate(steps):
         said = health.fault("A", "Xid 48", second) if step == "event" else health.see(step, second)
         for message in said:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from gpusquad.agent.inventory import JobProcess
 from gpusquad.agent.no_cards import NoCards
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import FAULTS_FILE, SimulatedInventory
-from gpusquad.agent.source import JobProcess
 from gpusquad.agent.virtual import VirtualInventory
 from tests.agent import contract
 from tests.agent.fake_nvml import FakeNvml

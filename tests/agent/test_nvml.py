@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from gpusquad.agent.health import Health
+from gpusquad.agent.health import CardHealth
+from gpusquad.agent.inventory import SourceUnavailable
 from gpusquad.agent.machine import this_machine
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.sampler import Sampler, inventory_message
-from gpusquad.agent.source import SourceUnavailable
-from gpusquad.agent.wire import Run, encode
+from gpusquad.agent.wire import WatchedRun, encode
 from tests.agent import contract
 
 MIB = 2**20
@@ -187,8 +187,8 @@ def holder(inventory):
 
 def test_a_process_on_a_card_is_found_with_its_job(inventory, holder, tmp_path):
     card = inventory.cards[0].id
-    sampler = Sampler(inventory, Health([card.id for card in inventory.cards]))
-    run = Run("J1", 3, str(tmp_path), (card,), (holder.pid,))
+    sampler = Sampler(inventory, CardHealth([card.id for card in inventory.cards]))
+    run = WatchedRun("J1", 3, str(tmp_path), (card,), (holder.pid,))
     samples = sampler.sample([run])[-1]
     encode(samples)
     found = {process["pid"]: process for process in samples["cards"][0]["processes"]}
@@ -202,8 +202,8 @@ def test_a_process_on_a_card_is_found_with_its_job(inventory, holder, tmp_path):
 
 def test_work_of_a_process_is_seen(inventory, holder, tmp_path):
     card = inventory.cards[0].id
-    sampler = Sampler(inventory, Health([card.id for card in inventory.cards]))
-    run = Run("J1", 3, str(tmp_path), (card,), (holder.pid,))
+    sampler = Sampler(inventory, CardHealth([card.id for card in inventory.cards]))
+    run = WatchedRun("J1", 3, str(tmp_path), (card,), (holder.pid,))
     ends_s, busiest = time.monotonic() + 60, 0.0
     while busiest == 0.0 and time.monotonic() < ends_s:
         holder.stdin.write("\n" * 2000)
@@ -217,4 +217,4 @@ def test_the_messages_fit_on_the_wire(inventory):
     message = inventory_message(inventory, this_machine())
     encode(message)
     print(message)  # what the card said, for whoever runs this on a new kind of card
-    print(Sampler(inventory, Health([card.id for card in inventory.cards])).sample(())[-1])
+    print(Sampler(inventory, CardHealth([card.id for card in inventory.cards])).sample(())[-1])

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpusquad.agent.inventory import CardReading, SourceUnavailable
 from gpusquad.agent.nvml import NvmlInventory
-from gpusquad.agent.nvml_calls import Library
+from gpusquad.agent.nvml_calls import NvmlLibrary
 from gpusquad.agent.nvml_events import FaultEvents
-from gpusquad.agent.source import CardReading, SourceUnavailable
 from tests.agent import fake_nvml
 from tests.agent.fake_nvml import FakeNvml
 
@@ -245,7 +245,7 @@ def heard(nvml):
         faults.append((card, cause))
         something.set()
 
-    events = FaultEvents(Library(nvml), {"GPU-0": 0, "GPU-1": 1}, on_fault)
+    events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0, "GPU-1": 1}, on_fault)
     yield SimpleNamespace(faults=faults, something=something, events=events)
     events.close()
 
@@ -282,9 +282,9 @@ def test_a_wait_that_fails_is_tried_again(nvml, heard):
 
 def test_cards_without_events_are_read_only(nvml):
     nvml.fail("nvmlDeviceGetSupportedEventTypes", "NVML_ERROR_NOT_SUPPORTED")
-    events = FaultEvents(Library(nvml), {"GPU-0": 0}, lambda card, cause: None)
+    events = FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause: None)
     assert not events.listening
     events.close()
     nvml.heal()
     nvml.fail("nvmlEventSetCreate", "NVML_ERROR_NOT_SUPPORTED")
-    assert not FaultEvents(Library(nvml), {"GPU-0": 0}, lambda card, cause: None).listening
+    assert not FaultEvents(NvmlLibrary(nvml), {"GPU-0": 0}, lambda card, cause: None).listening

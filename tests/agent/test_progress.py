@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpusquad.agent.progress import LINE_LENGTH, Progress, parse
+from gpusquad.agent.progress import LINE_LENGTH, StepProgress, parse
 
-P = Progress
+P = StepProgress
 
 LINES = {
     # tqdm, alone and redrawn

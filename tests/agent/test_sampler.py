@@ -2,12 +2,12 @@
 
 import pytest
 
-from gpusquad.agent.health import Health
-from gpusquad.agent.machine import Machine
-from gpusquad.agent.processes import Processes
+from gpusquad.agent.health import CardHealth
+from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading
+from gpusquad.agent.job_processes import Processes
+from gpusquad.agent.machine import HostResources
 from gpusquad.agent.sampler import Sampler, inventory_message
-from gpusquad.agent.source import CardFacts, CardProcess, CardReading
-from gpusquad.agent.wire import Run, encode
+from gpusquad.agent.wire import WatchedRun, encode
 
 NOW = 2_000_000_000_000_000
 
@@ -19,7 +19,7 @@ class Cards:
 
     def __init__(self, *readings):
         self.readings = list(readings)
-        self.cards = [CardFacts(card.id, n, "M", 1, 1, 0, "") for n, card in enumerate(readings)]
+        self.cards = [CardInfo(card.id, n, "M", 1, 1, 0, "") for n, card in enumerate(readings)]
 
     def read(self, processes):
         return self.readings
@@ -47,16 +47,16 @@ class Owned(Processes):
 
 
 def sampler_of(cards, owners=None):
-    health = Health([card.id for card in cards.cards])
+    health = CardHealth([card.id for card in cards.cards])
     return Sampler(cards, health, Owned(owners or {}), now_us=lambda: NOW, clock_s=lambda: 0.0)
 
 
 def run(folder, cards=("A",), job="J1"):
-    return Run(job, 2, str(folder), tuple(cards), ())
+    return WatchedRun(job, 2, str(folder), tuple(cards), ())
 
 
 def test_the_inventory_message():
-    message = inventory_message(Cards(CardReading("A")), Machine("host", 2000, 10**9))
+    message = inventory_message(Cards(CardReading("A")), HostResources("host", 2000, 10**9))
     assert message == {
         "kind": "inventory",
         "simulated": False,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.agent.progress import Progress
+from gpusquad.agent.progress import StepProgress
 from gpusquad.agent.tracker import Tracker
 
 
@@ -21,48 +21,48 @@ def follow(*lines, at_us=0):
 
 def test_keras_epochs_and_bars_are_one_count():
     keras = "{}/100 ━━━━━━━━ 1s 30ms/step - loss: 0.5"
-    assert follow("Epoch 1/10") == Progress(0, 10)
-    assert follow("Epoch 1/10", keras.format(45)) == Progress(45, 1000)
-    assert follow("Epoch 1/10", keras.format(100), "Epoch 2/10") == Progress(100, 1000)
-    assert follow("Epoch 1/10", keras.format(100), "Epoch 2/10", keras.format(45)) == Progress(145, 1000)
+    assert follow("Epoch 1/10") == StepProgress(0, 10)
+    assert follow("Epoch 1/10", keras.format(45)) == StepProgress(45, 1000)
+    assert follow("Epoch 1/10", keras.format(100), "Epoch 2/10") == StepProgress(100, 1000)
+    assert follow("Epoch 1/10", keras.format(100), "Epoch 2/10", keras.format(45)) == StepProgress(145, 1000)
 
 
 def test_an_evaluation_after_the_last_epoch_is_not_part_of_it():
     last = ("Epoch 2/2", "100/100 ━━━━━━━━ 1s", "13/50 ━━━━━━━━ 1s")
-    assert follow(*last) == Progress(13, 50)
+    assert follow(*last) == StepProgress(13, 50)
 
 
 def test_an_evaluation_during_training_is_not_shown_but_is_a_sign_of_life():
     tracker = Tracker()
     tracker.feed(f"{bar(300, 1000)}\r".encode(), 1)
     tracker.feed(f"{bar(5, 50)}\r".encode(), 2)
-    assert (tracker.progress, tracker.moved_us) == (Progress(300, 1000), 2)
+    assert (tracker.progress, tracker.moved_us) == (StepProgress(300, 1000), 2)
     tracker.feed(f"{bar(301, 1000)}\r".encode(), 3)
-    assert (tracker.progress, tracker.moved_us) == (Progress(301, 1000), 3)
+    assert (tracker.progress, tracker.moved_us) == (StepProgress(301, 1000), 3)
 
 
 def test_a_bar_that_was_given_up_is_forgotten():
     tracker = Tracker()
     tracker.feed(f"{bar(4900, 5000)}\n".encode(), 0)
     tracker.feed(f"{bar(5, 50)}\n".encode(), 3600 * 10**6)
-    assert tracker.progress == Progress(5, 50)
+    assert tracker.progress == StepProgress(5, 50)
 
 
 def test_a_finished_preparation_gives_way_to_the_work():
-    assert follow(bar(5000, 5000, "Map: "), bar(1, 1000)) == Progress(1, 1000)
+    assert follow(bar(5000, 5000, "Map: "), bar(1, 1000)) == StepProgress(1, 1000)
 
 
 def test_the_same_bar_again_means_rounds_without_a_known_end():
-    assert follow(bar(100, 100), bar(1, 100)) == Progress(101, None)
-    assert follow(bar(100, 100), bar(1, 100), bar(100, 100), bar(2, 100)) == Progress(202, None)
+    assert follow(bar(100, 100), bar(1, 100)) == StepProgress(101, None)
+    assert follow(bar(100, 100), bar(1, 100), bar(100, 100), bar(2, 100)) == StepProgress(202, None)
 
 
 def test_several_programs_that_draw_over_each_other_are_no_rounds():
-    assert follow(bar(45, 100), bar(44, 100), bar(46, 100), bar(45, 100)) == Progress(45, 100)
+    assert follow(bar(45, 100), bar(44, 100), bar(46, 100), bar(45, 100)) == StepProgress(45, 100)
 
 
 def test_outer_bars_count_and_inner_ones_do_not():
-    assert follow(bar(1, 10, "Epochs: "), bar(45, 100), bar(46, 100)) == Progress(1, 10)
+    assert follow(bar(1, 10, "Epochs: "), bar(45, 100), bar(46, 100)) == StepProgress(1, 10)
 
 
 def test_saying_the_same_again_is_no_movement():
@@ -80,7 +80,7 @@ def test_an_unfinished_line_counts_when_nothing_more_comes():
     assert tracker.progress is None
     tracker.feed(b"0", 3)
     tracker.settle(4)
-    assert (tracker.progress, tracker.moved_us) == (Progress(45, 100), 4)
+    assert (tracker.progress, tracker.moved_us) == (StepProgress(45, 100), 4)
 
 
 def test_after_a_gap_the_broken_line_says_nothing():
@@ -89,7 +89,7 @@ def test_after_a_gap_the_broken_line_says_nothing():
     tracker.feed(b"5/100\nloss 0.3\n", 2, after_gap=True)
     assert tracker.progress is None
     tracker.feed(b"step 46/100\n", 3)
-    assert tracker.progress == Progress(46, 100)
+    assert tracker.progress == StepProgress(46, 100)
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 7))
@@ -98,7 +98,7 @@ def test_where_the_output_is_cut_does_not_matter(cut):
     tracker = Tracker()
     for start in range(0, len(data), cut):
         tracker.feed(data[start : start + cut], start)
-    assert tracker.progress == Progress(20, 20)
+    assert tracker.progress == StepProgress(20, 20)
 
 
 @given(st.lists(st.tuples(st.binary(max_size=200), st.booleans()), max_size=20))

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, JobProcess, OnFault
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import FAULTS_FILE, SimulatedInventory
-from gpusquad.agent.source import CardFacts, CardProcess, CardReading, JobProcess, OnFault
 from gpusquad.agent.virtual import VirtualInventory
 from gpusquad.model.errors import Invalid
 from tests.agent.fake_nvml import FakeNvml
@@ -19,7 +19,7 @@ class OneCard:
 
     simulated = False
     driver = "580"
-    cards = (CardFacts("GPU-a", 0, "H200", 141 * GIB, 132, 0, "0:0"),)
+    cards = (CardInfo("GPU-a", 0, "H200", 141 * GIB, 132, 0, "0:0"),)
 
     def __init__(self, **read: object) -> None:
         self.reading = CardReading("GPU-a", **read)  # type: ignore[arg-type]

@@ -13,9 +13,9 @@ from gpusquad.app import sharing
 from gpusquad.app.config import SharingConfig, load_config
 from gpusquad.app.sharing import SquadWatch, folder_of, make_sharing
 from gpusquad.gpu.api import QuotaFile
-from gpusquad.gpu.attach.lookout import GRACE_S
-from gpusquad.gpu.attach.settings import Settings
-from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.gpu.attach.settings import CardSharingSettings
+from gpusquad.gpu.attach.unmanaged import GRACE_S
+from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 
@@ -39,7 +39,7 @@ def test_parts_are_only_written_down_where_that_is_wanted(tmp_path: Path) -> Non
 
 
 def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, monkeypatch) -> None:
-    def fails(settings: Settings) -> Path:
+    def fails(settings: CardSharingSettings) -> Path:
         raise Invalid("gcc", "is not installed", "apt-get install gcc")
 
     monkeypatch.setattr(sharing, "library_for_tenants", fails)
@@ -51,7 +51,7 @@ def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, 
 
 
 def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch) -> None:
-    seen: list[Settings] = []
+    seen: list[CardSharingSettings] = []
     monkeypatch.setattr(sharing, "library_for_tenants", seen.append)
     config = SharingConfig(mps="off", strangers="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3,
                            fail_open_ms=0, context_bytes=2**29)  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_time_that_is_too_short_is_told_with_its_cure(tmp_path: Path) -> None:
 
 def test_what_is_not_set_is_as_it_was() -> None:
     assert (SharingConfig().fail_open_ms, SharingConfig().context_bytes) == (1000, "auto")
-    assert (Settings().fail_open_ms, Settings().context_bytes) == (1000, "auto")
+    assert (CardSharingSettings().fail_open_ms, CardSharingSettings().context_bytes) == (1000, "auto")
 
 
 class FakeSquads:
@@ -127,7 +127,7 @@ class FakeSquads:
     def held(self, card_id: str) -> dict[str, list[int]]:
         return self.by_tenant
 
-    def processes(self, card_id: str, listed: Sequence[Stranger], ours: Sequence[int]) -> Sequence[int]:
+    def processes(self, card_id: str, listed: Sequence[UnmanagedProcess], ours: Sequence[int]) -> Sequence[int]:
         self.asked.append((card_id, [one.pid for one in listed], set(ours)))
         self.heard.set()
         assert self.may_answer.wait(PATIENCE_S)

@@ -11,7 +11,7 @@ from bench._windows import by_chance, kept
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.prediction import NOTHING_KNOWN_US, certain
 from gpusquad.model.units import US_PER_S
-from gpusquad.predict.base import Online
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.sim.traces import TraceJob
 
 RUN_S = (10, 20, 30, 40)
@@ -19,7 +19,7 @@ WAIT_S = (0.0, 0.0, 35.0, 0.0)
 SUBMIT_S = (0, 5, 6, 25)
 
 
-class Diary(Online):
+class Diary(OnlinePredictor):
     """Writes down what it is told."""
 
     def __init__(self) -> None:

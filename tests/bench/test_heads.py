@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._play import play
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.simulator import exact
 from gpusquad.sim.traces import TraceJob
 
@@ -23,9 +23,9 @@ def trace(name: str, submit_s: int, run_s: int, cards: int, said_s: int | None =
     return TraceJob(Job(name, (role,), submitted_us=submit_s * US_PER_S, estimate_us=estimate_us), run_s * US_PER_S)
 
 
-def as_said(one: TraceJob) -> Forecast:
+def as_said(one: TraceJob) -> RunTimePrediction:
     said_us = one.job.estimate_us or one.run_us
-    return Forecast(said_us, said_us)
+    return RunTimePrediction(said_us, said_us)
 
 
 def test_who_stays_longer_than_said_is_seen():

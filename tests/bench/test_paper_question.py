@@ -7,25 +7,33 @@ from itertools import permutations
 import pytest
 
 from bench.paper_question import Desk, Oracle, answer, pair_times
-from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Solo
+from gpusquad.model.interference import (
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    SoloMeasurement,
+)
 from gpusquad.sim.colocation import PairTable, pairs_of
 
 GB = 10**9
 RATIOS = {"xx": 0.5, "yy": 0.5, "zz": 0.4, "xy": 0.9, "xz": 0.7, "yz": 0.3}
 
 
-def interval(mean: float) -> Interval:
-    return Interval(mean, mean, mean)
+def interval(mean: float) -> ConfidenceInterval:
+    return ConfidenceInterval(mean, mean, mean)
 
 
-def measured() -> Measured:
+def measured() -> MeasurementSeries:
     sizes = {"x": 4, "y": 5, "z": 6}
-    solos = tuple(Solo(name, interval(1.0), memory_bytes=gb * GB, utilisation_ratio=0.5) for name, gb in sizes.items())
+    solos = tuple(
+        SoloMeasurement(name, interval(1.0), memory_bytes=gb * GB, utilisation_ratio=0.5) for name, gb in sizes.items()
+    )
     runs = tuple(
         CoRun((a, b), (1000, 1000), (interval(ratio), interval(ratio)) if ratio else ())
         for (a, b), ratio in RATIOS.items()
     )
-    return Measured(Setting("H200", "550", "mps", 18 * GB), 0, solos, runs)
+    return MeasurementSeries(MeasurementSetting("H200", "550", "mps", 18 * GB), 0, solos, runs)
 
 
 def test_the_slower_of_a_pair_runs_on_alone():

@@ -12,10 +12,10 @@ from bench._play import play, play_mode
 from bench.prediction_error import Wrong
 from gpusquad import registry
 from gpusquad.model.job import Job, Request, Role
-from gpusquad.model.prediction import PastRun, Uses
+from gpusquad.model.prediction import PastRun, QuantileLevels
 from gpusquad.model.units import US_PER_S
 from gpusquad.modes import load_mode
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import exact, user
 from gpusquad.sim.traces import TraceJob
 
@@ -79,21 +79,21 @@ def test_a_run_with_exact_times_is_the_measure_of_itself(runs):
 
 def test_no_error_is_the_truth_and_more_sigma_is_a_wider_spread():
     one = jobs(1)[0]
-    sure, wide = Wrong(Uses(), 0.0), Wrong(Uses(), 1.0)
+    sure, wide = Wrong(QuantileLevels(), 0.0), Wrong(QuantileLevels(), 1.0)
     assert set(sure.quantiles(one).values) == {one.run_us}
-    assert Wrong(Uses(), 0.0, bias=2.0).quantiles(one).values[0] == 2 * one.run_us
+    assert Wrong(QuantileLevels(), 0.0, bias=2.0).quantiles(one).values[0] == 2 * one.run_us
     assert wide.quantiles(one).values == wide.quantiles(one).values
     assert wide(one).high_us > wide(one).mid_us
 
 
 def test_spoiled_quantiles_say_honestly_how_wrong_they_are():
-    made, wrong = jobs(3000), Wrong(Uses(), 1.5)
+    made, wrong = jobs(3000), Wrong(QuantileLevels(), 1.5)
     covered = np.mean([one.run_us <= wrong.quantiles(one).at(0.9) for one in made])
     assert covered == pytest.approx(0.9, abs=0.02)
 
 
 def test_settings_change_one_thing_at_a_time():
-    uses = Uses(0.45, 0.45, 1.0, 0.95)
+    uses = QuantileLevels(0.45, 0.45, 1.0, 0.95)
     found = quantile_uses.settings(uses)
     assert len(found) == len(set(found))
     assert found[0] == (0.45, 0.45, 1.0, 0.95, True)
@@ -133,7 +133,7 @@ def test_without_estimates_forecasts_come_from_past_runs_alone(mode):
 
     def foretold(log: list[TraceJob]) -> dict:
         witness = gpu_traces.Witness(registry.create("predictor", chosen.predictor))
-        predicting = Predicting(witness, chosen.uses)
+        predicting = PredictorFeed(witness, chosen.uses)
         play(tiny().cluster, log, chosen.policies(), predicting)
         assert set(witness.sources) <= gpu_traces.HONEST
         assert witness.too_early == 0

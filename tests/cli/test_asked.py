@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.cli._asked import asked, gpus
+from gpusquad.cli._views.resources import asked, gpus
 
 GIB = 2**30
 

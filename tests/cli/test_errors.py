@@ -59,7 +59,7 @@ def test_interrupted(service, gsq, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpusquad.client.cluster.Cluster.queue", interrupt)
+    monkeypatch.setattr("gpusquad.client.cluster.ClusterApi.queue", interrupt)
     assert gsq("queue", code=_exit.INTERRUPTED).stdout == ""
 
 

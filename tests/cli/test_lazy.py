@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpusquad.cli._quick import quicken
+from gpusquad.cli._fast_parse import quicken
 from gpusquad.cli._verbs import verbs
 
 REPORT = """

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from gpusquad.cli import _measuring, measure
-from gpusquad.cli._measuring import UNFINISHED, Asked, read_commands
-from gpusquad.gpu.measure import session, table_files
-from gpusquad.gpu.measure.card.nvml import NvmlError
-from gpusquad.gpu.measure.launching import PodOptions
-from gpusquad.gpu.measure.workloads import CATALOGUE
+from gpusquad.cli import _measure_run, measure
+from gpusquad.cli._measure_run import UNFINISHED, MeasureOptions, read_commands
+from gpusquad.gpu.nvml import NvmlError
+from gpusquad.measure import series_files, session
+from gpusquad.measure.launcher import PodOptions
+from gpusquad.measure.workloads import CATALOGUE
 from gpusquad.model.errors import Invalid
 from tests.canned.jobs import HOSTILE
-from tests.gpu.measure.fakes import BROKEN, OTHER, QUICK, FakeCardLauncher
-from tests.gpu.measure.sample import AT_US, sample
+from tests.measure.fakes import BROKEN, OTHER, QUICK, FakeCardLauncher
+from tests.measure.sample import AT_US, sample
 
 
 @pytest.fixture(autouse=True)
@@ -44,18 +44,18 @@ def equipped(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
             return "Fake"
 
     monkeypatch.chdir(repository)  # workers import their workloads from here
-    monkeypatch.setattr(_measuring, "CardReader", Card)
-    monkeypatch.setattr(_measuring, "find_spec", lambda name: object())
-    monkeypatch.setattr(_measuring, "LocalLauncher", FakeCardLauncher)
-    monkeypatch.setattr(_measuring.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(_measure_run, "CardReader", Card)
+    monkeypatch.setattr(_measure_run, "find_spec", lambda name: object())
+    monkeypatch.setattr(_measure_run, "LocalLauncher", FakeCardLauncher)
+    monkeypatch.setattr(_measure_run.shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
 # -- showing ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_newest_series_is_shown(gsq, folder):
-    table_files.save(sample(), folder)
-    table_files.save(sample(driver="700.1", at_us=AT_US + 10**6), folder)
+    series_files.save(sample(), folder)
+    series_files.save(sample(driver="700.1", at_us=AT_US + 10**6), folder)
     shown = gsq("measure", "show").stdout
     assert "driver 700.1 · mps · 40.0 GB in all · 5 repeats" in shown
     row = next(line for line in shown.splitlines() if line.startswith("transformer-inference"))
@@ -66,7 +66,7 @@ def test_the_newest_series_is_shown(gsq, folder):
 
 
 def test_narrow_terminals_get_numbers_for_names(gsq, folder, monkeypatch):
-    table_files.save(sample(), folder)
+    series_files.save(sample(), folder)
     monkeypatch.setenv("COLUMNS", "80")
     shown = gsq("measure", "show").stdout.splitlines()
     heads = next(line for line in shown if line.split()[:3] == ["1", "2", "3"])
@@ -75,8 +75,8 @@ def test_narrow_terminals_get_numbers_for_names(gsq, folder, monkeypatch):
 
 
 def test_a_file_by_its_path_or_its_name(gsq, folder, tmp_path):
-    path = table_files.save(sample(), folder)
-    elsewhere = table_files.save(sample(driver="1.2.3"), tmp_path / "elsewhere")
+    path = series_files.save(sample(), folder)
+    elsewhere = series_files.save(sample(driver="1.2.3"), tmp_path / "elsewhere")
     assert "driver 600.10" in gsq("measure", "show", path.name).stdout
     assert "driver 1.2.3" in gsq("measure", "show", elsewhere).stdout
     assert "driver 1.2.3" in gsq("measure", "show", "--folder", tmp_path / "elsewhere").stdout
@@ -84,7 +84,7 @@ def test_a_file_by_its_path_or_its_name(gsq, folder, tmp_path):
 
 def test_pages_and_pictures(gsq, folder, tmp_path):
     pytest.importorskip("matplotlib")
-    table_files.save(sample(), folder)
+    series_files.save(sample(), folder)
     page, picture = tmp_path / "deep" / "x.html", tmp_path / "x.png"
     done = gsq("measure", "show", "--html", page, "--png", picture)
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -94,7 +94,7 @@ def test_pages_and_pictures(gsq, folder, tmp_path):
 
 
 def test_json_has_the_figures_and_the_tests(gsq, folder):
-    path = table_files.save(sample(), folder)
+    path = series_files.save(sample(), folder)
     data = json.loads(gsq("measure", "show", "--json").stdout)
     assert data["file"] == str(path)
     assert data["measured"]["setting"]["driver"] == "600.10"
@@ -113,7 +113,7 @@ def test_a_broken_file_is_told(gsq, tmp_path):
 
 
 def test_broken_files_beside_the_newest_are_named(gsq, folder):
-    table_files.save(sample(), folder)
+    series_files.save(sample(), folder)
     (folder / "half.json").write_text("{", encoding="utf-8")
     done = gsq("measure", "show")
     assert "driver 600.10" in done.stdout
@@ -121,16 +121,16 @@ def test_broken_files_beside_the_newest_are_named(gsq, folder):
 
 
 def test_hostile_names_are_made_safe(gsq, folder):
-    from tests.gpu.measure.pictures.test_heatmaps import renamed
+    from tests.measure.charts.test_heatmaps import renamed
 
-    table_files.save(renamed(sample(), HOSTILE), folder)
+    series_files.save(renamed(sample(), HOSTILE), folder)
     for words in (["show"], ["list"]):
         assert "\x1b" not in gsq("measure", *words).stdout
 
 
 def test_the_list(gsq, folder):
     assert "nothing was measured yet" in gsq("measure", "list").stdout
-    old, new = table_files.save(sample(), folder), table_files.save(sample(at_us=AT_US + 10**6), folder)
+    old, new = series_files.save(sample(), folder), series_files.save(sample(at_us=AT_US + 10**6), folder)
     (folder / "half.json").write_text("{", encoding="utf-8")
     shown = gsq("measure", "list").stdout
     assert shown.index(new.name[:30]) < shown.index("skipped half.json: is not whole, or not JSON")
@@ -140,13 +140,13 @@ def test_the_list(gsq, folder):
 
 
 def test_comparing(gsq, folder):
-    old = table_files.save(sample(), folder)
-    new = table_files.save(sample(driver="700", shift=0.1, at_us=AT_US + 10**6), folder)
+    old = series_files.save(sample(), folder)
+    new = series_files.save(sample(driver="700", shift=0.1, at_us=AT_US + 10**6), folder)
     shown = gsq("measure", "compare", old.name, new).stdout.splitlines()
     assert shown[0] == "driver 600.10 then, 700 now"
     assert shown[1].startswith("cnn in cnn beside matmul: 0.67 of its speed alone then, 0.77 now (faster;")
     assert len(json.loads(gsq("measure", "compare", old, new, "--json").stdout)["changes"]) == 1
-    sliced = table_files.save(sample(sharing="time-slicing"), folder)
+    sliced = series_files.save(sample(sharing="time-slicing"), folder)
     assert (
         "sharing is mps in one and time-slicing in the other" in gsq("measure", "compare", old, sliced, code=2).stderr
     )
@@ -162,7 +162,7 @@ def quick(*more: object) -> list[object]:
 
 def test_a_series_from_workers_to_the_table(gsq, equipped, folder, tmp_path):
     done = gsq(*quick("--html", tmp_path / "x.html"))
-    kept = table_files.latest(folder)
+    kept = series_files.latest(folder)
     assert kept is not None
     assert {solo.workload for solo in kept.measured.solos} == {QUICK, OTHER}
     assert len(kept.measured.co_runs) == 3
@@ -183,7 +183,7 @@ def test_the_second_series_is_held_against_the_first(gsq, equipped, monkeypatch)
 
 
 def test_json_says_what_changed_and_where_it_lies(gsq, equipped, monkeypatch, folder):
-    table_files.save(sample(), folder)
+    series_files.save(sample(), folder)
     monkeypatch.setattr(session, "measure", lambda *_: sample(shift=0.2, at_us=AT_US + 10**6))
     data = json.loads(gsq(*quick("--json")).stdout)
     assert Path(data["file"]).parent == folder
@@ -247,7 +247,7 @@ def test_options_reach_the_engine(gsq, equipped, monkeypatch, tmp_path):
     assert (series.options.length_s, series.options.memory_bytes) == (0.5, 12 * 10**9)
     own = ("mine", "--pattern", r"it (\d+)", "--command", "python", "my train.py", "-n", "1")
     assert series.options.arguments == {"mine": own}
-    assert len(table_files.all_of(tmp_path / "own").kept) == 1
+    assert len(series_files.all_of(tmp_path / "own").kept) == 1
 
 
 def test_what_is_measured_when_nothing_is_said():
@@ -296,13 +296,13 @@ def test_without_a_gpu(gsq, monkeypatch):
 
 
 def test_without_pytorch(gsq, equipped, monkeypatch):
-    monkeypatch.setattr(_measuring, "find_spec", lambda name: None)
+    monkeypatch.setattr(_measure_run, "find_spec", lambda name: None)
     assert "-m pip install torch" in gsq("measure", code=2).stderr
-    _measuring.check(Asked(Path(), (), {"mine": ("true",)}))  # programs of one's own need none
+    _measure_run.check(MeasureOptions(Path(), (), {"mine": ("true",)}))  # programs of one's own need none
 
 
 def test_without_mps(gsq, equipped, monkeypatch):
-    monkeypatch.setattr(_measuring.shutil, "which", lambda name: None)
+    monkeypatch.setattr(_measure_run.shutil, "which", lambda name: None)
     assert "nvidia-cuda-mps-control is not installed" in gsq("measure", "--sharing", "mps", code=2).stderr
     pod = ["measure", "--engine", "kubernetes", "--image", "x"]
     assert "kubectl is not installed" in gsq(*pod, code=2).stderr
@@ -312,7 +312,7 @@ def test_what_the_shell_offers(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert measure._names("vgg") == ["vgg16", "vgg11"]
     assert measure._names("cnn,str") == ["cnn,stream"]
-    path = table_files.save(sample(), folder)
+    path = series_files.save(sample(), folder)
     (tmp_path / "mine.json").write_text("{}", encoding="utf-8")
     assert measure._files("") == ["home", "mine.json", path.name]
     assert measure._files("example") == [path.name]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.cli._safe import log_line, one_line
+from gpusquad.cli._sanitize import log_line, one_line
 
 HARMFUL = {"Cc", "Cs", "Zl", "Zp"}
 TURNS = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")

@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from gpusquad.cli._tables import WIDTH_OF_PIPES, Column, bar, facts, table
+from gpusquad.cli._tables import WIDTH_OF_PIPES, TableColumn, bar, facts, table
 
 COLUMNS = (
-    Column("ID"), Column("NAME", most=20, least=6), Column("N", right=True, from_width=60), Column("WHY", wraps=True),
-)  # fmt: skip
+    TableColumn("ID"),
+    TableColumn("NAME", most=20, least=6),
+    TableColumn("N", right=True, from_width=60),
+    TableColumn("WHY", wraps=True),
+)
 
 
 def rendered(shown, width: int) -> list[str]:
@@ -55,7 +58,7 @@ def test_bars_have_their_width(ratio, width):
 
 
 def test_a_pipe_gets_the_same_lines_as_a_very_wide_terminal() -> None:
-    columns = (Column("#", right=True), Column("NAME"), Column("WHY", wraps=True))
+    columns = (TableColumn("#", right=True), TableColumn("NAME"), TableColumn("WHY", wraps=True))
     rows = [("1", "abc", "hello there"), ("12", "日本", "[red]x[/red]")]
     widths = (WIDTH_OF_PIPES, WIDTH_OF_PIPES - 1)
     pipe, terminal = (rendered(table(columns, rows, width), width) for width in widths)

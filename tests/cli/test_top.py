@@ -12,7 +12,7 @@ pytest.importorskip("textual")
 from textual.widgets import DataTable, Static
 
 from gpusquad.cli._top_live import Top
-from gpusquad.cli._top_screens import Confirm, Told
+from gpusquad.cli._top_screens import Confirm, MessageScreen
 
 
 def live(act) -> None:
@@ -49,9 +49,9 @@ def test_cards_and_jobs(service):
 def test_why(service):
     async def act(app, pilot):
         await press(app, pilot, "down", "down", "down", "w")
-        assert isinstance(app.screen, Told)
+        assert isinstance(app.screen, MessageScreen)
         await press(app, pilot, "escape")
-        assert not isinstance(app.screen, Told)
+        assert not isinstance(app.screen, MessageScreen)
 
     live(act)
 

@@ -66,5 +66,5 @@ def test_interrupted(service, gsq, monkeypatch):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr("gpusquad.client.events.Events.pulse", interrupt)
+    monkeypatch.setattr("gpusquad.client.events.EventsApi.pulse", interrupt)
     assert "the jobs go on" in gsq("wait", ends(service, 30, "running"), code=130).stderr

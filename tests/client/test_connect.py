@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpusquad.client import Unreachable
+from gpusquad.client import ServiceUnreachable
 from gpusquad.client.connect import home_of, locate
 from gpusquad.model.errors import Invalid
 
@@ -35,7 +35,7 @@ def test_another_service_never_sees_this_machines_token(home):
 
 
 def test_nothing_runs_here(tmp_path):
-    with pytest.raises(Unreachable, match="no gpusquad service is running here; start one with `gpusquad up`"):
+    with pytest.raises(ServiceUnreachable, match="no gpusquad service is running here; start one with `gpusquad up`"):
         locate({"GPUSQUAD_HOME": str(tmp_path / "none")})
 
 

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from gpusquad.client import ApiError, Client, Unreachable
+from gpusquad.client import ApiError, Client, ServiceUnreachable
 from gpusquad.client.http import Http
 from gpusquad.model.errors import Invalid
 from tests.fake_service import TOKEN, Told, error
@@ -77,14 +77,14 @@ def test_reading_again_after_a_broken_connection(client, service):
 
 def test_broken_for_good(client, service):
     service.tell("GET", "/cluster", Told(drop=True))
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServiceUnreachable):
         client.cluster.summary()
     assert len(service.asked) == 3
 
 
 def test_an_action_is_never_sent_twice(client, service):
     service.tell("POST", "/jobs/llama-finetune/cancel", Told(drop=True))
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServiceUnreachable):
         client.jobs.cancel("llama-finetune")
     assert len(service.asked) == 1
 
@@ -126,7 +126,7 @@ def test_nobody_listens():
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     pauses = []
-    with pytest.raises(Unreachable, match="no gpusquad service answers") as caught:
+    with pytest.raises(ServiceUnreachable, match="no gpusquad service answers") as caught:
         Client(address, pause=pauses.append, cure="start one").cluster.summary()
     assert (caught.value.cure, pauses) == ("start one", [])
 
@@ -136,7 +136,7 @@ def test_a_service_that_never_answers():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", answer_s=0.05)
-        with pytest.raises(Unreachable, match="did not answer in time") as caught:
+        with pytest.raises(ServiceUnreachable, match="did not answer in time") as caught:
             client.cluster.summary()
         assert "may be busy" in caught.value.cure, "it is there, so there is none to start"
 

@@ -8,14 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.client import ApiError
-from gpusquad.client.sse import PATIENCE, Message, _lines, follow, messages
+from gpusquad.client.sse import PATIENCE, SseMessage, _lines, follow, messages
 from tests.fake_service import Told, error, sse
 
 STREAM = (
     b': still here\n\nid: 7\nevent: job\ndata: {"a": 1}\n\ndata: one\ndata:two\r\n\r\nevent: empty\n\n'
     b"id: 8\nignored: x\ndata: \xe2\x82\xac\n\ndata: never finished"
 )
-READ = [None, Message("job", '{"a": 1}', "7"), Message("message", "one\ntwo", "7"), Message("message", "€", "8")]
+READ = [
+    None,
+    SseMessage("job", '{"a": 1}', "7"),
+    SseMessage("message", "one\ntwo", "7"),
+    SseMessage("message", "€", "8"),
+]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))

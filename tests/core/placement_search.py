@@ -4,9 +4,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain, combinations
 
-from gpusquad.core.capacity import MAX_SHARERS
-from gpusquad.core.relief import Obstacle
-from gpusquad.core.state import State
+from gpusquad.core.capacity.capacity import MAX_SHARERS
+from gpusquad.core.explain.obstacles import Obstacle
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import Card, Node
 from gpusquad.model.job import Request, Share
 from gpusquad.model.units import WHOLE_MILLI
@@ -15,7 +15,7 @@ from gpusquad.model.units import WHOLE_MILLI
 class Search:
     """All placements of equal tasks on what is free, counted from the gangs that run."""
 
-    def __init__(self, state: State, until_us: int) -> None:
+    def __init__(self, state: SchedulerState, until_us: int) -> None:
         self.state = state
         self.nodes = state.space.fixed.cluster.nodes
         self.closed = {

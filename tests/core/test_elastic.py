@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpusquad.core.accounts import Tenant
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import Card, Cluster, Node, grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
@@ -65,7 +65,7 @@ def test_it_keeps_its_cards_when_giving_them_up_would_not_help() -> None:
 
 
 def test_it_takes_no_more_than_its_tenant_may_hold() -> None:
-    policies = make_policies(tenants=(Tenant("default", limit_gpus=4),))
+    policies = make_policies(tenants=(TenantQuota("default", limit_gpus=4),))
     result = simulate(Scenario(grid("1x8"), [elastic("e", 1, 4, 8, 100)], policies, exact))
     assert sizes(result.outcomes[0]) == [4]
 

@@ -2,24 +2,24 @@
 
 import pytest
 
-from gpusquad.core.accounts import Tenant
-from gpusquad.core.explain import position, when, why
-from gpusquad.core.lanes import Lane
-from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
+from gpusquad.core.explain.explain import position, when, why
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.lanes import Lane
+from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node, grid
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Request, Share
-from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.reasons import Reason, ReasonCode
 from tests.core.states import HOUR, job, state_of, submit
 
 
-def codes(reasons: list[Reason]) -> list[Code]:
+def codes(reasons: list[Reason]) -> list[ReasonCode]:
     return [r.code for r in reasons]
 
 
 def test_no_block_names_the_largest() -> None:
     state = state_of(grid("2x8"))
     submit(state, job("a", Request(gpus=3)), job("b", Request(gpus=6)), job("big", Request(gpus=8)))
-    (reason,) = [r for r in why(state, "big") if r.code is Code.NO_BLOCK]
+    (reason,) = [r for r in why(state, "big") if r.code is ReasonCode.NO_BLOCK]
     assert "needs 8 on one node, largest free block 5" in str(reason)
 
 
@@ -27,7 +27,7 @@ def test_gang_tells_how_many_tasks_have_room() -> None:
     state = state_of(grid("2x4"))
     submit(state, job("a", Request(gpus=1)), job("b", Request(gpus=2), 4))
     reasons = why(state, "b")
-    assert Code.GANG in codes(reasons)
+    assert ReasonCode.GANG in codes(reasons)
     assert "room for 3 of 4 tasks" in reasons[0].message
 
 
@@ -39,7 +39,7 @@ def test_cpu_where_the_cards_are() -> None:
     assert taken == ["full"] or "b" in state.runs
     if "b" in state.queue:
         told = why(state, "b")
-        assert Code.NO_CPU in codes(told)
+        assert ReasonCode.NO_CPU in codes(told)
         assert "the nodes with cards for it have at most 1 cores free on one" in str(told[-1])
 
 
@@ -47,7 +47,7 @@ def test_named_card_and_who_has_it() -> None:
     state = state_of(grid("1x2"))
     submit(state, job("a", Request(gpus=1, card="n0/1")), job("b", Request(gpus=1, card="n0/1")))
     (reason,) = why(state, "b")
-    assert (reason.code, reason.who) == (Code.CARD_TAKEN, ("a",))
+    assert (reason.code, reason.who) == (ReasonCode.CARD_TAKEN, ("a",))
     assert "1 others are idle" in reason.cure
 
 
@@ -55,7 +55,7 @@ def test_share_says_what_is_free() -> None:
     state = state_of(Cluster((Node("n", (Card("c", memory_bytes=12 * GIB),), 1000, GIB),)))
     submit(state, job("a", Request(share=Share(8 * GIB, 500))), job("b", Request(share=Share(6 * GIB, 200))))
     (reason,) = why(state, "b")
-    assert reason.code is Code.NO_SHARE
+    assert reason.code is ReasonCode.NO_SHARE
     assert reason.numbers["most_bytes"] == 4 * GIB
 
 
@@ -121,34 +121,34 @@ def test_reservation_names_whom_it_would_delay() -> None:
     submit(state, job("head", Request(gpus=4)))
     submit(state, job("long", Request(gpus=2)), hours=3)
     (reason,) = why(state, "long")
-    assert (reason.code, reason.who) == (Code.RESERVED, ("head",))
+    assert (reason.code, reason.who) == (ReasonCode.RESERVED, ("head",))
     assert reason.cure == "a run of at most 1h00m may slip in before"
 
 
 def test_behind_under_the_plan_that_lets_nobody_pass() -> None:
     state = state_of(grid("1x4"), "none")
     submit(state, job("a", Request(gpus=2)), job("head", Request(gpus=4)), job("small", Request(gpus=1)))
-    assert (Code.BEHIND, ("head",)) in [(r.code, r.who) for r in why(state, "small")]
+    assert (ReasonCode.BEHIND, ("head",)) in [(r.code, r.who) for r in why(state, "small")]
     assert position(state, "small") == 2
-    assert Code.BEHIND not in codes(why(state, "head"))
+    assert ReasonCode.BEHIND not in codes(why(state, "head"))
 
 
 def test_limits_of_tenant_and_lane_are_both_named() -> None:
-    state = state_of(grid("1x8"), tenants=(Tenant("red", limit_gpus=3),), lanes=(Lane("all", limit_ratio=0.5),))
+    state = state_of(grid("1x8"), tenants=(TenantQuota("red", limit_gpus=3),), lanes=(Lane("all", limit_ratio=0.5),))
     submit(state, job("a", Request(gpus=2), tenant="red"), job("b", Request(gpus=3), tenant="red"))
-    assert codes(why(state, "b")) == [Code.TENANT_LIMIT, Code.LANE_LIMIT]
+    assert codes(why(state, "b")) == [ReasonCode.TENANT_LIMIT, ReasonCode.LANE_LIMIT]
 
 
 def test_window_and_drained_node() -> None:
-    state = state_of(grid("2x1"), windows=(Window("w", ("n0",), HOUR // 2, 2 * HOUR),))
+    state = state_of(grid("2x1"), windows=(MaintenanceWindow("w", ("n0",), HOUR // 2, 2 * HOUR),))
     submit(state, job("a", Request(gpus=1), 2))
-    (reason,) = [r for r in why(state, "a") if r.code is Code.WINDOW]
+    (reason,) = [r for r in why(state, "a") if r.code is ReasonCode.WINDOW]
     assert reason.who == ("n0",)
     assert "fits before it" in reason.cure
     state = state_of(grid("2x1"))
     state.space.set_node_up(1, False)
     submit(state, job("a", Request(gpus=1), 2))
-    assert Code.DOWN in codes(why(state, "a"))
+    assert ReasonCode.DOWN in codes(why(state, "a"))
 
 
 def test_only_pending_jobs_are_asked_about() -> None:

@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import given
 
-from gpusquad.core.accounts import Tenant
-from gpusquad.core.explain import refusal, why_never
-from gpusquad.core.lanes import Lane
-from gpusquad.core.policies import make_policies
-from gpusquad.core.state import State
+from gpusquad.core.explain.explain import refusal, why_never
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.lanes import Lane
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
 from gpusquad.model.job import Request, Share
-from gpusquad.model.reasons import Code
+from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import parse_bytes
 from tests.core.states import job, state_of, submit
 from tests.strategies import Load, loads
@@ -113,13 +113,13 @@ def test_beside_virtual_cards_whole_ones_serve_several_at_once() -> None:
 
 
 def test_never_by_rules() -> None:
-    state = state_of(grid("1x8"), tenants=(Tenant("red", limit_gpus=3),), lanes=(Lane("all", limit_ratio=0.5),))
+    state = state_of(grid("1x8"), tenants=(TenantQuota("red", limit_gpus=3),), lanes=(Lane("all", limit_ratio=0.5),))
     told = refusal(state, job("a", Request(gpus=4), tenant="red"))
     assert told is not None
-    assert told.code is Code.TENANT_LIMIT
+    assert told.code is ReasonCode.TENANT_LIMIT
     told = refusal(state, job("b", Request(gpus=5)))
     assert told is not None
-    assert told.code is Code.LANE_LIMIT
+    assert told.code is ReasonCode.LANE_LIMIT
     told = refusal(state, job("c", Request(gpus=1), lane="fast"))
     assert told is not None
     assert "there is no lane 'fast'" in told.message
@@ -128,7 +128,7 @@ def test_never_by_rules() -> None:
 
 @given(loads(most=4, roles=2))
 def test_never_and_refusal_agree_with_what_can_run(load: Load) -> None:
-    state = State(load.cluster, make_policies())
+    state = SchedulerState(load.cluster, make_policies())
     for trace in load.jobs:
         told = refusal(state, trace.job)
         assert (told is None) == state.can_ever_run(trace.job)

@@ -4,29 +4,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.core.board import Board
 from gpusquad.core.cycle import cycle
-from gpusquad.core.explain import position, when, why
-from gpusquad.core.policies import Preemption, make_policies
-from gpusquad.core.relief import Obstacle
-from gpusquad.core.snapshot import dump_snapshot, load_snapshot
-from gpusquad.core.state import State
+from gpusquad.core.explain.explain import position, when, why
+from gpusquad.core.explain.obstacles import Obstacle
+from gpusquad.core.planning.session import CycleSession
+from gpusquad.core.snapshot.dump import dump_snapshot, load_snapshot
+from gpusquad.core.state.policies import PreemptionConfig, make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.job import Job, Request
-from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.sim.simulator import user
 from tests.core.placement_search import Search, real
 from tests.core.states import plans
 from tests.strategies import Load, cpu_only, loads, requests, shares, single_cards, whole_cards
 
 OBSTACLE = {
-    Code.NO_CARDS: Obstacle.CARDS, Code.NO_MODEL: Obstacle.CARDS, Code.NO_BLOCK: Obstacle.CARDS,
-    Code.NO_SHARE: Obstacle.CARDS, Code.CARD_TAKEN: Obstacle.CARDS, Code.NO_CPU: Obstacle.CPU,
-    Code.NO_MEMORY: Obstacle.MEMORY, Code.DOWN: Obstacle.DOWN, Code.WINDOW: Obstacle.WINDOW,
+    ReasonCode.NO_CARDS: Obstacle.CARDS, ReasonCode.NO_MODEL: Obstacle.CARDS, ReasonCode.NO_BLOCK: Obstacle.CARDS,
+    ReasonCode.NO_SHARE: Obstacle.CARDS, ReasonCode.CARD_TAKEN: Obstacle.CARDS, ReasonCode.NO_CPU: Obstacle.CPU,
+    ReasonCode.NO_MEMORY: Obstacle.MEMORY, ReasonCode.DOWN: Obstacle.DOWN, ReasonCode.WINDOW: Obstacle.WINDOW,
 }  # fmt: skip
 mixes = st.one_of(requests, st.sampled_from([single_cards, whole_cards, cpu_only, shares]).flatmap(lambda ask: ask))
 
 
-def check_reasons(state: State, job: Job, reasons: list[Reason]) -> None:
+def check_reasons(state: SchedulerState, job: Job, reasons: list[Reason]) -> None:
     """``state`` is as a cycle left it, with the job still pending."""
     until_us = state.now_us + state.queue[job.id].stay_us
     search = Search(state, until_us)
@@ -44,14 +44,14 @@ def check_reasons(state: State, job: Job, reasons: list[Reason]) -> None:
         check_group(search, request, low, mine, obstacles, alone=not label)
     codes = {r.code for r in reasons}
     if short:
-        assert codes & {Code.DOWN} == ({Code.DOWN} if Obstacle.DOWN in outside else set())
-        assert codes & {Code.WINDOW} == ({Code.WINDOW} if Obstacle.WINDOW in outside else set())
-        assert Code.PLACE not in codes
-        assert Code.RESERVED not in codes
-    if Code.PLACE in codes:
+        assert codes & {ReasonCode.DOWN} == ({ReasonCode.DOWN} if Obstacle.DOWN in outside else set())
+        assert codes & {ReasonCode.WINDOW} == ({ReasonCode.WINDOW} if Obstacle.WINDOW in outside else set())
+        assert ReasonCode.PLACE not in codes
+        assert ReasonCode.RESERVED not in codes
+    if ReasonCode.PLACE in codes:
         assert len(job.groups) > 1, "binpack places gangs of one shape wherever they fit"
     for reason in reasons:
-        if reason.code is Code.RESERVED:
+        if reason.code is ReasonCode.RESERVED:
             check_reserved(state, job, reason)
         if reason.message.startswith("the whole gang needs"):
             assert reason.numbers["needed"] > next(v for k, v in reason.numbers.items() if k != "needed")
@@ -61,7 +61,7 @@ def check_group(search: Search, request: Request, low: int, reasons: list[Reason
     named = set()
     room = search.most(request, frozenset(), low)
     for reason in reasons:
-        if reason.code is Code.GANG:
+        if reason.code is ReasonCode.GANG:
             assert 0 < room < low
             assert reason.numbers == {"tasks": low, "room": room}
             named.add(Obstacle.CARDS)
@@ -69,26 +69,26 @@ def check_group(search: Search, request: Request, low: int, reasons: list[Reason
             assert OBSTACLE[reason.code] in obstacles, (reason, obstacles)
             named.add(OBSTACLE[reason.code])
         check_numbers(search, request, reason)
-    assert any(r.code is Code.GANG for r in reasons) == (0 < room < low)
+    assert any(r.code is ReasonCode.GANG for r in reasons) == (0 < room < low)
     told = obstacles if alone else obstacles - {Obstacle.DOWN, Obstacle.WINDOW}
     assert told <= named
 
 
 def check_numbers(search: Search, request: Request, reason: Reason) -> None:
     idle = search.idle_cards(request)
-    if reason.code in (Code.NO_CARDS, Code.NO_MODEL):
+    if reason.code in (ReasonCode.NO_CARDS, ReasonCode.NO_MODEL):
         assert reason.numbers["idle"] == sum(idle.values()) < reason.numbers["needed"]
-    if reason.code is Code.NO_BLOCK:
+    if reason.code is ReasonCode.NO_BLOCK:
         assert reason.numbers["needed"] == request.gpus > reason.numbers["largest"]
         if "on one node" in reason.message:
             assert reason.numbers["largest"] == max(idle.values(), default=0)
-    if reason.code is Code.NO_SHARE:
+    if reason.code is ReasonCode.NO_SHARE:
         assert search.most(request, frozenset(), 1) == 0
-    if reason.code is Code.CARD_TAKEN and request.share is None:
+    if reason.code is ReasonCode.CARD_TAKEN and request.share is None:
         assert not any(idle.values())
 
 
-def check_reserved(state: State, job: Job, reason: Reason) -> None:
+def check_reserved(state: SchedulerState, job: Job, reason: Reason) -> None:
     """Without these promises it starts; with any of them it does not."""
 
     def starts(dropped: set[str]) -> bool:
@@ -96,14 +96,14 @@ def check_reserved(state: State, job: Job, reason: Reason) -> None:
         for name in dropped:
             del other.timeline.promises[name]
         other.settled = False
-        return Board(other).start(job)
+        return CycleSession(other).start(job)
 
     assert starts(set(reason.who))
     for name in reason.who:
         assert not starts(set(reason.who) - {name})
 
 
-def check_all(state: State, now_us: int) -> None:
+def check_all(state: SchedulerState, now_us: int) -> None:
     """After a cycle everybody who still waits has a reason, and asking changes nothing."""
     before = dump_snapshot(state)
     for waiting in list(state.queue):
@@ -130,7 +130,7 @@ def test_every_reason_is_real_under_other_plans(load: Load, plan: str) -> None:
 
 @given(loads(ask=mixes, most=8, roles=1, windows=True, incidents=True), plans, st.data())
 def test_an_empty_list_means_that_the_cycle_starts_it(load: Load, plan: str, data: st.DataObject) -> None:
-    def ask_after_an_end(state: State, now_us: int) -> None:
+    def ask_after_an_end(state: SchedulerState, now_us: int) -> None:
         if not len(state.queue) or not len(state.runs):
             return
         other = load_snapshot(dump_snapshot(state))
@@ -150,10 +150,10 @@ def test_an_empty_list_means_that_the_cycle_starts_it(load: Load, plan: str, dat
     st.sampled_from(registry.names("order")),
     plans,
     st.sampled_from(registry.names("place")),
-    st.sampled_from([Preemption(), Preemption("priority", 0.0), Preemption("order", 0.001)]),
+    st.sampled_from([PreemptionConfig(), PreemptionConfig("priority", 0.0), PreemptionConfig("order", 0.001)]),
 )
 def test_everybody_has_a_reason_under_every_policy(load: Load, order, plan, place, preemption) -> None:
-    def ask(state: State, now_us: int) -> None:
+    def ask(state: SchedulerState, now_us: int) -> None:
         before = dump_snapshot(state)
         for waiting in list(state.queue):
             reasons = why(state, waiting.job.id)

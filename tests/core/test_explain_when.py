@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from gpusquad.core.cycle import cycle
-from gpusquad.core.explain import copy_state, what_if, when
-from gpusquad.core.policies import Preemption, make_policies
-from gpusquad.core.snapshot import dump_snapshot
-from gpusquad.core.state import UNKNOWN, State
+from gpusquad.core.explain.explain import copy_state, what_if, when
+from gpusquad.core.snapshot.dump import dump_snapshot
+from gpusquad.core.state.policies import PreemptionConfig, make_policies
+from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.model.cluster import GIB, grid
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Request, Share
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.simulator import exact
 from tests.core.states import HOUR, job, plans, state_of, submit
 from tests.strategies import Load, loads
@@ -27,7 +27,7 @@ def test_with_exact_times_and_no_more_arrivals_when_is_what_happens(load: Load, 
     last_us = max(t.job.submitted_us for t in load.jobs)
     told: dict[str, int | None] = {}
 
-    def ask(state: State, now_us: int) -> None:
+    def ask(state: SchedulerState, now_us: int) -> None:
         if now_us >= last_us and not told:
             before = dump_snapshot(state)
             for waiting in list(state.queue):
@@ -49,7 +49,7 @@ def test_what_if_is_what_happens(load: Load, plan: str) -> None:
     last_us = extra.job.submitted_us
     told = []
 
-    def ask(state: State, now_us: int) -> None:
+    def ask(state: SchedulerState, now_us: int) -> None:
         if now_us == last_us and not told:
             before = dump_snapshot(state)
             told.append((what_if(state, extra.job, exact(extra)), [w.job.id for w in state.queue]))
@@ -81,9 +81,9 @@ def _starts(traces, result):
 
 def test_when_gives_a_range_and_the_promise() -> None:
     state = state_of(grid("1x1"))
-    state.enqueue(job("a", Request(gpus=1)), Forecast(HOUR, 2 * HOUR))
-    state.enqueue(job("b", Request(gpus=1)), Forecast(HOUR, 3 * HOUR))
-    state.enqueue(job("c", Request(gpus=1)), Forecast(HOUR, HOUR))
+    state.enqueue(job("a", Request(gpus=1)), RunTimePrediction(HOUR, 2 * HOUR))
+    state.enqueue(job("b", Request(gpus=1)), RunTimePrediction(HOUR, 3 * HOUR))
+    state.enqueue(job("c", Request(gpus=1)), RunTimePrediction(HOUR, HOUR))
     cycle(state, 0)
     eta = when(state, "b")
     assert (eta.start_us, eta.high_us, eta.promised_us) == (HOUR, 2 * HOUR, 2 * HOUR)
@@ -94,24 +94,24 @@ def test_when_gives_a_range_and_the_promise() -> None:
 def test_when_is_not_known_behind_a_job_without_estimate() -> None:
     state = state_of(grid("1x1"))
     state.enqueue(job("a", Request(gpus=1)), UNKNOWN)
-    state.enqueue(job("b", Request(gpus=1)), Forecast(HOUR, HOUR))
+    state.enqueue(job("b", Request(gpus=1)), RunTimePrediction(HOUR, HOUR))
     cycle(state, 0)
     eta = when(state, "b")
     assert (eta.start_us, eta.high_us, eta.promised_us) == (None, None, None)
 
 
 def test_what_if_tells_who_is_delayed_and_who_must_go() -> None:
-    policies = make_policies("urgent", "easy", "binpack", preemption=Preemption("priority", 0.0))
-    state = State(grid("1x2"), policies)
+    policies = make_policies("urgent", "easy", "binpack", preemption=PreemptionConfig("priority", 0.0))
+    state = SchedulerState(grid("1x2"), policies)
     submit(state, job("a", Request(gpus=2)), job("b", Request(gpus=2)))
     state.now_us = 1  # nobody is preempted at the instant of its start
-    answer = what_if(state, job("now", Request(gpus=2), priority="urgent"), Forecast(HOUR, HOUR))
+    answer = what_if(state, job("now", Request(gpus=2), priority="urgent"), RunTimePrediction(HOUR, HOUR))
     assert not answer.starts_now
     assert answer.preempted == ("a",)
     assert answer.eta.start_us == 1
     assert dict(answer.delayed) == {"b": HOUR + 1}
     with pytest.raises(Invalid):
-        what_if(state, job("a", Request(gpus=1)), Forecast(HOUR, HOUR))
+        what_if(state, job("a", Request(gpus=1)), RunTimePrediction(HOUR, HOUR))
 
 
 def test_a_copy_is_equal_and_apart() -> None:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.hang import Evidence, Rules, Suspicion, Watch, crash_backoff_s, judge
-from gpusquad.core.pulse import CardBeat, Pulse, spins
+from gpusquad.core.hang.activity import CardActivity, RunActivity, spins
+from gpusquad.core.hang.hang import Evidence, HangRules, HangWatch, Suspicion, crash_backoff_s, judge
 
 S = 1_000_000
-RULES = Rules()
+RULES = HangRules()
 START = 1_700_000_000 * S
 times_s = st.integers(0, 20_000)
 maybe_s = st.none() | times_s
@@ -86,7 +86,7 @@ def test_overrun_is_three_times_the_high_forecast_and_never_soon(high):
 
 
 def test_a_rule_can_be_switched_off():
-    off = Rules(silent_s=0, spinning_s=0, overrun_times=0)
+    off = HangRules(silent_s=0, spinning_s=0, overrun_times=0)
     assert judge(evidence(10**6, spinning_since=0, high_us=1), off) == []
 
 
@@ -130,7 +130,7 @@ OVERRUN = Suspicion("overrun", at(0), "long", "wait", may_stop=False)
 
 def walk(steps, *, stop=True, rules=RULES):
     """Kinds of notice at each (second, suspicions)."""
-    watch, said = Watch(), []
+    watch, said = HangWatch(), []
     for second, suspicions in steps:
         watch, notices = watch.step(at(second), suspicions, rules, stop=stop)
         said.append([notice.kind for notice in notices])
@@ -160,7 +160,7 @@ def test_an_overrun_never_stops_a_run():
 
 
 def test_a_rule_that_says_stop_later_stops_what_was_warned_of_long_ago():
-    watch, _ = Watch().step(at(0), [silent()], RULES, stop=False)
+    watch, _ = HangWatch().step(at(0), [silent()], RULES, stop=False)
     _, notices = watch.step(at(700), [silent()], RULES, stop=True)
     assert [notice.kind for notice in notices] == ["stop"]
 
@@ -170,8 +170,8 @@ def test_a_rule_that_says_stop_later_stops_what_was_warned_of_long_ago():
     stop_after_s=st.integers(0, 1000),
 )
 def test_whatever_comes(steps, stop_after_s):
-    rules = Rules(stop_after_s=stop_after_s)
-    watch, second, stops = Watch(), 0, 0
+    rules = HangRules(stop_after_s=stop_after_s)
+    watch, second, stops = HangWatch(), 0, 0
     warned_s: dict[str, int] = {}
     for passed, quiet, long, stop in steps:
         second += passed
@@ -196,9 +196,9 @@ def test_whatever_comes(steps, stop_after_s):
 
 # -- the pulse -----------------------------------------------------------------------------------------------------
 
-STUCK = CardBeat(1.0, power_w=130.0, idle_power_w=75.0, power_limit_w=700.0)
-WORKING = CardBeat(1.0, power_w=600.0, idle_power_w=75.0, power_limit_w=700.0)
-IDLE = CardBeat(0.0, power_w=75.0, idle_power_w=75.0, power_limit_w=700.0)
+STUCK = CardActivity(1.0, power_w=130.0, idle_power_w=75.0, power_limit_w=700.0)
+WORKING = CardActivity(1.0, power_w=600.0, idle_power_w=75.0, power_limit_w=700.0)
+IDLE = CardActivity(0.0, power_w=75.0, idle_power_w=75.0, power_limit_w=700.0)
 
 
 @pytest.mark.parametrize(
@@ -207,15 +207,15 @@ IDLE = CardBeat(0.0, power_w=75.0, idle_power_w=75.0, power_limit_w=700.0)
         (STUCK, True),
         (WORKING, False),
         (IDLE, False),
-        (CardBeat(1.0, 231.0, 75.0, 700.0), True),
-        (CardBeat(1.0, 232.0, 75.0, 700.0), False),
-        (CardBeat(0.94, 130.0, 75.0, 700.0), False),
-        (CardBeat(None, 130.0, 75.0, 700.0), False),
-        (CardBeat(1.0, None, 75.0, 700.0), False),
-        (CardBeat(1.0, 130.0, 75.0, None), False),
+        (CardActivity(1.0, 231.0, 75.0, 700.0), True),
+        (CardActivity(1.0, 232.0, 75.0, 700.0), False),
+        (CardActivity(0.94, 130.0, 75.0, 700.0), False),
+        (CardActivity(None, 130.0, 75.0, 700.0), False),
+        (CardActivity(1.0, None, 75.0, 700.0), False),
+        (CardActivity(1.0, 130.0, 75.0, None), False),
         # Busy ever since somebody looked: the lowest power seen says nothing about idling.
-        (CardBeat(1.0, 610.0, 600.0, 700.0), False),
-        (CardBeat(1.0, 150.0, 150.0, 700.0), True),
+        (CardActivity(1.0, 610.0, 600.0, 700.0), False),
+        (CardActivity(1.0, 150.0, 150.0, 700.0), True),
     ],
 )
 def test_when_a_card_spins(card, expected):
@@ -223,7 +223,7 @@ def test_when_a_card_spins(card, expected):
 
 
 def beat(cards, seconds, *, every=10, pulse=None, first=0, **ratios):
-    pulse = pulse or Pulse()
+    pulse = pulse or RunActivity()
     for second in range(first, first + seconds + 1, every):
         pulse = pulse.after(at(second), cards, RULES, **ratios)
     return pulse
@@ -256,7 +256,7 @@ def test_a_busy_neighbour_does_not_hide_a_dead_run():
 
 
 def test_what_is_not_known_counts_as_work():
-    assert judge(beat([CardBeat(None)], 3600).evidence(START), RULES) == []
+    assert judge(beat([CardActivity(None)], 3600).evidence(START), RULES) == []
 
 
 def test_time_without_samples_is_held_against_nobody():
@@ -268,10 +268,12 @@ def test_time_without_samples_is_held_against_nobody():
 
 
 @given(
-    st.lists(st.tuples(st.integers(-100, 200), st.sampled_from([STUCK, WORKING, IDLE, CardBeat(None)])), max_size=50)
+    st.lists(
+        st.tuples(st.integers(-100, 200), st.sampled_from([STUCK, WORKING, IDLE, CardActivity(None)])), max_size=50
+    )
 )
 def test_a_pulse_never_runs_ahead_of_its_samples(samples):
-    pulse, second = Pulse(), 0
+    pulse, second = RunActivity(), 0
     for passed, card in samples:
         second += passed
         pulse = pulse.after(at(second), [card], RULES)

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.core.cycle import cycle
-from gpusquad.core.explain import why
-from gpusquad.core.policies import make_policies
-from gpusquad.core.slowdown import crowded_out
-from gpusquad.core.state import UNKNOWN, State
+from gpusquad.core.explain.explain import why
+from gpusquad.core.planning.slowdown import crowded_out
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import UNKNOWN, SchedulerState
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
 from gpusquad.model.decision import Start
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job, Request, Role, Share
 from gpusquad.model.placement import Placement
-from gpusquad.model.reasons import Code
+from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
-from gpusquad.sim.outcome import Result
+from gpusquad.model.views import RunTimePrediction
+from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.sim.traces import TraceJob
 
@@ -36,15 +36,17 @@ def flat(ratio: float) -> Rate:
     return lambda own, others, gpu="": ratio if others else 1.0
 
 
-def runs_s(seconds: int) -> Forecast:
-    return Forecast(seconds * US_PER_S, seconds * US_PER_S)
+def runs_s(seconds: int) -> RunTimePrediction:
+    return RunTimePrediction(seconds * US_PER_S, seconds * US_PER_S)
 
 
-def state_with(rate: Rate | None, cards: int = 1, plan: str = "easy", place: str = "interference:goal=work") -> State:
-    return State(grid(f"1x{cards}"), make_policies("fifo", plan, place), rate=rate)
+def state_with(
+    rate: Rate | None, cards: int = 1, plan: str = "easy", place: str = "interference:goal=work"
+) -> SchedulerState:
+    return SchedulerState(grid(f"1x{cards}"), make_policies("fifo", plan, place), rate=rate)
 
 
-def started(state: State, now_s: int = 0) -> list[str]:
+def started(state: SchedulerState, now_s: int = 0) -> list[str]:
     return [d.job_id for d in cycle(state, now_s * US_PER_S) if isinstance(d, Start)]
 
 
@@ -91,7 +93,7 @@ def test_it_waits_with_a_promise_and_is_told_why():
     assert started(state) == ["a"]
     assert state.timeline.promises["b"].start_us == 100 * US_PER_S
     (reason,) = why(state, "b")
-    assert reason.code is Code.INTERFERENCE
+    assert reason.code is ReasonCode.INTERFERENCE
     assert "n0/0 with a: it would run at 40% of its speed alone" in reason.message
     assert reason.cure.startswith("wait for an idle card")
 
@@ -181,7 +183,7 @@ def test_whoever_goes_with_whom_every_job_ends(rows, table):
     assert all(outcome.end == "succeeded" for outcome in result.outcomes)
 
 
-def _run(rows: list[tuple[int, int, bool]], rate: Rate, plan: str) -> Result:
+def _run(rows: list[tuple[int, int, bool]], rate: Rate, plan: str) -> SimulationResult:
     jobs = []
     for index, (at_s, run_s, whole) in enumerate(rows):
         request = Request(gpus=1) if whole else THIRD

@@ -12,18 +12,25 @@ from hypothesis import strategies as st
 
 from gpusquad import registry
 from gpusquad.core.driver import Driver
-from gpusquad.core.explain import why
-from gpusquad.core.never import refusal
-from gpusquad.core.ports import Cancelled, ClusterChanged, Ended, NodesAllowed, OthersHold, Submitted
-from gpusquad.core.snapshot import dump_snapshot, load_snapshot
-from gpusquad.core.state import State
-from gpusquad.model.cluster import Card, Cluster, Foreign, Node
+from gpusquad.core.explain.explain import why
+from gpusquad.core.explain.feasibility import refusal
+from gpusquad.core.ports import (
+    ClusterChanged,
+    ForeignUsageChanged,
+    GangEnded,
+    JobCancelled,
+    JobSubmitted,
+    NodeSetsChanged,
+)
+from gpusquad.core.snapshot.dump import dump_snapshot, load_snapshot
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.model.cluster import Card, Cluster, ForeignUsage, Node
 from gpusquad.model.decision import Start
 from gpusquad.model.job import Job, Request, Role, Share
-from gpusquad.model.reasons import Code
+from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
-from tests.core.test_snapshot import make_policies
+from gpusquad.model.views import RunTimePrediction
+from tests.core.test_dump import make_policies
 
 HOUR_US = 3600 * US_PER_S
 PLACES = sorted(registry.names("place"))
@@ -34,14 +41,14 @@ def node(name: str, gpus: int = 2, **extras: int) -> Node:
     return Node(name, cards, 8000, 1 << 40, extras=tuple(sorted(extras.items())))
 
 
-def job(name: str, request: Request, tasks: int = 1, hours: float = 1) -> Submitted:
+def job(name: str, request: Request, tasks: int = 1, hours: float = 1) -> JobSubmitted:
     long_us = int(hours * HOUR_US)
-    return Submitted(Job(name, (Role("worker", tasks, request),)), Forecast(long_us, long_us, "test"))
+    return JobSubmitted(Job(name, (Role("worker", tasks, request),)), RunTimePrediction(long_us, long_us, "test"))
 
 
 def driver(*nodes: Node, place: str = "binpack", allowed: dict[str, list[int]] | None = None) -> Driver:
-    made = Driver(State(Cluster(nodes), make_policies("fifo", "easy", place)), lambda now_us, decisions: None)
-    made.apply(0, NodesAllowed(masks(len(nodes), allowed or {})))
+    made = Driver(SchedulerState(Cluster(nodes), make_policies("fifo", "easy", place)), lambda now_us, decisions: None)
+    made.apply(0, NodeSetsChanged(masks(len(nodes), allowed or {})))
     return made
 
 
@@ -92,7 +99,7 @@ def test_extras_that_come_free_are_counted_on():
     board.apply(0, job("next", Request(gpus=1, extras=(("nic", 1),))))
     started(board)
     assert board.state.timeline.promises["next"].start_us == 2 * HOUR_US
-    board.apply(HOUR_US, Ended("first", "succeeded"))
+    board.apply(HOUR_US, GangEnded("first", "succeeded"))
     assert started(board, HOUR_US) == {"next": ["a"]}
 
 
@@ -104,8 +111,8 @@ def test_why_names_what_is_missing():
     board.apply(0, job("second", Request(gpus=1, extras=(("nic", 1),))))
     board.apply(0, job("bound", Request(gpus=2, where="b")))
     started(board)
-    assert [reason.code for reason in why(board.state, "second")] == [Code.NO_EXTRA]
-    assert Code.WHERE in [reason.code for reason in why(board.state, "bound")]
+    assert [reason.code for reason in why(board.state, "second")] == [ReasonCode.NO_EXTRA]
+    assert ReasonCode.WHERE in [reason.code for reason in why(board.state, "bound")]
 
 
 def test_what_no_node_has_is_refused():
@@ -123,7 +130,7 @@ def test_what_no_node_has_is_refused():
 class TestOthers:
     def test_their_cards_and_cores_are_not_ours(self):
         board = driver(node("a", 2, pods=3))
-        board.apply(0, OthersHold("a", Foreign(7000, 0, (("pods", 2),), ("a/0",))))
+        board.apply(0, ForeignUsageChanged("a", ForeignUsage(7000, 0, (("pods", 2),), ("a/0",))))
         board.apply(0, job("two", Request(gpus=2)))
         board.apply(0, job("cores", Request(gpus=1, cpu_milli=2000)))
         board.apply(0, job("fits", Request(gpus=1, cpu_milli=1000, extras=(("pods", 1),))))
@@ -132,17 +139,17 @@ class TestOthers:
 
     def test_what_they_leave_is_free_at_once(self):
         board = driver(node("a"))
-        board.apply(0, OthersHold("a", Foreign(cards=("a/0",))))
+        board.apply(0, ForeignUsageChanged("a", ForeignUsage(cards=("a/0",))))
         board.apply(0, job("two", Request(gpus=2)))
         assert started(board) == {}
-        board.apply(1, OthersHold("a", Foreign()))
+        board.apply(1, ForeignUsageChanged("a", ForeignUsage()))
         assert started(board, 1) == {"two": ["a"]}
 
     def test_a_broken_card_stays_broken_when_they_leave(self):
         board = driver(node("a"))
         board.state.space.set_card_ok(0, False)
-        board.apply(0, OthersHold("a", Foreign(cards=("a/0",))))
-        board.apply(0, OthersHold("a", Foreign()))
+        board.apply(0, ForeignUsageChanged("a", ForeignUsage(cards=("a/0",))))
+        board.apply(0, ForeignUsageChanged("a", ForeignUsage()))
         assert board.state.space.idle_total == 1
 
 
@@ -155,7 +162,7 @@ class TestNodesThatComeAndGo:
         board.apply(1, ClusterChanged(Cluster((node("new"), node("b"), node("a")))))
         assert started(board, 1) == {"three": ["new"]}
         assert board.state.space.idle_total == 0
-        board.apply(2, Ended("one", "succeeded"))
+        board.apply(2, GangEnded("one", "succeeded"))
         assert board.state.space.node_idle.tolist() in ([0, 0, 2], [0, 2, 0])
 
     def test_who_ran_on_a_node_that_is_gone_is_not_known_any_more(self):
@@ -169,7 +176,7 @@ class TestNodesThatComeAndGo:
 
     def test_what_is_known_of_a_node_stays(self):
         board = driver(node("a"), node("b"))
-        board.apply(0, OthersHold("b", Foreign(100, cards=("b/1",))))
+        board.apply(0, ForeignUsageChanged("b", ForeignUsage(100, cards=("b/1",))))
         board.state.space.set_card_ok(0, False)
         board.apply(1, ClusterChanged(Cluster((node("b"), node("c"), node("a")))))
         space = board.state.space
@@ -213,30 +220,30 @@ def _take(board: Driver, nodes: list[Node], at: int, step: tuple) -> None:
         if refusal(state, one.job) is None:
             board.apply(at, one)
     elif step[0] == "end" and len(state.runs):
-        board.apply(at, Ended(sorted(state.runs.by_id)[step[1] % len(state.runs)], "succeeded"))
+        board.apply(at, GangEnded(sorted(state.runs.by_id)[step[1] % len(state.runs)], "succeeded"))
     elif step[0] == "others":
         name = state.space.fixed.node_ids[step[1] % len(state.space.fixed.node_ids)]
         idle = state.space.idle_cards_of(state.space.fixed.node_index[name], Request(gpus=1)).tolist()
         cards = tuple(state.space.fixed.card_ids[card] for card in idle[:1]) if step[3] else ()
-        board.apply(at, OthersHold(name, Foreign(step[2], cards=cards)))
+        board.apply(at, ForeignUsageChanged(name, ForeignUsage(step[2], cards=cards)))
     elif step[0] == "nodes":
         gone = {f"n{i}" for i in range(4)} - {f"n{i}" for i in step[1]}
         for run in list(state.runs.by_id.values()):
             if gone & {state.space.fixed.node_ids[n] for n in run.placement.all_nodes()}:
-                board.apply(at, Ended(run.job.id, "failed"))
+                board.apply(at, GangEnded(run.job.id, "failed"))
         board.apply(at, ClusterChanged(Cluster(tuple(nodes[i] for i in step[1]))))
         for waiting in list(board.state.queue):
             if refusal(board.state, waiting.job) is not None and not waiting.job.groups[0][0].where:
-                board.apply(at, Cancelled(waiting.job.id))
+                board.apply(at, JobCancelled(waiting.job.id))
 
 
 def _allow(board: Driver) -> None:
     ids = board.state.space.fixed.node_ids
     even = np.array([int(name[1:]) % 2 == 0 for name in ids])
-    board.apply(board.state.now_us, NodesAllowed({"even": even, "none": np.zeros(len(ids), dtype=bool)}))
+    board.apply(board.state.now_us, NodeSetsChanged({"even": even, "none": np.zeros(len(ids), dtype=bool)}))
 
 
-def _check(state: State) -> None:
+def _check(state: SchedulerState) -> None:
     space, fixed = state.space, state.space.fixed
     nic, cards = fixed.node_extras[0].copy(), np.zeros(len(fixed.card_ids), dtype=int)
     for run in state.runs.by_id.values():

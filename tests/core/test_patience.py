@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.copies import copy_state
 from gpusquad.core.cycle import _next_belief_us
 from gpusquad.core.driver import Driver
-from gpusquad.core.policies import make_policies
-from gpusquad.core.ports import Cancelled, Ended, Submitted
-from gpusquad.core.runs import Run
-from gpusquad.core.snapshot import dump_snapshot
-from gpusquad.core.state import State
+from gpusquad.core.ports import GangEnded, JobCancelled, JobSubmitted
+from gpusquad.core.snapshot.dump import dump_snapshot
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.runs import Run
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.state_copy import copy_state
 from gpusquad.model.cluster import grid
 from gpusquad.model.decision import Start
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim import simulator
 from gpusquad.sim.traces import TraceJob
 from tests.audit import audit
-from tests.core.test_snapshot import Twice, through_json
+from tests.core.test_dump import Twice, through_json
 from tests.strategies import Load, examples, loads
 
 HOUR = 3600 * US_PER_S
@@ -39,17 +39,17 @@ def a_job(name: str, gpus: int = 1, at_us: int = 0, **rest) -> Job:
 
 def spread(
     mid_us: int, *, high: float = 2.0, careful: float = 3.0, promise: float = 4.0, merit: float = 0.0
-) -> Forecast:
-    return Forecast(mid_us, round(mid_us * high), "history", round(mid_us * promise),
+) -> RunTimePrediction:
+    return RunTimePrediction(mid_us, round(mid_us * high), "history", round(mid_us * promise),
                     (round(mid_us * high), round(mid_us * promise)), round(mid_us * careful), merit)  # fmt: skip
 
 
 def driver_of(plan: str = PLAN, cluster: str = "1x4", order: str = "fifo") -> Driver:
-    return Driver(State(grid(cluster), make_policies(order, plan)), lambda now_us, decisions: None)
+    return Driver(SchedulerState(grid(cluster), make_policies(order, plan)), lambda now_us, decisions: None)
 
 
-def submit(driver: Driver, job: Job, forecast: Forecast) -> None:
-    driver.apply(job.submitted_us, Submitted(job, forecast))
+def submit(driver: Driver, job: Job, forecast: RunTimePrediction) -> None:
+    driver.apply(job.submitted_us, JobSubmitted(job, forecast))
 
 
 def started(driver: Driver, now_us: int) -> list[str]:
@@ -79,7 +79,7 @@ def test_it_is_over_when_the_first_in_line_has_waited_longer_than_allowed():
 def test_it_is_back_when_the_first_in_line_has_started():
     driver = first_waits()
     driver.decide(2 * HOUR)
-    driver.apply(3 * HOUR, Ended("runs", "succeeded"))
+    driver.apply(3 * HOUR, GangEnded("runs", "succeeded"))
     assert started(driver, 3 * HOUR) == ["first"]
     driver.decide(3 * HOUR + 1)
     assert not driver.state.careful
@@ -91,10 +91,10 @@ def test_the_next_in_line_has_a_patience_of_its_own(waited_h: int):
     at_us = 8 * HOUR - waited_h * HOUR
     submit(driver, a_job("next", 4, at_us), spread(HOUR))
     driver.decide(8 * HOUR)
-    driver.apply(8 * HOUR + 1, Cancelled("first"))
+    driver.apply(8 * HOUR + 1, JobCancelled("first"))
     driver.decide(8 * HOUR + 2)
     assert driver.state.careful is (waited_h == 7 or 8 * HOUR + 2 - at_us > HOUR)
-    driver.apply(8 * HOUR + 3, Cancelled("next"))
+    driver.apply(8 * HOUR + 3, JobCancelled("next"))
     driver.decide(8 * HOUR + 4)
     assert not driver.state.careful
 
@@ -128,8 +128,8 @@ def test_ends_and_stays_are_counted_carefully_and_come_back_exactly():
     assert (run.end_us, run.high_end_us, other.stay_us) == (40 * HOUR, 40 * HOUR, 6 * HOUR)
     assert state.timeline.promises["first"].start_us == 40 * HOUR
     assert state.queue.stay_us.tolist() == [w.stay_us for w in state.queue]
-    driver.apply(2 * HOUR, Cancelled("first"))
-    driver.apply(2 * HOUR, Cancelled("other"))
+    driver.apply(2 * HOUR, JobCancelled("first"))
+    driver.apply(2 * HOUR, JobCancelled("other"))
     submit(driver, a_job("late", 4, 2 * HOUR), spread(HOUR))
     driver.decide(2 * HOUR + 1)
     assert not state.careful
@@ -179,7 +179,7 @@ def waiting_for_one_card(plan: str, rows: dict[str, tuple[int, int, float]]) -> 
         assert started(driver, at_us) == []
     order, now_us, holder = [], 5 * HOUR, "holds"
     for _ in rows:
-        driver.apply(now_us, Ended(holder, "succeeded"))
+        driver.apply(now_us, GangEnded(holder, "succeeded"))
         (holder,) = started(driver, now_us)
         order.append(holder)
         now_us += MINUTE
@@ -208,7 +208,7 @@ def test_merit_counts_by_the_root_of_the_width():
         submit(driver, a_job("narrow", 1, 1), spread(HOUR, merit=1e-6))
         submit(driver, a_job("wide", 4, 2), spread(HOUR, merit=merit))
         driver.decide(2)
-        driver.apply(HOUR, Ended("holds", "succeeded"))
+        driver.apply(HOUR, GangEnded("holds", "succeeded"))
         assert started(driver, HOUR) == [first]
 
 
@@ -217,7 +217,7 @@ def test_merit_counts_by_the_root_of_the_width():
 
 def a_run(limit_us: int | None = None) -> Run:
     driver = driver_of("easy")
-    forecast = Forecast(HOUR, 2 * HOUR, "history", later_us=(2 * HOUR, 3 * HOUR))
+    forecast = RunTimePrediction(HOUR, 2 * HOUR, "history", later_us=(2 * HOUR, 3 * HOUR))
     submit(driver, a_job("late", 4, limit_us=limit_us), forecast if limit_us is None else forecast.within(limit_us))
     driver.decide(0)
     return driver.state.runs["late"]
@@ -263,10 +263,10 @@ PATIENT = ["easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005", "easy:p
            "easy:backfill=shortest,patience_s=0"]  # fmt: skip
 
 
-def wrong(factors: tuple[float, ...], careful: float = 2.5) -> Callable[[TraceJob], Forecast]:
+def wrong(factors: tuple[float, ...], careful: float = 2.5) -> Callable[[TraceJob], RunTimePrediction]:
     """Forecasts with a spread, around a middle that is too long for some and too short for others."""
 
-    def forecast(trace: TraceJob) -> Forecast:
+    def forecast(trace: TraceJob) -> RunTimePrediction:
         factor = factors[int(trace.job.id[1:]) % len(factors)]
         found = spread(max(1, round(trace.run_us * factor)), high=1.5, careful=careful, promise=4.0)
         return found if trace.job.limit_us is None else found.within(trace.job.limit_us)
@@ -304,7 +304,7 @@ def test_nobody_is_lost_however_they_are_judged(plan: str, load: Load, factors):
 def test_ends_and_stays_are_always_what_the_mood_says(plan: str, load: Load, factors):
     """Worked out anew from the forecasts alone."""
 
-    def by_hand(state: State, now_us: int) -> None:
+    def by_hand(state: SchedulerState, now_us: int) -> None:
         for waiting in state.queue:
             told = replace(waiting)
             told.judge(state.careful)
@@ -332,7 +332,7 @@ def test_loaded_at_any_instant_it_goes_on_as_the_original(second, load: Load, pl
 @examples(10)
 @given(load=loads(mixed=False), factors=factors)
 def test_to_change_over_and_back_changes_nothing(load: Load, factors):
-    def there_and_back(state: State, now_us: int) -> None:
+    def there_and_back(state: SchedulerState, now_us: int) -> None:
         if state.careful:
             return
         copy = copy_state(state)

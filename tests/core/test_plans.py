@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.accounts import Tenant
 from gpusquad.core.driver import Driver
-from gpusquad.core.policies import make_policies
-from gpusquad.core.ports import Cancelled, CardChanged, Ended, NodeChanged, Submitted
-from gpusquad.core.state import UNKNOWN, State
-from gpusquad.model.cluster import GIB, Card, Cluster, Node, Window, grid
+from gpusquad.core.ports import CardChanged, GangEnded, JobCancelled, JobSubmitted, NodeChanged
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import UNKNOWN, SchedulerState
+from gpusquad.model.cluster import GIB, Card, Cluster, MaintenanceWindow, Node, grid
 from gpusquad.model.job import Checkpoint, Request, Role, Share
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.simulator import user
 from tests.audit import audit
 from tests.strategies import (
@@ -243,13 +243,13 @@ def test_nobody_is_on_a_node_during_its_maintenance(plan: str, load: Load):
 
 @pytest.mark.parametrize("plan", ["none", *PROMISING])
 def test_who_waits_for_the_end_of_maintenance_starts_at_its_end(plan: str):
-    window = Window("w", ("n0",), 0, 100 * S)
+    window = MaintenanceWindow("w", ("n0",), 0, 100 * S)
     assert starts_s(Load(grid("1x1"), (gang("j", 1, 10, 5),), (window,)).run(plan)) == {"j": 100}
 
 
 @pytest.mark.parametrize("plan", ["none", *PROMISING])
 def test_a_job_that_would_run_into_maintenance_waits_until_it_is_over(plan: str):
-    window = Window("w", ("n0",), 50 * S, 100 * S)
+    window = MaintenanceWindow("w", ("n0",), 50 * S, 100 * S)
     jobs = (gang("long", 1, 60, 5), gang("short", 1, 30, 5))
     starts = starts_s(Load(grid("1x1"), jobs, (window,)).run(plan))
     assert starts["long"] == 100
@@ -311,7 +311,7 @@ def test_cards_of_a_promise_are_not_moved_into_maintenance():
         asks("a", Request(gpus=1, card="n1/0"), 10), asks("b", Request(gpus=1, card="n2/0"), 10),
         gang("head", 2, 10, 1), gang("slips", 1, 12, 2),
     )  # fmt: skip
-    window = Window("w", ("n2",), 15 * S, 30 * S)
+    window = MaintenanceWindow("w", ("n2",), 15 * S, 30 * S)
     result = Load(grid("3x1"), jobs, (window,)).run("easy", on_cycle=audit)
     assert starts_s(result)["head"] == 10
 
@@ -341,7 +341,7 @@ def test_an_elastic_gang_of_two_kinds_of_tasks_fits_at_its_least():
 
 def test_an_elastic_gang_does_not_grow_into_maintenance():
     elastic = (Role("w", 1, Request(gpus=1), 1, 2),)
-    window = Window("w", ("n1",), 10 * S, 1000 * S)
+    window = MaintenanceWindow("w", ("n1",), 10 * S, 1000 * S)
     result = Load(grid("2x1"), (asks("j", elastic, 100),), (window,)).run("easy", on_cycle=audit)
     assert all(span.cards == (0,) for span in result.outcomes[0].spans)
 
@@ -365,25 +365,25 @@ def test_restarts_are_part_of_what_is_predicted():
 
 
 def test_a_job_over_its_tenants_limit_forever_is_refused():
-    policies = make_policies(tenants=(Tenant("small", limit_gpus=1),))
+    policies = make_policies(tenants=(TenantQuota("small", limit_gpus=1),))
     result = Load(grid("2x1"), (gang("j", 2, 10, tenant="small"),)).run(policies=policies)
     assert result.outcomes[0].end == "refused"
 
 
 def test_when_the_head_is_taken_back_those_behind_it_move_up():
     """The head holds no promise, for nobody knows when the runs end; still it was what the others waited for."""
-    state = State(grid("2x1"), make_policies(plan="none"))
+    state = SchedulerState(grid("2x1"), make_policies(plan="none"))
     driver = Driver(state, lambda now_us, decisions: None)
     for trace in (gang("runs", 1, 10), gang("head", 2, 10), gang("next", 1, 10)):
-        driver.apply(0, Submitted(trace.job, UNKNOWN))
+        driver.apply(0, JobSubmitted(trace.job, UNKNOWN))
     driver.decide(0)
-    driver.apply(1, Cancelled("head"))
+    driver.apply(1, JobCancelled("head"))
     assert [decision.job_id for decision in driver.decide(1)] == ["next"]
 
 
 @pytest.mark.parametrize("plan", ["none", *PROMISING])
 def test_who_is_short_enough_before_maintenance_does_not_let_in_who_is_not(plan: str):
-    windows = (Window("now", ("n1",), 0, 100 * S), Window("soon", ("n0",), 10 * S, 20 * S))
+    windows = (MaintenanceWindow("now", ("n1",), 0, 100 * S), MaintenanceWindow("soon", ("n0",), 10 * S, 20 * S))
     jobs = (gang("short", 1, 5), gang("long", 1, 15))
     assert starts_s(Load(grid("2x2"), jobs, windows).run(plan)) == {"short": 0, "long": 20}
 
@@ -392,7 +392,7 @@ def test_who_is_short_enough_before_maintenance_does_not_let_in_who_is_not(plan:
 def test_who_waits_for_nothing_but_maintenance_holds_a_promise(plan: str):
     """Nothing runs and all cards are idle: only the window is in the way."""
     job = asks("j", Request(gpus=1, cpu_milli=1000), 10, 5)
-    result = Load(grid("1x1"), (job,), (Window("w", ("n0",), 0, 100 * S),)).run(plan)
+    result = Load(grid("1x1"), (job,), (MaintenanceWindow("w", ("n0",), 0, 100 * S),)).run(plan)
     assert result.outcomes[0].promised_us == result.outcomes[0].started_us == 100 * S
 
 
@@ -401,9 +401,9 @@ def test_who_waits_for_nothing_but_maintenance_holds_a_promise(plan: str):
 
 def two_wait_in_line(plan: str) -> Driver:
     """``first`` holds both cards until 10 s; ``next`` is promised them from then to 20 s, ``last`` after that."""
-    driver = Driver(State(grid("1x2"), make_policies(plan=plan)), lambda now_us, decisions: None)
+    driver = Driver(SchedulerState(grid("1x2"), make_policies(plan=plan)), lambda now_us, decisions: None)
     for name, long_s in (("first", 10), ("next", 10), ("last", 100)):
-        driver.apply(0, Submitted(gang(name, 2, long_s).job, Forecast(long_s * S, long_s * S, "user")))
+        driver.apply(0, JobSubmitted(gang(name, 2, long_s).job, RunTimePrediction(long_s * S, long_s * S, "user")))
     driver.decide(0)
     promises = driver.state.timeline.promises
     assert {name: promise.start_us for name, promise in promises.items()} == {"next": 10 * S, "last": 20 * S}
@@ -415,7 +415,7 @@ def two_wait_in_line(plan: str) -> Driver:
 def test_promises_missed_by_a_late_decision_keep_nobody_waiting_on_idle_cards(plan: str, late_us: int):
     driver = two_wait_in_line(plan)
     now_us = 10 * S + late_us
-    driver.apply(now_us, Ended("first", "succeeded"))
+    driver.apply(now_us, GangEnded("first", "succeeded"))
     assert [decision.job_id for decision in driver.decide(now_us)] == ["next"], "who is first in line starts first"
     assert driver.state.timeline.promises["last"].start_us == now_us + 10 * S
     moved = [("next", 10 * S, now_us), ("last", 20 * S, now_us + 10 * S)] if late_us else []

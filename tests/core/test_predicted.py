@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core import changes
-from gpusquad.core.changes import SLACK_RATIO, SLACK_US
 from gpusquad.core.driver import Driver
-from gpusquad.core.policies import make_policies
-from gpusquad.core.ports import Foretold, Leaving, Predicted, Submitted
-from gpusquad.core.state import State
+from gpusquad.core.ports import EndPredicted, GangStopping, JobSubmitted, RunTimePredicted
+from gpusquad.core.state import live_updates
+from gpusquad.core.state.live_updates import SLACK_RATIO, SLACK_US
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.simulator import user
 from tests.audit import audit
 from tests.strategies import TICK_US, Load, examples, loads
@@ -32,9 +32,9 @@ def a_job(name: str, gpus: int = 1, **rest) -> Job:
 
 def one_runs_one_waits(**of_first) -> Driver:
     """``first`` has both cards and is expected to end after an hour; ``next`` is promised that instant."""
-    driver = Driver(State(grid("1x2"), make_policies()), lambda now_us, decisions: None)
+    driver = Driver(SchedulerState(grid("1x2"), make_policies()), lambda now_us, decisions: None)
     for job in (a_job("first", 2, **of_first), a_job("next", 2)):
-        driver.apply(0, Submitted(job, Forecast(HOUR_US, 2 * HOUR_US, "user")))
+        driver.apply(0, JobSubmitted(job, RunTimePrediction(HOUR_US, 2 * HOUR_US, "user")))
     driver.decide(0)
     assert promised(driver) == HOUR_US
     return driver
@@ -45,7 +45,7 @@ def promised(driver: Driver) -> int:
 
 
 def foresee(driver: Driver, end_us: int, high_end_us: int | None = None, now_us: int = US_PER_S) -> None:
-    driver.apply(now_us, Predicted("first", end_us, "first is slower than predicted", high_end_us))
+    driver.apply(now_us, EndPredicted("first", end_us, "first is slower than predicted", high_end_us))
     driver.decide(now_us)
 
 
@@ -110,19 +110,19 @@ def test_nothing_is_expected_past_a_limit_or_in_the_past() -> None:
 
 def test_who_leaves_or_does_not_run_is_left_alone() -> None:
     driver = one_runs_one_waits()
-    foresee_nobody = Predicted("next", 5 * HOUR_US, "x")
+    foresee_nobody = EndPredicted("next", 5 * HOUR_US, "x")
     driver.apply(1, foresee_nobody)
     driver.apply(1, replace(foresee_nobody, job_id="unknown"))
-    driver.apply(1, Leaving("first"))
+    driver.apply(1, GangStopping("first"))
     foresee(driver, 5 * HOUR_US)
     assert driver.state.runs["first"].end_us == HOUR_US
 
 
 def test_all_who_overrun_in_one_cycle_are_named() -> None:
-    driver = Driver(State(grid("1x2"), make_policies()), lambda now_us, decisions: None)
+    driver = Driver(SchedulerState(grid("1x2"), make_policies()), lambda now_us, decisions: None)
     for job in (a_job("a"), a_job("b")):
-        driver.apply(0, Submitted(job, Forecast(HOUR_US, HOUR_US, "user")))
-    driver.apply(0, Submitted(a_job("next", 2), Forecast(HOUR_US, HOUR_US, "user")))
+        driver.apply(0, JobSubmitted(job, RunTimePrediction(HOUR_US, HOUR_US, "user")))
+    driver.apply(0, JobSubmitted(a_job("next", 2), RunTimePrediction(HOUR_US, HOUR_US, "user")))
     driver.decide(0)
     driver.decide(HOUR_US + 1)
     ((job_id, _, _, why),) = driver.state.moved
@@ -137,7 +137,7 @@ def watched_loads(draw: st.DrawFn) -> Load:
     us = st.integers(0, 12).map(lambda ticks: ticks * TICK_US)
     seen = st.tuples(us, ids, us, st.none() | us)
     events = [
-        (at_us, Predicted(job_id, at_us + left_us, "seen", None if more_us is None else at_us + left_us + more_us))
+        (at_us, EndPredicted(job_id, at_us + left_us, "seen", None if more_us is None else at_us + left_us + more_us))
         for at_us, job_id, left_us, more_us in draw(st.lists(seen, min_size=1, max_size=30))
     ]
     return replace(load, incidents=tuple(sorted(events, key=lambda event: event[0])))
@@ -152,7 +152,7 @@ def watched_loads(draw: st.DrawFn) -> Load:
 def test_the_books_and_the_promises_hold_whatever_is_expected(plan: str, load: Load) -> None:
     """The audit holds every promise against the ends as they are expected now: none can be earlier than these allow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changes, "SLACK_US", 0)  # the loads' times are small
+        patch.setattr(live_updates, "SLACK_US", 0)  # the loads' times are small
         result = load.run(plan, forecast=user, on_cycle=audit)
     assert all(outcome.end in ("succeeded", "failed", "timed_out", "refused") for outcome in result.outcomes)
 
@@ -162,13 +162,13 @@ def test_the_books_and_the_promises_hold_whatever_is_expected(plan: str, load: L
 
 def test_who_waits_may_be_foretold_anew_and_then_slips_in() -> None:
     driver = one_runs_one_waits()
-    driver.apply(0, Submitted(a_job("small", 1), Forecast(3 * HOUR_US, 3 * HOUR_US, "history")))
-    driver.apply(0, Leaving("first"))
+    driver.apply(0, JobSubmitted(a_job("small", 1), RunTimePrediction(3 * HOUR_US, 3 * HOUR_US, "history")))
+    driver.apply(0, GangStopping("first"))
     driver.decide(0)
     assert "small" in driver.state.queue
     before = promised(driver)
-    driver.apply(1, Foretold("small", Forecast(US_PER_S, US_PER_S, "history")))
-    driver.apply(1, Foretold("nobody", Forecast(1, 1, "history")))
+    driver.apply(1, RunTimePredicted("small", RunTimePrediction(US_PER_S, US_PER_S, "history")))
+    driver.apply(1, RunTimePredicted("nobody", RunTimePrediction(1, 1, "history")))
     assert driver.state.queue["small"].stay_us == US_PER_S
     assert driver.state.queue.stay_us.tolist() == [w.stay_us for w in driver.state.queue]
     driver.decide(1)
@@ -179,12 +179,12 @@ def test_who_waits_may_be_foretold_anew_and_then_slips_in() -> None:
 @given(load=loads(estimates="any"), plan=st.sampled_from(["easy", "easy:reservations=3", "conservative", PATIENT]),
        order=st.sampled_from(["fifo", "sjf", "merit"]), factor=st.sampled_from([0.3, 3.0]))  # fmt: skip
 def test_the_books_hold_whatever_is_foretold_anew(load: Load, plan: str, order: str, factor: float) -> None:
-    def anew(state: State, now_us: int) -> None:
+    def anew(state: SchedulerState, now_us: int) -> None:
         for waiting in list(state.queue):
             forecast = waiting.forecast
             if forecast.mid_us < HOUR_US:
                 longer_us = max(1, round(forecast.high_us * factor))
-                state.foretell(waiting.job.id, Forecast(min(forecast.mid_us, longer_us), longer_us, "history"))
+                state.foretell(waiting.job.id, RunTimePrediction(min(forecast.mid_us, longer_us), longer_us, "history"))
         audit(state, now_us)
 
     load.run(plan, order, forecast=user, on_cycle=anew)

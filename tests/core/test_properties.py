@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.state import State
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.placement import Placement
 from gpusquad.registry import names
 from gpusquad.sim.simulator import exact, user
@@ -70,7 +70,7 @@ def test_every_place_keeps_the_books(load: Load, place: str, plan: str):
 @examples(20)
 @given(load=loads(estimates="any", incidents=True))
 def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: Load):
-    def nobody_fits(state: State, now_us: int) -> None:
+    def nobody_fits(state: SchedulerState, now_us: int) -> None:
         if state.timeline.promises:
             return
         for waiting in state.queue:
@@ -86,7 +86,7 @@ def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: 
 def test_easy_starts_everybody_who_delays_nobody(load: Load, backfill: str):
     """Worked out by hand from the runs alone: when the head can start, and what it leaves to others."""
 
-    def by_hand(state: State, now_us: int) -> None:
+    def by_hand(state: SchedulerState, now_us: int) -> None:
         waiting = list(state.queue)
         if not waiting:
             return
@@ -121,7 +121,7 @@ def test_the_same_scenario_gives_the_same_rows(load: Load, plan: str, place: str
 @examples(20)
 @given(load=loads())
 def test_deciding_only_what_changed_gives_what_deciding_everything_gives(plan: str, load: Load):
-    def look_at_everybody(state: State, now_us: int) -> None:
+    def look_at_everybody(state: SchedulerState, now_us: int) -> None:
         state.settled = False
 
     quick = load.run(plan, forecast=exact)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role, Share
 from gpusquad.model.units import US_PER_S

@@ -6,21 +6,21 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.capacity import MAX_SHARERS
-from gpusquad.core.fixed import Fixed
-from gpusquad.core.policies import make_policies
-from gpusquad.core.space import Space
-from gpusquad.core.state import State
+from gpusquad.core.capacity.capacity import MAX_SHARERS
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.state.policies import make_policies
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
 from gpusquad.model.job import Job, Request, Role, Share
-from gpusquad.model.placement import Part, Placement
+from gpusquad.model.placement import Placement, ShapePlacement
 from gpusquad.model.views import Refusal
 from tests.audit import check_gang, same_space
 from tests.strategies import clusters, examples, requests, traces
 
 
 def placed(nodes: list[int], cards: list[list[int]]) -> Placement:
-    return Placement((Part(0, np.array(nodes), np.array(cards, dtype=np.int64).reshape(len(nodes), -1)),))
+    return Placement((ShapePlacement(0, np.array(nodes), np.array(cards, dtype=np.int64).reshape(len(nodes), -1)),))
 
 
 def one(request: Request, count: int = 1) -> Job:
@@ -69,7 +69,7 @@ def cards_for(space: Space, node: int, request: Request) -> list[int] | None:
 @examples(60)
 @given(cluster=clusters(), data=st.data())
 def test_room_is_what_can_be_put_one_by_one_after_any_changes(cluster: Cluster, data: st.DataObject):
-    state = State(cluster, make_policies())
+    state = SchedulerState(cluster, make_policies())
     space, held = state.space, []
     asked = data.draw(st.lists(requests.filter(lambda r: r != Request()), min_size=1, max_size=3))
     for number in range(data.draw(st.integers(1, 6))):
@@ -98,7 +98,7 @@ def test_room_is_what_can_be_put_one_by_one_after_any_changes(cluster: Cluster, 
 @examples(60)
 @given(cluster=clusters(), data=st.data())
 def test_what_is_refused_or_given_back_leaves_no_trace(cluster: Cluster, data: st.DataObject):
-    state = State(cluster, make_policies())
+    state = SchedulerState(cluster, make_policies())
     state.try_place(state.space, data.draw(traces(0)).job)
     before = state.space.copy()
     for number in range(1, 4):
@@ -114,13 +114,13 @@ def test_what_is_refused_or_given_back_leaves_no_trace(cluster: Cluster, data: s
 @examples(40)
 @given(cluster=clusters(), trace=traces(0, mixed=False))
 def test_a_gang_of_one_shape_fits_exactly_when_it_can_be_placed(cluster: Cluster, trace):
-    state = State(cluster, make_policies())
+    state = SchedulerState(cluster, make_policies())
     fits = state.space.fits(trace.job)
     assert isinstance(state.try_place(state.space, trace.job), Placement) == fits
 
 
 def test_a_copy_is_apart():
-    space = Space(Fixed(grid("2x2")))
+    space = Space(ClusterArrays(grid("2x2")))
     other = space.copy()
     other.take(one(Request(gpus=2)), placed([0], [[0, 1]]))
     assert (space.idle_total, other.idle_total) == (4, 2)
@@ -129,7 +129,7 @@ def test_a_copy_is_apart():
 
 def test_cards_that_are_busy_are_taken_once():
     """A promise may name a card that is still held: taking it again must not count twice."""
-    space = Space(Fixed(grid("1x2")))
+    space = Space(ClusterArrays(grid("1x2")))
     job = one(Request(gpus=1))
     space.take(job, placed([0], [[0]]))
     space.take(job, placed([0], [[0]]))
@@ -137,7 +137,7 @@ def test_cards_that_are_busy_are_taken_once():
 
 
 def test_cards_of_a_drained_node_are_taken_and_given_back_without_being_idle():
-    space = Space(Fixed(grid("1x2")))
+    space = Space(ClusterArrays(grid("1x2")))
     job, where = one(Request(gpus=1)), placed([0], [[0]])
     space.take(job, where)
     space.set_node_up(0, False)
@@ -149,7 +149,7 @@ def test_cards_of_a_drained_node_are_taken_and_given_back_without_being_idle():
 
 
 def test_the_least_of_two_instants_is_free_at_both():
-    space = Space(Fixed(grid("1x3")))
+    space = Space(ClusterArrays(grid("1x3")))
     now, then = space.copy(), space.copy()
     now.take(one(Request(gpus=1)), placed([0], [[0]]))
     then.take(one(Request(share=Share(60 * GIB, 500))), placed([0], [[1]]))
@@ -160,18 +160,18 @@ def test_the_least_of_two_instants_is_free_at_both():
 
 
 def test_a_card_takes_no_more_sharers_than_it_has_slots():
-    space = Space(Fixed(Cluster((Node("n", (Card("c"),)),))))
+    space = Space(ClusterArrays(Cluster((Node("n", (Card("c"),)),))))
     assert space.room(Request(share=Share(1))).tolist() == [MAX_SHARERS]
 
 
 def test_tasks_that_name_a_card_get_it_before_those_that_take_any():
     roles = (Role("any", 1, Request(gpus=1)), Role("named", 1, Request(gpus=1, card="n0/0")))
-    state = State(grid("1x2"), make_policies())
+    state = SchedulerState(grid("1x2"), make_policies())
     assert state.can_ever_run(Job("j", roles))
 
 
 def test_tasks_that_need_a_model_get_it_before_those_that_take_any():
     node = Node("n0", (Card("a0", "a"), Card("b0", "b")))
     roles = (Role("any", 1, Request(gpus=1)), Role("a", 1, Request(gpus=1, gpu_models=("a",))))
-    state = State(Cluster((node,)), make_policies())
+    state = SchedulerState(Cluster((node,)), make_policies())
     assert state.can_ever_run(Job("j", roles))

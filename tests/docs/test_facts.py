@@ -12,13 +12,22 @@ import pytest
 from gpusquad.app.config import Config
 from gpusquad.cli import _exit
 from gpusquad.cli._verbs import verbs
-from gpusquad.core.hang import Rules
+from gpusquad.core.hang.hang import HangRules
 from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local import environment
 from gpusquad.server.app import PREFIX, all_routes
+from gpusquad.spec.job_parts import (
+    CheckpointSpec,
+    DependencySpec,
+    OfflineEstimateSpec,
+    ProfileSpec,
+    RetrySpec,
+    SecretSpec,
+    ShareSpec,
+    SloSpec,
+)
 from gpusquad.spec.model import JobFile
-from gpusquad.spec.parts import After, Checkpoint, Expect, Profile, Retries, Secret, Share, Slo
-from gpusquad.spec.roles import Role
+from gpusquad.spec.roles import RoleSpec
 from tests.docs.pages import GUIDE, PAGES, REPOSITORY, anchors, blocks, links
 
 LIVING = [page for page in PAGES if page.parent.name != "adr"]
@@ -31,14 +40,25 @@ def named(page: str) -> set[str]:
 
 def test_every_setting_is_told_with_its_default() -> None:
     told = tomllib.loads(next(blocks(GUIDE / "administration.md", "toml")).text)
-    defaults = Config().model_dump() | {"hang": asdict(Rules())}
+    defaults = Config().model_dump() | {"hang": asdict(HangRules())}
     del defaults["cluster"]["simulate"]  # TOML has no word for "not set"; the page has it in a comment
     assert Config.model_validate(told).model_dump(exclude={"cluster": {"simulate"}}) == defaults
     assert {name: set(values) for name, values in told.items()} == {name: set(of) for name, of in defaults.items()}
 
 
 def test_every_field_of_a_job_file_is_told() -> None:
-    parts = (JobFile, Role, Share, Slo, Profile, Checkpoint, Expect, Retries, After, Secret)
+    parts = (
+        JobFile,
+        RoleSpec,
+        ShareSpec,
+        SloSpec,
+        ProfileSpec,
+        CheckpointSpec,
+        OfflineEstimateSpec,
+        RetrySpec,
+        DependencySpec,
+        SecretSpec,
+    )
     fields = {info.alias or name for part in parts for name, info in part.model_fields.items()}
     page = (GUIDE / "job-files.md").read_text("utf-8")
     assert [name for name in sorted(fields) if not re.search(rf"`{name}`|\b{name}:", page)] == []

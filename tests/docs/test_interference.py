@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from gpusquad.cli.measure import measure
-from gpusquad.gpu.measure.workloads import CATALOGUE
+from gpusquad.measure.workloads import CATALOGUE
 from tests.docs.pages import GUIDE, REPOSITORY
 from tests.docs.typed import missing, type_page
 

@@ -18,7 +18,7 @@ import pytest
 
 from bench.running import PATIENCE_S, RunningService
 from gpusquad.client.errors import ApiError
-from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.gpu.daemon.wire import SOCKET, ask
 from tests.gpu.attach.fake_mps import fake_mps
 from tests.gpu.standin.build import build as build_standin
 

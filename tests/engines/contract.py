@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.ports import Engine, EngineEnded, EngineStarted, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Engine, Report
 from gpusquad.model.errors import Invalid
 from tests.engines.harness import Bench, Reports, launch, lines, saver
 
@@ -33,7 +33,7 @@ class EngineContract:
         assert len(bench.reports.started("job").pids) == 2
         end = bench.reports.ended("job")
         assert (end.how, end.first, end.never_started) == ("succeeded", None, False)
-        assert [type(report) for report in bench.reports.all] == [EngineStarted, EngineEnded]
+        assert [type(report) for report in bench.reports.all] == [AttemptStarted, AttemptEnded]
 
     def test_the_task_that_failed_is_named(self, bench: Bench) -> None:
         bench.launch("job", FOREVER, "exit 7", FOREVER)
@@ -169,7 +169,7 @@ class EngineContract:
         engine.launch(launch("job", "true"))
         reports.ended("job")
         engine.close()
-        assert [type(report) for report in reports.all] == [EngineStarted, EngineEnded]
+        assert [type(report) for report in reports.all] == [AttemptStarted, AttemptEnded]
 
     @pytest.mark.parametrize("job_id", ["", ".", "..", "../up", "a/b", "/etc", "a\0b", "-x", "a\n", "é", "x" * 200])
     def test_names_that_are_paths_are_refused(self, bench: Bench, job_id: str) -> None:

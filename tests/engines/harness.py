@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpusquad.core.ports import Engine, EngineEnded, EngineStarted, Launch, Report, TaskLaunch
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Engine, Launch, Report, TaskLaunch
 
 PATIENCE_S = 60.0
 """Generous: the machine may be busy. Nothing waits that long unless it is broken."""
@@ -46,16 +46,16 @@ class Reports:
             self.all.append(report)
             self._changed.notify_all()
 
-    def started(self, job_id: str, attempt: int = 0) -> EngineStarted:
-        return self._first(EngineStarted, job_id, attempt)
+    def started(self, job_id: str, attempt: int = 0) -> AttemptStarted:
+        return self._first(AttemptStarted, job_id, attempt)
 
-    def ended(self, job_id: str, attempt: int = 0) -> EngineEnded:
-        return self._first(EngineEnded, job_id, attempt)
+    def ended(self, job_id: str, attempt: int = 0) -> AttemptEnded:
+        return self._first(AttemptEnded, job_id, attempt)
 
-    def ends(self, job_id: str, attempt: int = 0) -> list[EngineEnded]:
+    def ends(self, job_id: str, attempt: int = 0) -> list[AttemptEnded]:
         """All so far."""
         with self._changed:
-            return [r for r in self.all if isinstance(r, EngineEnded) and (r.job_id, r.attempt) == (job_id, attempt)]
+            return [r for r in self.all if isinstance(r, AttemptEnded) and (r.job_id, r.attempt) == (job_id, attempt)]
 
     def wait(self, enough: Callable[[list[Report]], Any]) -> Any:
         """Until that is true of the reports so far; returns what it returned."""

@@ -18,7 +18,7 @@ from typing import Any
 from gpusquad.agent.kubernetes import messages
 from gpusquad.agent.kubernetes.api import RIGHTS
 from gpusquad.agent.kubernetes.node_cards import NodeCards
-from gpusquad.agent.kubernetes.plugin import Parts, Plugin
+from gpusquad.agent.kubernetes.plugin import Plugin, PluginContext
 from gpusquad.agent.kubernetes.registration import Registration
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order
 from gpusquad.agent.simulated import SimulatedInventory
@@ -217,7 +217,7 @@ class StockPlugin(Plugin):
 def stock_plugin_on(plane: ControlPlane, cards: int, slots: int) -> Iterator[None]:
     """Instead of our agent."""
     node_cards = NodeCards(SimulatedInventory(cards, plane.folder))
-    parts = Parts(cards=node_cards, slots=slots, **dict.fromkeys(_UNUSED))  # pyright: ignore[reportArgumentType]
+    parts = PluginContext(cards=node_cards, slots=slots, **dict.fromkeys(_UNUSED))  # pyright: ignore[reportArgumentType]
     registration = Registration(lambda: StockPlugin(parts), GPU)
     thread = threading.Thread(target=registration.run, daemon=True)
     thread.start()

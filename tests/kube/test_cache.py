@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from gpusquad.engines.kubernetes.access import Access, load_access
-from gpusquad.engines.kubernetes.api import Api, Listing, Shrink
-from gpusquad.engines.kubernetes.objects import Object, key_of
-from gpusquad.engines.kubernetes.reflector import Reflector
-from gpusquad.engines.kubernetes.shrinking import shrink_other
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi, ObjectList, Shrink
+from gpusquad.engines.kubernetes.client.reflector import Reflector
+from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.access import KubeAccess, load_access
+from gpusquad.kube.objects import Object, key_of
 from tests.kube.plane import RESTRICTED, ControlPlane, Settings
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -39,15 +39,15 @@ class Story:
                 await self._more.wait()
 
 
-class CountingApi(Api):
+class CountingApi(AsyncKubeApi):
     """Says when something has been listed so often, and when there was trouble for the first time."""
 
-    def __init__(self, access: Access, page: int) -> None:
+    def __init__(self, access: KubeAccess, page: int) -> None:
         super().__init__(access, page=page)
         self.listed = asyncio.Semaphore(0)
         self.troubled = asyncio.Event()
 
-    async def list(self, path: str, *, shrink: Shrink | None = None, **query: str) -> Listing:
+    async def list(self, path: str, *, shrink: Shrink | None = None, **query: str) -> ObjectList:
         listing = await super().list(path, shrink=shrink, **query)
         self.listed.release()
         return listing
@@ -77,12 +77,12 @@ def config_map(name: str, value: str = "") -> Object:
     return {"metadata": {"name": name}, "data": {"value": value}}
 
 
-async def truth(api: Api, path: str) -> dict[str, Object]:
+async def truth(api: AsyncKubeApi, path: str) -> dict[str, Object]:
     listed = await api.list(path, shrink=shrink_other)
     return {key_of(item): item for item in listed.items}
 
 
-async def first_event(api: Api, version: str) -> tuple[str, int]:
+async def first_event(api: AsyncKubeApi, version: str) -> tuple[str, int]:
     async with contextlib.aclosing(api.watch(MAPS, version)) as events:
         async for event in events:
             return event["type"], event["object"].get("code", 0)
@@ -127,7 +127,7 @@ def test_listing_again_tells_nothing_twice(plane: ControlPlane):
 
 
 def test_a_kind_that_is_installed_later_is_found(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gpusquad.engines.kubernetes.reflector._MISSING_PAUSE_S", 0.2)
+    monkeypatch.setattr("gpusquad.engines.kubernetes.client.reflector._MISSING_PAUSE_S", 0.2)
     kind = {"plural": "things", "singular": "thing", "kind": "Thing"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     crd = {

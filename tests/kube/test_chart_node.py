@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from gpusquad.engines.kubernetes.objects import CARDS
 from gpusquad.gpu.build import library
+from gpusquad.kube.objects import CARDS
 from tests.kube.api import Object
 from tests.kube.chart import Release
 from tests.kube.daemons import free_port

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from gpusquad.core.wanted import Wanted
-from gpusquad.engines.kubernetes.making.creating import path_of
-from gpusquad.engines.kubernetes.making.manifests import MakingSettings, owned_by, plan_of
-from gpusquad.server.services.outside import programs_of
+from gpusquad.core.job_objects import JobObjectRequest
+from gpusquad.engines.kubernetes.create.manifests import ManifestSettings, owned_by, plan_of
+from gpusquad.engines.kubernetes.create.objects import path_of
+from gpusquad.server.services.jobs.cluster_submissions import programs_of
 from gpusquad.spec.check import spec_from_dict
 from gpusquad.spec.convert import grace_s, to_job
 from tests.kube.daemons import Daemon
@@ -141,8 +141,8 @@ def test_the_server_takes_what_we_would_make(fake: ControlPlane, name: str):
     spec = spec_from_dict({"command": "echo $(date) $$", "image": "x", **FILES[name]})
     job = to_job(spec, "-", 0, "default", "ann")
     secrets = {secret.env_name: "s3cret" for secret in spec.secrets}
-    wanted = Wanted(job, "0123456789abcdef", programs_of(spec), "x", spec.workdir, grace_s(spec), 3, secrets)
-    plan = plan_of(wanted, MakingSettings())
+    wanted = JobObjectRequest(job, "0123456789abcdef", programs_of(spec), "x", spec.workdir, grace_s(spec), 3, secrets)
+    plan = plan_of(wanted, ManifestSettings())
     made = [fake.admin.post(f"{path_of(item)}?dryRun=All&fieldValidation=Strict", item) for item in plan.jobs]
     for item in plan.beside:
         fake.admin.post(f"{path_of(item)}?dryRun=All&fieldValidation=Strict", owned_by(item, made))

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
-from gpusquad.engines.kubernetes.access import load_access
-from gpusquad.engines.kubernetes.api import Api
-from gpusquad.engines.kubernetes.lease import Leadership
-from gpusquad.engines.kubernetes.objects import Object
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
+from gpusquad.engines.kubernetes.client.lease import Leadership
+from gpusquad.kube.access import load_access
+from gpusquad.kube.objects import Object
 from tests.kube.plane import ControlPlane
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -25,7 +25,7 @@ async def contenders(plane: ControlPlane, name: str, count: int, **more: object)
         access = load_access(plane.kubeconfig())
         made = []
         for number in range(count):
-            api = await stack.enter_async_context(Api(access))
+            api = await stack.enter_async_context(AsyncKubeApi(access))
             made.append(Leadership(api, "default", name, f"c{number}", **SHORT, **more))  # type: ignore[arg-type]
             stack.push_async_callback(made[-1].close)
         yield made

@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpusquad.gpu.measure import table_files
-from tests.gpu.measure.fakes import HERE, OTHER, QUICK
+from gpusquad.measure import series_files
 from tests.kube.api import Object
 from tests.kube.image import IMAGE
 from tests.kube.node import RealNode, need_node
@@ -29,6 +28,7 @@ from tests.kube.placements import CARDS, agent_on
 from tests.kube.plane import ControlPlane, Settings
 from tests.kube.python_image import PYTHON_IMAGE, missing, write_python_image
 from tests.kube.service import serving
+from tests.measure.fakes import HERE, OTHER, QUICK
 
 REPOSITORY = Path(__file__).parents[2]
 TEAM = "team"
@@ -123,7 +123,7 @@ def test_a_series_in_a_pod_that_gpusquad_placed(stage: Stage):
     [card] = pinned["main"]
     assert f"GPUSQUAD_CARDS={card}" in stage.inside(pod, "env").splitlines()
     _ended(process, 0)
-    kept = table_files.latest(stage.out)
+    kept = series_files.latest(stage.out)
     assert kept is not None
     measured = kept.measured
     assert (measured.setting.gpu, measured.setting.driver) == ("Stub", "1.2.3")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpusquad.engines.kubernetes.objects import Object, name_of
-from gpusquad.engines.kubernetes.reading.asks import ask_of
-from gpusquad.engines.kubernetes.reading.gangs import Formed, Incomplete, gang_of
-from gpusquad.engines.kubernetes.reading.lookups import Find
-from gpusquad.engines.kubernetes.reading.membership import membership_of
+from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, IncompleteGang, gang_of
+from gpusquad.engines.kubernetes.parse.lookups import Find
+from gpusquad.engines.kubernetes.parse.membership import membership_of
+from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.kube.objects import Object, name_of
 from gpusquad.model.job import Request
 from tests.kube.api import Refused
 from tests.kube.image import IMAGE
@@ -56,11 +56,11 @@ def test_an_indexed_job_is_a_gang(plane: ControlPlane):
     pods = pods_of(plane, "ranks", 3)
     membership = membership_of(pods[0], looker(plane))
     result = gang_of(membership, pods)
-    assert isinstance(result, Formed)
+    assert isinstance(result, CompleteGang)
     assert [name_of(pod).rpartition("-")[0] for pod in result.members] == ["ranks-0", "ranks-1", "ranks-2"]
     request = Request(gpus=1, cpu_milli=1500, memory_bytes=2**29, extras=(("pods", 1),))
     assert [(role.name, role.count, role.request) for role in result.job.roles] == [("worker", 3, request)]
-    assert isinstance(gang_of(membership, pods[:2]), Incomplete)
+    assert isinstance(gang_of(membership, pods[:2]), IncompleteGang)
     assert result.job.checkpoint.preemptible
 
 
@@ -72,7 +72,7 @@ def test_a_native_group_is_a_gang(plane: ControlPlane):
     membership = membership_of(pods[0], looker(plane))
     assert (membership.key.name, membership.least, membership.remakes) == ("pair", 2, False)
     result = gang_of(membership, pods)
-    assert isinstance(result, Formed)
+    assert isinstance(result, CompleteGang)
     assert (result.job.tasks, result.job.gpus) == (2, 2)
 
 

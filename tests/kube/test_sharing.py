@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.gpu.daemon.wire import SOCKET, ask
 from tests.gpu.standin.build import build
 from tests.kube.api import Object
 from tests.kube.node import need_node

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from gpusquad.engines.kubernetes.where import Masks, PodIndex, Storage, rule_of
-from tests.engines.kubernetes.where import made
+from gpusquad.engines.kubernetes.filters import NodeMasks, PodIndex, Storage, rule_of
+from tests.engines.kubernetes.filters import made
 from tests.kube.api import Api, Object
 from tests.kube.plane import ControlPlane, Settings, fake_node, is_ready
 
@@ -39,7 +39,7 @@ class Cluster:
         self._make_namespaces()
         self._make_nodes()
         self.nodes = sorted(api.get("/api/v1/nodes")["items"], key=lambda node: node["metadata"]["name"])
-        self.masks = Masks(self.nodes, self.index, self.storage)
+        self.masks = NodeMasks(self.nodes, self.index, self.storage)
 
     def decide(self, pod: Object) -> tuple[Object, str]:
         """Our masks against its choice. Returns the pod afterwards, and what went wrong; empty: nothing."""

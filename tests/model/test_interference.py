@@ -9,13 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Solo
+from gpusquad.model.interference import (
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    SoloMeasurement,
+)
 from gpusquad.model.interference_data import from_data, to_data
 
 ratios = st.floats(0, 1, allow_nan=False)
-intervals = st.builds(Interval, ratios, ratios, ratios, st.integers(1, 9))
+intervals = st.builds(ConfidenceInterval, ratios, ratios, ratios, st.integers(1, 9))
 names = st.sampled_from(["vgg16", "alexnet", "cnn"])
-solos = st.builds(Solo, names, intervals, st.lists(st.tuples(st.integers(1, 1000), ratios), max_size=3).map(tuple))
+solos = st.builds(
+    SoloMeasurement, names, intervals, st.lists(st.tuples(st.integers(1, 1000), ratios), max_size=3).map(tuple)
+)
 
 
 @st.composite
@@ -30,8 +38,8 @@ def co_runs(draw: st.DrawFn) -> CoRun:
 
 
 series = st.builds(
-    Measured,
-    st.builds(Setting, st.just("NVIDIA H200"), st.just("580.1"), st.sampled_from(["time-slicing", "mps"])),
+    MeasurementSeries,
+    st.builds(MeasurementSetting, st.just("NVIDIA H200"), st.just("580.1"), st.sampled_from(["time-slicing", "mps"])),
     st.integers(0, 2**50),
     st.lists(solos, max_size=3).map(tuple),
     st.lists(co_runs(), max_size=4).map(tuple),
@@ -39,7 +47,7 @@ series = st.builds(
 
 
 @given(series)
-def test_measurements_survive_json(measured: Measured):
+def test_measurements_survive_json(measured: MeasurementSeries):
     assert from_data(json.loads(json.dumps(to_data(measured)))) == measured
 
 
@@ -50,11 +58,11 @@ def test_what_is_no_measurement_is_refused(data: object):
 
 
 def test_one_run_tells_both_directions_and_a_twin_one():
-    one = Interval(0.5, 0.4, 0.6)
+    one = ConfidenceInterval(0.5, 0.4, 0.6)
     both = CoRun(("a", "b"), (1000, 1000), (one, one))
     twin = CoRun(("a", "a"), (1000, 1000), (one, one))
     uneven = CoRun(("a", "a"), (250, 750), (one, one))
     triple = CoRun(("a", "b", "b"), (1000, 1000, 1000), (one, one, one))
-    measured = Measured(Setting("x", "1", "mps"), 0, co_runs=(both, twin, uneven, triple))
+    measured = MeasurementSeries(MeasurementSetting("x", "1", "mps"), 0, co_runs=(both, twin, uneven, triple))
     told = [(own, other, place) for own, other, _, place in measured.pairs()]
     assert told == [("a", "b", 0), ("b", "a", 1), ("a", "a", 0), ("a", "a", 0), ("a", "a", 1)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.job import PLACE_BYTES, Share
-from gpusquad.model.share_room import memory_taken
+from gpusquad.model.share_memory import memory_taken
 
 GIB = 2**30
 sizes = st.integers(0, 2**43)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.lanes import DEFAULT_LANES
-from gpusquad.core.policies import Preemption
+from gpusquad.core.state.lanes import DEFAULT_LANES
+from gpusquad.core.state.policies import PreemptionConfig
 from gpusquad.model.errors import Invalid
 from gpusquad.modes import load_lanes, load_mode, mode_names
 
@@ -81,7 +81,7 @@ def test_a_file_may_say_everything(tmp_path):
     """)  # fmt: skip
     mode = load_mode(path)
     assert (mode.name, mode.order, mode.divide) == ("mine", "las:quantum_s=600", "slo")
-    assert mode.preemption == Preemption("order", 1.5, 7)
+    assert mode.preemption == PreemptionConfig("order", 1.5, 7)
     assert [(lane.name, lane.preemptible, lane.limit_ratio) for lane in mode.lanes] == [
         ("night", True, 0.5), ("day", False, 1.0)]  # fmt: skip
     assert (mode.tenants[0].weight, mode.tenants[0].limit_gpus, mode.tenants[0].reclaim_s) == (2.0, 16, 60.0)

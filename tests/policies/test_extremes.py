@@ -9,14 +9,14 @@ import pytest
 
 from gpusquad import registry
 from gpusquad.core.driver import Driver
-from gpusquad.core.ports import Submitted
-from gpusquad.core.state import State
+from gpusquad.core.ports import JobSubmitted
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request, Role, Share
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
-from tests.core.test_snapshot import make_policies
+from gpusquad.model.views import RunTimePrediction
+from tests.core.test_dump import make_policies
 
 HOUR_US = 3600 * US_PER_S
 GIB = 1 << 30
@@ -47,10 +47,12 @@ def _slowed(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
     return 1.0 / (1 + len(others))
 
 
-def _submitted(number: int) -> Submitted:
+def _submitted(number: int) -> JobSubmitted:
     long_us = (1 + number % 3) * HOUR_US
     role = Role("worker", 1 + number % 2, ASKED[number % len(ASKED)])
-    return Submitted(Job(f"{number:02}", (role,), app=f"app{number % 2}"), Forecast(long_us, 2 * long_us, "test"))
+    return JobSubmitted(
+        Job(f"{number:02}", (role,), app=f"app{number % 2}"), RunTimePrediction(long_us, 2 * long_us, "test")
+    )
 
 
 def _nodes() -> Cluster:
@@ -63,7 +65,9 @@ def _nodes() -> Cluster:
 
 
 def _live(order: str = "fifo", plan: str = "easy", place: str = "binpack") -> None:
-    driver = Driver(State(_nodes(), make_policies(order, plan, place), rate=_slowed), lambda now_us, decisions: None)
+    driver = Driver(
+        SchedulerState(_nodes(), make_policies(order, plan, place), rate=_slowed), lambda now_us, decisions: None
+    )
     for number in range(9):
         driver.apply(number, _submitted(number))
     for now_us in (10, HOUR_US, 50 * HOUR_US):

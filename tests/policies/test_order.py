@@ -17,7 +17,7 @@ from gpusquad import registry
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Job, Request, Role, Share, Slo
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast, TenantView
+from gpusquad.model.views import OrderTenant, RunTimePrediction
 
 ORDERS = registry.names("order")
 OURS = {"fifo", "sjf", "srpt", "las", "drf", "fairshare", "slo", "urgent"}
@@ -43,21 +43,21 @@ class FakeView:
     gpus: int = 8
     pressed_until_us: int = 0
     jobs: Sequence[Job] = ()
-    forecasts: dict[str, Forecast] = field(default_factory=dict)
+    forecasts: dict[str, RunTimePrediction] = field(default_factory=dict)
     done_us: dict[str, int] = field(default_factory=dict)
     served: dict[str, float] = field(default_factory=dict)
-    tenants: dict[str, TenantView] = field(default_factory=dict)
+    tenants: dict[str, OrderTenant] = field(default_factory=dict)
 
     @property
     def due_until_us(self) -> int:
         return max(self.now_us, self.pressed_until_us)
 
-    def forecast(self, job: Job) -> Forecast:
+    def forecast(self, job: Job) -> RunTimePrediction:
         if job.id in self.forecasts:
             return self.forecasts[job.id]
         if job.estimate_us is None:
-            return Forecast(1, 1, source="none")  # a stopgap that would win, were it believed
-        return Forecast(job.estimate_us, job.estimate_us)
+            return RunTimePrediction(1, 1, source="none")  # a stopgap that would win, were it believed
+        return RunTimePrediction(job.estimate_us, job.estimate_us)
 
     def remaining_us(self, job: Job) -> int:
         return max(0, self.forecast(job).mid_us - self.done_us.get(job.id, 0))
@@ -65,8 +65,8 @@ class FakeView:
     def served_gpu_s(self, job: Job) -> float:
         return self.served.get(job.id, 0.0)
 
-    def tenant(self, name: str) -> TenantView:
-        return self.tenants.get(name) or TenantView(name, 1.0, 0.0, 0.0)
+    def tenant(self, name: str) -> OrderTenant:
+        return self.tenants.get(name) or OrderTenant(name, 1.0, 0.0, 0.0)
 
     def waiting(self) -> Sequence[Job]:
         return self.jobs
@@ -120,7 +120,7 @@ def worlds(draw: st.DrawFn) -> FakeView:
         for i in range(draw(st.integers(1, 8)))
     ]
     ratios = st.floats(0, 1)
-    tenants = {n: TenantView(n, draw(st.sampled_from([0.0, 0.5, 2.0])), draw(ratios), draw(times) / 7) for n in "abc"}
+    tenants = {n: OrderTenant(n, draw(st.sampled_from([0.0, 0.5, 2.0])), draw(ratios), draw(times) / 7) for n in "abc"}
     served = {j.id: draw(times) / 3 for j in jobs if draw(st.booleans())}
     done = {j.id: draw(times) for j in jobs}
     return FakeView(draw(st.integers(3000, 10**12)), tuple(jobs), done_us=done, served=served, tenants=tenants)
@@ -188,7 +188,7 @@ def test_nobody_starves(name: str, old: str):
     goal = {"missed deadline": Slo(deadline_us=0), "tight deadline": Slo(deadline_us=3 * DAY * US_PER_S)}.get(old)
     estimate_s = None if old == "no estimate" else DAY
     victim = job("old", estimate_s=estimate_s, priority="low", slo=goal, tenant="big")
-    tenants = {"big": TenantView("big", 0.5, 0.9, 1e9)}
+    tenants = {"big": OrderTenant("big", 0.5, 0.9, 1e9)}
     order = registry.create("order", name)
     for day in range(5):
         # The stream is always freshly submitted, short, important, a service, of a tenant that used nothing.
@@ -239,7 +239,7 @@ class TestShortest:
         assert ranked("merit:max_wait_s=inf,wide=1", jobs, at(1e9)) == "new old"
 
     def test_a_prediction_beats_the_missing_estimate(self):
-        view = at(5, forecasts={"seen": Forecast(5 * US_PER_S, 9 * US_PER_S, "history")})
+        view = at(5, forecasts={"seen": RunTimePrediction(5 * US_PER_S, 9 * US_PER_S, "history")})
         assert ranked("sjf", [job("short", 1, 10), job("seen", 2, None)], view) == "seen short"
 
     def test_srpt_counts_what_is_left(self):
@@ -279,7 +279,7 @@ class TestLas:
 
 class TestTenants:
     def test_drf_least_dominant_share_by_weight(self):
-        tenants = {"a": TenantView("a", 1, 0.3, 0), "b": TenantView("b", 2, 0.5, 0), "c": TenantView("c", 1, 0.4, 0)}
+        tenants = {"a": OrderTenant("a", 1, 0.3, 0), "b": OrderTenant("b", 2, 0.5, 0), "c": OrderTenant("c", 1, 0.4, 0)}
         jobs = [job("a1", 1, tenant="a"), job("c1", 2, tenant="c"), job("b2", 4, tenant="b"), job("b1", 3, tenant="b")]
         assert ranked("drf", jobs, at(9, tenants=tenants)) == "b1 b2 a1 c1"
 
@@ -290,7 +290,7 @@ class TestTenants:
         order = registry.create("order", "drf")
         assert order.changes_with_each_start
         for _ in range(6):
-            view = at(9, jobs=waiting, tenants={t: TenantView(t, weight[t], held[t], 0) for t in "ab"})
+            view = at(9, jobs=waiting, tenants={t: OrderTenant(t, weight[t], held[t], 0) for t in "ab"})
             chosen = order.next(view)
             assert chosen is min(waiting, key=lambda j, v=view: order.key(j, v))
             waiting.remove(chosen)
@@ -301,17 +301,21 @@ class TestTenants:
 
     @pytest.mark.parametrize("name", ["drf", "fairshare"])
     def test_without_weight_comes_last(self, name: str):
-        tenants = {"none": TenantView("none", 0, 0, 0), "busy": TenantView("busy", 1, 1, 1e9)}
+        tenants = {"none": OrderTenant("none", 0, 0, 0), "busy": OrderTenant("busy", 1, 1, 1e9)}
         jobs = [job("guest", 1, tenant="none"), job("member", 2, tenant="busy")]
         assert ranked(name, jobs, at(9, tenants=tenants)) == "member guest"
 
     def test_fairshare_least_use_by_weight(self):
-        tenants = {"a": TenantView("a", 1, 0, 300), "b": TenantView("b", 10, 0, 1000), "c": TenantView("c", 1, 0, 200)}
+        tenants = {
+            "a": OrderTenant("a", 1, 0, 300),
+            "b": OrderTenant("b", 10, 0, 1000),
+            "c": OrderTenant("c", 1, 0, 200),
+        }
         jobs = [job("a", 1, tenant="a"), job("b", 2, tenant="b"), job("c", 3, tenant="c")]
         assert ranked("fairshare:step_gpu_s=100", jobs, at(9, tenants=tenants)) == "b c a"
 
     def test_fairshare_nearly_even_is_even(self):
-        tenants = {"a": TenantView("a", 1, 0, 140), "b": TenantView("b", 1, 0, 110)}
+        tenants = {"a": OrderTenant("a", 1, 0, 140), "b": OrderTenant("b", 1, 0, 110)}
         jobs = [job("b", 2, tenant="b"), job("a", 1, tenant="a")]
         assert ranked("fairshare:step_gpu_s=100", jobs, at(9, tenants=tenants)) == "a b"
         assert ranked("fairshare:step_gpu_s=10", jobs, at(9, tenants=tenants)) == "b a"

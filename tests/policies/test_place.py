@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.core.fixed import Fixed
-from gpusquad.core.space import Space
-from gpusquad.core.trial import Trial
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.capacity.trial import SpaceTrial
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.job import Job, Profile, Request, Role, Share
 from gpusquad.model.placement import Placement
@@ -37,7 +37,7 @@ def nodes(
     *cards: int, cpu: int = 32_000, memory: int = 64 * GIB, gib: int = 16, domain: int = 8, rack: int = 99
 ) -> Space:
     """Nodes with that many cards; ``domain`` cards to an NVLink domain, ``rack`` nodes to a rack."""
-    return Space(Fixed(Cluster(tuple(
+    return Space(ClusterArrays(Cluster(tuple(
         Node(f"n{n}", tuple(Card(f"n{n}/{c}", memory_bytes=gib * GIB, domain=c // domain) for c in range(count)),
              cpu, memory, f"r{n // rack}")
         for n, count in enumerate(cards)
@@ -48,7 +48,7 @@ def put(space: Space, policy: str, *jobs: Job) -> list[Placement]:
     """Place jobs one after another; all must fit."""
     place, placements = registry.create("place", policy), []
     for each in jobs:
-        outcome = place.propose(each, Trial(space, each, DEMAND))
+        outcome = place.propose(each, SpaceTrial(space, each, DEMAND))
         assert isinstance(outcome, Placement), (each.id, outcome)
         placements.append(outcome)
     return placements
@@ -103,7 +103,7 @@ def exactly_one_place_each(each: Job, placement: Placement) -> None:
 
 def nothing_held_twice(cluster: Cluster, held: list[tuple[Job, Placement]]) -> None:
     """Counted anew from the placements, without the arrays of the space."""
-    fixed = Fixed(cluster)
+    fixed = ClusterArrays(cluster)
     sm, memory, whole = Counter(), Counter(), Counter()
     cpu, node_memory = Counter(), Counter()
     for each, placement in held:
@@ -130,13 +130,13 @@ def nothing_held_twice(cluster: Cluster, held: list[tuple[Job, Placement]]) -> N
 @pytest.mark.parametrize("name", PLACES)
 @given(cluster=clusters, jobs=jobs_strategy)
 def test_contract(name: str, cluster: Cluster, jobs: list[Job]):
-    place, space = registry.create("place", name), Space(Fixed(cluster))
+    place, space = registry.create("place", name), Space(ClusterArrays(cluster))
     held: list[tuple[Job, Placement]] = []
     for each in jobs:
         before = state(space)
         fits = space.fits(each)
-        twin = place.propose(each, Trial(space.copy(), each, DEMAND))
-        outcome = place.propose(each, Trial(space, each, DEMAND))
+        twin = place.propose(each, SpaceTrial(space.copy(), each, DEMAND))
+        outcome = place.propose(each, SpaceTrial(space, each, DEMAND))
         if isinstance(outcome, Refusal):
             assert isinstance(twin, Refusal)
             assert state(space) == before, "a refusal leaves no trace"
@@ -150,7 +150,7 @@ def test_contract(name: str, cluster: Cluster, jobs: list[Job]):
     nothing_held_twice(cluster, held)
     for each, outcome in held:
         space.give_back(each, outcome)
-    assert state(space) == state(Space(Fixed(cluster)))
+    assert state(space) == state(Space(ClusterArrays(cluster)))
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -158,7 +158,7 @@ def test_a_gang_that_fits_in_part_is_refused_whole(name: str):
     space = nodes(4, 4)
     before = state(space)
     gang = job("gang", Request(gpus=2), share(500), count=5)
-    assert isinstance(registry.create("place", name).propose(gang, Trial(space, gang, DEMAND)), Refusal)
+    assert isinstance(registry.create("place", name).propose(gang, SpaceTrial(space, gang, DEMAND)), Refusal)
     assert state(space) == before
 
 
@@ -266,7 +266,7 @@ def test_topology_spans_domains_only_if_it_must_and_says_so():
     put(space, "topology", job("a", Request(gpus=1, card="n0/0")), job("b", Request(gpus=1, card="n0/4")))
     before = state(space)
     wide = job("c", Request(gpus=4))
-    assert isinstance(registry.create("place", "topology:strict=true").propose(wide, Trial(space, wide)), Refusal)
+    assert isinstance(registry.create("place", "topology:strict=true").propose(wide, SpaceTrial(space, wide)), Refusal)
     assert state(space) == before
     (placement,) = put(space, "topology", wide)
     assert placement.note == "1 tasks span NVLink domains"
@@ -311,7 +311,7 @@ def test_random_depends_on_the_seed_and_the_job_alone():
 
 
 def propose_fragmentation(space: Space, each: Job, demand=DEMAND) -> Placement | Refusal:
-    return registry.create("place", "fragmentation").propose(each, Trial(space, each, demand))
+    return registry.create("place", "fragmentation").propose(each, SpaceTrial(space, each, demand))
 
 
 def test_fragmentation_keeps_cards_whole_for_those_who_need_them():
@@ -321,7 +321,7 @@ def test_fragmentation_keeps_cards_whole_for_those_who_need_them():
 
 
 def test_fragmentation_leaves_cpu_where_the_gpus_are():
-    space = Space(Fixed(Cluster((
+    space = Space(ClusterArrays(Cluster((
         Node("gpus", tuple(Card(f"c{i}") for i in range(4)), 8000, GIB),
         Node("cpus", (Card("c4"),), 64_000, GIB),
     ))))  # fmt: skip
@@ -331,7 +331,7 @@ def test_fragmentation_leaves_cpu_where_the_gpus_are():
 
 def test_fragmentation_is_measured_against_what_is_asked_for():
     """With the CPU left for two tasks, whether the larger node loses depends on who may come."""
-    space = Space(Fixed(Cluster((
+    space = Space(ClusterArrays(Cluster((
         Node("pair", (Card("c0"), Card("c1")), 2000, GIB), Node("single", (Card("c2"),), 64_000, GIB),
     ))))  # fmt: skip
     each = job("a", Request(gpus=1, cpu_milli=1000))
@@ -351,13 +351,13 @@ def test_fragmentation_without_known_demand_keeps_large_holes():
 
 @given(cluster=clusters, jobs=jobs_strategy)
 def test_what_fragmentation_remembers_equals_what_it_works_out_anew(cluster: Cluster, jobs: list[Job]):
-    space, held = Space(Fixed(cluster)), []
+    space, held = Space(ClusterArrays(cluster)), []
     for number, each in enumerate(jobs):
         if held and number % 3 == 2:
             space.give_back(*held.pop(0))
         if number % 5 == 4:
             space.set_node_up(0, not space.node_up[0])
-        fresh = Space(Fixed(cluster))
+        fresh = Space(ClusterArrays(cluster))
         for name in ARRAYS:
             getattr(fresh, name)[:] = getattr(space, name)
         anew = propose_fragmentation(fresh, each)
@@ -381,9 +381,9 @@ def test_fragmentation_forgets_a_cluster_that_is_gone():
 @given(clusters, jobs_strategy)
 def test_expected_fragmentation_is_what_its_definition_says(cluster: Cluster, jobs: list[Job]):
     """Free GPU less what usual demand can use, card by card, in plain Python."""
-    space = Space(Fixed(cluster))
+    space = Space(ClusterArrays(cluster))
     for each in jobs:
-        registry.create("place", "random").propose(each, Trial(space, each))
+        registry.create("place", "random").propose(each, SpaceTrial(space, each))
     kept = fragmentation.Fragments(space, DEMAND, 2.0)
     wanted = sorted(DEMAND, key=lambda each: -each[1])
     for node in range(len(cluster.nodes)):

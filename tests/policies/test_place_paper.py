@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gpusquad import registry
-from gpusquad.core.fixed import Fixed
-from gpusquad.core.space import Space
-from gpusquad.core.trial import Trial
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.capacity.trial import SpaceTrial
 from gpusquad.model.cluster import Card, Cluster, Node
 from gpusquad.model.job import Job, Profile, Request, Role, Share
 from gpusquad.model.placement import Placement
@@ -26,14 +26,14 @@ def container(kind: str, number: int) -> Job:
 
 def machine() -> Space:
     cards = tuple(Card(f"gpu{i}", "Titan Xp", 12 * GB, 30) for i in range(4))
-    return Space(Fixed(Cluster((Node("worker", cards, 12_000, 64 * GB),))))
+    return Space(ClusterArrays(Cluster((Node("worker", cards, 12_000, 64 * GB),))))
 
 
 def place_all(spec: str) -> tuple[Space, dict[str, str]]:
     """All eight, in the order the policy wants them; what each placement says."""
     space, policy, notes = machine(), registry.create("place", spec), {}
     for job in policy.rank([container(kind, number) for kind in "LGTQ" for number in (1, 2)]):
-        outcome = policy.propose(job, Trial(space, job))
+        outcome = policy.propose(job, SpaceTrial(space, job))
         assert isinstance(outcome, Placement), (job.id, outcome)
         notes[job.id] = outcome.note
     return space, notes

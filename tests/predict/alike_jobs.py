@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpusquad.model.job import Expected, Job, Request, Role
+from gpusquad.model.job import Job, OfflineEstimate, Request, Role
 from gpusquad.model.prediction import PastRun
-from gpusquad.predict.alike import Seen
+from gpusquad.predict.similar_runs import RunSummary
 
 GIB = 2**30
 S = 1_000_000
@@ -23,12 +23,12 @@ def ran(one: Job, run_s: float = 100, **rest: Any) -> PastRun:
     return PastRun(one, round(run_s * S), **rest)
 
 
-def seen(gpus: int = 1, run_s: float = 100, how: Any = "succeeded", number: int = 0, **rest: Any) -> Seen:
+def seen(gpus: int = 1, run_s: float = 100, how: Any = "succeeded", number: int = 0, **rest: Any) -> RunSummary:
     if "peak_gib" in rest:
         rest["peak_bytes"] = round(rest.pop("peak_gib") * GIB)
-    return Seen(f"{gpus}-{number}", gpus, round(run_s * S), how, number, **rest)
+    return RunSummary(f"{gpus}-{number}", gpus, round(run_s * S), how, number, **rest)
 
 
-def expecting(**given: Any) -> Expected:
+def expecting(**given: Any) -> OfflineEstimate:
     by_gpus = tuple((gpus, round(s * S)) for gpus, s in sorted(given.pop("by_gpus", {}).items()))
-    return Expected(by_gpus=by_gpus, **given)
+    return OfflineEstimate(by_gpus=by_gpus, **given)

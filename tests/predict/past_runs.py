@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from gpusquad.model.job import Expected, Job, Request, Role, Share
+from gpusquad.model.job import Job, OfflineEstimate, Request, Role, Share
 from gpusquad.model.prediction import How, PastRun, Quantiles
 
 S = 1_000_000
@@ -61,9 +61,9 @@ texts = st.text(max_size=12) | st.sampled_from(
 requests = st.sampled_from([Request(gpus=1), Request(gpus=8), Request(cpu_milli=1000), Request(share=Share(1, 0))])
 expectations = st.one_of(
     st.none(),
-    st.builds(Expected, run_us=times_us),
-    st.builds(Expected, by_gpus=st.just(((1, 5 * S), (8, 0)))),
-    st.builds(Expected, memory_bytes=st.just(1)),
+    st.builds(OfflineEstimate, run_us=times_us),
+    st.builds(OfflineEstimate, by_gpus=st.just(((1, 5 * S), (8, 0)))),
+    st.builds(OfflineEstimate, memory_bytes=st.just(1)),
 )
 
 

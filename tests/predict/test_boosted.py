@@ -11,15 +11,15 @@ from gpusquad import registry
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import LEVELS
 from gpusquad.predict import boosted as module
-from gpusquad.predict._habits import Habits, log_s
+from gpusquad.predict._owner_features import Habits, log_s
 from gpusquad.predict._trees import flat
-from gpusquad.predict.boosted import Boosted
+from gpusquad.predict.boosted import BoostedTrees
 from tests.predict.past_runs import S, happenings, is_sound, job, learned, live_through, ran, strange_jobs
 
 ensemble = pytest.importorskip("sklearn.ensemble", reason="the predictor is an extra: gpusquad[predict]")
 
 
-def a_life(boosted: Boosted, jobs: int, seed: int = 0) -> np.ndarray:
+def a_life(boosted: BoostedTrees, jobs: int, seed: int = 0) -> np.ndarray:
     """Two owners whose run time follows from their estimate, one by a half and one by a tenth, give or take; whether
     each run was over by the middle and by the ninth tenth foretold, where trees foretold it."""
     dice, inside = random.Random(seed), []
@@ -38,8 +38,8 @@ def a_life(boosted: Boosted, jobs: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def taught() -> tuple[Boosted, np.ndarray]:
-    boosted = Boosted(trees=60)
+def taught() -> tuple[BoostedTrees, np.ndarray]:
+    boosted = BoostedTrees(trees=60)
     return boosted, a_life(boosted, 1300)
 
 
@@ -75,13 +75,13 @@ def test_what_is_called_nine_of_ten_is(taught):
 @settings(max_examples=40)
 @given(happenings, strange_jobs())
 def test_nothing_that_can_happen_makes_it_fail(taught, things, asked):
-    for boosted in (Boosted(), taught[0]):
+    for boosted in (BoostedTrees(), taught[0]):
         live_through(boosted, things)
         is_sound(boosted.predict(asked))
 
 
 def test_before_there_are_trees_the_recent_runs_then_the_estimate_then_nothing():
-    boosted = Boosted()
+    boosted = BoostedTrees()
     assert boosted.predict(job()).source == "none"
     assert boosted.predict(job(estimate_s=50)).source == "user"
     learned(boosted, [10, 30])
@@ -91,7 +91,7 @@ def test_before_there_are_trees_the_recent_runs_then_the_estimate_then_nothing()
 def test_when_it_is_due(monkeypatch):
     grown = []
     monkeypatch.setattr(module, "_grow", lambda rows, lengths, trees: grown.append(len(rows)))
-    boosted = Boosted(keep=1000)
+    boosted = BoostedTrees(keep=1000)
     due = []
     for turn in range(2000):
         boosted.learn(ran(job(), 5))
@@ -115,7 +115,7 @@ def test_cut_runs_are_not_learned_as_short_ones(taught):
 
 
 def test_limits_and_kept_estimates_are_the_most():
-    boosted = Boosted(trees=2)
+    boosted = BoostedTrees(trees=2)
     for _ in range(500):
         boosted.learn(ran(job(estimate_s=3600), 3000))
     boosted.train()
@@ -125,7 +125,7 @@ def test_limits_and_kept_estimates_are_the_most():
 
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "_MOST_OPEN", 5)
-    boosted = Boosted()
+    boosted = BoostedTrees()
     boosted._habits = Habits(most=6)
     for number in range(20):
         boosted.predict(job(f"u{number}"))
@@ -136,7 +136,7 @@ def test_memory_is_bounded(monkeypatch):
 
 def test_it_is_learned_anew_after_a_restart():
     with pytest.raises(NotImplementedError):
-        Boosted().dump()
+        BoostedTrees().dump()
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):

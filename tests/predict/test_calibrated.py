@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.prediction import LEVELS
 from gpusquad.predict._bins import COUNT, quantiles
-from gpusquad.predict._calibrated import Calibration
+from gpusquad.predict._calibration import QuantileCalibration
 from tests.predict.past_runs import S
 
 MID, HIGH = LEVELS.index(0.5), LEVELS.index(0.9)
@@ -22,7 +22,7 @@ def bell(middle_bin: float, width: float) -> np.ndarray:
     return part / part.sum()
 
 
-def play(calibration: Calibration, runs: int, bias: dict[str, float], seed: int = 0) -> dict[str, np.ndarray]:
+def play(calibration: QuantileCalibration, runs: int, bias: dict[str, float], seed: int = 0) -> dict[str, np.ndarray]:
     """Tenants whose runs last ``bias`` times as long as the distribution says; what part was covered in the end."""
     dice = random.Random(seed)
     part = bell(40, 4)  # a middle of about 1100 seconds; four bins are an octave
@@ -39,17 +39,17 @@ def play(calibration: Calibration, runs: int, bias: dict[str, float], seed: int 
 
 @pytest.mark.parametrize("factor", [0.4, 1.0, 2.5])
 def test_coverage_comes_back_whatever_the_bias(factor: float):
-    found = play(Calibration(0.02), 1600, {"t": factor})["t"]
+    found = play(QuantileCalibration(0.02), 1600, {"t": factor})["t"]
     assert found == pytest.approx(np.array(LEVELS), abs=0.05)
 
 
 def test_without_it_a_bias_stays():
-    found = play(Calibration(0.0), 400, {"t": 2.5})["t"]
+    found = play(QuantileCalibration(0.0), 400, {"t": 2.5})["t"]
     assert found[HIGH] < 0.6
 
 
 def test_who_is_off_is_corrected_and_who_is_right_stays_right():
-    found = play(Calibration(0.02), 1600, {"off": 3.0, "right": 1.0, "too": 1.0})
+    found = play(QuantileCalibration(0.02), 1600, {"off": 3.0, "right": 1.0, "too": 1.0})
     assert found["off"][MID] == pytest.approx(0.5, abs=0.06)
     assert found["right"][MID] == pytest.approx(0.5, abs=0.06)
     assert found["off"][HIGH] == pytest.approx(0.9, abs=0.05)
@@ -58,7 +58,7 @@ def test_who_is_off_is_corrected_and_who_is_right_stays_right():
 
 @given(st.lists(st.integers(0, 1 << 60), max_size=30), st.lists(st.integers(1, 1 << 60), min_size=13, max_size=13))
 def test_cut_runs_never_lower_a_quantile(runs: list[int], said: list[int]):
-    calibration = Calibration(0.5)
+    calibration = QuantileCalibration(0.5)
     before = calibration.levels("t")
     for run_us in runs:
         calibration.learn("t", sorted(said), run_us, was_cut=True)
@@ -68,7 +68,7 @@ def test_cut_runs_never_lower_a_quantile(runs: list[int], said: list[int]):
 
 
 def test_a_cut_run_raises_what_it_passed_and_nothing_else():
-    calibration = Calibration(0.1)
+    calibration = QuantileCalibration(0.1)
     said = [(index + 1) * S for index in range(len(LEVELS))]
     nominal = calibration.levels("t")
     calibration.learn("t", said, round(6.5 * S), was_cut=True)
@@ -78,7 +78,7 @@ def test_a_cut_run_raises_what_it_passed_and_nothing_else():
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1 << 60), st.booleans()), max_size=60))
 def test_levels_grow_and_stay_within_bounds(runs):
-    calibration = Calibration(0.5)
+    calibration = QuantileCalibration(0.5)
     for tenant, run_us, was_cut in runs:
         calibration.learn(tenant, [exp_s * S for exp_s in range(1, 14)], run_us, was_cut)
     for tenant in "abc":
@@ -89,14 +89,14 @@ def test_levels_grow_and_stay_within_bounds(runs):
 
 
 def test_tenants_are_bounded():
-    calibration = Calibration(0.1, most_tenants=2)
+    calibration = QuantileCalibration(0.1, most_tenants=2)
     for tenant in ("a", "b", "a", "c"):
         calibration.learn(tenant, [S] * len(LEVELS), 5 * S, was_cut=False)
     assert list(calibration._tenants) == ["a", "c"]
 
 
 def test_kept_as_text_it_says_the_same():
-    calibration, other = Calibration(0.1), Calibration(0.1)
+    calibration, other = QuantileCalibration(0.1), QuantileCalibration(0.1)
     for run_s in (1, 50, 7):
         calibration.learn("t", [exp_s * S for exp_s in range(1, 14)], run_s * S, was_cut=False)
     other.load(json.loads(json.dumps(calibration.dump())))
@@ -107,4 +107,4 @@ def test_kept_as_text_it_says_the_same():
 @pytest.mark.parametrize("bad", [[0.0], [float("nan")] * len(LEVELS), "text"])
 def test_what_are_no_offsets_is_not_loaded(bad):
     with pytest.raises((ValueError, TypeError)):
-        Calibration(0.1).load({"all": bad, "tenants": []})
+        QuantileCalibration(0.1).load({"all": bad, "tenants": []})

@@ -8,20 +8,20 @@ from hypothesis import given, settings
 
 from gpusquad import registry
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Expected
+from gpusquad.model.job import OfflineEstimate
 from gpusquad.predict import combined as module
-from gpusquad.predict.combined import Combined
+from gpusquad.predict.combined import CombinedPredictor
 from tests.predict.past_runs import S, happenings, is_sound, job, kept, learned, live_through, ran, strange_jobs
 
 
 def expecting(run_s: float, **rest):
-    return job(expected=Expected(run_us=round(run_s * S)), **rest)
+    return job(expected=OfflineEstimate(run_us=round(run_s * S)), **rest)
 
 
 @settings(max_examples=60)
 @given(happenings, strange_jobs())
 def test_nothing_that_can_happen_makes_it_fail(things, asked):
-    combined = Combined()
+    combined = CombinedPredictor()
     live_through(combined, things)
     is_sound(combined.predict(asked))
 
@@ -30,7 +30,7 @@ def test_nothing_that_can_happen_makes_it_fail(things, asked):
 
 
 def test_before_the_first_run_the_expected_then_the_estimate_then_nothing():
-    combined = Combined()
+    combined = CombinedPredictor()
     said = combined.predict(expecting(600, estimate_s=9000))
     assert said.source == "analytical"
     assert said.at(0.5) == pytest.approx(600 * S, rel=0.2)
@@ -40,7 +40,7 @@ def test_before_the_first_run_the_expected_then_the_estimate_then_nothing():
 # -- who is right counts more ----------------------------------------------------------------------------------------
 
 
-def teach(combined: Combined, tenant: str, said_s: float, run_s: float, runs: int = 40) -> None:
+def teach(combined: CombinedPredictor, tenant: str, said_s: float, run_s: float, runs: int = 40) -> None:
     for _ in range(runs):
         one = expecting(said_s, tenant=tenant)
         combined.predict(one)
@@ -48,7 +48,7 @@ def teach(combined: Combined, tenant: str, said_s: float, run_s: float, runs: in
 
 
 def test_the_better_source_wins_for_each_tenant():
-    combined = Combined()
+    combined = CombinedPredictor()
     dice = random.Random(1)
     for _ in range(40):  # these know how long they run, and no two runs are alike
         run_s = 10 ** dice.uniform(1, 4.5)
@@ -66,7 +66,7 @@ def test_the_better_source_wins_for_each_tenant():
 
 
 def test_weights_are_parts_of_one_and_even_at_first():
-    combined = Combined()
+    combined = CombinedPredictor()
     assert combined.weights("new", ["history", "analytical"]) == [0.5, 0.5]
     teach(combined, "t", 20, 3000)
     assert sum(combined.weights("t", ["history", "analytical"])) == pytest.approx(1.0)
@@ -77,7 +77,7 @@ def test_weights_are_parts_of_one_and_even_at_first():
 
 def test_what_is_called_nine_of_ten_is():
     """Owners whose runs get longer all the time: history alone would always be a step behind."""
-    combined, dice = Combined(rate=0.02), random.Random(3)
+    combined, dice = CombinedPredictor(rate=0.02), random.Random(3)
     inside = []
     for turn in range(900):
         one = job(f"u{turn % 3}", estimate_s=10**6)
@@ -89,7 +89,7 @@ def test_what_is_called_nine_of_ten_is():
 
 
 def test_a_stream_of_cut_runs_lowers_nothing():
-    combined = learned(Combined(rate=0.1), [600] * 40)
+    combined = learned(CombinedPredictor(rate=0.1), [600] * 40)
     before = combined.predict(job()).values
     for _ in range(10):
         one = job()
@@ -105,15 +105,15 @@ def test_a_stream_of_cut_runs_lowers_nothing():
 @settings(max_examples=40)
 @given(happenings, strange_jobs())
 def test_kept_as_text_it_says_the_same(things, asked):
-    combined = Combined()
+    combined = CombinedPredictor()
     live_through(combined, [thing for thing in things if not isinstance(thing, tuple)])
-    assert kept(combined, Combined()).predict(asked) == combined.predict(asked)
+    assert kept(combined, CombinedPredictor()).predict(asked) == combined.predict(asked)
 
 
 def test_kept_after_many_runs_it_goes_on_the_same():
-    combined = learned(Combined(), [20, 600, 20, 7200] * 40)
+    combined = learned(CombinedPredictor(), [20, 600, 20, 7200] * 40)
     teach(combined, "t", 20, 3000)
-    other = kept(combined, Combined())
+    other = kept(combined, CombinedPredictor())
     for run_s in (30, 4000, 600):
         one = expecting(100)
         assert combined.predict(one) == other.predict(one)
@@ -122,15 +122,15 @@ def test_kept_after_many_runs_it_goes_on_the_same():
 
 
 def test_what_was_written_for_other_levels_is_not_loaded():
-    dumped = Combined().dump()
+    dumped = CombinedPredictor().dump()
     with pytest.raises(ValueError, match="levels"):
-        Combined().load(dumped | {"levels": [0.5]})
+        CombinedPredictor().load(dumped | {"levels": [0.5]})
 
 
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "_MOST_OPEN", 5)
     monkeypatch.setattr(module, "_MOST_TENANTS", 2)
-    combined = Combined()
+    combined = CombinedPredictor()
     for number in range(6):
         teach(combined, f"t{number}", 20, 30, 2)
     for _ in range(20):
@@ -141,7 +141,7 @@ def test_memory_is_bounded(monkeypatch):
 
 def test_a_single_source_is_not_remembered_bin_by_bin():
     """Hundreds of thousands may wait."""
-    combined = learned(Combined(), [60])
+    combined = learned(CombinedPredictor(), [60])
     combined.predict(job())
     assert [said.parts for said in combined._open.values()] == [()]
 

@@ -8,23 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.predict._bins import COUNT
-from gpusquad.predict._groups import Groups
-from gpusquad.predict._similar import KINDS, Kind
+from gpusquad.predict._groups import RunGroups
+from gpusquad.predict._similarity import KINDS, SimilarityKey
 
-EQUAL = Kind("equal", 0.9999, lambda f: f.owner, "all alike")
-FADING = Kind("fading", 0.5, lambda f: f.owner, "half as much each time")
+EQUAL = SimilarityKey("equal", 0.9999, lambda f: f.owner, "all alike")
+FADING = SimilarityKey("fading", 0.5, lambda f: f.owner, "half as much each time")
 KEY = ("t", "u")
 runs_of = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=15)
 
 
-def tally(groups: Groups, key=KEY) -> tuple[np.ndarray, np.ndarray]:
+def tally(groups: RunGroups, key=KEY) -> tuple[np.ndarray, np.ndarray]:
     ended, reached = np.zeros(COUNT), np.zeros(COUNT)
     groups.tally(key, ended, reached)
     return ended, reached
 
 
-def group_of(kind: Kind, runs, most: int = 10) -> Groups:
-    groups = Groups(kind, most)
+def group_of(kind: SimilarityKey, runs, most: int = 10) -> RunGroups:
+    groups = RunGroups(kind, most)
     for bin_, was_cut in runs:
         groups.learn(KEY, bin_, was_cut)
     return groups
@@ -61,9 +61,9 @@ def test_the_latest_weighs_most():
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_long_stream_is_cut_without_a_jump(kind: Kind):
+def test_a_long_stream_is_cut_without_a_jump(kind: SimilarityKey):
     """Old runs are dropped now and then; what is left must weigh about as much as all of them would."""
-    groups = Groups(kind, 10)
+    groups = RunGroups(kind, 10)
     whole = 1 / (1 - kind.keeps)
     for _ in range(7000):
         groups.learn(KEY, 5, was_cut=False)
@@ -74,7 +74,7 @@ def test_a_long_stream_is_cut_without_a_jump(kind: Kind):
 
 
 def test_who_was_not_seen_longest_is_forgotten_first():
-    groups = Groups(FADING, 2)
+    groups = RunGroups(FADING, 2)
     for key in ("a", "b", "a", "c"):
         groups.learn((key,), 1, was_cut=False)
     assert list(groups.runs) == [("a",), ("c",)]
@@ -88,7 +88,7 @@ def test_nothing_is_known_of_strangers():
 
 @given(runs_of)
 def test_kept_as_text_it_says_the_same(runs):
-    groups, other = group_of(FADING, runs), Groups(FADING, 10)
+    groups, other = group_of(FADING, runs), RunGroups(FADING, 10)
     other.load(json.loads(json.dumps(groups.dump())))
     assert all((one == two).all() for one, two in zip(tally(groups), tally(other), strict=True))
 
@@ -96,4 +96,4 @@ def test_kept_as_text_it_says_the_same(runs):
 @pytest.mark.parametrize("runs", [[COUNT], [-COUNT - 1], [10**9], [0] * 10_000, ["x"], [None]])
 def test_what_is_no_run_is_not_loaded(runs):
     with pytest.raises((ValueError, TypeError)):
-        Groups(FADING, 10).load([[["t", "u"], runs]])
+        RunGroups(FADING, 10).load([[["t", "u"], runs]])

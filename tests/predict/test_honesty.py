@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.predict import _honesty as module
+from gpusquad.predict import _overrun_correction as module
 from gpusquad.predict._bins import COUNT, bin_of, quantiles
-from gpusquad.predict._honesty import Honesty
+from gpusquad.predict._overrun_correction import OverrunCorrection
 from tests.predict.past_runs import S, is_sound, job, ran
 
 DAY = 86400
@@ -22,7 +22,9 @@ def mostly_short() -> np.ndarray:
     return part
 
 
-def pads(honesty: Honesty, longs: int, *, user: str = "mal", run_s: float = 6 * 3600, at_s: float = 0) -> None:
+def pads(
+    honesty: OverrunCorrection, longs: int, *, user: str = "mal", run_s: float = 6 * 3600, at_s: float = 0
+) -> None:
     """Ten short runs before each long one, all foretold to last half a minute."""
     for _ in range(longs):
         for _ in range(10):
@@ -30,31 +32,31 @@ def pads(honesty: Honesty, longs: int, *, user: str = "mal", run_s: float = 6 * 
         honesty.learn(ran(job(user), run_s, ended_s=at_s), 30 * S)
 
 
-def middle_s(honesty: Honesty, user: str = "mal") -> float:
+def middle_s(honesty: OverrunCorrection, user: str = "mal") -> float:
     weighed = honesty.weigh(job(user), mostly_short())
     return quantiles(mostly_short() if weighed is None else weighed, "x", 0).at(0.5) / S
 
 
 def test_who_pads_is_foretold_by_where_its_card_time_goes():
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     pads(honesty, 5)
     assert middle_s(honesty) == pytest.approx(6 * 3600, rel=0.2)
 
 
 def test_a_few_surprises_are_no_habit():
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     pads(honesty, module._FORGIVEN)
     assert honesty.weigh(job("mal"), mostly_short()) is None
 
 
 def test_others_in_another_tenant_are_as_before():
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     pads(honesty, 9)
     assert honesty.weigh(job("ana", tenant="other"), mostly_short()) is None
 
 
 def test_the_next_user_of_the_same_tenant_is_doubted_too():
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     pads(honesty, 9)
     assert honesty.weigh(job("new"), mostly_short()) is not None
 
@@ -62,7 +64,7 @@ def test_the_next_user_of_the_same_tenant_is_doubted_too():
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.3])
 def test_runs_that_merely_vary_are_honest(spread: float):
     """Run times spread by factors around a middle that is right."""
-    honesty, dice = Honesty(), np.random.default_rng(1)
+    honesty, dice = OverrunCorrection(), np.random.default_rng(1)
     for run_s in 600 * np.exp(dice.normal(0, spread, 400)):
         honesty.learn(ran(job(), run_s), 600 * S)
         assert honesty.weigh(job(), mostly_short()) is None
@@ -70,7 +72,7 @@ def test_runs_that_merely_vary_are_honest(spread: float):
 
 def test_to_run_shorter_than_foretold_earns_no_credit():
     """Else a few jobs that are foretold to be long and end at once would pay for the others."""
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     pads(honesty, 5)
     for _ in range(50):
         honesty.learn(ran(job("mal"), 1), 9 * 3600 * S)
@@ -78,7 +80,7 @@ def test_to_run_shorter_than_foretold_earns_no_credit():
 
 
 def test_honest_work_wins_trust_back_and_so_does_time():
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     pads(honesty, 5)
     for _ in range(5):
         honesty.learn(ran(job("mal"), 6 * 3600), 6 * 3600 * S)
@@ -90,7 +92,7 @@ def test_honest_work_wins_trust_back_and_so_does_time():
 
 @pytest.mark.parametrize("how", ["cancelled", "preempted", "lost"])
 def test_runs_that_were_cut_early_say_nothing(how):
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     for _ in range(30):
         honesty.learn(ran(job(), 5, how), 600 * S)
     assert honesty.weigh(job(), mostly_short()) is None
@@ -104,7 +106,7 @@ runs = st.lists(
 
 @given(runs)
 def test_whatever_happened_what_is_weighed_is_a_distribution_no_shorter_than_before(seen):
-    honesty = Honesty()
+    honesty = OverrunCorrection()
     for run_us, middle_us, ended_us, user in seen:
         honesty.learn(ran(job(user), run_us / S, ended_s=ended_us / S), middle_us)
     for user in "ab":
@@ -117,7 +119,7 @@ def test_whatever_happened_what_is_weighed_is_a_distribution_no_shorter_than_bef
 
 @given(runs)
 def test_kept_as_text_it_says_the_same(seen):
-    honesty, other = Honesty(), Honesty()
+    honesty, other = OverrunCorrection(), OverrunCorrection()
     for run_us, middle_us, ended_us, user in seen:
         honesty.learn(ran(job(user), run_us / S, ended_s=ended_us / S), middle_us)
     other.load(json.loads(json.dumps(honesty.dump(), allow_nan=False)))
@@ -128,7 +130,7 @@ def test_kept_as_text_it_says_the_same(seen):
 
 
 def test_owners_are_bounded_and_nonsense_is_not_loaded():
-    honesty = Honesty(most=4)
+    honesty = OverrunCorrection(most=4)
     for number in range(9):
         honesty.learn(ran(job(f"u{number}", tenant=f"t{number}"), 5), S)
     assert len(honesty._sums) == 4

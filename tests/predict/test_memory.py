@@ -5,22 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.job import Profile
-from gpusquad.predict.memory import PeakMemory, peak_quantiles
+from gpusquad.predict.memory import PeakMemoryPredictor, peak_quantiles
 from tests.predict.alike_jobs import GIB, expecting, job, ran, seen
 
 peaks = st.integers(2**20, 2**40)
 
 
-def learned(*gibs: float, how="succeeded", gpus: int = 1) -> PeakMemory:
-    known = PeakMemory()
+def learned(*gibs: float, how="succeeded", gpus: int = 1) -> PeakMemoryPredictor:
+    known = PeakMemoryPredictor()
     for number, gib in enumerate(gibs):
         known.learn(ran(job(f"resnet50-run{number}", gpus, number), peak_gib=gib, how=how, ended_us=number))
     return known
 
 
 def test_nothing_known_nothing_said():
-    assert PeakMemory().predict(job()) is None
-    known = PeakMemory()
+    assert PeakMemoryPredictor().predict(job()) is None
+    known = PeakMemoryPredictor()
     known.learn(ran(job()))  # a run whose peak was not measured
     assert known.predict(job()) is None
 
@@ -93,7 +93,7 @@ def test_a_network_split_over_more_cards_is_judged_by_its_own_size():
 
 
 def test_the_job_file_tells_until_runs_do():
-    known = PeakMemory()
+    known = PeakMemoryPredictor()
     expecting_more = job(expected=expecting(memory_bytes=20 * GIB))
     found = known.predict(expecting_more)
     assert found is not None
@@ -105,7 +105,7 @@ def test_the_job_file_tells_until_runs_do():
 
 
 def test_the_profile_is_the_last_resort():
-    found = PeakMemory().predict(job(profile=Profile(memory_bytes=6 * GIB)))
+    found = PeakMemoryPredictor().predict(job(profile=Profile(memory_bytes=6 * GIB)))
     assert found is not None
     assert (found.source, found.at(0.9)) == ("user", 6 * GIB)
 

@@ -16,7 +16,7 @@ import pytest
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.modes import load_mode
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import Scenario, simulate
 from gpusquad.sim.traces import TraceJob
 
@@ -77,7 +77,7 @@ def waits_h(mode_name: str, rows: list[tuple], predictor: str) -> dict[str, list
         for n, (at_s, tenant, user, run_s, cards, estimate_s, kind) in enumerate(sorted(rows, key=lambda row: row[0]))
     ]  # fmt: skip
     mode = load_mode(mode_name)
-    predicting = Predicting(predictor, mode.uses)
+    predicting = PredictorFeed(predictor, mode.uses)
     result = simulate(Scenario(grid("4x4"), jobs, mode.policies(), **predicting.parts()))
     waits: dict[str, list[float]] = {"long": [], "short": [], "honest": []}
     for row, outcome in zip(jobs, result.outcomes, strict=True):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpusquad.model.prediction import LEVELS, Quantiles
-from gpusquad.predict.progress import Progress
+from gpusquad.predict.progress import ProgressPredictor
 from tests.predict.progress_runs import US, Run, make_run
 
 PARTS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -25,7 +25,7 @@ def answers(prior_spread: float | None = None) -> np.ndarray:
         dice = np.random.default_rng((2026, seed))
         run = make_run(dice)
         prior = None if prior_spread is None else prior_of(run, dice, prior_spread)
-        progress, told = Progress(), 0
+        progress, told = ProgressPredictor(), 0
         for part in PARTS:
             now_s = part * run.ended_s
             while told < len(run.reports) and run.reports[told][0] <= now_s:
@@ -83,7 +83,7 @@ def test_without_anything_unusual_it_is_nearly_exact():
     for seed in range(20):
         run = make_run(np.random.default_rng((7, seed)), plain=True)
         half = [report for report in run.reports if report[1] <= run.total // 2]
-        progress = Progress()
+        progress = ProgressPredictor()
         for at_s, step in half:
             progress.see(round(at_s * US), step, run.total)
         if len(half) < 3:

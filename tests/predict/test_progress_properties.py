@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.prediction import LEVELS, Quantiles
-from gpusquad.predict.progress import Progress
+from gpusquad.predict.progress import ProgressPredictor
 
 S = 1_000_000
 ANY = st.integers(-(2**70), 2**70)
@@ -32,8 +32,8 @@ def priors(draw) -> Quantiles | None:
     return Quantiles(LEVELS, tuple(values), "history", draw(st.floats(0, 1)))
 
 
-def told(reports) -> Progress:
-    progress = Progress()
+def told(reports) -> ProgressPredictor:
+    progress = ProgressPredictor()
     for kind, at_us, value, total in reports:
         if kind == "see":
             progress.see(at_us, value, total)
@@ -42,8 +42,8 @@ def told(reports) -> Progress:
     return progress
 
 
-def walked(steps) -> tuple[Progress, int, int]:
-    progress, at_s, done = Progress(), 0, 0
+def walked(steps) -> tuple[ProgressPredictor, int, int]:
+    progress, at_s, done = ProgressPredictor(), 0, 0
     total = 2 * sum(count for count, _ in steps)
     for count, seconds in steps:
         at_s, done = at_s + seconds, done + count
@@ -66,7 +66,7 @@ def test_an_answer_is_whole_positive_and_rising_or_there_is_none(reports, prior,
 @given(REPORTS, priors(), SENSIBLE)
 def test_what_is_kept_answers_the_same(reports, prior, now_s):
     progress = told(reports)
-    again = Progress.load(json.loads(json.dumps(progress.dump())))
+    again = ProgressPredictor.load(json.loads(json.dumps(progress.dump())))
     assert again.remaining(now_s * S, prior, 0) == progress.remaining(now_s * S, prior, 0)
 
 

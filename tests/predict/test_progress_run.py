@@ -8,7 +8,7 @@ import pytest
 
 from gpusquad.model.prediction import LEVELS, Quantiles, certain
 from gpusquad.predict._prior import blended, still_running
-from gpusquad.predict.progress import Progress
+from gpusquad.predict.progress import ProgressPredictor
 
 S = 1_000_000
 HOUR = 3600 * S
@@ -18,7 +18,7 @@ class Told:
     """A run that reports as told; its clock goes on with its steps."""
 
     def __init__(self, total: int | None = 1000, started_s: float = 0.0) -> None:
-        self.progress, self.total, self.now_s, self.step = Progress(), total, started_s, 0
+        self.progress, self.total, self.now_s, self.step = ProgressPredictor(), total, started_s, 0
 
     def steps(self, count: int, pace_s: float, *, by: int = 1) -> "Told":
         for _ in range(count):
@@ -90,7 +90,7 @@ def test_a_total_that_becomes_known_and_one_that_changes():
 
 
 def test_nothing_is_known_before_the_first_steps():
-    progress = Progress()
+    progress = ProgressPredictor()
     assert progress.remaining(5 * S, around(100, 0.2), 0) is None
     progress.see(5 * S, 0, 100)
     assert progress.remaining(6 * S, around(100, 0.2), 0) is None
@@ -220,7 +220,7 @@ def test_one_report_per_epoch():
 
 
 def test_a_first_report_from_the_middle_says_nothing_by_itself():
-    progress = Progress()
+    progress = ProgressPredictor()
     progress.see(30 * S, 500, 1000)  # went on from a checkpoint
     assert progress.remaining(60 * S, None, 0) is None
 
@@ -249,7 +249,7 @@ def test_what_was_kept_goes_on_as_if_nothing_had_been():
     run = evaluating(450)
     run.progress.slowed(round(run.now_s * S), 0.7)
     again = Told()
-    again.progress = Progress.load(json.loads(json.dumps(run.progress.dump())))
+    again.progress = ProgressPredictor.load(json.loads(json.dumps(run.progress.dump())))
     again.now_s, again.step = run.now_s, run.step
     assert again.left() == run.left()
     assert again.steps(70, 1.5).left() == run.steps(70, 1.5).left()
@@ -258,7 +258,7 @@ def test_what_was_kept_goes_on_as_if_nothing_had_been():
 @pytest.mark.parametrize("dumped", [{}, {"format": 99}, {"format": 1, "clock": {"what": 1}}, {"format": 1, "clock": 3}])
 def test_what_was_not_written_by_it_is_refused(dumped):
     with pytest.raises((ValueError, KeyError, TypeError)):
-        Progress.load(dumped)
+        ProgressPredictor.load(dumped)
 
 
 # -- and what was believed before --------------------------------------------------------------------------------------

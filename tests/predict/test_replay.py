@@ -9,16 +9,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusquad.model.job import Expected, Job
+from gpusquad.model.job import Job, OfflineEstimate
 from gpusquad.model.prediction import PastRun, Quantiles, certain
 from gpusquad.predict import base
-from gpusquad.predict.base import Online
-from gpusquad.predict.combined import Combined
+from gpusquad.predict.base import OnlinePredictor
+from gpusquad.predict.combined import CombinedPredictor
 from gpusquad.predict.replay import as_lived
 from tests.predict.past_runs import S, job, strange_runs
 
 
-class Diary(Online):
+class Diary(OnlinePredictor):
     """What happened to it."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def lived(rows) -> list[PastRun]:
     runs, at_us = [], 0
     for number, (after_s, waits_s, runs_s, estimate_s, expected_s, who, how) in enumerate(rows):
         at_us += after_s * S + 1000
-        expected = None if expected_s is None else Expected(run_us=expected_s * S)
+        expected = None if expected_s is None else OfflineEstimate(run_us=expected_s * S)
         one = job(who, estimate_s=estimate_s, at_s=0, expected=expected)
         one = replace(one, submitted_us=at_us)
         began_us = at_us + waits_s * S + 3 * number + 1
@@ -113,7 +113,7 @@ def lived(rows) -> list[PastRun]:
     return sorted(runs, key=lambda run: run.ended_us)
 
 
-def told_online(predictor: Combined, runs: Sequence[PastRun]) -> None:
+def told_online(predictor: CombinedPredictor, runs: Sequence[PastRun]) -> None:
     """As a service is told: by the clock."""
     happened: list[Any] = [(run.job.submitted_us, 1, lambda run=run: predictor.predict(run.job)) for run in runs]
     for run in runs:
@@ -128,16 +128,16 @@ def told_online(predictor: Combined, runs: Sequence[PastRun]) -> None:
 @given(lives)
 def test_learned_from_history_it_says_what_it_would_say_had_it_been_there(rows):
     runs = lived(rows)
-    online, fitted = Combined(rate=0.1), Combined(rate=0.1)
+    online, fitted = CombinedPredictor(rate=0.1), CombinedPredictor(rate=0.1)
     told_online(online, runs)
     fitted.fit(runs)
-    for asked in (job("ana"), job("ben", estimate_s=600, expected=Expected(run_us=3000 * S))):
+    for asked in (job("ana"), job("ben", estimate_s=600, expected=OfflineEstimate(run_us=3000 * S))):
         assert fitted.predict(asked) == online.predict(asked)
     assert fitted.dump() == online.dump()
 
 
 def test_after_it_calibration_honesty_and_scores_are_there():
-    fitted = Combined()
+    fitted = CombinedPredictor()
     fitted.fit(lived([(100, 0, 900, 600, 3000, "ana", "succeeded")] * 30))
     dumped = fitted.dump()
     assert any(dumped["calibration"]["all"])

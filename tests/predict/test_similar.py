@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.predict._similar import KINDS, Owners, as_key, family
+from gpusquad.predict._similarity import KINDS, Owners, as_key, family
 from tests.predict.past_runs import S, job, strange_jobs
 
 KIND = {kind.name: kind for kind in KINDS}

@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from gpusquad.server.answers import CardStatus, CardUser
-from gpusquad.server.metrics import Meters, Snapshot, TenantQueue
+from gpusquad.server.metrics import Meters, MetricsSnapshot, TenantQueue
 
 NOW_US = 1_700_000_000_000_000
 MIB = 2**20
@@ -24,9 +24,9 @@ SAMPLE = {
 ANN = CardUser("01J0", "train", "ann", "vision")
 
 
-def full_snapshot() -> Snapshot:
+def full_snapshot() -> MetricsSnapshot:
     """Something of everything."""
-    return Snapshot(
+    return MetricsSnapshot(
         {"pending": 3, "running": 1}, {"vision": TenantQueue(3, 90.0)}, [card(jobs=(ANN,), sample=SAMPLE)], {1: 7, 4: 1}
     )
 
@@ -34,16 +34,16 @@ def full_snapshot() -> Snapshot:
 class Source:
     """Answers with a snapshot, or fails with an error."""
 
-    def __init__(self, answer: Snapshot | Exception) -> None:
+    def __init__(self, answer: MetricsSnapshot | Exception) -> None:
         self.answer = answer
 
-    def metrics_snapshot(self) -> Snapshot:
+    def metrics_snapshot(self) -> MetricsSnapshot:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
-def used_meters(answer: Snapshot | Exception | None = None) -> Meters:
+def used_meters(answer: MetricsSnapshot | Exception | None = None) -> Meters:
     """Meters that have seen something of everything."""
     meters = Meters(lambda: NOW_US, Source(full_snapshot() if answer is None else answer))
     meters.cycled(0.02)

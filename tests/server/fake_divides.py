@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpusquad.server.services.cards import CardDivides
+from gpusquad.server.services.sharing.cards import CardDivides
 
 
 class FakeDivides:

@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from gpusquad.core.transitions import FINAL
-from gpusquad.model.edge import job_to_dict
+from gpusquad.model.codec import job_to_dict
 from gpusquad.model.errors import Invalid
-from gpusquad.model.reasons import Code, Reason
+from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.modes import load_mode
 from gpusquad.server.answers import (
-    Accuracy,
+    AccuracyAnswer,
     CardStatus,
     CardUser,
-    Change,
     ClusterStatus,
+    JobChange,
     NodeStatus,
     PolicyPreview,
     PolicyStatus,
@@ -32,7 +32,7 @@ from gpusquad.server.answers import (
     WhyAnswer,
     WindowStatus,
 )
-from gpusquad.server.errors import Conflict, NotFound, Refused
+from gpusquad.server.errors import Conflict, JobRefused, NotFound
 from gpusquad.server.ids import new_id
 from gpusquad.spec.check import spec_to_dict
 from gpusquad.spec.convert import to_job
@@ -99,7 +99,7 @@ class FakeScheduler:
     def release(self, job_id: str, who: Who) -> None:
         self.move(job_id, "pending", actor=who.user, only=("held",))
 
-    def update(self, job_id: str, change: Change, who: Who) -> None:
+    def update(self, job_id: str, change: JobChange, who: Who) -> None:
         self._may_fail()
         row = self._unfinished(job_id)
         if change.priority not in (None, "low", "normal", "high", "urgent"):
@@ -129,14 +129,14 @@ class FakeScheduler:
     def why(self, job_id: str) -> WhyAnswer:
         self._take_long()
         self._unfinished(job_id)
-        return WhyAnswer(1, [Reason(Code.NO_CARDS, "needs 8 GPUs, 2 idle", "wait", {"needed": 8.0, "idle": 2.0})])
+        return WhyAnswer(1, [Reason(ReasonCode.NO_CARDS, "needs 8 GPUs, 2 idle", "wait", {"needed": 8.0, "idle": 2.0})])
 
     def when(self, job_id: str) -> WhenAnswer:
         self._take_long()
         self._unfinished(job_id)
         now_us = self._now_us()
-        forecast = Forecast(60 * US_PER_S, FAR_US, "history")
-        return WhenAnswer(1, now_us, FAR_US, None, forecast, Accuracy(10, 0.9, 12.5))
+        forecast = RunTimePrediction(60 * US_PER_S, FAR_US, "history")
+        return WhenAnswer(1, now_us, FAR_US, None, forecast, AccuracyAnswer(10, 0.9, 12.5))
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
         self._take_long()
@@ -249,7 +249,7 @@ class FakeScheduler:
     def _row(self, spec: JobSpec, who: Who, group_id: str | None, now_us: int, refuse: bool = True) -> JobRow:
         job = to_job(spec, new_id(), now_us, spec.tenant or who.tenant, who.user)
         if refuse and job.gpus > GPUS:
-            raise Refused(_never(job.gpus))
+            raise JobRefused(_never(job.gpus))
         return JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, group_id=group_id, submitted_us=now_us,
             gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec), core=job_to_dict(job),
@@ -284,7 +284,9 @@ class FakeScheduler:
 
 
 def _never(gpus: int) -> Reason:
-    return Reason(Code.NEVER_FITS, f"needs {gpus} GPUs, there are {GPUS}", "ask for less", {"needed": float(gpus)})
+    return Reason(
+        ReasonCode.NEVER_FITS, f"needs {gpus} GPUs, there are {GPUS}", "ask for less", {"needed": float(gpus)}
+    )
 
 
 def _check_mode(settings: Mapping[str, Any]) -> None:

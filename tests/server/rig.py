@@ -15,11 +15,11 @@ from gpusquad.server.audit import AuditTrail
 from gpusquad.server.auth import Auth, hash_of, new_token
 from gpusquad.server.clock import Clock
 from gpusquad.server.ids import new_id
-from gpusquad.server.limits import Limits
+from gpusquad.server.limits import ApiLimits
 from gpusquad.server.metrics import Meters
-from gpusquad.server.rights import SCOPES_OF
+from gpusquad.server.permissions import SCOPES_OF
 from gpusquad.server.secrets import SecretStore
-from gpusquad.server.services.cards import CardDesk, CardDivides
+from gpusquad.server.services.sharing.cards import CardDivides, CardService
 from gpusquad.server.wiring import Services
 from gpusquad.store import people
 from gpusquad.store.database import Database
@@ -115,7 +115,7 @@ class Rig:
 
     home: Path
     database: Database
-    limits: Limits = field(default_factory=Limits)
+    limits: ApiLimits = field(default_factory=ApiLimits)
     monotonic_s: Callable[[], float] | None = None
     make_scheduler: Callable[[Database, Clock], Any] | None = None
     """Another one than the fake."""
@@ -145,7 +145,7 @@ class Rig:
             metrics=Meters(self.clock.now_us),
             auth=self.auth,
             audit=AuditTrail(self.database, self.clock.now_us),
-            divides=CardDesk(
+            divides=CardService(
                 self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.divides
             ),
             limits=self.limits,

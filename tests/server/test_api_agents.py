@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from gpusquad.server.agent_auth import TTL_S, AgentAuth, Reviewed
+from gpusquad.server.agent_auth import TTL_S, AgentAuth, TokenIdentity
 from gpusquad.server.answers import SYSTEM, CardStatus
 from gpusquad.server.app import AGENT_PATH, all_routes, make_app
 from gpusquad.server.errors import Unavailable
-from gpusquad.server.limits import Limits
-from gpusquad.server.services.card_reports import ReportedDivides
-from gpusquad.server.services.cards import CardDesk
-from gpusquad.server.services.reports import Reports
+from gpusquad.server.limits import ApiLimits
+from gpusquad.server.services.cluster.agent_reports import AgentReports
+from gpusquad.server.services.sharing.card_reports import ReportedDivides
+from gpusquad.server.services.sharing.cards import CardService
 from gpusquad.server.wiring import Agents
 from tests.server.exposition import values
 from tests.server.rig import Rig, error_of
@@ -29,8 +29,8 @@ AGENT, OTHER, LOOSE, NOBODY = (
     "head.loose.signature",
     "head.no.signature",
 )
-BEARERS = {AGENT: Reviewed(ACCOUNT, "a"), OTHER: Reviewed("system:serviceaccount:default:default", "a"),
-           LOOSE: Reviewed(ACCOUNT), NOBODY: Reviewed()}  # fmt: skip
+BEARERS = {AGENT: TokenIdentity(ACCOUNT, "a"), OTHER: TokenIdentity("system:serviceaccount:default:default", "a"),
+           LOOSE: TokenIdentity(ACCOUNT), NOBODY: TokenIdentity()}  # fmt: skip
 REPORT = {"kind": "samples", "at_us": 5, "cards": [{"id": "a/0", "utilisation_ratio": 0.5}], "runs": []}
 
 
@@ -48,10 +48,14 @@ class Door:
     """The API of a service whose nodes have agents."""
 
     def __init__(
-        self, rig: Rig, limits: Limits | None = None, divides: CardDesk | None = None, reports: Reports | None = None
+        self,
+        rig: Rig,
+        limits: ApiLimits | None = None,
+        divides: CardService | None = None,
+        reports: AgentReports | None = None,
     ) -> None:
         self.now_s, self.reviewed, self.is_away = 0.0, [], False
-        self.reports = reports or Reports(rig.clock.now_us, 5.0)
+        self.reports = reports or AgentReports(rig.clock.now_us, 5.0)
         self.reports.attach(Watcher())
         self.auth = AgentAuth(self._review, ACCOUNT, monotonic_s=lambda: self.now_s)
         self.services = replace(
@@ -60,7 +64,7 @@ class Door:
         )  # fmt: skip
         self.client = TestClient(make_app(self.services), base_url="http://localhost", raise_server_exceptions=False)
 
-    def _review(self, token: str) -> Reviewed:
+    def _review(self, token: str) -> TokenIdentity:
         self.reviewed.append(token)
         if self.is_away:
             raise Unavailable("the cluster does not say whose the token is")
@@ -87,7 +91,7 @@ def test_an_agent_reports_its_own_node(door: Door):
 
 
 def test_the_answer_says_how_to_divide_the_cards_and_the_next_report_how_they_are(door: Door, rig: Rig):
-    desk = CardDesk(
+    desk = CardService(
         rig.database, rig.clock.now_us, lambda: [CardStatus("a/0", "a", 0, "H200", 1, "shared")], lambda: "equal",
         ReportedDivides(door.reports),
     )  # fmt: skip
@@ -160,7 +164,7 @@ def test_only_hashes_are_remembered(door: Door):
 
 
 def test_the_memory_has_an_end():
-    auth = AgentAuth(lambda token: Reviewed(token, "a"), ACCOUNT, most=3)
+    auth = AgentAuth(lambda token: TokenIdentity(token, "a"), ACCOUNT, most=3)
     for number in range(5):
         auth.identify(f"token-{number}")
     assert [auth.remembered(f"token-{number}") is not None for number in range(5)] == [False, False, True, True, True]
@@ -175,16 +179,16 @@ def test_a_cluster_that_does_not_answer_is_no_verdict(door: Door):
 
 
 def test_a_node_may_not_report_faster_than_agreed(rig: Rig):
-    door = Door(rig, Limits(node_reports_per_s=1.0, node_reports_burst=2))
+    door = Door(rig, ApiLimits(node_reports_per_s=1.0, node_reports_burst=2))
     assert [door.post().status_code for _ in range(3)] == [200, 200, 429]
     door.now_s += 1.0
     assert door.post().status_code == 200
 
 
 def test_unknown_tokens_cost_the_cluster_no_more_than_allowed(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    door = Door(rig, Limits(unknown_per_s=0.1, unknown_burst=2))
-    monkeypatch.setitem(BEARERS, "a.a.a", Reviewed())
-    monkeypatch.setitem(BEARERS, "b.b.b", Reviewed())
+    door = Door(rig, ApiLimits(unknown_per_s=0.1, unknown_burst=2))
+    monkeypatch.setitem(BEARERS, "a.a.a", TokenIdentity())
+    monkeypatch.setitem(BEARERS, "b.b.b", TokenIdentity())
     assert [door.post(token).status_code for token in ("a.a.a", "b.b.b", "c.c.c")] == [401, 401, 429]
 
 

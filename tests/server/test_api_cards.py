@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpusquad.server.schemas import cards as schemas
-from gpusquad.server.services.cards import NoDivides
+from gpusquad.server.services.sharing.cards import NoDivides
 from tests.server.fake_divides import FakeDivides, tenant
 from tests.server.rig import Rig, error_of
 

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.reasons import Code, Reason
-from gpusquad.server.errors import Conflict, Forbidden, NotFound, Refused, Unavailable
-from gpusquad.server.services.loop import Closed
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.server.errors import Conflict, Forbidden, JobRefused, NotFound, Unavailable
+from gpusquad.server.services.runtime.loop import ServiceStopping
 from gpusquad.store.errors import StoreConflict, StoreUnavailable
 from tests.server.rig import JOB_FILE, Rig, error_of
 
@@ -19,12 +19,12 @@ RAISED = [
     (NotFound("gone"), 404, "not_found"),
     (Conflict("in the way"), 409, "conflict"),
     (Forbidden("no"), 403, "forbidden"),
-    (Refused(Reason(Code.NEVER_FITS, "too large")), 422, "never_fits"),
-    (Refused(Reason(Code.TENANT_LIMIT, "full")), 409, "tenant_limit"),
+    (JobRefused(Reason(ReasonCode.NEVER_FITS, "too large")), 422, "never_fits"),
+    (JobRefused(Reason(ReasonCode.TENANT_LIMIT, "full")), 409, "tenant_limit"),
     (Unavailable("later", 7.2), 503, "unavailable"),
     (StoreUnavailable(f"disk full: {SECRET}"), 503, "unavailable"),
     (StoreConflict(SECRET), 409, "conflict"),
-    (Closed("stops"), 503, "unavailable"),
+    (ServiceStopping("stops"), 503, "unavailable"),
     (TimeoutError(), 503, "unavailable"),
     (RuntimeError(SECRET), 500, "internal"),
     (KeyError(SECRET), 500, "internal"),

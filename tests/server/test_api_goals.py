@@ -8,7 +8,7 @@ import pytest
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.schemas.goals import GoalsView
-from gpusquad.server.services.goal_record import GoalRecord
+from gpusquad.server.services.sharing.slo_recorder import GoalRecord
 from gpusquad.store import jobs, people
 from gpusquad.store.people import TenantRow
 from tests.server.fake_divides import FakeDivides, tenant

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from gpusquad.model.cluster import Cluster, grid
-from gpusquad.predict.interference import Interference
+from gpusquad.predict.interference import InterferenceTable
 from gpusquad.registry import create
 from gpusquad.server.clock import Clock
 from gpusquad.server.schemas.interference import InterferenceView, NeighboursView
-from gpusquad.server.services.company import Pace, pace
-from gpusquad.server.services.interference import MOST_WORKLOADS, InterferenceDesk
 from gpusquad.server.services.scheduler import Scheduler, Setup
+from gpusquad.server.services.sharing.card_neighbours import StepRate, pace
+from gpusquad.server.services.sharing.interference import MOST_WORKLOADS, InterferenceService
 from gpusquad.store.database import Database
 from tests.predict.interference.made import CARD, USE, job, measured, shared, triple
 from tests.server.rig import Rig
-from tests.server.services.test_neighbours import LESSON_S, Cards
+from tests.server.services.test_interference_learning import LESSON_S, Cards
 from tests.server.services.world import ADA
 from tests.server.test_fuzz import IdleEngine
 
@@ -33,7 +33,7 @@ class KnownTables:
     is_empty = False
 
     def __init__(self) -> None:
-        self.model = Interference([measured(more=(triple("busy", "reader", "middle"),))])
+        self.model = InterferenceTable([measured(more=(triple("busy", "reader", "middle"),))])
 
     def refresh(self) -> bool:
         return False
@@ -115,14 +115,14 @@ def test_what_was_learned_is_told_and_new_names_only_to_administrators(sharing: 
 def test_a_map_has_a_bound(known: KnownTables) -> None:
     for number in range(MOST_WORKLOADS):
         known.model.learn(job("busy"), [job(f"app{number}")], CARD, 0.5, 60.0)
-    found = InterferenceDesk().tables(known.model, True)
+    found = InterferenceService().tables(known.model, True)
     assert found["truncated"]
     assert len(found["cards"][0]["pairs"]) == MOST_WORKLOADS**2
-    assert not InterferenceDesk().tables(known.model, False)["truncated"]
+    assert not InterferenceService().tables(known.model, False)["truncated"]
 
 
 def test_pairs_that_were_never_measured_are_foretold() -> None:
-    found = InterferenceDesk().tables(Interference([measured(("busy", "idle"))]), False)
+    found = InterferenceService().tables(InterferenceTable([measured(("busy", "idle"))]), False)
     pairs = {(pair["own"], pair["other"]): pair for pair in found["cards"][0]["pairs"]}
     assert (pairs["busy", "idle"]["source"], pairs["busy", "idle"]["basis"]) == ("predicted", "rows and columns")
 
@@ -162,7 +162,7 @@ def test_the_pace_that_is_seen(tmp_path: Any) -> None:
     assert seen.ratio == pytest.approx(0.4, rel=0.05)
     cards.world.scheduler.cancel(first, ADA)
     cards.world.settle()
-    assert pace(scheduler.row(first), scheduler.neighbours) == Pace(None, None)  # over: nothing is its pace now
+    assert pace(scheduler.row(first), scheduler.neighbours) == StepRate(None, None)  # over: nothing is its pace now
 
 
 def submit_half(rig: Rig, user: str, app: str) -> str:

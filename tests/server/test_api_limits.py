@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpusquad.server.app import PREFIX
-from gpusquad.server.limits import Buckets, Limits
+from gpusquad.server.limits import ApiLimits, Buckets
 from tests.server.rig import JOB_FILE, Rig, error_of
 
 JOBS = f"{PREFIX}/jobs"
@@ -39,7 +39,7 @@ def test_buckets_do_not_pile_up() -> None:
 
 def test_who_asks_too_fast_is_told_when_to_come_back(make_rig: Callable[..., Rig]) -> None:
     now_s = 0.0
-    rig = make_rig(limits=Limits(requests_per_s=0.5, requests_burst=5), monotonic_s=lambda: now_s)
+    rig = make_rig(limits=ApiLimits(requests_per_s=0.5, requests_burst=5), monotonic_s=lambda: now_s)
     statuses = [rig.get("me").status_code for _ in range(6)]
     assert statuses == [200] * 5 + [429]
     answer = rig.get("me")
@@ -50,7 +50,7 @@ def test_who_asks_too_fast_is_told_when_to_come_back(make_rig: Callable[..., Rig
 
 
 def test_strangers_are_slowed_down_without_a_query(make_rig: Callable[..., Rig], monkeypatch) -> None:
-    rig = make_rig(limits=Limits(unknown_per_s=0.001, unknown_burst=4), monotonic_s=lambda: 0.0)
+    rig = make_rig(limits=ApiLimits(unknown_per_s=0.001, unknown_burst=4), monotonic_s=lambda: 0.0)
     assert rig.get("me").status_code == 200
     bad = "gsq_" + "a" * 52
     statuses = [rig.get("me", token=bad).status_code for _ in range(4)]
@@ -103,7 +103,7 @@ def test_strangers_bodies_are_not_read(rig: Rig) -> None:
 
 
 def test_slow_bodies_are_given_up(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig(limits=Limits(body_timeout_s=0.05))
+    rig = make_rig(limits=ApiLimits(body_timeout_s=0.05))
 
     async def stuck() -> dict[str, Any]:
         await asyncio.Event().wait()
@@ -126,7 +126,7 @@ def test_slow_bodies_are_given_up(make_rig: Callable[..., Rig]) -> None:
     ],
 )  # fmt: skip
 def test_only_our_names(make_rig: Callable[..., Rig], host: str, is_ours: bool) -> None:
-    rig = make_rig(limits=Limits(hosts=("gpu.lab",)))
+    rig = make_rig(limits=ApiLimits(hosts=("gpu.lab",)))
     for path in ("me", "/healthz", "/nothing"):
         answer = rig.get(path, headers={"Host": host})
         assert (answer.status_code != 403) == is_ours
@@ -146,7 +146,7 @@ def test_headers_of_every_answer(shared_rig: Rig) -> None:
 
 
 def test_slow_answers_are_few_and_the_rest_come_back_later(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig(limits=Limits(slow_at_once=2, slow_waiting=1))
+    rig = make_rig(limits=ApiLimits(slow_at_once=2, slow_waiting=1))
     job = rig.submit()["id"]
     rig.scheduler.gate = threading.Event()
     with rig.client, ThreadPoolExecutor(8) as pool:

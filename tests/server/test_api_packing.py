@@ -12,7 +12,7 @@ import pytest
 
 from gpusquad.client import Client
 from gpusquad.server.app import PREFIX
-from gpusquad.server.middleware.packing import LEAST_BYTES, Packing, accepts_gzip
+from gpusquad.server.middleware.compression import LEAST_BYTES, Compression, accepts_gzip
 from tests.server.live import Live, live
 from tests.server.rig import JOB_FILE, Rig
 
@@ -95,6 +95,6 @@ def test_a_body_in_parts_goes_out_as_it_is() -> None:
         got.append(dict(message))
 
     scope = {"type": "http", "method": "GET", "path": "/api/x", "headers": [(b"accept-encoding", b"gzip")]}
-    asyncio.run(Packing(app, "/api")(scope, receive, send))
+    asyncio.run(Compression(app, "/api")(scope, receive, send))
     assert got[1:] == sent[1:]
     assert b"content-encoding" not in dict(got[0]["headers"])

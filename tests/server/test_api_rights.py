@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from gpusquad.server.app import OPEN_PATHS, PREFIX, all_routes
-from gpusquad.server.rights import RULES
+from gpusquad.server.permissions import RULES
 from tests.server.rig import JOB_FILE, Rig, error_of
 
 OPEN, READ, MEMBER, ADMIN = "open", "read", "member", "admin"

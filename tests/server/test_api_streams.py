@@ -12,9 +12,9 @@ import pytest
 
 from gpusquad.model.errors import Invalid
 from gpusquad.server.broadcast import Broadcast
-from gpusquad.server.limits import Limits
+from gpusquad.server.limits import ApiLimits
 from gpusquad.server.log_follow import read_part
-from gpusquad.server.log_place import Place
+from gpusquad.server.log_position import LogPosition
 from tests.server.live import Live, live
 from tests.server.rig import Chunk, FakeLogReader, Rig
 
@@ -28,7 +28,7 @@ def running(rig: Rig) -> Iterator[Live]:
 @pytest.fixture
 def hasty(make_rig: Callable[..., Rig]) -> Iterator[Live]:
     """With a heart that beats fast."""
-    with live(make_rig(limits=Limits(heartbeat_s=0.05, streams=3, streams_of_one=2))) as one:
+    with live(make_rig(limits=ApiLimits(heartbeat_s=0.05, streams=3, streams_of_one=2))) as one:
         yield one
 
 
@@ -134,10 +134,10 @@ def test_streams_end_when_the_service_stops(running: Live) -> None:
 
 
 def test_the_store_may_be_away_for_a_while(hasty: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpusquad.server import event_follow, pulse
+    from gpusquad.server import event_follow, keepalive
     from gpusquad.store.errors import StoreUnavailable
 
-    monkeypatch.setattr(pulse, "_STORE_AWAY_S", 0.01)
+    monkeypatch.setattr(keepalive, "_STORE_AWAY_S", 0.01)
     stream = hasty.stream("events")
     next(iter(stream))
     real, failed = event_follow.events.after, threading.Event()
@@ -205,7 +205,7 @@ def test_logs_go_on_over_attempts(running: Live) -> None:
 
 
 def test_characters_are_never_cut(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig(limits=Limits(log_chunk_bytes=4096))
+    rig = make_rig(limits=ApiLimits(log_chunk_bytes=4096))
     text = "가나다🦑é" * 2000
     data = text.encode() + b"\xff\xf0\x9f"
     with live(rig) as running:
@@ -292,7 +292,7 @@ def test_a_job_that_waits_again_shows_its_last_attempt(rig: Rig) -> None:
 
 
 def test_a_reader_that_takes_nothing_is_cut(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig(limits=Limits(send_timeout_s=0.1, streams_of_one=1))
+    rig = make_rig(limits=ApiLimits(send_timeout_s=0.1, streams_of_one=1))
     with live(rig) as running:
         job = rig.submit()["id"]
         rig.logs.write(job, 0, 0, b"x" * 40_000_000)  # more than the buffers of both ends hold
@@ -353,11 +353,15 @@ def _all_of(reader: FakeLogReader, is_over: bool) -> str:
 
 
 def test_places_read_back() -> None:
-    for place in (Place(0), Place(3, {0: 5, 12: 0}), Place(1, {task: 2**40 + task for task in range(256)})):
-        assert Place.parse(str(place)) == place
+    for place in (
+        LogPosition(0),
+        LogPosition(3, {0: 5, 12: 0}),
+        LogPosition(1, {task: 2**40 + task for task in range(256)}),
+    ):
+        assert LogPosition.parse(str(place)) == place
     for text in ("", "x", "1", "1;2", "1;2:3,", "-1;", "1;1:1 ", "1;" + ",".join(["1:1"] * 257)):
         with pytest.raises(Invalid):
-            Place.parse(text)
+            LogPosition.parse(text)
 
 
 def test_bells_hear_what_rang_before(tmp_path: Path) -> None:

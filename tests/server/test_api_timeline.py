@@ -83,7 +83,7 @@ def test_a_node_and_one_that_is_not_there(told: Rig) -> None:
 def test_bounds(told: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     for query in ("?from_s=10&to_s=10", "?from_s=0&to_s=9999999", "?from_s=-1", "?to=1"):
         assert told.get(f"timeline{query}", "root").status_code == 422, query
-    monkeypatch.setattr("gpusquad.server.services.past_bars.bars.__defaults__", (None, 2))
+    monkeypatch.setattr("gpusquad.server.services.queries.past_bars.bars.__defaults__", (None, 2))
     found = timeline(told)
     assert (len(found["bars"]), found["truncated"]) == (2, True)
 

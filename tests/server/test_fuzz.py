@@ -24,13 +24,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Launch, Report
 from gpusquad.model.cluster import grid
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 from gpusquad.registry import create
 from gpusquad.server.app import OPENAPI, all_routes
 from gpusquad.server.clock import Clock
-from gpusquad.server.limits import Limits
+from gpusquad.server.limits import ApiLimits
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.store.database import Database
 from tests.server.rig import Rig
@@ -61,12 +61,12 @@ class IdleEngine:
         self._report = report
 
     def launch(self, launch: Launch) -> None:
-        self._report(EngineStarted(launch.job_id, launch.attempt, (1,)))
+        self._report(AttemptStarted(launch.job_id, launch.attempt, (1,)))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
-        self._report(EngineEnded(job_id, attempt, "stopped", cause))
+        self._report(AttemptEnded(job_id, attempt, "stopped", cause))
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None: ...
+    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None: ...
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
 
@@ -102,7 +102,7 @@ def fuzzed(
     home = tmp_path_factory.mktemp("fuzz")
     shutil.copyfile(empty_store, home / "fuzz.db")
     database = Database(home / "fuzz.db")
-    plenty = Limits(hosts=("testserver",), requests_per_s=1e9, requests_burst=10**9)
+    plenty = ApiLimits(hosts=("testserver",), requests_per_s=1e9, requests_burst=10**9)
     rig = Rig(home, database, plenty, make_scheduler=real_scheduler if request.param == "real" else None)
     yield rig
     if isinstance(rig.scheduler, Scheduler):

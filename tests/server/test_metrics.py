@@ -11,10 +11,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpusquad.core.transitions import JobState
-from gpusquad.server.metrics import CountRequests, Meters, Snapshot, TenantQueue, snapshot_of
+from gpusquad.server.metrics import CountRequests, Meters, MetricsSnapshot, TenantQueue, snapshot_of
 from gpusquad.server.metrics.labels import OTHER
 from gpusquad.server.metrics.meters import TENANTS_MOST
-from gpusquad.server.services.observer import Observer
+from gpusquad.server.services.runtime.observer import Observer
 from tests.server.exposition import ANN, MIB, NOW_US, SAMPLE, Source, card, families, used_meters, values
 
 PROMISED = {
@@ -101,7 +101,7 @@ def test_known_values_start_at_zero():
 
 
 def test_labels_do_not_grow_with_what_users_think_up():
-    meters = Meters(lambda: NOW_US, Source(Snapshot(queues={f"late{n}": TenantQueue(1, n) for n in range(200)})))
+    meters = Meters(lambda: NOW_US, Source(MetricsSnapshot(queues={f"late{n}": TenantQueue(1, n) for n in range(200)})))
     for number in range(1000):
         meters.started(f"tenant{number}", 1.0)
         meters.request("GET", f"/r{number}", 200, 0.1)
@@ -121,7 +121,7 @@ def test_labels_do_not_grow_with_what_users_think_up():
 
 
 def test_every_state_has_a_series_even_at_zero():
-    meters = read(Snapshot({"pending": 3}, cards=[card(state="shared"), card(1, "free")]))
+    meters = read(MetricsSnapshot({"pending": 3}, cards=[card(state="shared"), card(1, "free")]))
     assert values(meters, "gpusquad_jobs") == {(state,): 3.0 * (state == "pending") for state in JobState}
     assert values(meters, "gpusquad_gpus") == {
         ("free",): 1, ("busy",): 0, ("shared",): 1, ("taken_outside",): 0, ("cordoned",): 0, ("drained",): 0
@@ -129,7 +129,7 @@ def test_every_state_has_a_series_even_at_zero():
 
 
 def test_fragments_show_as_gpus_that_large_gangs_cannot_use():
-    assert values(read(Snapshot(usable={1: 7, 2: 3, 4: 1, 8: 0})), "gpusquad_usable_gang_gpus") == {
+    assert values(read(MetricsSnapshot(usable={1: 7, 2: 3, 4: 1, 8: 0})), "gpusquad_usable_gang_gpus") == {
         ("1",): 7, ("2",): 6, ("4",): 4, ("8",): 0
     }  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_a_source_that_fails_takes_nothing_else_along():
 
 
 def test_cards_speak_the_units_of_dcgm():
-    meters = read(Snapshot(cards=[card(jobs=(ANN,), sample=SAMPLE)]))
+    meters = read(MetricsSnapshot(cards=[card(jobs=(ANN,), sample=SAMPLE)]))
     expected = {
         "GPU_UTIL": 50, "FB_USED": 250, "FB_FREE": 750, "POWER_USAGE": 321.5, "GPU_TEMP": 60, "SM_CLOCK": 1980,
         "MEM_CLOCK": 3201, "XID_ERRORS": 0,
@@ -173,21 +173,21 @@ def test_cards_speak_the_units_of_dcgm():
 
 def test_what_a_card_does_not_tell_is_left_out():
     samples = [{"power_w": None, "memory_used_bytes": 5 * MIB}, None, {}]
-    meters = read(Snapshot(cards=[card(index, sample=sample) for index, sample in enumerate(samples)]))
+    meters = read(MetricsSnapshot(cards=[card(index, sample=sample) for index, sample in enumerate(samples)]))
     assert families(meters)["DCGM_FI_DEV_POWER_USAGE"] == []
     assert len(families(meters)["DCGM_FI_DEV_FB_FREE"]) == 1
 
 
 def test_a_card_that_fell_silent_still_tells_its_error():
     lost = card(0, "cordoned", cause="Xid 79: fallen off the bus")
-    meters = read(Snapshot(cards=[lost, card(1, "cordoned", cause="by ann")]))
+    meters = read(MetricsSnapshot(cards=[lost, card(1, "cordoned", cause="by ann")]))
     assert [sample.value for sample in families(meters)["DCGM_FI_DEV_XID_ERRORS"]] == [79]
     assert families(meters)["DCGM_FI_DEV_GPU_UTIL"] == []
 
 
 def test_a_shared_card_stays_one_series():
     bob = type(ANN)("01J1", "x", "bob", "vision")
-    meters = read(Snapshot(cards=[card(state="shared", jobs=(bob, ANN), sample=SAMPLE)]))
+    meters = read(MetricsSnapshot(cards=[card(state="shared", jobs=(bob, ANN), sample=SAMPLE)]))
     (sample,) = families(meters)["DCGM_FI_DEV_GPU_UTIL"]
     assert (sample.labels["job_id"], sample.labels["user"], sample.labels["tenant"]) == (
         "01J0,01J1",
@@ -198,7 +198,7 @@ def test_a_shared_card_stays_one_series():
 
 def test_hostile_labels_keep_the_page_readable():
     evil = type(ANN)("01J0", "x", 'a"b\\c\n\ud800', "t\x00" * 500)
-    meters = read(Snapshot(queues={'x"\n\ud800': TenantQueue(1, 1)}, cards=[card(jobs=(evil,), sample=SAMPLE)]))
+    meters = read(MetricsSnapshot(queues={'x"\n\ud800': TenantQueue(1, 1)}, cards=[card(jobs=(evil,), sample=SAMPLE)]))
     (sample,) = families(meters)["DCGM_FI_DEV_GPU_UTIL"]
     assert sample.labels["user"] == 'a"b\\c'
     assert len(sample.labels["tenant"]) <= 64

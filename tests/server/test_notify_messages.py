@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gpusquad.cli._verbs import verbs
 from gpusquad.server.notify.messages import CAUSE_MOST, DIGEST_LINES, TITLE_MOST, digest, write
 from gpusquad.server.notify.rules import KINDS
-from gpusquad.server.texts import one_line
+from gpusquad.server.safe_text import one_line
 from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
 

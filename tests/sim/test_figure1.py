@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import Card, Cluster, Node
 from gpusquad.model.job import Job, Profile, Request, Role, Share
 from gpusquad.model.units import US_PER_S
-from gpusquad.sim.outcome import Result
+from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.simulator import Scenario, exact, simulate
 from gpusquad.sim.slowdown import by_profile
 from gpusquad.sim.traces import TraceJob
@@ -29,11 +29,11 @@ def jobs(shared: bool) -> list[TraceJob]:
     return made
 
 
-def run(place: str, shared: bool) -> Result:
+def run(place: str, shared: bool) -> SimulationResult:
     return simulate(Scenario(CLUSTER, jobs(shared), make_policies("fifo", "easy", place), exact, rate=by_profile))
 
 
-def makespan_us(result: Result) -> int:
+def makespan_us(result: SimulationResult) -> int:
     assert all(outcome.end == "succeeded" for outcome in result.outcomes)
     return max(outcome.ended_us or 0 for outcome in result.outcomes)
 

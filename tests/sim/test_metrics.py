@@ -11,7 +11,7 @@ from gpusquad.model.job import Job, Request, Role, Share, Slo
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.job_table import mean_active
 from gpusquad.sim.metrics import Summary, area_under, jain, spread, summarise
-from gpusquad.sim.outcome import Outcome, Result, Samples, Span
+from gpusquad.sim.outcome import AttemptSpan, ClusterSamples, Outcome, SimulationResult
 
 
 def make_job(
@@ -35,19 +35,21 @@ def us(seconds: float) -> int:
 
 def ran(job: Job, *spans: tuple[float, float, tuple[int, ...]], solo_s: float | None = None, **more) -> Outcome:
     """A job that ran in these spans (seconds) and succeeded with the last."""
-    pieces = [Span(us(start), us(end), cards) for start, end, cards in spans]
+    pieces = [AttemptSpan(us(start), us(end), cards) for start, end, cards in spans]
     solo_us = sum(s.ended_us - s.started_us for s in pieces) if solo_s is None else us(solo_s)
     return Outcome(job, solo_us, **{"end": "succeeded", "ended_us": pieces[-1].ended_us, "spans": pieces, **more})
 
 
-def make_result(*outcomes: Outcome, spec: str = "2x2", samples: Samples | None = None, **more) -> Result:
-    return Result("test", {"order": "fifo"}, grid(spec), list(outcomes), samples or Samples(), **more)
+def make_result(
+    *outcomes: Outcome, spec: str = "2x2", samples: ClusterSamples | None = None, **more
+) -> SimulationResult:
+    return SimulationResult("test", {"order": "fifo"}, grid(spec), list(outcomes), samples or ClusterSamples(), **more)
 
 
 @pytest.fixture
 def three_jobs() -> Summary:
     """Four cards. A two-card job runs, a four-card job waits for it, a short one waits for both."""
-    samples = Samples(
+    samples = ClusterSamples(
         at_us=[us(t) for t in (0, 10, 100, 150, 155)],
         queued=[1, 2, 1, 0, 0],
         busy_milli=[2000, 2000, 4000, 1000, 0],
@@ -180,9 +182,9 @@ def test_deadlines() -> None:
 
 
 def test_unfinished_jobs_count_where_they_can() -> None:
-    running = Outcome(make_job("running", 0), us(500), spans=[Span(us(10), us(100), (0,))])
+    running = Outcome(make_job("running", 0), us(500), spans=[AttemptSpan(us(10), us(100), (0,))])
     waiting = Outcome(make_job("waiting", 20), us(500))
-    samples = Samples(at_us=[0, us(120)], queued=[1, 1], busy_milli=[0, 0], stranded=[3, 3])
+    samples = ClusterSamples(at_us=[0, us(120)], queued=[1, 1], busy_milli=[0, 0], stranded=[3, 3])
     summary = summarise(make_result(running, waiting, samples=samples))
     assert summary.ends == {"unfinished": 2}
     assert (summary.wait_s.count, summary.jct_s.count) == (1, 0)

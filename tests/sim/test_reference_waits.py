@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.sim.simulator import Scenario, exact, simulate, user
 from gpusquad.sim.traces import TraceJob, read

@@ -17,7 +17,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.metrics import summarise
-from gpusquad.sim.outcome import Outcome, Result, Samples, Span
+from gpusquad.sim.outcome import AttemptSpan, ClusterSamples, Outcome, SimulationResult
 from gpusquad.sim.report import series, text
 from gpusquad.sim.report.gantt import cards_shown, gantt
 from gpusquad.sim.report.html import render, write_report
@@ -34,21 +34,21 @@ def make_job(job_id: str, submitted_us: int = 0, gpus: int = 1, **more) -> Job:
 
 
 def ran(job: Job, start_us: int, end_us: int, *cards: int) -> Outcome:
-    return Outcome(job, end_us - start_us, "succeeded", end_us, [Span(start_us, end_us, cards)])
+    return Outcome(job, end_us - start_us, "succeeded", end_us, [AttemptSpan(start_us, end_us, cards)])
 
 
-def make_result(outcomes: list[Outcome], label: str = "test", spec: str = "1x4", **more) -> Result:
+def make_result(outcomes: list[Outcome], label: str = "test", spec: str = "1x4", **more) -> SimulationResult:
     samples = more.pop("samples", None) or _samples(outcomes, grid(spec).gpus)
-    return Result(label, {"order": label, "plan": "easy"}, grid(spec), outcomes, samples, **more)
+    return SimulationResult(label, {"order": label, "plan": "easy"}, grid(spec), outcomes, samples, **more)
 
 
-def _samples(outcomes: list[Outcome], gpus: int) -> Samples:
+def _samples(outcomes: list[Outcome], gpus: int) -> ClusterSamples:
     """The cluster over time, from what the jobs did."""
     changes = [(o.job.submitted_us, 1, 0) for o in outcomes if o.spans]
     for outcome in outcomes:
         for span in outcome.spans:
             changes += [(span.started_us, -1, len(span.cards)), (span.ended_us, 0, -len(span.cards))]
-    samples, queued, busy = Samples(), 0, 0
+    samples, queued, busy = ClusterSamples(), 0, 0
     for at_us, more_queued, more_busy in sorted(changes):
         queued, busy = queued + more_queued, busy + more_busy
         samples.at_us.append(at_us)
@@ -58,7 +58,7 @@ def _samples(outcomes: list[Outcome], gpus: int) -> Samples:
     return samples
 
 
-def row_of_jobs(count: int, label: str = "test", each_s: int = 100, spec: str = "1x4") -> Result:
+def row_of_jobs(count: int, label: str = "test", each_s: int = 100, spec: str = "1x4") -> SimulationResult:
     """Jobs one after another, all requested in time, spread over the cards."""
     gpus = grid(spec).gpus
     outcomes = [
@@ -279,7 +279,7 @@ def test_cumulative() -> None:
 # Terminal
 
 
-def printed(*results: Result, width: int = 120) -> str:
+def printed(*results: SimulationResult, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width)
     print_summary([summarise(result) for result in results], console)
     assert isinstance(console.file, io.StringIO)
@@ -329,13 +329,17 @@ def test_durations(seconds: float | None, shown: str) -> None:
 
 def test_csv_is_exact(tmp_path: Path) -> None:
     preempted = Outcome(
-        make_job("twice", 1, 2), 5, "succeeded", 2**53 + 1, [Span(1_500_000, 2_000_000, (0, 1)), Span(3, 4, (3, 2))]
+        make_job("twice", 1, 2),
+        5,
+        "succeeded",
+        2**53 + 1,
+        [AttemptSpan(1_500_000, 2_000_000, (0, 1)), AttemptSpan(3, 4, (3, 2))],
     )
     outcomes = [
         ran(make_job("whole", 0), 1 * S, 12 * S, 0),
         preempted,
         Outcome(make_job("refused, sadly", 7_000_010), S, "refused", ended_us=7_000_010),
-        Outcome(make_job("running", 0), S, spans=[Span(100_000, 9 * S, (1, 1))]),
+        Outcome(make_job("running", 0), S, spans=[AttemptSpan(100_000, 9 * S, (1, 1))]),
     ]
     write_jobs(make_result(outcomes), tmp_path / "jobs.csv")
     assert (tmp_path / "jobs.csv").read_bytes().decode() == (

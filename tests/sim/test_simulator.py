@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.policies import make_policies
 from gpusquad.core.ports import CardChanged, NodeChanged
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import GIB, Card, Cluster, Node, grid
 from gpusquad.model.job import Checkpoint, Request, Role, Share
 from gpusquad.sim.simulator import Scenario, exact, simulate, user

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.policies import make_policies
+from gpusquad.core.state.policies import make_policies
 from gpusquad.model.cluster import grid
-from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Solo
+from gpusquad.model.interference import (
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    SoloMeasurement,
+)
 from gpusquad.model.interference_data import to_data
 from gpusquad.model.job import Job, Profile, Request, Role, Share
 from gpusquad.model.units import US_PER_S
@@ -25,13 +31,13 @@ def job(name: str, app: str = "", busy: float | None = None) -> Job:
     return Job(name, HALF, app=app, profile=None if busy is None else Profile(busy))
 
 
-def interval(mean: float) -> Interval:
-    return Interval(mean, mean, mean)
+def interval(mean: float) -> ConfidenceInterval:
+    return ConfidenceInterval(mean, mean, mean)
 
 
-def measured(*co_runs: CoRun) -> Measured:
-    solos = tuple(Solo(name, interval(10.0)) for name in "xy")
-    return Measured(Setting("H200", "550", "mps"), 0, solos, co_runs)
+def measured(*co_runs: CoRun) -> MeasurementSeries:
+    solos = tuple(SoloMeasurement(name, interval(10.0)) for name in "xy")
+    return MeasurementSeries(MeasurementSetting("H200", "550", "mps"), 0, solos, co_runs)
 
 
 def test_a_table_tells_by_application_among_several_by_the_product():

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.cluster import GIB
-from gpusquad.model.edge import job_from_dict, job_to_dict
+from gpusquad.model.codec import job_from_dict, job_to_dict
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import Checkpoint, Expected, Job, Profile, Request, Role, Share, Slo
+from gpusquad.model.job import Checkpoint, Job, OfflineEstimate, Profile, Request, Role, Share, Slo
 from gpusquad.spec.check import check
 from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, placed_roles, retry_rule, task_commands, to_job
 from gpusquad.spec.expand import expand
@@ -32,7 +32,7 @@ def test_every_part_reaches_the_scheduler():
         slo=Slo(NOW_US + 6 * 3600 * 10**6, 20_000, 100.0, 0.9990000000000001),
         profile=Profile(0.5, 8 * 10**9, 0.1, "measured"),
         checkpoint=Checkpoint(600 * 10**6, 30 * 10**6, False), command="python3 train.py --lr 0.1",
-        expected=Expected(7200 * 10**6, 10800 * 10**6, 12 * GIB, ((1, 7200 * 10**6), (8, 1200 * 10**6))),
+        expected=OfflineEstimate(7200 * 10**6, 10800 * 10**6, 12 * GIB, ((1, 7200 * 10**6), (8, 1200 * 10**6))),
     )  # fmt: skip
 
 

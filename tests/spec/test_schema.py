@@ -50,8 +50,8 @@ def test_the_examples_of_a_job_file_can_be_used():
 
 def test_names_are_those_of_the_model():
     assert set(SCHEMA["properties"]) == set(JobFile.model_fields)
-    assert {"name", "as"} == set(SCHEMA["$defs"]["Secret"]["properties"])
-    assert {"latency", "p99"} < set(SCHEMA["$defs"]["Slo"]["properties"])
+    assert {"name", "as"} == set(SCHEMA["$defs"]["SecretSpec"]["properties"])
+    assert {"latency", "p99"} < set(SCHEMA["$defs"]["SloSpec"]["properties"])
 
 
 @pytest.mark.parametrize("data", [SIMPLE, FULL, ROLES])

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpusquad.store import forecasts
-from gpusquad.store.forecasts import Accuracy, ForecastRow
+from gpusquad.store.forecasts import ForecastAccuracy, ForecastRow
 from tests.store.examples import SECOND_US
 
 
@@ -24,7 +24,7 @@ def test_a_start_settles_all_open_forecasts_of_its_job(database):
 def test_nothing_to_judge_by(database):
     with database.write() as c:
         forecasts.add(c, ForecastRow("a", 1, 10, 20))
-        assert forecasts.accuracy(c, 0) == Accuracy(0, None, None)
+        assert forecasts.accuracy(c, 0) == ForecastAccuracy(0, None, None)
 
 
 us = st.integers(0, 1000).map(lambda second: second * SECOND_US)

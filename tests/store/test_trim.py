@@ -1,7 +1,7 @@
 from gpusquad.store import events, forecasts, jobs, notices, samples
 from gpusquad.store.forecasts import ForecastRow
 from gpusquad.store.samples import SampleRow
-from gpusquad.store.trim import Trimmed, trim
+from gpusquad.store.trim import TrimCounts, trim
 from tests.store.examples import job
 
 
@@ -26,7 +26,7 @@ def fill(c):
 def test_only_what_is_old_and_over_goes(database):
     with database.write() as c:
         fill(c)
-        assert trim(c, events_before_us=100, samples_before_us=100) == Trimmed(1, 1, 2, 2)
+        assert trim(c, events_before_us=100, samples_before_us=100) == TrimCounts(1, 1, 2, 2)
         assert [(row.job_id, row.at_us) for row in events.after(c, 0)] == [
             (job(2).id, 50),
             (job(3).id, 50),

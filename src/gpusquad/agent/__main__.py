@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from gpusquad.agent.agent import Agent
 from gpusquad.agent.health import WELL_FOR_S
-from gpusquad.agent.loop import Agent
+from gpusquad.agent.inventory import Inventory, SourceUnavailable
 from gpusquad.agent.no_cards import NoCards
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
-from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.agent.virtual import divided
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpusquad.agent.source import CardReading
+from gpusquad.agent.inventory import CardReading
 
 WELL_FOR_S = 30.0
 _FORGIVEN_AFTER_S = 3600.0
@@ -25,7 +25,7 @@ class _Card:
     struck_s: float = float("-inf")
 
 
-class Health:
+class CardHealth:
     """What to say about cards. Every card is said to be ok once after the start, when it has been well for a while.
 
     A card that fails again within the hour must stay well twice as long each time, so that a broken one that comes and

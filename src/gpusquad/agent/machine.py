@@ -12,7 +12,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostResources:
     """What tasks may use beside cards."""
 
     id: str
@@ -20,12 +20,12 @@ class Machine:
     memory_bytes: int
 
 
-def this_machine(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> Machine:
+def this_machine(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> HostResources:
     """Never more than the kernel would let us have."""
     folders = list(_own_folders(cgroups, own))
     cpu_milli = min([len(os.sched_getaffinity(0)) * 1000, *filter(None, map(_cpu_limit_milli, folders))])
     memory_bytes = min([_physical_bytes(), *filter(None, map(_memory_limit_bytes, folders))])
-    return Machine(socket.gethostname(), cpu_milli, memory_bytes)
+    return HostResources(socket.gethostname(), cpu_milli, memory_bytes)
 
 
 def _own_folders(cgroups: Path, own: Path) -> Iterator[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpusquad.agent.source import CardFacts, CardReading, JobProcess, OnFault
+from gpusquad.agent.inventory import CardInfo, CardReading, JobProcess, OnFault
 
 
 class NoCards:
@@ -12,7 +12,7 @@ class NoCards:
 
     simulated = False
     driver = ""
-    cards: Sequence[CardFacts] = ()
+    cards: Sequence[CardInfo] = ()
 
     def read(self, processes: Sequence[JobProcess]) -> list[CardReading]:
         del processes

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpusquad.agent.nvml_calls import Library, Questions
+from gpusquad.agent.inventory import CardInfo, CardReading, JobProcess, OnFault, SourceUnavailable
+from gpusquad.agent.nvml_calls import NvmlCard, NvmlLibrary
 from gpusquad.agent.nvml_events import FaultEvents
 from gpusquad.agent.nvml_facts import PCI_DEVICES, card_facts, memory_info, text
 from gpusquad.agent.nvml_processes import card_processes, process_utilisation
-from gpusquad.agent.source import CardFacts, CardReading, JobProcess, OnFault, SourceUnavailable
 
 _PATIENCE_S = 10.0
 """A card that gives no answer may be busy; a fault takes its jobs down, so it gets that long. A lost one does not."""
@@ -51,7 +51,7 @@ class NvmlInventory:
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``expect``: ids of cards that were here before; one that is missing is in the inventory, and in trouble."""
-        self._library = Library(binding if binding is not None else _binding())
+        self._library = NvmlLibrary(binding if binding is not None else _binding())
         self._clock_s = clock_s
         self._failing_since_s: float | None = None
         self._opened_s, self._reopen_s = clock_s(), _REOPEN_S
@@ -65,7 +65,7 @@ class NvmlInventory:
         found = card_facts(self._library, handles, pci_devices)
         self._handles = dict(zip([card.id for card in found], handles, strict=True))
         missing = [card_id for card_id in expect if card_id not in self._handles]
-        self.cards = found + [CardFacts(card_id, -1, "unknown", 0, 0, 0, "") for card_id in missing]
+        self.cards = found + [CardInfo(card_id, -1, "unknown", 0, 0, 0, "") for card_id in missing]
         self._doubted_s: dict[str, float] = {}
         self._seen_us: dict[str, int] = {}
         self._on_fault: OnFault | None = None
@@ -91,11 +91,11 @@ class NvmlInventory:
 
     # -- one card ----------------------------------------------------------------------------------------------------
 
-    def _read(self, card: CardFacts) -> CardReading:
+    def _read(self, card: CardInfo) -> CardReading:
         handle = self._handles.get(card.id)
         if handle is None:
             return self._doubt(card, "the card is gone: the driver does not list it")
-        questions = Questions(self._library, handle)
+        questions = NvmlCard(self._library, handle)
         memory = memory_info(questions, self._library)
         unanswered = questions.failure if memory is None else None
         rates = questions.card("nvmlDeviceGetUtilizationRates")
@@ -124,26 +124,26 @@ class NvmlInventory:
         self._doubted_s.pop(card.id, None)
         return reading
 
-    def _doubt(self, card: CardFacts, cause: str) -> CardReading:
+    def _doubt(self, card: CardInfo, cause: str) -> CardReading:
         since_s = self._doubted_s.setdefault(card.id, self._clock_s())
         return CardReading(card.id, trouble=cause if self._clock_s() - since_s >= _PATIENCE_S else None)
 
-    def _processes(self, card: CardFacts, questions: Questions) -> Any:
+    def _processes(self, card: CardInfo, questions: NvmlCard) -> Any:
         since_us = self._seen_us.get(card.id, 0)
         utilisation, self._seen_us[card.id] = process_utilisation(questions, since_us)
         return card_processes(questions, utilisation)
 
-    def _temperature_c(self, questions: Questions) -> float | None:
+    def _temperature_c(self, questions: NvmlCard) -> float | None:
         sensor = self._library.NVML_TEMPERATURE_GPU
         value = questions.card("nvmlDeviceGetTemperatureV", sensor)
         if value is None:  # drivers before 570
             value = questions.card("nvmlDeviceGetTemperature", sensor)
         return None if value is None else float(value)
 
-    def _ecc_errors(self, questions: Questions, kind: int) -> int | None:
+    def _ecc_errors(self, questions: NvmlCard, kind: int) -> int | None:
         return questions.card("nvmlDeviceGetTotalEccErrors", kind, self._library.NVML_VOLATILE_ECC)
 
-    def _advice(self, questions: Questions) -> str | None:
+    def _advice(self, questions: NvmlCard) -> str | None:
         """What the driver says must be done to the card before it is whole again."""
         field = getattr(self._library.binding, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
         values = questions.card("nvmlDeviceGetFieldValues", [field]) if field is not None else None
@@ -204,7 +204,7 @@ def _binding() -> Any:
     return pynvml
 
 
-def _throttle(questions: Questions) -> tuple[str, ...] | None:
+def _throttle(questions: NvmlCard) -> tuple[str, ...] | None:
     bits = questions.card("nvmlDeviceGetCurrentClocksEventReasons")
     if bits is None:  # drivers before 535
         bits = questions.card("nvmlDeviceGetCurrentClocksThrottleReasons")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpusquad.agent.source import SourceUnavailable
+from gpusquad.agent.inventory import SourceUnavailable
 
 _NO_ANSWER_EXPECTED = frozenset(
     {"NVML_ERROR_NOT_SUPPORTED", "NVML_ERROR_NO_PERMISSION", "NVML_ERROR_NOT_FOUND", "NVML_ERROR_FUNCTION_NOT_FOUND",
@@ -14,7 +14,7 @@ _NO_ANSWER_EXPECTED = frozenset(
 _LOST = frozenset({"NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_GPU_NOT_FOUND"})
 
 
-class Library:
+class NvmlLibrary:
     """The binding, and what its error numbers mean. Tests pass one of their own."""
 
     def __init__(self, binding: Any) -> None:
@@ -37,16 +37,16 @@ class Library:
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """None: no answer, for whatever reason."""
-        return Questions(self).ask(name, *arguments)
+        return NvmlCard(self).ask(name, *arguments)
 
     def error_name(self, error: BaseException | None) -> str:
         return self._names.get(getattr(error, "value", None), "")
 
 
-class Questions:
+class NvmlCard:
     """Calls about one card; remembers whether one of them said that the card is gone."""
 
-    def __init__(self, library: Library, handle: Any = None) -> None:
+    def __init__(self, library: NvmlLibrary, handle: Any = None) -> None:
         self._library = library
         self._handle = handle
         self.lost: str | None = None

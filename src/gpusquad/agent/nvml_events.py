@@ -8,9 +8,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from gpusquad.agent.nvml_calls import Library
+from gpusquad.agent.inventory import OnFault
+from gpusquad.agent.nvml_calls import NvmlLibrary
 from gpusquad.agent.nvml_facts import text
-from gpusquad.agent.source import OnFault
 
 OF_THE_PROGRAM = frozenset({13, 31, 43, 45, 68, 69, 94, 109, 137})
 """Xids that the program on the card caused or alone suffers (bad address, reset channel): the card itself is well."""
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class FaultEvents:
     """Waits for events of some cards until it is closed."""
 
-    def __init__(self, library: Library, handles: Mapping[str, Any], on_fault: OnFault) -> None:
+    def __init__(self, library: NvmlLibrary, handles: Mapping[str, Any], on_fault: OnFault) -> None:
         self._library = library
         self._on_fault = on_fault
         self._by_address = {_address(handle): card for card, handle in handles.items()}

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpusquad.agent.nvml_calls import Library, Questions
-from gpusquad.agent.source import CardFacts
+from gpusquad.agent.inventory import CardInfo
+from gpusquad.agent.nvml_calls import NvmlCard, NvmlLibrary
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 """NVML tells CUDA cores, not SMs. Every other architecture since Maxwell has 128 to an SM."""
 
 
-def card_facts(library: Library, handles: Sequence[Any], pci_devices: Path = PCI_DEVICES) -> list[CardFacts]:
+def card_facts(library: NvmlLibrary, handles: Sequence[Any], pci_devices: Path = PCI_DEVICES) -> list[CardInfo]:
     """One for each handle, in the same order."""
     buses = [_bus(library, handle) for handle in handles]
     domains = _domains(library, handles, [_numa_node(bus, pci_devices) for bus in buses])
     return [
-        CardFacts(
+        CardInfo(
             id=text(library.ask("nvmlDeviceGetUUID", handle)) or f"GPU-{bus or place}",
             index=_index(library, handle, place),
             model=text(library.ask("nvmlDeviceGetName", handle)) or "unknown",
@@ -37,25 +37,25 @@ def text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def memory_info(questions: Questions, library: Library) -> Any:
+def memory_info(questions: NvmlCard, library: NvmlLibrary) -> Any:
     """Used, free and total. The second version counts what the driver keeps apart, as nvidia-smi does."""
     version = getattr(library.binding, "nvmlMemory_v2", None)
     info = questions.card("nvmlDeviceGetMemoryInfo", version) if version is not None else None
     return info or questions.card("nvmlDeviceGetMemoryInfo")
 
 
-def _index(library: Library, handle: Any, place: int) -> int:
+def _index(library: NvmlLibrary, handle: Any, place: int) -> int:
     """The driver's own number: it does not move up when a card before it is lost."""
     index = library.ask("nvmlDeviceGetIndex", handle)
     return place if index is None else int(index)
 
 
-def _memory_bytes(library: Library, handle: Any) -> int:
-    info = memory_info(Questions(library, handle), library)
+def _memory_bytes(library: NvmlLibrary, handle: Any) -> int:
+    info = memory_info(NvmlCard(library, handle), library)
     return int(info.total) if info is not None else 0
 
 
-def _sms(library: Library, handle: Any) -> int:
+def _sms(library: NvmlLibrary, handle: Any) -> int:
     cores = library.ask("nvmlDeviceGetNumGpuCores", handle)
     capability = library.ask("nvmlDeviceGetCudaComputeCapability", handle)
     if not cores or not capability:
@@ -63,7 +63,7 @@ def _sms(library: Library, handle: Any) -> int:
     return int(cores) // _CORES_PER_SM.get(tuple(capability), 128)
 
 
-def _bus(library: Library, handle: Any) -> str:
+def _bus(library: NvmlLibrary, handle: Any) -> str:
     info = library.ask("nvmlDeviceGetPciInfo", handle)
     return text(info.busId) if info is not None else ""
 
@@ -76,7 +76,7 @@ def _numa_node(bus: str, pci_devices: Path) -> int:
         return 0
 
 
-def _domains(library: Library, handles: Sequence[Any], numa_nodes: Sequence[int]) -> list[int]:
+def _domains(library: NvmlLibrary, handles: Sequence[Any], numa_nodes: Sequence[int]) -> list[int]:
     """Cards that reach each other over NVLink share a domain; those without NVLink share one by NUMA node."""
     leader = list(range(len(handles)))
 
@@ -96,6 +96,6 @@ def _domains(library: Library, handles: Sequence[Any], numa_nodes: Sequence[int]
     return [number[key] for key in keys]
 
 
-def _joined(library: Library, a: Any, b: Any) -> bool:
+def _joined(library: NvmlLibrary, a: Any, b: Any) -> bool:
     index = getattr(library.binding, "NVML_P2P_CAPS_INDEX_NVLINK", 2)
     return library.ask("nvmlDeviceGetP2PStatus", a, b, index) == getattr(library.binding, "NVML_P2P_STATUS_OK", 0)

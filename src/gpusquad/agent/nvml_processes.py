@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpusquad.agent.nvml_calls import Questions
+from gpusquad.agent.inventory import CardProcess
+from gpusquad.agent.nvml_calls import NvmlCard
 from gpusquad.agent.nvml_facts import text
-from gpusquad.agent.source import CardProcess
 
 _LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
@@ -13,7 +13,7 @@ _LISTS = (
 )
 
 
-def card_processes(questions: Questions, utilisation: dict[int, float] | None) -> tuple[CardProcess, ...] | None:
+def card_processes(questions: NvmlCard, utilisation: dict[int, float] | None) -> tuple[CardProcess, ...] | None:
     """Each process once, though it may be on several lists. None: the driver does not tell."""
     memory_bytes: dict[int, int | None] = {}
     told = False
@@ -36,7 +36,7 @@ def card_processes(questions: Questions, utilisation: dict[int, float] | None) -
     )
 
 
-def process_utilisation(questions: Questions, since_us: int) -> tuple[dict[int, float] | None, int]:
+def process_utilisation(questions: NvmlCard, since_us: int) -> tuple[dict[int, float] | None, int]:
     """Busy ratio by pid since the time given (in the driver's clock), and the time to give next. None: not known."""
     samples = questions.card("nvmlDeviceGetProcessUtilization", since_us)
     if not samples:

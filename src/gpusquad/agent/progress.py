@@ -13,7 +13,7 @@ LINE_LENGTH = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StepProgress:
     """So many steps of so many; the total may not be known."""
 
     step: int
@@ -21,7 +21,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProgressLine:
     """What one line says. A line may tell steps, epochs, or both."""
 
     step: int | None = None
@@ -30,13 +30,13 @@ class Seen:
     epochs: int | None = None
 
 
-def parse(line: str | bytes) -> Progress | None:
+def parse(line: str | bytes) -> StepProgress | None:
     """The progress that a line tells by itself. None: it tells none."""
     seen = read(line)
     return None if seen is None else combine(seen)
 
 
-def read(line: str | bytes) -> Seen | None:
+def read(line: str | bytes) -> ProgressLine | None:
     """What a line says; where a bar redraws itself in the line, what it says last."""
     for part in reversed(re.split(r"[\r\n\b]", _clean(line))):
         seen = _read_part(part) if len(part) >= _SHORTEST else None
@@ -45,16 +45,16 @@ def read(line: str | bytes) -> Seen | None:
     return None
 
 
-def combine(seen: Seen) -> Progress:
+def combine(seen: ProgressLine) -> StepProgress:
     """Epochs and steps as one count of steps, of one total where both totals are known."""
     if seen.step is None:
-        return Progress(seen.epochs_done or 0, seen.epochs)
+        return StepProgress(seen.epochs_done or 0, seen.epochs)
     if seen.epochs_done is None or seen.total is None:
         # Steps within an epoch are no count of the whole: without both totals the end is not known.
-        return Progress(seen.step, None if seen.epochs_done is not None else seen.total)
+        return StepProgress(seen.step, None if seen.epochs_done is not None else seen.total)
     step = seen.epochs_done * seen.total + seen.step
     total = None if seen.epochs is None else seen.epochs * seen.total
-    return Progress(step if total is None else min(step, total), total)
+    return StepProgress(step if total is None else min(step, total), total)
 
 
 # -- the patterns ------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def _clean(line: str | bytes) -> str:
     return _COLOURS.sub("", text)
 
 
-def _read_part(text: str) -> Seen | None:
+def _read_part(text: str) -> ProgressLine | None:
     epoch = _EPOCH_OF.search(text) or _EPOCH.search(text)
     rest = text if epoch is None else f"{text[: epoch.start()]} {text[epoch.end() :]}"
     steps = _read_steps(rest)
@@ -105,27 +105,27 @@ def _read_part(text: str) -> Seen | None:
     return _with_epoch(steps, int(epoch[1]), epochs, rest)
 
 
-def _read_steps(text: str) -> Seen | None:
+def _read_steps(text: str) -> ProgressLine | None:
     for pattern in _STEP_OF_TOTAL:
         match = pattern.search(text)
         if match is not None and 0 < int(match[2]) >= int(match[1]):
-            return Seen(int(match[1]), int(match[2]))
+            return ProgressLine(int(match[1]), int(match[2]))
     for pattern in _STEP_ALONE:
         match = pattern.search(text)
         if match is not None:
-            return Seen(int(match[1]))
+            return ProgressLine(int(match[1]))
     return None
 
 
-def _with_epoch(steps: Seen | None, epoch: int, epochs: int | None, rest: str) -> Seen:
+def _with_epoch(steps: ProgressLine | None, epoch: int, epochs: int | None, rest: str) -> ProgressLine:
     """Some count epochs from 0 (Lightning, which names the last one and shows ``v_num``), some from 1."""
     lightning = "v_num" in rest
     if steps is None:
         # A header stands at the start of its epoch; a line with more to say (a loss) at the end of it.
         header = _WORDS.search(rest) is None
-        return Seen(epochs_done=max(epoch - 1, 0) if header else epoch, epochs=epochs)
+        return ProgressLine(epochs_done=max(epoch - 1, 0) if header else epoch, epochs=epochs)
     if epochs is None or lightning or epoch == 0:
         done = epoch
     else:
         done = epoch - 1
-    return Seen(steps.step, steps.total, done, epochs + 1 if lightning and epochs is not None else epochs)
+    return ProgressLine(steps.step, steps.total, done, epochs + 1 if lightning and epochs is not None else epochs)

@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpusquad.agent.progress import Progress
+from gpusquad.agent.progress import StepProgress
 from gpusquad.agent.tracker import Tracker
 
 TAIL_BYTES = 8 * 1024
@@ -52,7 +52,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    progress: Progress
+    progress: StepProgress
     at_us: int
 
 
@@ -81,7 +81,7 @@ class RunFiles:
             progress_at_us=max(self._moved_us(), default=None),
         )
 
-    def _shown(self) -> Progress | None:
+    def _shown(self) -> StepProgress | None:
         """What tasks say outright goes before what their output looks like. A gang is as far as its slowest task."""
         if self._told:
             return min((told.progress for told in self._told.values()), key=_how_far)
@@ -113,7 +113,7 @@ class RunFiles:
                 self._told[task] = told
 
 
-def _how_far(progress: Progress) -> tuple[bool, float]:
+def _how_far(progress: StepProgress) -> tuple[bool, float]:
     """Those who know their total first: their ratio can be compared."""
     return (progress.total is None, progress.step / (progress.total or 1))
 
@@ -128,7 +128,7 @@ def _parse_told(data: bytes, now_us: int) -> _Told | None:
         return None
     if not 0 <= step <= _MOST or (total is not None and not 0 < total <= _MOST) or at_us < 0:
         return None
-    return _Told(Progress(step if total is None else min(step, total), total), min(at_us, now_us))
+    return _Told(StepProgress(step if total is None else min(step, total), total), min(at_us, now_us))
 
 
 def _newest_segments(folder: Path) -> dict[int, _Segment]:

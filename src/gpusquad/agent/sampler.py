@@ -8,17 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gpusquad.agent.health import Health
-from gpusquad.agent.machine import Machine
-from gpusquad.agent.processes import Processes, total_cpu_ratio
+from gpusquad.agent.health import CardHealth
+from gpusquad.agent.inventory import CardReading, Inventory, JobProcess
+from gpusquad.agent.job_processes import Processes, total_cpu_ratio
+from gpusquad.agent.machine import HostResources
 from gpusquad.agent.run_files import RunFiles
-from gpusquad.agent.source import CardReading, Inventory, JobProcess
-from gpusquad.agent.wire import Run
+from gpusquad.agent.wire import WatchedRun
 
 Message = dict[str, Any]
 
 
-def inventory_message(inventory: Inventory, machine: Machine) -> Message:
+def inventory_message(inventory: Inventory, machine: HostResources) -> Message:
     """The first thing the server hears."""
     node = {**asdict(machine), "cards": [asdict(card) for card in inventory.cards]}
     return {"kind": "inventory", "simulated": inventory.simulated, "driver": inventory.driver, "node": node}
@@ -30,7 +30,7 @@ class Sampler:
     def __init__(
         self,
         inventory: Inventory,
-        health: Health,
+        health: CardHealth,
         processes: Processes | None = None,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         clock_s: Callable[[], float] = time.monotonic,
@@ -43,7 +43,7 @@ class Sampler:
         self._idle_w: dict[str, float] = {}
         self._files: dict[tuple[str, int], RunFiles] = {}
 
-    def sample(self, runs: Sequence[Run]) -> list[Message]:
+    def sample(self, runs: Sequence[WatchedRun]) -> list[Message]:
         """The samples, after whatever they say about the health of cards."""
         owned = self._processes.look(runs)
         readings = self._inventory.read(owned)
@@ -71,7 +71,7 @@ class Sampler:
         memory_bytes = process["memory_bytes"]
         return {"pid": process["pid"], "memory_bytes": memory_bytes, "name": name, "job": job, "attempt": attempt}
 
-    def _run(self, run: Run, owned: Sequence[JobProcess], cards: dict[str, CardReading], at_us: int) -> Message:
+    def _run(self, run: WatchedRun, owned: Sequence[JobProcess], cards: dict[str, CardReading], at_us: int) -> Message:
         processes = [process for process in owned if (process.job, process.attempt) == run.key]
         return {
             "job": run.job,
@@ -85,7 +85,7 @@ class Sampler:
             ),
         }
 
-    def _follow(self, runs: Sequence[Run]) -> None:
+    def _follow(self, runs: Sequence[WatchedRun]) -> None:
         self._files = {run.key: self._files.get(run.key) or RunFiles(Path(run.folder)) for run in runs}
 
 

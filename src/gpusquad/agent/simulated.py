@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpusquad.agent.source import CardFacts, CardProcess, CardReading, JobProcess, OnFault
+from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, JobProcess, OnFault
 
 FAULTS_FILE = "sim-faults.json"
 """In the home folder: maps a card's id to why it fails. Take the entry out and the card recovers."""
@@ -30,7 +30,7 @@ class SimulatedInventory:
 
     def __init__(self, count: int, home: Path) -> None:
         self.cards = [
-            CardFacts(f"SIM-{index}", index, "Simulated", _MEMORY_BYTES, _SMS, 0, f"simulated:{index}")
+            CardInfo(f"SIM-{index}", index, "Simulated", _MEMORY_BYTES, _SMS, 0, f"simulated:{index}")
             for index in range(count)
         ]
         self._faults = home / FAULTS_FILE
@@ -77,7 +77,7 @@ def _on_card(card: str, processes: Sequence[JobProcess]) -> tuple[CardProcess, .
     )
 
 
-def _read(card: CardFacts, processes: tuple[CardProcess, ...], fault: str | None) -> CardReading:
+def _read(card: CardInfo, processes: tuple[CardProcess, ...], fault: str | None) -> CardReading:
     if fault is not None:
         return CardReading(card.id, trouble=fault)
     busy = min(sum((process.utilisation_ratio or 0.0 for process in processes), start=0.0), 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpusquad.agent.progress import LINE_LENGTH, Progress, Seen, combine, read
+from gpusquad.agent.progress import LINE_LENGTH, ProgressLine, StepProgress, combine, read
 from gpusquad.model.units import US_PER_S
 
 _FORGET_US = 3600 * US_PER_S
@@ -16,15 +16,15 @@ class Tracker:
     """Fed with bytes as they come."""
 
     def __init__(self) -> None:
-        self.progress: Progress | None = None
+        self.progress: StepProgress | None = None
         self.moved_us: int | None = None
         """When anything last counted on, also a bar that is not the one shown."""
         self._rest = b""
-        self._main: Seen | None = None
+        self._main: ProgressLine | None = None
         self._main_us = 0
-        self._header: Seen | None = None
+        self._header: ProgressLine | None = None
         self._rounds = 0
-        self._last: Seen | None = None
+        self._last: ProgressLine | None = None
 
     def feed(self, data: bytes, now_us: int, *, after_gap: bool = False) -> None:
         """More output. After a gap the first line is not whole and says nothing."""
@@ -53,20 +53,20 @@ class Tracker:
         elif not self._is_inside(seen, now_us):
             self._take_bar(seen, now_us)
 
-    def _take_header(self, seen: Seen) -> None:
+    def _take_header(self, seen: ProgressLine) -> None:
         """An epoch begins or ends on a line of its own; the bars that follow are parts of it."""
         self._header = seen
         total = self._main.total if self._main is not None else None
         self.progress = combine(seen if total is None else replace(seen, step=0, total=total))
 
-    def _is_inside(self, seen: Seen, now_us: int) -> bool:
+    def _is_inside(self, seen: ProgressLine, now_us: int) -> bool:
         """A bar of another length while the main one is not finished, like an evaluation during training."""
         main = self._main
         if main is None or main.total is None or main.total == seen.total:
             return False
         return main.step is not None and main.step < main.total and now_us - self._main_us < _FORGET_US
 
-    def _take_bar(self, seen: Seen, now_us: int) -> None:
+    def _take_bar(self, seen: ProgressLine, now_us: int) -> None:
         main = self._main
         if main is None or main.total != seen.total:
             self._rounds = 0
@@ -83,7 +83,7 @@ class Tracker:
         self.progress = combine(seen)
 
 
-def _starts_again(before: Seen, now: Seen) -> bool:
+def _starts_again(before: ProgressLine, now: ProgressLine) -> bool:
     """From near the end back to near the start; less may be several programs that draw over each other."""
     if before.step is None or now.step is None or not before.total:
         return False

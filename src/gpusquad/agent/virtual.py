@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpusquad.agent.source import CardFacts, CardProcess, CardReading, Inventory, JobProcess, OnFault
+from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, Inventory, JobProcess, OnFault
 from gpusquad.model.sm_groups import SMS_PER_GROUP, sm_groups
-from gpusquad.model.virtual import PartOfCard, parts_of, physical
+from gpusquad.model.virtual import VirtualCard, parts_of, physical
 
 
 def divided(inventory: Inventory, count: int) -> Inventory:
@@ -61,12 +61,12 @@ class VirtualInventory:
         self._inner.close()
 
 
-def _part_facts(card: CardFacts, part: PartOfCard, index: int) -> CardFacts:
+def _part_facts(card: CardInfo, part: VirtualCard, index: int) -> CardInfo:
     sms = part.of_groups(sm_groups(card.sms))[1] * SMS_PER_GROUP if card.sms else 0
     return replace(card, id=part.id, index=index, memory_bytes=part.of_bytes(card.memory_bytes), sms=sms)
 
 
-def _part_reading(reading: CardReading, part: PartOfCard, given: dict[int, frozenset[str]]) -> CardReading:
+def _part_reading(reading: CardReading, part: VirtualCard, given: dict[int, frozenset[str]]) -> CardReading:
     mine = None if reading.processes is None else tuple(_on_part(reading.processes, part, given))
     total = reading.memory_total_bytes
     return replace(
@@ -82,7 +82,7 @@ def _part_reading(reading: CardReading, part: PartOfCard, given: dict[int, froze
 
 
 def _on_part(
-    processes: Sequence[CardProcess], part: PartOfCard, given: dict[int, frozenset[str]]
+    processes: Sequence[CardProcess], part: VirtualCard, given: dict[int, frozenset[str]]
 ) -> Iterator[CardProcess]:
     for process in processes:
         cards = given.get(process.pid)

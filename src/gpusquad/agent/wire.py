@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WatchedRun:
     """One live attempt, as the server tells it."""
 
     job: str
@@ -23,7 +23,7 @@ class Run:
         return (self.job, self.attempt)
 
 
-def read_runs(line: bytes | str) -> tuple[Run, ...]:
+def read_runs(line: bytes | str) -> tuple[WatchedRun, ...]:
     """The full set of live runs. ValueError: not such a line."""
     try:
         message = json.loads(line)
@@ -48,8 +48,8 @@ def decode(line: bytes) -> dict[str, Any]:
     return message
 
 
-def _run(entry: Mapping[str, Any]) -> Run:
-    return Run(
+def _run(entry: Mapping[str, Any]) -> WatchedRun:
+    return WatchedRun(
         job=str(entry["job"]),
         attempt=int(entry["attempt"]),
         folder=str(entry["folder"]),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpusquad.app.home import make_home
 from gpusquad.engines.local import processes
-from gpusquad.engines.local.processes import Identity
+from gpusquad.engines.local.processes import ProcessIdentity
 from gpusquad.model.errors import Invalid
 
 LOG_FILE = "server.log"
@@ -77,10 +77,10 @@ def describe(url: str) -> str:
     return json.dumps({"url": url, "pid": who.pid, "start_ticks": who.start_ticks, "boot_id": who.boot_id})
 
 
-def _written(home: Path) -> tuple[str, Identity] | None:
+def _written(home: Path) -> tuple[str, ProcessIdentity] | None:
     try:
         found = json.loads((home / SERVER_FILE).read_text("utf-8"))
-        return found["url"], Identity(int(found["pid"]), int(found["start_ticks"]), str(found["boot_id"]))
+        return found["url"], ProcessIdentity(int(found["pid"]), int(found["start_ticks"]), str(found["boot_id"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

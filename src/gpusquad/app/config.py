@@ -32,9 +32,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from gpusquad.core.hang import Rules
+from gpusquad.core.hang.hang import HangRules
 from gpusquad.gpu.attach.settings import ContextBytes, checked_context_bytes, checked_fail_open_ms
-from gpusquad.gpu.squads.strangers import Rule
+from gpusquad.gpu.daemon.unmanaged import Rule
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Sharing
 from gpusquad.model.virtual import MOST_PARTS
@@ -185,12 +185,12 @@ class Config(_Section):
     logs: LogsConfig = LogsConfig()
     notify: NotifyConfig = NotifyConfig()
 
-    def hang_rules(self) -> Rules:
-        known = Rules.__dataclass_fields__
+    def hang_rules(self) -> HangRules:
+        known = HangRules.__dataclass_fields__
         for name in self.hang:
             if name not in known:
                 raise Invalid(f"hang.{name}", "is not known", f"choose from {', '.join(known)}")
-        return Rules(**self.hang)
+        return HangRules(**self.hang)
 
 
 def home_folder() -> Path:

@@ -13,30 +13,30 @@ import structlog
 
 from gpusquad.app.background import SERVER_FILE, describe
 from gpusquad.app.config import Config
-from gpusquad.app.grounds import Ground, LocalGround
 from gpusquad.app.home import make_home, write_private
-from gpusquad.app.housekeeping import Housekeeping
-from gpusquad.app.neighbours import KnownNeighbours
+from gpusquad.app.interference_files import InterferenceFiles
+from gpusquad.app.platforms import LocalPlatform, Platform
+from gpusquad.app.retention import RetentionTask
 from gpusquad.app.virtual_cards import check_unchanged
 from gpusquad.model.errors import Invalid
-from gpusquad.predict.progress import Progress
+from gpusquad.predict.progress import ProgressPredictor
 from gpusquad.server.app import make_app
 from gpusquad.server.audit import AuditTrail
 from gpusquad.server.auth import Auth
 from gpusquad.server.clock import Clock
 from gpusquad.server.first_token import ensure_admin_token
 from gpusquad.server.http import HttpServer
-from gpusquad.server.limits import Limits
-from gpusquad.server.metrics import Meters, Snapshot, snapshot_of
+from gpusquad.server.limits import ApiLimits
+from gpusquad.server.metrics import Meters, MetricsSnapshot, snapshot_of
 from gpusquad.server.notify.channels import AllowList
 from gpusquad.server.notify.loop import NoticeLoop
 from gpusquad.server.notify.outbox import Outbox
 from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.server.secrets import SecretStore
-from gpusquad.server.services.cards import CardDesk
-from gpusquad.server.services.goal_record import GoalRecord
-from gpusquad.server.services.models import Models
+from gpusquad.server.services.prediction.predictor_files import PredictorFiles
 from gpusquad.server.services.scheduler import Scheduler, Setup
+from gpusquad.server.services.sharing.cards import CardService
+from gpusquad.server.services.sharing.slo_recorder import GoalRecord
 from gpusquad.server.wiring import Services
 from gpusquad.store import events, jobs
 from gpusquad.store.database import Database, StoreInUse
@@ -57,7 +57,7 @@ class Service:
 
     def __post_init__(self) -> None:
         make_home(self.home)
-        models = Models(self.home / MODELS_FOLDER, self.config.predict.predictor)
+        models = PredictorFiles(self.home / MODELS_FOLDER, self.config.predict.predictor)
         predictor = models.make()
         self.clock = Clock()
         # On a cluster the lead comes first: a replica that stands by must leave the store to the one that decides.
@@ -72,17 +72,17 @@ class Service:
         self.scheduler = Scheduler(Setup(
             database=self.database, clock=self.clock, cluster=self.ground.cluster,
             make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster, maker=self.ground.maker,
-            predictor=predictor, models=models, make_follower=Progress, read_secret=self.secrets.read,
-            known=KnownNeighbours(self.home, models.folder, self.config.interference.sharing, self.ground.cluster),
+            predictor=predictor, models=models, make_follower=ProgressPredictor, read_secret=self.secrets.read,
+            known=InterferenceFiles(self.home, models.folder, self.config.interference.sharing, self.ground.cluster),
             simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters, admits_strangers=self.ground.admits_strangers,
         ))  # fmt: skip
-        self.divides = CardDesk(
+        self.divides = CardService(
             self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.ground.divides
         )
         self.ground.divide_by(self.divides.policy_of)
         self.meters.watch(self)
-        self.housekeeping = Housekeeping(self.database, self.home, self.config.store, self.clock.now_us)
+        self.housekeeping = RetentionTask(self.database, self.home, self.config.store, self.clock.now_us)
         self.goals = GoalRecord(self.database, self.divides, self.scheduler.cards, self.clock.now_us)
         self._connect_notices()
 
@@ -129,7 +129,7 @@ class Service:
         finally:
             self.close()
 
-    def metrics_snapshot(self) -> Snapshot:
+    def metrics_snapshot(self) -> MetricsSnapshot:
         """What a scrape of /metrics shows."""
         with self.database.read() as connection:
             finished = jobs.count_by_state(connection, jobs.JobFilter(states=jobs.FINAL_STATES))
@@ -138,15 +138,15 @@ class Service:
             cards=self.scheduler.cards(), usable=self.scheduler.cluster().usable,
         )  # fmt: skip
 
-    def _ground(self) -> Ground:
+    def _ground(self) -> Platform:
         if self.config.cluster.engine == "local":
-            return LocalGround(self.home, self.config)
+            return LocalPlatform(self.home, self.config)
         try:
-            from gpusquad.app.kubernetes import KubernetesGround
+            from gpusquad.app.kubernetes_platform import KubernetesPlatform
         except ImportError as error:
             cure = "install gpusquad[kubernetes]"
             raise Invalid("cluster.engine", f"kubernetes needs the package {error.name}", cure) from None
-        return KubernetesGround(self.config.kubernetes, self.clock.now_us)
+        return KubernetesPlatform(self.config.kubernetes, self.clock.now_us)
 
     def _check_cards(self) -> None:
         """On a cluster the nodes' agents say what cards there are, each in its own time."""
@@ -179,7 +179,9 @@ class Service:
 
     def _services(self) -> Services:
         server = self.config.server
-        limits = Limits(requests_per_s=server.requests_per_s, requests_burst=server.requests_burst, hosts=server.hosts)
+        limits = ApiLimits(
+            requests_per_s=server.requests_per_s, requests_burst=server.requests_burst, hosts=server.hosts
+        )
         return Services(
             scheduler=self.scheduler, database=self.database, logs=self.ground.logs, notices=self.notices,
             secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),

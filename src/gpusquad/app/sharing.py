@@ -15,13 +15,13 @@ import structlog
 from gpusquad.app.config import SharingConfig
 from gpusquad.gpu.api import Quota, QuotaFile
 from gpusquad.gpu.attach.library import library_for_tenants
-from gpusquad.gpu.attach.lookout import Key, Lookout, OnCard, Watched
 from gpusquad.gpu.attach.quota import SquadQuota
-from gpusquad.gpu.attach.settings import Settings, default_folder
+from gpusquad.gpu.attach.settings import CardSharingSettings, default_folder
+from gpusquad.gpu.attach.unmanaged import Key, ListedProcess, UnmanagedWatch, WatchedQuota
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
-from gpusquad.server.services.watch import UNHELD, stranger_of
+from gpusquad.server.services.cluster.agent_watch import UNHELD, stranger_of
 
 QUOTAS_FOLDER = "quotas"
 NOT_KEPT = "jobs that share a card are not kept to their parts"
@@ -29,7 +29,7 @@ _log = structlog.get_logger("gpusquad.sharing")
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class MachineSharing:
     """How cards are shared here."""
 
     quota: Quota | None = None
@@ -42,14 +42,14 @@ class Sharing:
 
 def make_sharing(
     config: SharingConfig, home: Path, cards: Sequence[Card], simulated: bool, policy_of: Callable[[str], str]
-) -> Sharing:
+) -> MachineSharing:
     """Nothing is started here: a card's daemon comes with its first tenant. Without the library jobs run all the same,
     and are told that nobody keeps them to their parts."""
     if simulated:
-        return Sharing(absence="the cards are simulated")
+        return MachineSharing(absence="the cards are simulated")
     if not config.enforce:
         return _written_down(home, "sharing.enforce is false in config.toml")
-    settings = Settings(
+    settings = CardSharingSettings(
         folder=folder_of(home, _path(config.folder)), library_folder=_path(config.library_folder),
         policy=policy_of, strangers=config.strangers, has_mps=config.mps != "off", idle_s=config.idle_s,
         uuid_of=physical, fail_open_ms=config.fail_open_ms, context_bytes=config.context_bytes,
@@ -59,7 +59,7 @@ def make_sharing(
     except (Invalid, OSError) as error:
         return _written_down(home, str(error))
     squads = SquadQuota(settings, cards)
-    return Sharing(squads, squads)
+    return MachineSharing(squads, squads)
 
 
 def folder_of(home: Path, below: Path | None = None) -> Path:
@@ -73,21 +73,21 @@ def _path(text: str) -> Path | None:
     return Path(text).expanduser() if text else None
 
 
-def _written_down(home: Path, why: str) -> Sharing:
+def _written_down(home: Path, why: str) -> MachineSharing:
     _log.warning(NOT_KEPT, because=why)
-    return Sharing(QuotaFile(home / QUOTAS_FOLDER), None, f"{NOT_KEPT}: {why}")
+    return MachineSharing(QuotaFile(home / QUOTAS_FOLDER), None, f"{NOT_KEPT}: {why}")
 
 
-class Tended(Watched, Protocol):
+class TendedQuota(WatchedQuota, Protocol):
     """``SquadQuota``, as far as this has to know it."""
 
     def tend(self) -> None: ...
 
 
-class SquadWatch(Lookout[Mapping[str, Any]]):
+class SquadWatch(UnmanagedWatch[Mapping[str, Any]]):
     """With each sample of the agent: daemons that died are started again, and all are told who is on their cards."""
 
-    def __init__(self, squads: Tended, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, squads: TendedQuota, clock_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(squads, _on_cards, _tell, clock_s)
         self._tended = squads
 
@@ -115,21 +115,21 @@ def _marked(card: Mapping[str, Any], unheld: Collection[Key]) -> Mapping[str, An
     return {**card, "processes": [{**one, UNHELD: (here, one["pid"]) in unheld} for one in processes]}
 
 
-def _on_cards(message: Mapping[str, Any]) -> dict[str, dict[int, OnCard]]:
-    found: dict[str, dict[int, OnCard]] = {}
+def _on_cards(message: Mapping[str, Any]) -> dict[str, dict[int, ListedProcess]]:
+    found: dict[str, dict[int, ListedProcess]] = {}
     for card in message["cards"]:
         if (processes := card.get("processes")) is not None:
             found.setdefault(physical(card["id"]), {}).update((one["pid"], _on_card(one)) for one in processes)
     return found
 
 
-def _on_card(process: Mapping[str, Any]) -> OnCard:
+def _on_card(process: Mapping[str, Any]) -> ListedProcess:
     """Parts are given to attempts of jobs."""
     owner = f"{process['job']}.{process.get('attempt')}" if process.get("job") is not None else None
-    return OnCard(stranger_of(process), owner)
+    return ListedProcess(stranger_of(process), owner)
 
 
-def _tell(card: str, one: OnCard) -> None:
+def _tell(card: str, one: ListedProcess) -> None:
     about = {"pid": one.process.pid, "name": one.process.name, "memory_bytes": one.process.memory_bytes}
     if one.owner is None:
         _log.warning("a process on a shared card is no job, so nothing holds it", card=card, **about)

@@ -11,8 +11,8 @@ from gpusquad.core.transitions import JobState
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import part_named, physical
-from gpusquad.server.services.outcomes import ON_CARDS
-from gpusquad.server.services.records import cards_of
+from gpusquad.server.services.jobs.outcomes import ON_CARDS
+from gpusquad.server.services.runtime.records import cards_of
 from gpusquad.store.jobs import JobRow
 
 _MOST_NAMED = 5

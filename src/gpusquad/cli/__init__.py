@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 import gpusquad
-from gpusquad.cli._errors import Group
-from gpusquad.cli._quick import quicken
+from gpusquad.cli._errors import VerbGroup
+from gpusquad.cli._fast_parse import quicken
 from gpusquad.cli._verbs import verbs
 
 
-class _Verbs(Group):
+class _Verbs(VerbGroup):
     """The overview."""
 
     def __init__(self, **settings: Any) -> None:

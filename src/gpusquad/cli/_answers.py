@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpusquad.cli._jobs import FINAL, STYLES, WAITING, cards, cause, ending, label, short, time_in_state, words
-from gpusquad.cli._safe import one_line
+from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._service import counted
 from gpusquad.cli._tables import Cell
 from gpusquad.cli._times import NOT_KNOWN, between, clock, relative, span

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from gpusquad.core.lanes import Lane
-from gpusquad.core.policies import Policies
+from gpusquad.core.state.lanes import Lane
+from gpusquad.core.state.policies import Policies
 from gpusquad.model.errors import Invalid
 from gpusquad.modes import Mode, load_lanes, load_mode
 from gpusquad.modes.read import with_preemptible
@@ -47,7 +47,7 @@ class Overrides:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PolicyChoice:
     """Policies, and what to call them."""
 
     label: str
@@ -55,7 +55,7 @@ class Choice:
     mode: Mode
 
 
-def choices(text: str, several: bool, overrides: Overrides) -> list[Choice]:
+def choices(text: str, several: bool, overrides: Overrides) -> list[PolicyChoice]:
     """One mode, or with ``several`` a list of modes and of specs ``order+plan+place``."""
     if not several:
         return [_mode(text, overrides)]
@@ -80,20 +80,20 @@ def split(text: str) -> list[str]:
     return entries
 
 
-def _entry(text: str, overrides: Overrides) -> Choice:
+def _entry(text: str, overrides: Overrides) -> PolicyChoice:
     if "+" not in text:
         mode = load_mode(text)
-        return Choice(mode.name, mode.policies(**overrides.parts, **overrides.surroundings(mode)), mode)
+        return PolicyChoice(mode.name, mode.policies(**overrides.parts, **overrides.surroundings(mode)), mode)
     parts = [part.strip() for part in text.split("+")]
     if len(parts) > len(PARTS) or not all(parts):
         raise Invalid("compare", f"cannot read {text!r}", "write order+plan+place, for example fifo+easy+binpack")
     mode = load_mode("fifo")
     chosen = overrides.parts | dict(zip(PARTS, parts, strict=False))
-    return Choice(text, mode.policies(**chosen, **overrides.surroundings(mode)), mode)
+    return PolicyChoice(text, mode.policies(**chosen, **overrides.surroundings(mode)), mode)
 
 
-def _mode(name: str, overrides: Overrides) -> Choice:
+def _mode(name: str, overrides: Overrides) -> PolicyChoice:
     mode = load_mode(name)
     policies = mode.policies(**overrides.parts, **overrides.surroundings(mode))
     label = "+".join(policies.names[part] for part in PARTS) if overrides.parts else mode.name
-    return Choice(label, policies, mode)
+    return PolicyChoice(label, policies, mode)

@@ -8,14 +8,14 @@ import typer
 from typer.core import TyperGroup
 
 from gpusquad.cli import _exit
-from gpusquad.cli._safe import one_line
+from gpusquad.cli._sanitize import one_line
 from gpusquad.client.errors import ApiError
 from gpusquad.model.errors import Invalid
 
 LET_IN = "set GPUSQUAD_TOKEN; an administrator makes one with gpusquad token create"
 
 
-class Group(TyperGroup):
+class VerbGroup(TyperGroup):
     """Verbs, and what becomes of their errors."""
 
     def invoke(self, ctx: Any) -> Any:

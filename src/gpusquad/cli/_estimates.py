@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpusquad import registry
-from gpusquad.model.prediction import Uses
+from gpusquad.model.prediction import QuantileLevels
 from gpusquad.modes import Mode
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import exact, user
 from gpusquad.sim.traces import TraceJob
 
@@ -18,22 +18,24 @@ DEFAULT = "combined"
 
 
 @dataclass(frozen=True)
-class Believed:
+class EstimateSource:
     """A kind of estimate, and why it was taken."""
 
     kind: Kind
     why: str
     predictor: str = DEFAULT
-    uses: Uses = field(default_factory=Uses)
+    uses: QuantileLevels = field(default_factory=QuantileLevels)
 
     def parts(self) -> dict[str, Any]:
         """Of a scenario. A predictor learns anew in each, so that runs can be compared."""
         if self.kind != "predict":
             return {"forecast": user if self.kind == "user" else exact}
-        return Predicting(self.predictor, self.uses).parts()
+        return PredictorFeed(self.predictor, self.uses).parts()
 
 
-def believe(kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], mode: Mode | None = None) -> Believed:
+def believe(
+    kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], mode: Mode | None = None
+) -> EstimateSource:
     """As asked; else as the mode says; else the users' estimates if every job has one, else the truth."""
     if predictor is not None or (kind is None and mode is not None and mode.predictor):
         kind = kind or "predict"
@@ -42,15 +44,15 @@ def believe(kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], 
     without = sum(trace.job.estimate_us is None for trace in jobs)
     if kind is not None:
         unknown = f"{without:,} jobs have none and count as unknown" if kind == "user" and without else "as asked"
-        return Believed(kind, unknown)
+        return EstimateSource(kind, unknown)
     if not without:
-        return Believed("user", "every job has an estimate")
-    return Believed(
+        return EstimateSource("user", "every job has an estimate")
+    return EstimateSource(
         "exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so true run times are taken as known"
     )
 
 
-def _predicted(predictor: str | None, mode: Mode | None) -> Believed:
+def _predicted(predictor: str | None, mode: Mode | None) -> EstimateSource:
     chosen = predictor or (mode.predictor if mode is not None else "") or DEFAULT
     registry.create("predictor", chosen)  # a wrong one is to be found before the work starts
-    return Believed("predict", f"by {chosen}", chosen, mode.uses if mode is not None else Uses())
+    return EstimateSource("predict", f"by {chosen}", chosen, mode.uses if mode is not None else QuantileLevels())

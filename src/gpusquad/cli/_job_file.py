@@ -123,7 +123,7 @@ def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
         saved = _json(Path(options.expect))
         asked["expect"] = saved.get("expect", saved)
     if options.slo:
-        from gpusquad.model.goal_text import goals_in
+        from gpusquad.model.slo_text import goals_in
 
         asked["slo"] = goals_in(",".join(options.slo))
     if options.env:

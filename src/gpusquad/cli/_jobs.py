@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpusquad.cli._safe import one_line
+from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._times import NOT_KNOWN, relative, span
 
 Plain = Mapping[str, Any]

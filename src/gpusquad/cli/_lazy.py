@@ -9,10 +9,10 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from gpusquad.cli._quick import quicken
+from gpusquad.cli._fast_parse import quicken
 
 
-class Later(TyperCommand):
+class LazyVerb(TyperCommand):
     """Stands in a list for a verb. Whoever wants to run or complete it gets the real one in its place."""
 
     def __init__(self, name: str, module: str, summary: str, panel: str) -> None:

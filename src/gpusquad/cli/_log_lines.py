@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpusquad.cli._safe import log_line, one_line
+from gpusquad.cli._sanitize import log_line, one_line
 from gpusquad.cli._service import note
 
 if TYPE_CHECKING:

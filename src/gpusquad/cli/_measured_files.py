@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gpusquad.cli._service import note
 from gpusquad.client.connect import home_of
-from gpusquad.gpu.measure.table_files import Kept, all_of, default_folder, read
+from gpusquad.measure.series_files import StoredSeries, all_of, default_folder, read
 from gpusquad.model.errors import Invalid
-from gpusquad.model.interference import Measured
+from gpusquad.model.interference import MeasurementSeries
 
 
 def folder_of(given: Path | None) -> Path:
@@ -17,7 +17,7 @@ def folder_of(given: Path | None) -> Path:
     return given if given is not None else default_folder(home_of(os.environ))
 
 
-def named(file: str | None, folder: Path) -> Kept:
+def named(file: str | None, folder: Path) -> StoredSeries:
     """A path, or the name of a file in the folder; without one the newest series there."""
     if file is None:
         shelf = all_of(folder)
@@ -29,7 +29,7 @@ def named(file: str | None, folder: Path) -> Kept:
     path = Path(file) if os.path.lexists(file) else folder / file
     if not path.exists():
         raise Invalid("file", f"{file!r} is neither a file nor one in {folder}", "gpusquad measure list names them")
-    return Kept(path, read(path))
+    return StoredSeries(path, read(path))
 
 
 def check_outputs(html: Path | None, png: Path | None) -> None:
@@ -40,28 +40,28 @@ def check_outputs(html: Path | None, png: Path | None) -> None:
                 raise Invalid(option, f"{str(path)!r} is a directory", "name a file")
             path.parent.mkdir(parents=True, exist_ok=True)
     if png is not None:
-        from gpusquad.gpu.measure.pictures.heatmap_png import check_library
+        from gpusquad.measure.charts.heatmap_png import check_library
 
         check_library()
 
 
-def write_outputs(measured: Measured, html: Path | None, png: Path | None) -> list[Path]:
+def write_outputs(measured: MeasurementSeries, html: Path | None, png: Path | None) -> list[Path]:
     """Those asked for."""
     if html is not None:
         from gpusquad import __version__
-        from gpusquad.gpu.measure.pictures.heatmap_html import render
+        from gpusquad.measure.charts.heatmap_html import render
 
         html.write_text(render(measured, __version__), encoding="utf-8", errors="backslashreplace")
     if png is not None:
-        from gpusquad.gpu.measure.pictures.heatmap_png import write_png
+        from gpusquad.measure.charts.heatmap_png import write_png
 
         write_png(measured, png)
     return [path for path in (html, png) if path is not None]
 
 
-def before(measured: Measured, folder: Path) -> Kept | None:
+def before(measured: MeasurementSeries, folder: Path) -> StoredSeries | None:
     """The newest older series that can be compared, another driver's included."""
-    from gpusquad.gpu.measure.findings.compare import are_comparable
+    from gpusquad.measure.analysis.compare import are_comparable
 
     older = [
         one

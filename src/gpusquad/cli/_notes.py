@@ -9,7 +9,7 @@ import typer
 
 
 def show_notes(answer: Mapping[str, Any]) -> None:
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._sanitize import one_line
 
     for text in answer.get("chosen", ()):
         typer.echo(f"chosen: {one_line(text)}", err=True)

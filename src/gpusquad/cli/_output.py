@@ -11,10 +11,10 @@ from pathlib import Path
 import typer
 
 from gpusquad.cli._console import output
-from gpusquad.cli._simulation import Work
+from gpusquad.cli._simulation import SimulationInput
 from gpusquad.model.errors import Invalid
 from gpusquad.sim.metrics import Summary, summarise
-from gpusquad.sim.outcome import Result
+from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.report import text
 from gpusquad.sim.report.html import write_report
 from gpusquad.sim.report.jobs_csv import write_jobs
@@ -38,7 +38,7 @@ class Files:
                 raise Invalid(field, f"{str(path)!r} is a directory", "name a file")
             path.parent.mkdir(parents=True, exist_ok=True)
 
-    def write(self, results: Sequence[Result]) -> list[Path]:
+    def write(self, results: Sequence[SimulationResult]) -> list[Path]:
         written = []
         if self.jobs is not None:
             for result in results:
@@ -51,7 +51,7 @@ class Files:
         return written
 
 
-def show(work: Work, results: Sequence[Result], files: Files, as_json: bool) -> None:
+def show(work: SimulationInput, results: Sequence[SimulationResult], files: Files, as_json: bool) -> None:
     """Print, and write the files asked for."""
     summaries = [summarise(result) for result in results]
     written = files.write(results)
@@ -67,7 +67,7 @@ def show(work: Work, results: Sequence[Result], files: Files, as_json: bool) -> 
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def _plain(work: Work, summaries: Sequence[Summary]) -> dict:
+def _plain(work: SimulationInput, summaries: Sequence[Summary]) -> dict:
     return {
         "trace": str(work.path), "format": work.trace.format, "jobs": len(work.jobs),
         "skipped_lines": work.trace.skipped_count, "skipped": work.trace.skipped,
@@ -77,7 +77,7 @@ def _plain(work: Work, summaries: Sequence[Summary]) -> dict:
     }  # fmt: skip
 
 
-def _heading(work: Work) -> str:
+def _heading(work: SimulationInput) -> str:
     lines = [
         f"{text.plural(len(work.jobs), 'job')} of {work.path.name} ({work.trace.format})",
         "estimates: {} ({})".format(*work.estimates),
@@ -87,7 +87,7 @@ def _heading(work: Work) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _notes(work: Work, results: Sequence[Result]) -> list[str]:
+def _notes(work: SimulationInput, results: Sequence[SimulationResult]) -> list[str]:
     notes = []
     if work.trace.skipped_count:
         notes.append(f"{text.plural(work.trace.skipped_count, 'bad line')} left out:")

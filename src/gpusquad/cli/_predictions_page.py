@@ -10,9 +10,9 @@ from string import Template
 from typing import Any
 
 import gpusquad
-from gpusquad.cli._predictions_view import bias, percent
-from gpusquad.cli._safe import one_line
+from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._times import span, stamp
+from gpusquad.cli._views.predictions import bias, percent
 from gpusquad.sim.report import pieces
 
 Plain = Mapping[str, Any]

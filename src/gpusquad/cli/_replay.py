@@ -14,9 +14,9 @@ from rich.text import Text
 from gpusquad.cli._console import output
 from gpusquad.cli._simulation import SHARING
 from gpusquad.core.cycle import cycle
-from gpusquad.core.explain import Eta, copy_state, position, when, why
-from gpusquad.core.snapshot import load_snapshot
-from gpusquad.core.state import State
+from gpusquad.core.explain.explain import Eta, copy_state, position, when, why
+from gpusquad.core.snapshot.dump import load_snapshot
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.decision import Decision, Preempt, Refuse, Start
 from gpusquad.model.errors import Invalid
 from gpusquad.model.placement import Placement
@@ -28,7 +28,7 @@ MOST_CARDS = 8
 
 
 @dataclass(frozen=True)
-class Waits:
+class WaitingReason:
     """A job that is not started, and why."""
 
     job_id: str
@@ -38,17 +38,17 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """What came out."""
 
-    before: State
+    before: SchedulerState
     decisions: list[Decision]
-    waiting: list[Waits]
+    waiting: list[WaitingReason]
     unexplained: int
     """Waiting jobs beyond the number that was asked for."""
 
 
-def load(path: Path, most: int) -> Replayed:
+def load(path: Path, most: int) -> ReplayResult:
     """Load, decide on a copy, explain."""
     data = _read(path)
     sharing = data.pop(SHARING, None) if isinstance(data, dict) else None
@@ -56,11 +56,11 @@ def load(path: Path, most: int) -> Replayed:
     after = copy_state(state)
     decisions = cycle(after, after.now_us)
     ids = [waiting.job.id for waiting in after.queue]
-    waiting = [Waits(i, position(after, i), why(state, i), when(after, i)) for i in ids[:most]]
-    return Replayed(state, decisions, waiting, len(ids) - len(waiting))
+    waiting = [WaitingReason(i, position(after, i), why(state, i), when(after, i)) for i in ids[:most]]
+    return ReplayResult(state, decisions, waiting, len(ids) - len(waiting))
 
 
-def as_plain(replayed: Replayed) -> dict:
+def as_plain(replayed: ReplayResult) -> dict:
     """Ready for JSON. Times are seconds since the start of the trace."""
     state = replayed.before
     return {
@@ -73,7 +73,7 @@ def as_plain(replayed: Replayed) -> dict:
     }
 
 
-def show(replayed: Replayed, console: Console | None = None) -> None:
+def show(replayed: ReplayResult, console: Console | None = None) -> None:
     """For people."""
     console = console or output()
     console.print(_heading(replayed), markup=False)
@@ -98,7 +98,7 @@ def _read(path: Path) -> dict:
         raise Invalid("snapshot", f"{path.name} is not JSON", "write one with gpusquad simulate --dump") from None
 
 
-def _plain_decision(state: State, decision: Decision) -> dict:
+def _plain_decision(state: SchedulerState, decision: Decision) -> dict:
     plain: dict = {"what": type(decision).__name__.lower(), "job_id": decision.job_id, "cause": _cause(decision)}
     if isinstance(decision, Preempt):
         plain["for_job"] = decision.for_job
@@ -108,7 +108,7 @@ def _plain_decision(state: State, decision: Decision) -> dict:
     return plain
 
 
-def _plain_waits(waits: Waits) -> dict:
+def _plain_waits(waits: WaitingReason) -> dict:
     return {
         "job_id": waits.job_id,
         "position": waits.position,
@@ -119,14 +119,14 @@ def _plain_waits(waits: Waits) -> dict:
     }
 
 
-def _heading(replayed: Replayed) -> str:
+def _heading(replayed: ReplayResult) -> str:
     state = replayed.before
     chosen = " · ".join(f"{kind} {name}" for kind, name in state.policies.names.items())
     running, pending = len(state.runs.by_id), len(state.queue)
     return f"At {show_us(state.now_us)}: {running} jobs run, {pending} wait. {chosen}"
 
 
-def _decision_table(replayed: Replayed) -> Table:
+def _decision_table(replayed: ReplayResult) -> Table:
     table = _table("Decisions", "what", "job", "cards", "why")
     for decision in replayed.decisions:
         what = type(decision).__name__.lower()
@@ -134,7 +134,7 @@ def _decision_table(replayed: Replayed) -> Table:
     return table
 
 
-def _waiting_table(replayed: Replayed) -> Table:
+def _waiting_table(replayed: ReplayResult) -> Table:
     table = _table("Waiting", "#", "job", "starts", "waits because")
     now_us = replayed.before.now_us
     for waits in replayed.waiting:
@@ -160,7 +160,7 @@ def _starts(eta: Eta, now_us: int) -> str:
     return f"in about {soon}" if soon == late else f"in {soon} to {late}"
 
 
-def _cards(state: State, decision: Decision) -> str:
+def _cards(state: SchedulerState, decision: Decision) -> str:
     placement = decision.placement if isinstance(decision, Start) else None
     if placement is None:
         return ""
@@ -170,7 +170,7 @@ def _cards(state: State, decision: Decision) -> str:
     return " ".join(shown[:MOST_CARDS]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _where(state: State, placement: Placement) -> tuple[list[str], list[str]]:
+def _where(state: SchedulerState, placement: Placement) -> tuple[list[str], list[str]]:
     fixed = state.space.fixed
     nodes = [fixed.node_ids[node] for node in placement.all_nodes()]
     return nodes, [fixed.card_ids[card] for card in placement.all_cards()]

@@ -42,7 +42,7 @@ def print_json(data: Any) -> None:
 
 def note(text: str) -> None:
     """For the person at the terminal; a pipe that reads stdout does not get it."""
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._sanitize import one_line
 
     typer.echo(one_line(text), err=True)
 

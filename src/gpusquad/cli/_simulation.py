@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpusquad.cli._choices import Choice
+from gpusquad.cli._choices import PolicyChoice
 from gpusquad.cli._console import progress
-from gpusquad.cli._estimates import Believed, Kind, believe
+from gpusquad.cli._estimates import EstimateSource, Kind, believe
 from gpusquad.core.ports import Event
-from gpusquad.core.snapshot import dump_snapshot
-from gpusquad.core.state import State
-from gpusquad.model.cluster import Cluster, Window
+from gpusquad.core.snapshot.dump import dump_snapshot
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.model.cluster import Cluster, MaintenanceWindow
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
 from gpusquad.model.units import US_PER_S, show_us
@@ -22,7 +22,7 @@ from gpusquad.sim.clusters import load_cluster
 from gpusquad.sim.colocation import PairTable, load_pairs
 from gpusquad.sim.fill import demand_of
 from gpusquad.sim.incidents import load_incidents
-from gpusquad.sim.outcome import Result
+from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.simulator import EventOrder, Scenario, simulate
 from gpusquad.sim.slowdown import by_pairs, by_profile, by_workload, save_slowdown
 from gpusquad.sim.traces import Trace, TraceJob, read
@@ -32,25 +32,25 @@ SHARING = "sharing"
 
 
 @dataclass
-class Work:
+class SimulationInput:
     """What is to be scheduled, and on what."""
 
     path: Path
     trace: Trace
     jobs: Sequence[TraceJob]
     cluster: Cluster
-    windows: tuple[Window, ...]
+    windows: tuple[MaintenanceWindow, ...]
     incidents: Sequence[tuple[int, Event]] = ()
     rate: Rate | None = None
     pairs: PairTable | None = None
     slowed_by: str = ""
     kind: Kind | None = None
     predictor: str | None = None
-    believes: dict[str, Believed] = field(default_factory=dict)
+    believes: dict[str, EstimateSource] = field(default_factory=dict)
     """What each run believed, by its label."""
 
     @staticmethod
-    def load(path: Path, format: str | None, skip_bad: bool, limit: int | None, cluster: str | None) -> Work:  # noqa: A002
+    def load(path: Path, format: str | None, skip_bad: bool, limit: int | None, cluster: str | None) -> SimulationInput:  # noqa: A002
         trace = read(path, format, skip_bad)
         if cluster is not None:
             there, windows = load_cluster(cluster)
@@ -58,7 +58,7 @@ class Work:
             there, windows = trace.cluster, ()
         else:
             raise Invalid("cluster", "is missing", "write --cluster NODESxGPUS, for example 4x8, or name a file")
-        return Work(path, trace, trace.jobs[:limit], there, windows)
+        return SimulationInput(path, trace, trace.jobs[:limit], there, windows)
 
     def add_incidents(self, path: Path | None) -> None:
         if path is not None:
@@ -85,13 +85,13 @@ class Work:
             return kinds.pop()
         return "mixed", "; ".join(f"{label}: {b.kind}, {b.why}" for label, b in self.believes.items())
 
-    def believed(self, choice: Choice) -> Believed:
+    def believed(self, choice: PolicyChoice) -> EstimateSource:
         """Which run times a run by that choice believes."""
         return believe(self.kind, self.predictor, self.jobs, choice.mode)
 
 
 @dataclass
-class Shot:
+class SnapshotRequest:
     """A snapshot to be taken: what is known before the first decision at or after an instant."""
 
     path: Path
@@ -99,7 +99,7 @@ class Shot:
     taken: bool = False
 
     @staticmethod
-    def asked(path: Path | None, at_s: float | None, compare: str | None) -> Shot | None:
+    def asked(path: Path | None, at_s: float | None, compare: str | None) -> SnapshotRequest | None:
         if path is None and at_s is None:
             return None
         if path is None or at_s is None:
@@ -108,9 +108,9 @@ class Shot:
             raise Invalid("dump-at", f"{at_s} is not a time", "give seconds since the start of the trace")
         if compare is not None:
             raise Invalid("dump", "goes with one run", "leave out --compare")
-        return Shot(path, round(at_s * US_PER_S))
+        return SnapshotRequest(path, round(at_s * US_PER_S))
 
-    def take(self, state: State, now_us: int, work: Work) -> None:
+    def take(self, state: SchedulerState, now_us: int, work: SimulationInput) -> None:
         if self.taken or now_us < self.at_us:
             return
         self.taken = True
@@ -123,7 +123,9 @@ class Shot:
         self.path.write_text(json.dumps(saved), encoding="utf-8")
 
 
-def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Shot | None) -> list[Result]:
+def run(
+    work: SimulationInput, wanted: Sequence[PolicyChoice], event_order: EventOrder, shot: SnapshotRequest | None
+) -> list[SimulationResult]:
     """Each choice over the same work."""
     # All before the first runs, so that whatever is wrong with one is found at once.
     work.believes = {choice.label: work.believed(choice) for choice in wanted}
@@ -134,7 +136,9 @@ def run(work: Work, wanted: Sequence[Choice], event_order: EventOrder, shot: Sho
     return results
 
 
-def _run_one(work: Work, choice: Choice, event_order: EventOrder, shot: Shot | None) -> Result:
+def _run_one(
+    work: SimulationInput, choice: PolicyChoice, event_order: EventOrder, shot: SnapshotRequest | None
+) -> SimulationResult:
     scenario = Scenario(
         cluster=work.cluster, jobs=work.jobs, **work.believes[choice.label].parts(), label=choice.label,
         policies=replace(choice.policies, demand=tuple(demand_of(trace.job for trace in work.jobs))),

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from gpusquad.cli._safe import one_line
+from gpusquad.cli._sanitize import one_line
 
 WIDTH_OF_PIPES = 2000
 """A pipe has no width: nothing is cut or wrapped, so that ``grep`` sees whole rows."""
@@ -24,7 +24,7 @@ Cell = str | Text
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column, and what becomes of it where there is little room."""
 
     head: str
@@ -51,7 +51,7 @@ def console() -> Console:
 class PipeTable:
     """The same table for a pipe: nothing to wrap and nothing to colour, so its lines need no layout."""
 
-    def __init__(self, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
+    def __init__(self, columns: Sequence[TableColumn], widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
         self._columns, self._widths, self._rows = columns, widths, rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
@@ -68,7 +68,7 @@ def _padded(cell: Text, width: int, right: bool) -> str:
     return blank + cell.plain if right else cell.plain + blank
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], width: int) -> Table | PipeTable:
+def table(columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], width: int) -> Table | PipeTable:
     """A table whose cells are safe to show, whoever wrote them."""
     shown = [index for index, column in enumerate(columns) if width >= column.from_width]
     cells = [[cell_of(row[index]) for index in shown] for row in rows]
@@ -106,7 +106,7 @@ def bar(ratio: float, width: int = 10) -> str:
     return ("█" * whole + (" ▏▎▍▌▋▊▉"[part] if part else "")).ljust(width)
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
+def _widths(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
     """As wide as the cells, but no wider than the terminal: those that may shrink do, those that wrap first."""
     bounded = width < WIDTH_OF_PIPES
     widths = []
@@ -124,7 +124,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: in
     return widths
 
 
-def _add(made: Table, column: Column, width: int) -> None:
+def _add(made: Table, column: TableColumn, width: int) -> None:
     made.add_column(
         column.head,
         justify="right" if column.right else "left",

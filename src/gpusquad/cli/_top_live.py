@@ -13,12 +13,12 @@ from textual.widgets import DataTable, Footer, Static
 
 from gpusquad.cli._answers import heading, reasons_view
 from gpusquad.cli._jobs import label, words
-from gpusquad.cli._node_view import CARDS, card_row
-from gpusquad.cli._queue_view import COLUMNS, job_row
-from gpusquad.cli._safe import one_line
-from gpusquad.cli._tables import Cell, Column, cell_of
-from gpusquad.cli._top_screens import Confirm, Told
-from gpusquad.cli._top_view import summary
+from gpusquad.cli._sanitize import one_line
+from gpusquad.cli._tables import Cell, TableColumn, cell_of
+from gpusquad.cli._top_screens import Confirm, MessageScreen
+from gpusquad.cli._views.node import CARDS, card_row
+from gpusquad.cli._views.queue import COLUMNS, job_row
+from gpusquad.cli._views.top import summary
 from gpusquad.cli.top import overview
 from gpusquad.client.errors import ApiError
 
@@ -129,7 +129,7 @@ class Top(App[None]):
             self.call_from_thread(self.notify, one_line(error), severity="error", markup=False)
             return
         reasons = reasons_view(answer["reasons"]) if answer["reasons"] else Text("Nothing stands in its way.")
-        self.call_from_thread(self.push_screen, Told(heading(job, answer["position"], now_s), reasons))
+        self.call_from_thread(self.push_screen, MessageScreen(heading(job, answer["position"], now_s), reasons))
 
     def _with_job(self, act: Callable[[dict[str, Any]], Any]) -> None:
         table = self._table("jobs")
@@ -145,7 +145,7 @@ class Top(App[None]):
         self.query_one("#note", Static).update(text)
 
 
-def _fill(table: DataTable, columns: Sequence[Column], rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
+def _fill(table: DataTable, columns: Sequence[TableColumn], rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
     """New rows, with the cursor and the view where they were."""
     chosen = None
     if table.row_count:
@@ -160,7 +160,7 @@ def _fill(table: DataTable, columns: Sequence[Column], rows: Sequence[tuple[str,
     table.scroll_to(x, y, animate=False)
 
 
-def _cell(column: Column, cell: Cell) -> Text:
+def _cell(column: TableColumn, cell: Cell) -> Text:
     text = cell_of(cell)
     if column.most:
         text.truncate(column.most, overflow="ellipsis")

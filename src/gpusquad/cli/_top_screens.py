@@ -36,7 +36,7 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class Told(ModalScreen[None]):
+class MessageScreen(ModalScreen[None]):
     """Some text, until a key."""
 
     CSS = _BOX.format(name="Told")

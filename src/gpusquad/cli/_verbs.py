@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusquad.cli._lazy import Later
+from gpusquad.cli._lazy import LazyVerb
 
 JOBS, SERVICE, CLUSTER, ADMIN, SIMULATION = "Jobs", "Service", "Cluster", "Admin", "Simulation"
 
@@ -64,10 +64,10 @@ _VERBS = {
 }
 
 
-def verbs() -> dict[str, Later]:
+def verbs() -> dict[str, LazyVerb]:
     """By name, in the order of the overview."""
     return {
-        name: Later(name, f"gpusquad.cli.{name}", summary, panel)
+        name: LazyVerb(name, f"gpusquad.cli.{name}", summary, panel)
         for panel, of_panel in _VERBS.items()
         for name, summary in of_panel.items()
     }

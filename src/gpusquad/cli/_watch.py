@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from gpusquad.cli._safe import one_line
+from gpusquad.cli._sanitize import one_line
 from gpusquad.cli._tables import console
 from gpusquad.cli._times import stamp
 from gpusquad.client.errors import ApiError

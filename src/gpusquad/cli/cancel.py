@@ -26,7 +26,7 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Stop jobs, or take them out of the queue."""
-    from gpusquad.cli._each import for_each
+    from gpusquad.cli._batch import for_each
     from gpusquad.cli._jobs import label, words
     from gpusquad.model.errors import Invalid
 

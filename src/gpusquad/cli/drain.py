@@ -16,8 +16,8 @@ def drain(
     as_json: AsJson = False,
 ) -> None:
     """Start nothing new on nodes. What runs there, runs on."""
-    from gpusquad.cli._each import for_each
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._batch import for_each
+    from gpusquad.cli._sanitize import one_line
 
     client = connect()
     for_each(

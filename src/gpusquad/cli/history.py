@@ -46,8 +46,8 @@ def history(
     if as_json:
         print_json(found)
         return
-    from gpusquad.cli._history_view import history_view
     from gpusquad.cli._tables import console
+    from gpusquad.cli._views.history import history_view
 
     out = console()
     out.print(history_view(found, client.now_s(), out.width))

@@ -7,7 +7,7 @@ from gpusquad.cli._service import AsJson, JobsArgument, connect
 
 def hold(job: JobsArgument, as_json: AsJson = False) -> None:
     """Keep waiting jobs from starting."""
-    from gpusquad.cli._each import for_each
+    from gpusquad.cli._batch import for_each
     from gpusquad.cli._jobs import label, words
 
     client = connect()

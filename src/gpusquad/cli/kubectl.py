@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpusquad.cli._errors import LET_IN, Group
+from gpusquad.cli._errors import LET_IN, VerbGroup
 from gpusquad.cli._service import AsJson, note, print_json
 
 if TYPE_CHECKING:
-    from gpusquad.cli._kube_way import KubeHttp, Where
+    from gpusquad.cli._kube_connection import KubeHttp, KubeTarget
     from gpusquad.client.client import Client
     from gpusquad.client.errors import ApiError
-    from gpusquad.engines.kubernetes.access import Access
+    from gpusquad.kube.access import KubeAccess
 
 JOB_ANNOTATION = "gpusquad.io/job"
 
 app = typer.Typer(
-    cls=Group,
+    cls=VerbGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -83,19 +83,19 @@ def queue(limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most s
     show_queue(client, answer, as_json)
 
 
-def _where(namespace: str, kubeconfig: str, context: str, service: str) -> Where:
-    from gpusquad.cli._kube_way import Where
+def _where(namespace: str, kubeconfig: str, context: str, service: str) -> KubeTarget:
+    from gpusquad.cli._kube_connection import KubeTarget
 
-    return Where(namespace, kubeconfig, context, service)
+    return KubeTarget(namespace, kubeconfig, context, service)
 
 
 class _Cluster:
     """A cluster as its user reaches it."""
 
-    def __init__(self, where: Where) -> None:
-        from gpusquad.cli._kube_way import KubeHttp, access_of, client_of
+    def __init__(self, where: KubeTarget) -> None:
+        from gpusquad.cli._kube_connection import KubeHttp, access_of, client_of
 
-        self._access: Access = access_of(where)
+        self._access: KubeAccess = access_of(where)
         self._namespace = where.namespace or self._access.namespace
         self._kube: KubeHttp = KubeHttp(self._access)
         self.client: Client = client_of(self._access, where)
@@ -130,7 +130,7 @@ class _Cluster:
 
     def _by_itself(self, pod: dict[str, Any], as_json: bool, error: ApiError) -> None:
         """What the scheduler wrote on the pod."""
-        from gpusquad.cli._pod_view import pod_view
+        from gpusquad.cli._views.pod import pod_view
 
         uid = pod["metadata"]["uid"]
         events = self._kube.plain(
@@ -147,7 +147,7 @@ class _Cluster:
 
 
 def _told(pod: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
-    from gpusquad.cli._pod_view import condition_of, ours
+    from gpusquad.cli._views.pod import condition_of, ours
 
     return {
         "pod": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"],
@@ -160,9 +160,9 @@ def _told(pod: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _tell_job(client: Client, job_id: str, as_json: bool) -> None:
     from gpusquad.cli._answers import heading
-    from gpusquad.cli._asked import asked
     from gpusquad.cli._jobs import cards
     from gpusquad.cli._tables import console, facts
+    from gpusquad.cli._views.resources import asked
 
     view: Any = client.jobs.get(job_id)
     if as_json:

@@ -37,7 +37,7 @@ def logs(
     if not follow:
         _read(client, job, which, attempt, tail, raw)
         return
-    from gpusquad.cli._following import follow_logs
+    from gpusquad.cli._wait_jobs import follow_logs
 
     state = follow_logs(client, job, which, tail, raw)
     note(f"the job is over: {words(state)}")

@@ -10,8 +10,8 @@ import typer
 from gpusquad.cli._service import note, print_json
 
 if TYPE_CHECKING:
-    from gpusquad.cli._measuring import Asked, Ended
-    from gpusquad.gpu.measure.table_files import Kept
+    from gpusquad.cli._measure_run import MeasureOptions, MeasureOutcome
+    from gpusquad.measure.series_files import StoredSeries
 
 SUMMARY = "Measure how workloads slow each other on one card."
 NONE = "none"
@@ -20,7 +20,7 @@ _WHAT, _HOW, _WHERE, _OUT = "What", "How", "Where", "Output"
 
 def _names(incomplete: str) -> list[str]:
     """Of the catalogue, also behind a comma."""
-    from gpusquad.gpu.measure.workloads import CATALOGUE
+    from gpusquad.measure.workloads import CATALOGUE
 
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in CATALOGUE if name.startswith(last)]
@@ -111,13 +111,13 @@ def _measure(
     """Measure how workloads slow each other on one card, which should be idle, and draw it."""
     if context.invoked_subcommand is not None:
         return
+    from gpusquad.cli._measure_run import MeasureOptions, read_commands, run
     from gpusquad.cli._measured_files import check_outputs, folder_of
-    from gpusquad.cli._measuring import Asked, read_commands, run
     from gpusquad.model.units import US_PER_S, parse_bytes, parse_us
 
     commands = read_commands(workload or ())
     check_outputs(html, png)
-    asked = Asked(
+    asked = MeasureOptions(
         folder_of(out), _workloads(workloads, bool(commands)), commands, pattern, sharing, splits, triples,
         None if memory is None else parse_bytes(memory, "memory"), repeats, parse_us(window, "window") / US_PER_S,
         None if budget is None else parse_us(budget, "budget") / US_PER_S, card,
@@ -159,14 +159,14 @@ def _show(
 def _list(folder: Folder = None, as_json: AsJson = False) -> None:
     """List the series that are kept, the newest first."""
     from gpusquad.cli._measured_files import folder_of
-    from gpusquad.gpu.measure.table_files import all_of
+    from gpusquad.measure.series_files import all_of
 
     shelf = all_of(folder_of(folder))
     if as_json:
         print_json(_plain_shelf(shelf))
         return
-    from gpusquad.cli._measure_view import list_view
     from gpusquad.cli._tables import console
+    from gpusquad.cli._views.measure import list_view
 
     screen = console()
     screen.print(list_view(shelf.kept, shelf.skipped, screen.width))
@@ -176,14 +176,14 @@ def _list(folder: Folder = None, as_json: AsJson = False) -> None:
 def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = False) -> None:
     """Say what changed between two series of one card, beyond what repeats differ by anyway."""
     from gpusquad.cli._measured_files import folder_of, named
-    from gpusquad.gpu.measure.findings.compare import as_plain, compare, in_words
+    from gpusquad.measure.analysis.compare import as_plain, compare, in_words
 
     place = folder_of(folder)
     found = compare(named(older, place).measured, named(newer, place).measured)
     if as_json:
         print_json(as_plain(found))
         return
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._sanitize import one_line
 
     for line in in_words(found):
         typer.echo(one_line(line))
@@ -191,7 +191,7 @@ def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = 
 
 def _workloads(given: str | None, has_commands: bool) -> tuple[str, ...]:
     """Left out: the whole catalogue, but only the own programs where there are some."""
-    from gpusquad.gpu.measure.workloads import CATALOGUE
+    from gpusquad.measure.workloads import CATALOGUE
     from gpusquad.model.errors import Invalid
 
     if given is None:
@@ -203,7 +203,7 @@ def _workloads(given: str | None, has_commands: bool) -> tuple[str, ...]:
 
 
 def _pod(engine: str, image: str | None, namespace: str, node: str) -> Any:
-    from gpusquad.gpu.measure.launching import PodOptions
+    from gpusquad.measure.launcher import PodOptions
     from gpusquad.model.errors import Invalid
 
     if engine == "local":
@@ -213,22 +213,26 @@ def _pod(engine: str, image: str | None, namespace: str, node: str) -> Any:
     return PodOptions(image, namespace, node=node)
 
 
-def _tell(asked: Asked, ended: Ended, html: Path | None, png: Path | None, as_json: bool) -> None:
+def _tell(asked: MeasureOptions, ended: MeasureOutcome, html: Path | None, png: Path | None, as_json: bool) -> None:
     from gpusquad.cli._measured_files import before, write_outputs
-    from gpusquad.gpu.measure.findings.compare import as_plain, compare
-    from gpusquad.gpu.measure.table_files import Kept
+    from gpusquad.measure.analysis.compare import as_plain, compare
+    from gpusquad.measure.series_files import StoredSeries
 
     written = write_outputs(ended.measured, html, png)
     last = before(ended.measured, asked.out)
     changed = None if last is None else compare(last.measured, ended.measured)
     if as_json:
-        print_json({
-            **_plain(Kept(ended.file, ended.measured)), "windows_left": ended.left, "failed": list(ended.failed),
-            "compared_with": None if last is None else str(last.path),
-            "comparison": None if changed is None else as_plain(changed),
-        })  # fmt: skip
+        print_json(
+            {
+                **_plain(StoredSeries(ended.file, ended.measured)),
+                "windows_left": ended.left,
+                "failed": list(ended.failed),
+                "compared_with": None if last is None else str(last.path),
+                "comparison": None if changed is None else as_plain(changed),
+            }
+        )
         return
-    _print_series(Kept(ended.file, ended.measured))
+    _print_series(StoredSeries(ended.file, ended.measured))
     if last is not None and changed is not None:
         _print_changes(last, changed)
     for why in ended.failed:
@@ -239,18 +243,18 @@ def _tell(asked: Asked, ended: Ended, html: Path | None, png: Path | None, as_js
         note(f"wrote {path}")
 
 
-def _print_series(one: Kept) -> None:
-    from gpusquad.cli._measure_view import series_view
+def _print_series(one: StoredSeries) -> None:
     from gpusquad.cli._tables import console
+    from gpusquad.cli._views.measure import series_view
 
     screen = console()
     screen.print(series_view(one.measured, screen.width))
 
 
-def _print_changes(last: Kept, changed: Any) -> None:
-    from gpusquad.cli._safe import one_line
+def _print_changes(last: StoredSeries, changed: Any) -> None:
+    from gpusquad.cli._sanitize import one_line
     from gpusquad.cli._times import stamp
-    from gpusquad.gpu.measure.findings.compare import in_words
+    from gpusquad.measure.analysis.compare import in_words
     from gpusquad.model.units import US_PER_S
 
     typer.echo(f"\nAgainst the series of {stamp(last.measured.at_us / US_PER_S)}:")
@@ -258,10 +262,10 @@ def _print_changes(last: Kept, changed: Any) -> None:
         typer.echo(f"  {one_line(line)}")
 
 
-def _plain(one: Kept) -> dict[str, Any]:
+def _plain(one: StoredSeries) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from gpusquad.gpu.measure.findings.stats import asymmetries, diagonals
+    from gpusquad.measure.analysis.stats import asymmetries, diagonals
     from gpusquad.model.interference_data import to_data
 
     return {

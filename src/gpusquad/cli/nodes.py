@@ -19,8 +19,8 @@ def nodes(
     if as_json:
         print_json({"items": found})
         return
-    from gpusquad.cli._node_view import cards_table, nodes_table
     from gpusquad.cli._tables import console
+    from gpusquad.cli._views.node import cards_table, nodes_table
 
     out = console()
     if with_cards:

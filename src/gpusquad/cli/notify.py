@@ -20,13 +20,13 @@ def show(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": rules})
         return
-    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._tables import TableColumn, console, table
     from gpusquad.cli._times import relative
 
     out, now_s = console(), client.now_s()
     columns = (
-        Column("RULE", right=True), Column("TELLS OF", wraps=True), Column("TO", wraps=True),
-        Column("LABEL", most=24, from_width=70), Column("MADE", from_width=90),
+        TableColumn("RULE", right=True), TableColumn("TELLS OF", wraps=True), TableColumn("TO", wraps=True),
+        TableColumn("LABEL", most=24, from_width=70), TableColumn("MADE", from_width=90),
     )  # fmt: skip
     rows = [
         (str(one["id"]), " ".join(one["kinds"]), one["url"], one["label"], relative(one["created_s"], now_s))
@@ -93,13 +93,13 @@ def _failed(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": dead})
         return
-    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._tables import TableColumn, console, table
     from gpusquad.cli._times import relative
 
     out, now_s = console(), client.now_s()
     columns = (
-        Column("NOTICE", right=True), Column("RULE", right=True), Column("WHAT", most=40, least=12),
-        Column("TRIES", right=True), Column("MADE", from_width=80), Column("WHY", wraps=True),
+        TableColumn("NOTICE", right=True), TableColumn("RULE", right=True), TableColumn("WHAT", most=40, least=12),
+        TableColumn("TRIES", right=True), TableColumn("MADE", from_width=80), TableColumn("WHY", wraps=True),
     )  # fmt: skip
     rows = [
         (str(one["id"]), str(one["rule"]), one["title"], str(one["tries"]), relative(one["created_s"], now_s),

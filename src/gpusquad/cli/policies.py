@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gpusquad.modes import Mode
-    from gpusquad.registry import Described
+    from gpusquad.registry import RegistryEntry
 
 QUESTIONS = {
     "order": "who is next?",
@@ -41,7 +41,7 @@ def policies(
         _show(known, modes, output())
 
 
-def _described(kind: str) -> list[Described]:
+def _described(kind: str) -> list[RegistryEntry]:
     from gpusquad.model.errors import Invalid
     from gpusquad.registry import describe
 
@@ -53,7 +53,7 @@ def _described(kind: str) -> list[Described]:
 
 def _modes() -> list[Mode]:
     """Those that can be read: a broken file must not hide the others."""
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._sanitize import one_line
     from gpusquad.modes import every_mode
 
     modes, broken = every_mode()
@@ -62,7 +62,7 @@ def _modes() -> list[Mode]:
     return modes
 
 
-def _plain(known: list[Described], modes: list[Mode]) -> dict:
+def _plain(known: list[RegistryEntry], modes: list[Mode]) -> dict:
     return {
         "policies": [
             {
@@ -89,7 +89,7 @@ def _number_or_text(value: object) -> object:
     return value if isinstance(value, float) and abs(value) != float("inf") else str(value)
 
 
-def _show(known: list[Described], modes: list[Mode], console: Console) -> None:
+def _show(known: list[RegistryEntry], modes: list[Mode], console: Console) -> None:
     for kind in dict.fromkeys(one.kind for one in known):
         rows = [(one.name, one.summary, _parameters(one)) for one in known if one.kind == kind]
         console.print(_table(f"{kind}: {QUESTIONS.get(kind, '')}", ("name", "what it does", "parameters"), rows))
@@ -113,7 +113,7 @@ def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]):
     return table
 
 
-def _parameters(one: Described) -> str:
+def _parameters(one: RegistryEntry) -> str:
     return "\n".join(f"{p.name}={p.default}{_choices(p.type)}" for p in one.parameters)
 
 

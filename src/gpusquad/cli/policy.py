@@ -51,8 +51,8 @@ def show(card: Cards = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._card_view import show_own
-    from gpusquad.cli._policy_view import show_policy
+    from gpusquad.cli._views.card import show_own
+    from gpusquad.cli._views.policy import show_policy
 
     show_policy(answer, client.now_s())
     show_own(client.cards.all(), client.now_s())
@@ -87,7 +87,7 @@ def _set(
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._policy_view import show_policy
+    from gpusquad.cli._views.policy import show_policy
 
     show_policy(answer, client.now_s())
 
@@ -109,7 +109,7 @@ def _preview(
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._policy_view import show_preview
+    from gpusquad.cli._views.policy import show_preview
 
     show_preview(answer, client.now_s())
 
@@ -128,7 +128,7 @@ def _history(
         if as_json:
             print_json({"items": divides})
             return
-        from gpusquad.cli._card_view import show_divides
+        from gpusquad.cli._views.card import show_divides
 
         show_divides(divides, client.now_s(), of_several=card == ALL)
         return
@@ -136,7 +136,7 @@ def _history(
     if as_json:
         print_json({"items": revisions})
         return
-    from gpusquad.cli._policy_view import show_revisions
+    from gpusquad.cli._views.policy import show_revisions
 
     show_revisions(revisions, client.now_s())
 
@@ -152,7 +152,7 @@ def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
     if as_json:
         print_json(found[0] if len(found) == 1 and ALL not in refs else {"items": found})
         return
-    from gpusquad.cli._card_view import show_card
+    from gpusquad.cli._views.card import show_card
 
     for at, card in enumerate(found):
         if at:
@@ -161,8 +161,8 @@ def _show_cards(client: Client, refs: list[str], as_json: bool) -> None:
 
 
 def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json: bool, alone: bool) -> None:
-    from gpusquad.cli._card_view import set_line
-    from gpusquad.cli._each import for_each
+    from gpusquad.cli._batch import for_each
+    from gpusquad.cli._views.card import set_line
     from gpusquad.model.errors import Invalid
 
     if not refs:

@@ -34,8 +34,8 @@ def predictions(
     if as_json:
         print_json(answer)
         return
-    from gpusquad.cli._predictions_view import predictions_view
     from gpusquad.cli._tables import console
+    from gpusquad.cli._views.predictions import predictions_view
 
     out = console()
     out.print(predictions_view(answer, out.width))

@@ -54,7 +54,7 @@ def show_queue(client: Client, answer: dict[str, Any], as_json: bool) -> None:
 
 
 def _shown(answer: dict[str, Any], now_s: float, width: int):
-    from gpusquad.cli._queue_view import queue_view
+    from gpusquad.cli._views.queue import queue_view
 
     return queue_view(answer, now_s, width)
 

@@ -23,6 +23,6 @@ def _recommend(options: JobOptions, context: typer.Context, as_json: AsJson = Fa
     if as_json:
         print_json(answer)
     else:
-        from gpusquad.cli._recommend_view import show_recommendation
+        from gpusquad.cli._views.recommend import show_recommendation
 
         show_recommendation(answer, file["name"])

@@ -7,7 +7,7 @@ from gpusquad.cli._service import AsJson, JobsArgument, connect
 
 def release(job: JobsArgument, as_json: AsJson = False) -> None:
     """Let held jobs start again."""
-    from gpusquad.cli._each import for_each
+    from gpusquad.cli._batch import for_each
     from gpusquad.cli._jobs import label, words
 
     client = connect()

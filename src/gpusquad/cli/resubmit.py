@@ -12,6 +12,6 @@ def resubmit(job: JobArgument, as_json: AsJson = False) -> None:
     if as_json:
         print_json(accepted)
         return
-    from gpusquad.cli._plan_view import show_plan
+    from gpusquad.cli._views.plan import show_plan
 
     show_plan(client, accepted)

@@ -29,7 +29,7 @@ def show(tenant: Tenant = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": names})
         return
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._sanitize import one_line
 
     typer.echo("\n".join(one_line(one["name"]) for one in names) or "no secrets")
 

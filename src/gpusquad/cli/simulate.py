@@ -87,12 +87,12 @@ def simulate(
     """Run a trace through the scheduler in virtual time."""
     from gpusquad.cli._choices import Overrides, choices
     from gpusquad.cli._output import Files, show
-    from gpusquad.cli._simulation import Shot, Work, run
+    from gpusquad.cli._simulation import SimulationInput, SnapshotRequest, run
 
     files = Files(report, jobs_out)
-    shot = Shot.asked(dump, dump_at, compare)
+    shot = SnapshotRequest.asked(dump, dump_at, compare)
     wanted = choices(compare or mode, bool(compare), Overrides(order, plan, place, preempt, lanes, preemptible))
-    work = Work.load(trace, format, skip_bad, limit, cluster)
+    work = SimulationInput.load(trace, format, skip_bad, limit, cluster)
     work.add_incidents(incidents)
     work.slow_by(pairs, pairs_gpu)
     work.believe(estimates, predictor)

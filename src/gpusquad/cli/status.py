@@ -21,7 +21,7 @@ def status(as_json: AsJson = False) -> None:
     if as_json:
         print_json(answer)
     else:
-        from gpusquad.cli._status_view import show_status
+        from gpusquad.cli._views.status import show_status
 
         show_status(answer, client.now_s())
     if not answer["ready"]:

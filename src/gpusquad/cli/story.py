@@ -15,8 +15,8 @@ def story(job: JobArgument, as_json: AsJson = False) -> None:
         print_json({"items": events})
         return
     from gpusquad.cli._answers import heading
-    from gpusquad.cli._story_view import story_table
     from gpusquad.cli._tables import console
+    from gpusquad.cli._views.story import story_table
 
     out = console()
     out.print(heading(client.jobs.get(job), None, client.now_s()))

@@ -55,7 +55,7 @@ def _submit(
     elif as_json and not (wait or follow):
         print_json(accepted)
     elif not as_json:
-        from gpusquad.cli._plan_view import show_plan
+        from gpusquad.cli._views.plan import show_plan
 
         show_plan(client, accepted)
     if wait or follow:
@@ -64,7 +64,7 @@ def _submit(
 
 def _wait(client: Client, accepted: dict[str, Any], follow: bool, as_json: bool) -> None:
     from gpusquad.cli import _exit
-    from gpusquad.cli._following import follow_logs, wait_for
+    from gpusquad.cli._wait_jobs import follow_logs, wait_for
 
     ids = [job["id"] for job in accepted["jobs"]]
     if follow and len(ids) == 1 and not as_json:

@@ -65,15 +65,19 @@ def _set(
 
 
 def _print(tenants: list[dict[str, Any]]) -> None:
-    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._tables import TableColumn, console, table
     from gpusquad.cli._times import span
 
     columns = (
-        Column("TENANT", most=24, least=10), Column("WEIGHT", right=True), Column("GUARANTEED", right=True),
-        Column("LIMIT", right=True), Column("RECLAIM", right=True, from_width=70),
-        Column("MAX PENDING", right=True, from_width=80), Column("ON HANG", from_width=90),
-        Column("RUNS AS", from_width=100),
-    )  # fmt: skip
+        TableColumn("TENANT", most=24, least=10),
+        TableColumn("WEIGHT", right=True),
+        TableColumn("GUARANTEED", right=True),
+        TableColumn("LIMIT", right=True),
+        TableColumn("RECLAIM", right=True, from_width=70),
+        TableColumn("MAX PENDING", right=True, from_width=80),
+        TableColumn("ON HANG", from_width=90),
+        TableColumn("RUNS AS", from_width=100),
+    )
     rows = [
         (one["name"], f"{one['weight']:g}", _shown(one["guaranteed_gpus"]), _shown(one["limit_gpus"]),
          span(one["reclaim_s"]), _shown(one["max_pending"]), one["on_hang"], _shown(one["run_as"]))

@@ -19,14 +19,19 @@ def show(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": tokens})
         return
-    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._tables import TableColumn, console, table
     from gpusquad.cli._times import relative
 
     out, now_s = console(), client.now_s()
     columns = (
-        Column("TOKEN"), Column("USER", most=16), Column("LABEL", most=24, least=8), Column("MAY"), Column("STATE"),
-        Column("LAST USED", from_width=90), Column("MADE", from_width=100),
-    )  # fmt: skip
+        TableColumn("TOKEN"),
+        TableColumn("USER", most=16),
+        TableColumn("LABEL", most=24, least=8),
+        TableColumn("MAY"),
+        TableColumn("STATE"),
+        TableColumn("LAST USED", from_width=90),
+        TableColumn("MADE", from_width=100),
+    )
     rows = [
         (one["id"], one["user"], one["label"], " ".join(one["scopes"]), _state(one, now_s),
          relative(one["last_used_s"], now_s) if one["last_used_s"] is not None else "never",

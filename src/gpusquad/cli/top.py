@@ -41,7 +41,7 @@ def overview(client: Client) -> dict[str, Any]:
 
 def _print(client: Client) -> None:
     from gpusquad.cli._tables import console
-    from gpusquad.cli._top_view import top_view
+    from gpusquad.cli._views.top import top_view
 
     out = console()
     out.print(top_view(overview(client), client.now_s(), out.width))
@@ -51,7 +51,7 @@ def _live(client: Client, every_s: float) -> None:
     try:
         from gpusquad.cli._top_live import Top
     except ModuleNotFoundError:  # Textual comes with the service; a machine that only submits may not have it
-        from gpusquad.cli._top_view import top_view
+        from gpusquad.cli._views.top import top_view
         from gpusquad.cli._watch import watch_screen
 
         watch_screen(client, lambda: overview(client), top_view, every_s)

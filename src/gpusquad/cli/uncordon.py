@@ -15,8 +15,8 @@ def uncordon(
     as_json: AsJson = False,
 ) -> None:
     """Use cards again."""
-    from gpusquad.cli._each import for_each
-    from gpusquad.cli._safe import one_line
+    from gpusquad.cli._batch import for_each
+    from gpusquad.cli._sanitize import one_line
 
     client = connect()
     for_each(card, client.cluster.uncordon, lambda name, _: f"{one_line(name)}: in use again", as_json)

@@ -65,6 +65,6 @@ def _goal(texts: list[str] | None) -> dict[str, Any] | None:
         return None
     if texts == ["none"]:
         return {}
-    from gpusquad.model.goal_text import goals_in
+    from gpusquad.model.slo_text import goals_in
 
     return goals_in(",".join(texts))

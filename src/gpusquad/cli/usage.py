@@ -26,7 +26,7 @@ def usage(
         print_json({"items": rows})
         return
     from gpusquad.cli._tables import console
-    from gpusquad.cli._usage_view import usage_view
+    from gpusquad.cli._views.usage import usage_view
 
     out = console()
     out.print(usage_view(rows, by, since_s, until_s, out.width))

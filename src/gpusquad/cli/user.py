@@ -69,9 +69,14 @@ def _set(
 
 
 def _print(users: list[dict[str, Any]]) -> None:
-    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._tables import TableColumn, console, table
 
     out = console()
-    columns = (Column("USER", most=32, least=10), Column("TENANT", most=32, least=8), Column("ROLE"), Column("STATE"))
+    columns = (
+        TableColumn("USER", most=32, least=10),
+        TableColumn("TENANT", most=32, least=8),
+        TableColumn("ROLE"),
+        TableColumn("STATE"),
+    )
     rows = [(one["name"], one["tenant"], one["role"], "disabled" if one["disabled"] else "active") for one in users]
     out.print(table(columns, rows, out.width) if rows else "no users")

@@ -17,7 +17,7 @@ def wait(
 ) -> None:
     """Wait for jobs to end. The exit code is 0 if they succeeded, 1 if not, 124 if it took too long."""
     from gpusquad.cli import _exit
-    from gpusquad.cli._following import wait_for
+    from gpusquad.cli._wait_jobs import wait_for
     from gpusquad.model.units import US_PER_S, parse_us
 
     timeout_s = parse_us(timeout, "timeout") / US_PER_S if timeout else None

@@ -35,7 +35,7 @@ def ask_what_if(client: Client, file: dict[str, Any], params: dict[str, Any], as
     if as_json:
         print_json(answer)
     else:
-        from gpusquad.cli._whatif_view import show_what_if
+        from gpusquad.cli._views.whatif import show_what_if
 
         show_what_if(answer, file["name"], client.now_s())
     if answer["refused"]:

@@ -20,14 +20,19 @@ def show(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": windows})
         return
-    from gpusquad.cli._tables import Column, console, table
+    from gpusquad.cli._tables import TableColumn, console, table
     from gpusquad.cli._times import clock, relative
 
     out, now_s = console(), client.now_s()
     columns = (
-        Column("WINDOW"), Column("NODES", wraps=True), Column("FROM"), Column("TO"), Column("BEGINS"),
-        Column("BY", most=14, from_width=80), Column("WHY", wraps=True, from_width=70),
-    )  # fmt: skip
+        TableColumn("WINDOW"),
+        TableColumn("NODES", wraps=True),
+        TableColumn("FROM"),
+        TableColumn("TO"),
+        TableColumn("BEGINS"),
+        TableColumn("BY", most=14, from_width=80),
+        TableColumn("WHY", wraps=True, from_width=70),
+    )
     rows = [
         (one["id"], " ".join(one["nodes"]), clock(one["start_s"], now_s),
          clock(one["end_s"], now_s) if one["end_s"] is not None else "until removed",

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from gpusquad.client.client import Client as Client
     from gpusquad.client.connect import find as find
     from gpusquad.client.errors import ApiError as ApiError
-    from gpusquad.client.errors import Unreachable as Unreachable
+    from gpusquad.client.errors import ServiceUnreachable as ServiceUnreachable
 
-_HOMES = {"Client": "client", "find": "connect", "ApiError": "errors", "Unreachable": "errors"}
+_HOMES = {"Client": "client", "find": "connect", "ApiError": "errors", "ServiceUnreachable": "errors"}
 
 
 def __getattr__(name: str) -> Any:

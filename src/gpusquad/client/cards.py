@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.cards import CardDetail, CardDivision, DivideRevision
 
 
-class Cards:
+class CardsApi:
     """A card is named by its id or UUID, the beginning of one, or its place: ``node0/3``, ``3`` on the only node."""
 
     def __init__(self, http: Http) -> None:

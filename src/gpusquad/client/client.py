@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpusquad.client.cards import Cards
-from gpusquad.client.cluster import Cluster
-from gpusquad.client.events import Events
-from gpusquad.client.health import Health
+from gpusquad.client.cards import CardsApi
+from gpusquad.client.cluster import ClusterApi
+from gpusquad.client.events import EventsApi
+from gpusquad.client.health import HealthApi
 from gpusquad.client.http import Http
-from gpusquad.client.jobs import Jobs
-from gpusquad.client.logs import Logs
-from gpusquad.client.notices import Notices
-from gpusquad.client.people import People
-from gpusquad.client.policy import Policy
-from gpusquad.client.secrets import Secrets
-from gpusquad.client.windows import Windows
+from gpusquad.client.jobs import JobsApi
+from gpusquad.client.logs import LogsApi
+from gpusquad.client.notices import NoticesApi
+from gpusquad.client.people import PeopleApi
+from gpusquad.client.policy import PolicyApi
+from gpusquad.client.secrets import SecretsApi
+from gpusquad.client.windows import WindowsApi
 
 
 class Client:
@@ -23,17 +23,17 @@ class Client:
 
     def __init__(self, url: str, token: str = "", *, http: Http | None = None, **options: Any) -> None:
         self.http = http if http is not None else Http(url, token, **options)
-        self.jobs = Jobs(self.http)
-        self.logs = Logs(self.http)
-        self.events = Events(self.http)
-        self.cluster = Cluster(self.http)
-        self.cards = Cards(self.http)
-        self.windows = Windows(self.http)
-        self.policy = Policy(self.http)
-        self.people = People(self.http)
-        self.secrets = Secrets(self.http)
-        self.notices = Notices(self.http)
-        self.health = Health(self.http)
+        self.jobs = JobsApi(self.http)
+        self.logs = LogsApi(self.http)
+        self.events = EventsApi(self.http)
+        self.cluster = ClusterApi(self.http)
+        self.cards = CardsApi(self.http)
+        self.windows = WindowsApi(self.http)
+        self.policy = PolicyApi(self.http)
+        self.people = PeopleApi(self.http)
+        self.secrets = SecretsApi(self.http)
+        self.notices = NoticesApi(self.http)
+        self.health = HealthApi(self.http)
 
     @property
     def url(self) -> str:

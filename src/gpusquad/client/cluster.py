@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.predictions import Predictions
 
 
-class Cluster:
+class ClusterApi:
     """What is there, and what is done with it."""
 
     def __init__(self, http: Http) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusquad.client.client import Client
-from gpusquad.client.errors import Unreachable
+from gpusquad.client.errors import ServiceUnreachable
 from gpusquad.model.errors import Invalid
 
 START_ONE = "start one with `gpusquad up`"
@@ -53,7 +53,7 @@ def home_of(environment: Mapping[str, str]) -> Path:
 def _local_url(home: Path) -> str:
     url = _written_url(home)
     if not url:
-        raise Unreachable(f"no gpusquad service is running here; {START_ONE}")
+        raise ServiceUnreachable(f"no gpusquad service is running here; {START_ONE}")
     return url
 
 

@@ -30,7 +30,7 @@ class ApiError(Exception):
         return self.status in (429, 502, 503, 504)
 
 
-class Unreachable(ApiError):
+class ServiceUnreachable(ApiError):
     """Nobody answers, or the connection broke."""
 
     def __init__(self, message: str, cure: str = "") -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATH = ("events",)
 
 
-class Events:
+class EventsApi:
     """One stream for all jobs one may see."""
 
     def __init__(self, http: Http) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http.client import NOT_FOUND
 from typing import TYPE_CHECKING, Any
 
-from gpusquad.client.errors import ApiError, Unreachable
+from gpusquad.client.errors import ApiError, ServiceUnreachable
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
@@ -20,7 +20,7 @@ class Ready:
     reason: str = ""
 
 
-class Health:
+class HealthApi:
     """Answered without a token."""
 
     def __init__(self, http: Http) -> None:
@@ -32,7 +32,7 @@ class Health:
     def ready(self) -> Ready:
         try:
             self._http.call("GET", ("readyz",), prefix=())
-        except Unreachable:
+        except ServiceUnreachable:
             raise
         except ApiError as error:
             return Ready(False, error.message)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from gpusquad.client.answers import error_of, json_of, skew_of
-from gpusquad.client.errors import ApiError, Unreachable
+from gpusquad.client.errors import ApiError, ServiceUnreachable
 from gpusquad.model.errors import Invalid
 
 API = ("api", "v1")
@@ -188,12 +188,12 @@ class Http:
         connection.sock.settimeout(answer_s)
         return connection
 
-    def _unreachable(self, error: BaseException) -> Unreachable:
+    def _unreachable(self, error: BaseException) -> ServiceUnreachable:
         if isinstance(error, ConnectionRefusedError):
-            return Unreachable(f"no gpusquad service answers at {self.url}", self._cure)
+            return ServiceUnreachable(f"no gpusquad service answers at {self.url}", self._cure)
         if isinstance(error, TimeoutError):
-            return Unreachable(f"{self.url}: did not answer in time", _BUSY)
-        return Unreachable(f"{self.url}: {_told(error)}", self._cure)
+            return ServiceUnreachable(f"{self.url}: did not answer in time", _BUSY)
+        return ServiceUnreachable(f"{self.url}: {_told(error)}", self._cure)
 
 
 def _is_hopeless(error: ApiError) -> bool:

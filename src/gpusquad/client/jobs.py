@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from gpusquad.client.http import Http
     from gpusquad.client.shapes.events import Event
     from gpusquad.client.shapes.explain import WhatIfAnswer, WhenAnswer, WhyAnswer
-    from gpusquad.client.shapes.jobs import Accepted, ChangedJob, JobPage, JobView
+    from gpusquad.client.shapes.jobs import ChangedJob, JobPage, JobView, SubmissionAnswer
     from gpusquad.client.shapes.recommend import Recommendation
 
 Plain = Mapping[str, Any]
 
 
-class Jobs:
+class JobsApi:
     """``job`` is an id, a unique start or end of one, or the name of an unfinished job that no other has."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def submit(self, file: Plain, params: Plain | None = None, key: str = "") -> Accepted:
+    def submit(self, file: Plain, params: Plain | None = None, key: str = "") -> SubmissionAnswer:
         """One job, or one per point of a sweep. Sent again with the same key it is still accepted once."""
         body = {"file": file, "params": params or {}}
         return self._http.post("jobs", body=body, key=key or os.urandom(16).hex())
@@ -74,7 +74,7 @@ class Jobs:
     def release(self, job: str) -> JobView:
         return self._http.post("jobs", job, "release")
 
-    def resubmit(self, job: str) -> Accepted:
+    def resubmit(self, job: str) -> SubmissionAnswer:
         """The same job once more, as a new one."""
         return self._http.post("jobs", job, "resubmit", key=os.urandom(16).hex())
 

@@ -36,7 +36,7 @@ class LogEnd:
     state: str
 
 
-class Logs:
+class LogsApi:
     """Logs outlive the job."""
 
     def __init__(self, http: Http) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.notices import Notice, NoticeRule
 
 
-class Notices:
+class NoticesApi:
     """A rule sends events of some kinds to one address."""
 
     def __init__(self, http: Http) -> None:

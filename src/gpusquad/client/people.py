@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.people import AuditRow, Me, NewToken, Tenant, Token, User
 
 
-class People:
+class PeopleApi:
     """Who may do what."""
 
     def __init__(self, http: Http) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.policy import PolicyPreview, PolicyView, Revision
 
 
-class Policy:
+class PolicyApi:
     """Changes are numbered revisions; only administrators make them."""
 
     def __init__(self, http: Http) -> None:

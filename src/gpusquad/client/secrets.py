@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.secrets import SecretName
 
 
-class Secrets:
+class SecretsApi:
     """Those of one's own tenant, unless an administrator names another."""
 
     def __init__(self, http: Http) -> None:

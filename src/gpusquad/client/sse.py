@@ -20,7 +20,7 @@ _FIRST_PAUSE_S, _MOST_PAUSE_S = 0.2, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SseMessage:
     """One event."""
 
     event: str
@@ -35,7 +35,7 @@ def follow(
     *,
     last_id: str = "",
     patience_s: Callable[[], float] = lambda: QUIET_S,
-) -> Iterator[Message | None]:
+) -> Iterator[SseMessage | None]:
     """Events without end, or until the caller leaves. None: nothing new, but some may have been missed just before.
 
     ``patience_s``: how long to listen without hearing anything before connecting anew.
@@ -67,13 +67,13 @@ def follow(
         way.pause(_FIRST_PAUSE_S)
 
 
-def messages(lines: Iterable[bytes]) -> Iterator[Message | None]:
+def messages(lines: Iterable[bytes]) -> Iterator[SseMessage | None]:
     """Events as the HTML standard cuts them out of lines; None for a comment, which only says that all is well."""
     event, last_id, data = "", "", []
     for line in lines:
         if not line:
             if data:
-                yield Message(event or "message", "\n".join(data), last_id)
+                yield SseMessage(event or "message", "\n".join(data), last_id)
             event, data = "", []
             continue
         if line.startswith(b":"):

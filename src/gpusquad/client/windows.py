@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpusquad.client.shapes.windows import Window
 
 
-class Windows:
+class WindowsApi:
     """No gang is started that would run into one."""
 
     def __init__(self, http: Http) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpusquad.core.board import Board
-from gpusquad.core.elastic import resize
-from gpusquad.core.limits import hold_over_limit
-from gpusquad.core.patience import watch_patience
-from gpusquad.core.preempt import preempt
-from gpusquad.core.pressure import watch_due
-from gpusquad.core.runs import Run
-from gpusquad.core.state import State
+from gpusquad.core.planning.elastic import resize
+from gpusquad.core.planning.patience import watch_patience
+from gpusquad.core.planning.preemption import preempt
+from gpusquad.core.planning.session import CycleSession
+from gpusquad.core.planning.starvation import watch_due
+from gpusquad.core.state.limits import hold_over_limit
+from gpusquad.core.state.runs import Run
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.decision import Decision, Stop
 from gpusquad.model.units import US_PER_S, show_us
 
 
-def cycle(state: State, now_us: int) -> list[Decision]:
+def cycle(state: SchedulerState, now_us: int) -> list[Decision]:
     """What to do now. The state already reflects the decisions when they are returned."""
     state.now_us = now_us
     open_windows(state)
@@ -25,7 +25,7 @@ def cycle(state: State, now_us: int) -> list[Decision]:
     rank_anew(state)
     watch_patience(state)
     hold_over_limit(state)
-    board = Board(state)
+    board = CycleSession(state)
     if state.claims:
         board.start_claims()
     state.policies.plan.walk(board)
@@ -36,7 +36,7 @@ def cycle(state: State, now_us: int) -> list[Decision]:
     return board.decisions
 
 
-def open_windows(state: State) -> None:
+def open_windows(state: SchedulerState) -> None:
     """Maintenance that is over gives its nodes back, so everybody is looked at anew."""
     windows = state.timeline.windows
     over = [w for w in windows if w.end_us is not None and w.end_us <= state.now_us]
@@ -46,7 +46,7 @@ def open_windows(state: State) -> None:
         state.unsettle()
 
 
-def rank_anew(state: State) -> None:
+def rank_anew(state: SchedulerState) -> None:
     """As often as the order needs it."""
     match state.policies.order.varies:
         case "never":
@@ -57,7 +57,7 @@ def rank_anew(state: State) -> None:
             state.resort()
 
 
-def extend_overdue(state: State) -> None:
+def extend_overdue(state: SchedulerState) -> None:
     """Who runs past its prediction is believed to need its next quantile, past all of them as long again as it is late,
     never more than its limit; promises that counted on it are remade."""
     for run in state.runs.overdue(state.now_us):
@@ -65,7 +65,7 @@ def extend_overdue(state: State) -> None:
         state.move_end(run.job.id, run.started_us + longer_us, f"{run.job.id} runs longer than predicted")
 
 
-def drop_missed(state: State) -> None:
+def drop_missed(state: SchedulerState) -> None:
     """A promised start that is past, its gang still waiting, holds no longer, and nor does what was promised after it:
     nobody decided in time. Left standing, it would keep cards from those ahead of it, who are then promised what it
     needs to start late: both would wait for ever, on idle cards."""
@@ -86,7 +86,7 @@ def _next_belief_us(run: Run, passed_us: int) -> int:
     return later_us if limit_us is None or passed_us >= limit_us else min(later_us, limit_us)
 
 
-def stop_over_limit(state: State) -> Iterator[Decision]:
+def stop_over_limit(state: SchedulerState) -> Iterator[Decision]:
     """An estimate never ends a job, a limit does."""
     for at_us, _, job_id in state.runs.limits:
         if at_us > state.now_us:

@@ -7,35 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpusquad.core.changes import adopt, foresee, update, with_cluster, with_policies
 from gpusquad.core.cycle import cycle
-from gpusquad.core.elastic import apply_shrink
-from gpusquad.core.never import refusal
+from gpusquad.core.explain.feasibility import refusal
+from gpusquad.core.planning.elastic import apply_shrink
+from gpusquad.core.planning.preemption import next_reclaim_us
 from gpusquad.core.ports import (
-    Adopted,
-    Cancelled,
     CardChanged,
     CarryOut,
     ClusterChanged,
-    Ended,
+    EndPredicted,
     Event,
-    Foretold,
-    Leaving,
+    ForeignUsageChanged,
+    GangAdopted,
+    GangEnded,
+    GangResized,
+    GangSlowed,
+    GangStarted,
+    GangStopping,
+    JobCancelled,
+    JobSubmitted,
+    JobUpdated,
     NodeChanged,
-    NodesAllowed,
-    OthersHold,
+    NodeSetsChanged,
     PoliciesChanged,
-    Predicted,
-    Resized,
-    Slowed,
-    Started,
-    Submitted,
-    Updated,
+    RunTimePredicted,
     WindowsChanged,
 )
-from gpusquad.core.preempt import next_reclaim_us
-from gpusquad.core.runs import NEVER_US
-from gpusquad.core.state import State
+from gpusquad.core.state.live_updates import adopt, foresee, update, with_cluster, with_policies
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState, advance
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
 
@@ -43,29 +43,29 @@ from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, St
 class Driver:
     """Feeds events to the state and decisions to the engine."""
 
-    def __init__(self, state: State, carry_out: CarryOut) -> None:
+    def __init__(self, state: SchedulerState, carry_out: CarryOut) -> None:
         self.state = state
         self.cycles = 0
         self.job_states: dict[str, JobState] = {}
         self._carry_out = carry_out
         self._refused: list[Refuse] = []
         self._handlers: dict[type, Callable] = {
-            Submitted: self._submitted,
-            Adopted: self._adopted,
-            Started: self._started,
-            Leaving: self._leaving,
-            Ended: self._ended,
-            Updated: self._updated,
-            Slowed: self._slowed,
-            Predicted: self._predicted,
-            Foretold: self._foretold,
-            Resized: self._resized,
+            JobSubmitted: self._submitted,
+            GangAdopted: self._adopted,
+            GangStarted: self._started,
+            GangStopping: self._leaving,
+            GangEnded: self._ended,
+            JobUpdated: self._updated,
+            GangSlowed: self._slowed,
+            EndPredicted: self._predicted,
+            RunTimePredicted: self._foretold,
+            GangResized: self._resized,
             CardChanged: self._card_changed,
             NodeChanged: self._node_changed,
             ClusterChanged: self._cluster_changed,
-            NodesAllowed: self._nodes_allowed,
-            OthersHold: self._others_hold,
-            Cancelled: self._cancelled,
+            NodeSetsChanged: self._nodes_allowed,
+            ForeignUsageChanged: self._others_hold,
+            JobCancelled: self._cancelled,
             PoliciesChanged: self._policies_changed,
             WindowsChanged: self._windows_changed,
         }
@@ -123,7 +123,7 @@ class Driver:
         else:
             assert isinstance(decision, Resize)
 
-    def _submitted(self, event: Submitted) -> None:
+    def _submitted(self, event: JobSubmitted) -> None:
         job = event.job
         reason = refusal(self.state, job, comes_back=event.past.sequence is not None)
         if reason is not None:
@@ -135,21 +135,21 @@ class Driver:
                            served_gpu_us=past.served_gpu_us, preemptions=past.preemptions,
                            sequence=past.sequence)  # fmt: skip
 
-    def _adopted(self, event: Adopted) -> None:
+    def _adopted(self, event: GangAdopted) -> None:
         adopt(self.state, event)
         self.job_states[event.job.id] = JobState.RUNNING
 
-    def _started(self, event: Started) -> None:
+    def _started(self, event: GangStarted) -> None:
         if self.job_states.get(event.job_id) is JobState.STARTING:
             self._move(event.job_id, JobState.RUNNING)
 
-    def _leaving(self, event: Leaving) -> None:
+    def _leaving(self, event: GangStopping) -> None:
         if event.job_id in self.state.runs:
             self.state.runs[event.job_id].leaving = True
             if self.job_states[event.job_id] is not JobState.STOPPING:
                 self._move(event.job_id, JobState.STOPPING)
 
-    def _ended(self, event: Ended) -> None:
+    def _ended(self, event: GangEnded) -> None:
         run = self.state.finish(event.job_id)
         if event.how == "preempted":
             self._move(event.job_id, JobState.PENDING)
@@ -162,22 +162,22 @@ class Driver:
         else:
             self._move(event.job_id, JobState(event.how))
 
-    def _updated(self, event: Updated) -> None:
+    def _updated(self, event: JobUpdated) -> None:
         update(self.state, event.job, event.forecast)
 
-    def _slowed(self, event: Slowed) -> None:
+    def _slowed(self, event: GangSlowed) -> None:
         if event.job_id in self.state.runs:
             left_us = max(0, self.state.runs[event.job_id].end_us - self.state.now_us)
             end_us = min(self.state.now_us + round(left_us * event.ratio), NEVER_US)
             self.state.move_end(event.job_id, end_us, f"{event.job_id} is slowed by a neighbour")
 
-    def _predicted(self, event: Predicted) -> None:
+    def _predicted(self, event: EndPredicted) -> None:
         foresee(self.state, event)
 
-    def _foretold(self, event: Foretold) -> None:
+    def _foretold(self, event: RunTimePredicted) -> None:
         self.state.foretell(event.job_id, event.forecast)
 
-    def _resized(self, event: Resized) -> None:
+    def _resized(self, event: GangResized) -> None:
         if event.job_id in self.state.runs:
             apply_shrink(self.state, event.job_id)
 
@@ -199,13 +199,13 @@ class Driver:
     def _cluster_changed(self, event: ClusterChanged) -> None:
         self.state = with_cluster(self.state, event.cluster)
 
-    def _nodes_allowed(self, event: NodesAllowed) -> None:
+    def _nodes_allowed(self, event: NodeSetsChanged) -> None:
         self.state.allow(event.allowed)
 
-    def _others_hold(self, event: OthersHold) -> None:
+    def _others_hold(self, event: ForeignUsageChanged) -> None:
         self.state.set_foreign(event.node_id, event.foreign)
 
-    def _cancelled(self, event: Cancelled) -> None:
+    def _cancelled(self, event: JobCancelled) -> None:
         if event.job_id in self.state.queue:
             self.state.withdraw(event.job_id)
             self._move(event.job_id, JobState.CANCELLED)

@@ -9,18 +9,18 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusquad.model.cluster import UNKNOWN_OUTAGE, Cluster, Foreign, Outage, Window
+from gpusquad.model.cluster import UNKNOWN_OUTAGE, Cluster, ForeignUsage, MaintenanceWindow, Outage
 from gpusquad.model.decision import Decision
 from gpusquad.model.job import Job, Share
 from gpusquad.model.placement import Placement
-from gpusquad.model.standing import Standing
-from gpusquad.model.views import Forecast
+from gpusquad.model.sharing_params import SharingParams
+from gpusquad.model.views import RunTimePrediction
 
 # -- events of the core --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PriorAttempts:
     """What a job has behind it when it comes back to the queue or is found running."""
 
     attempt: int = 0
@@ -32,41 +32,41 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class JobSubmitted:
     """A job asks to run, for the first time or again."""
 
     job: Job
-    forecast: Forecast
-    past: Past = Past()
+    forecast: RunTimePrediction
+    past: PriorAttempts = PriorAttempts()
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class GangAdopted:
     """A gang that started before this scheduler did."""
 
     job: Job
-    forecast: Forecast
+    forecast: RunTimePrediction
     placement: Placement
     started_us: int
-    past: Past = Past()
+    past: PriorAttempts = PriorAttempts()
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class GangStarted:
     """Every task of a gang runs."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class GangStopping:
     """A gang was told to go from outside the cycle: its user cancelled it, or it hangs."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class GangEnded:
     """A gang is gone from its cards: finished, failed, or preempted as told. Held: it waits apart to be tried again."""
 
     job_id: str
@@ -76,11 +76,11 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class JobUpdated:
     """A job's goal, priority or estimate is another one now; it may wait or run."""
 
     job: Job
-    forecast: Forecast | None = None
+    forecast: RunTimePrediction | None = None
     """None: as before."""
 
 
@@ -95,11 +95,11 @@ class PoliciesChanged:
 class WindowsChanged:
     """Maintenance was announced or called off."""
 
-    windows: tuple[Window, ...]
+    windows: tuple[MaintenanceWindow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Slowed:
+class GangSlowed:
     """A neighbour came or went: what is left takes that many times as long."""
 
     job_id: str
@@ -107,7 +107,7 @@ class Slowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class EndPredicted:
     """Whoever watches a gang run expects another end than was foretold: by its progress, for example."""
 
     job_id: str
@@ -119,15 +119,15 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class RunTimePredicted:
     """A waiting job is foretold anew: more is known by now of jobs like it."""
 
     job_id: str
-    forecast: Forecast
+    forecast: RunTimePrediction
 
 
 @dataclass(frozen=True, slots=True)
-class Resized:
+class GangResized:
     """The tasks an elastic gang was told to give up have gone."""
 
     job_id: str
@@ -159,31 +159,47 @@ class ClusterChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class NodesAllowed:
+class NodeSetsChanged:
     """What the names stand for that requests give as ``where``: one flag a node, in the cluster's order."""
 
     allowed: Mapping[str, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class OthersHold:
+class ForeignUsageChanged:
     """Somebody else's work came to a node or left it: all of it, as it is now."""
 
     node_id: str
-    foreign: Foreign
+    foreign: ForeignUsage
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class JobCancelled:
     """The user takes a pending job back."""
 
     job_id: str
 
 
 Event = (
-    Submitted | Adopted | Started | Leaving | Ended | Updated | Slowed | Predicted | Foretold | Resized | CardChanged
-    | NodeChanged | ClusterChanged | NodesAllowed | OthersHold | Cancelled | PoliciesChanged | WindowsChanged
-)  # fmt: skip
+    JobSubmitted
+    | GangAdopted
+    | GangStarted
+    | GangStopping
+    | GangEnded
+    | JobUpdated
+    | GangSlowed
+    | EndPredicted
+    | RunTimePredicted
+    | GangResized
+    | CardChanged
+    | NodeChanged
+    | ClusterChanged
+    | NodeSetsChanged
+    | ForeignUsageChanged
+    | JobCancelled
+    | PoliciesChanged
+    | WindowsChanged
+)
 
 CarryOut = Callable[[int, Sequence[Decision]], None]
 """An engine's end of the loop: told the time and what to do. What comes of it returns as events."""
@@ -226,7 +242,7 @@ class Launch:
     run_as: tuple[int, int] | None = None
     """User and group id; None: as the service itself."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    standing: Standing = field(default_factory=Standing)
+    standing: SharingParams = field(default_factory=SharingParams)
     """What it is worth beside others on a card."""
 
 
@@ -242,7 +258,7 @@ class TaskEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineStarted:
+class AttemptStarted:
     """Every task of the attempt runs (or runs on, after a restart of the service)."""
 
     job_id: str
@@ -253,7 +269,7 @@ class EngineStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineEnded:
+class AttemptEnded:
     """No task of the attempt runs any more."""
 
     job_id: str
@@ -268,7 +284,7 @@ class EngineEnded:
     """When, by the clock of where it ran: a report can come long after. None: when it is reported."""
 
 
-Report = EngineStarted | EngineEnded
+Report = AttemptStarted | AttemptEnded
 
 
 class Engine(Protocol):
@@ -282,7 +298,7 @@ class Engine(Protocol):
         """Ask the tasks to end, and make them after the grace time. Unknown attempts are reported lost."""
         ...
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
         """On cards that its tasks share, this is what they are worth from now on. Unknown attempts: nothing."""
         ...
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.units import WHOLE_MILLI
 
 QUOTA_PATH = "/run/gpusquad/quota.json"
@@ -68,11 +68,11 @@ class Attachment:
 class Quota(Protocol):
     """Keeps tenants to their parts of cards."""
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
         """Called before the tenant exists; again for the same holder it answers the same. No share: whole cards."""
         ...
 
-    def change(self, holder: Holder, standing: Standing) -> None:
+    def change(self, holder: Holder, standing: SharingParams) -> None:
         """Its goal, weight or priority is another now. Nothing happens if it is not known."""
         ...
 
@@ -87,7 +87,7 @@ class QuotaFile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
         folder = self._folder / holder.owner
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{holder.part}.json"
@@ -103,7 +103,7 @@ class QuotaFile:
         os.replace(draft, file)  # never half of it
         return Attachment(mounts=(Mount(QUOTA_PATH, str(file)),))
 
-    def change(self, holder: Holder, standing: Standing) -> None:
+    def change(self, holder: Holder, standing: SharingParams) -> None:
         """Nothing of it is in the file."""
 
     def forget_all_but(self, owners: set[str]) -> None:

@@ -28,7 +28,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from gpusquad.model.errors import NotNow
+from gpusquad.model.errors import NotReady
 
 SOURCES = Path(__file__).with_name("shim")
 FLAGS = (
@@ -60,7 +60,9 @@ def compile_library(sources: Path, target: Path) -> None:
     """Complete under its name or not there at all."""
     compiler = shutil.which("gcc")
     if compiler is None:
-        raise NotNow("gcc", "is not installed, and it builds the library for tenants", "apt-get install gcc libc6-dev")
+        raise NotReady(
+            "gcc", "is not installed, and it builds the library for tenants", "apt-get install gcc libc6-dev"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / _NAME
@@ -69,7 +71,7 @@ def compile_library(sources: Path, target: Path) -> None:
         command = [compiler, *FLAGS, *first, "-o", str(made), *parts, *LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise NotNow("gcc", f"could not build the library for tenants:\n{done.stderr.strip()}")
+            raise NotReady("gcc", f"could not build the library for tenants:\n{done.stderr.strip()}")
         made.chmod(0o755)
         os.replace(made, target)
 

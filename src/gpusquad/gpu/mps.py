@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from gpusquad.gpu.bounded import run_within
-from gpusquad.model.errors import Invalid, NotNow
+from gpusquad.gpu.timeout_run import run_within
+from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.units import WHOLE_MILLI
 
 PROGRAM = "nvidia-cuda-mps-control"
@@ -31,7 +31,7 @@ _WITHIN_S = 20.0
 _ENDS_WITHIN_S = 5.0
 
 
-class Run(Protocol):
+class ProgramRunner(Protocol):
     """Runs a program to its end where the card is: here, or in a pod."""
 
     def __call__(self, argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str: ...
@@ -42,11 +42,11 @@ def run_here(argv: Sequence[str], env: Mapping[str, str], words: str = "") -> st
     try:
         done = run_within(_WITHIN_S, argv, {**os.environ, **env}, words)
     except FileNotFoundError:
-        raise NotNow("sharing", f"{argv[0]} is not installed", "it comes with NVIDIA's driver") from None
+        raise NotReady("sharing", f"{argv[0]} is not installed", "it comes with NVIDIA's driver") from None
     except subprocess.TimeoutExpired:
-        raise NotNow("sharing", f"{argv[0]} did not answer within {_WITHIN_S:g} s") from None
+        raise NotReady("sharing", f"{argv[0]} did not answer within {_WITHIN_S:g} s") from None
     if done.returncode != 0:
-        raise NotNow("sharing", f"{argv[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
+        raise NotReady("sharing", f"{argv[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
     return done.stdout
 
 
@@ -62,7 +62,7 @@ def no_daemon_env(card: str) -> dict[str, str]:
 class MpsDaemon:
     """The daemon of a folder, whoever started it."""
 
-    def __init__(self, card: str, folder: Path, run: Run = run_here) -> None:
+    def __init__(self, card: str, folder: Path, run: ProgramRunner = run_here) -> None:
         self._card, self._run = card, run
         self.folder = folder
         self._env = {_PIPES: str(folder / "pipe"), _LOGS: str(folder / "log")}
@@ -125,7 +125,7 @@ class MpsDaemon:
 class Mps:
     """``with Mps("0") as mps: Popen(…, env=mps.env(500))``: half of the SMs of the first card."""
 
-    def __init__(self, card: str, run: Run = run_here, folder: str | None = None) -> None:
+    def __init__(self, card: str, run: ProgramRunner = run_here, folder: str | None = None) -> None:
         self._own_folder = folder is None
         self._folder = Path(folder if folder is not None else tempfile.mkdtemp(prefix="gpusquad-mps-"))
         self._daemon = MpsDaemon(card, self._folder, run)

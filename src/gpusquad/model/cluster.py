@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignUsage:
     """What is held on a node by those whom this scheduler neither placed nor may take off."""
 
     cpu_milli: int = 0
@@ -64,7 +64,7 @@ UNKNOWN_OUTAGE = Outage()
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MaintenanceWindow:
     """Maintenance: nodes that must be empty from ``start_us`` to ``end_us`` (None: until told otherwise)."""
 
     id: str

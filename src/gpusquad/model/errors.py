@@ -17,5 +17,5 @@ class Invalid(ValueError):
         return type(self)(f"{prefix}.{self.field}", self.problem, self.cure)
 
 
-class NotNow(Invalid):
+class NotReady(Invalid):
     """Nothing is wrong with what was asked for: something here is not in order, and may be another time."""

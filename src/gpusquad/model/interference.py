@@ -21,7 +21,7 @@ class Rate(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MeasurementSetting:
     """What figures hold for. Figures of different settings are never mixed."""
 
     gpu: str
@@ -33,7 +33,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """A mean over repeats, with its 95 % confidence interval."""
 
     mean: float
@@ -43,11 +43,11 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Solo:
+class SoloMeasurement:
     """A workload alone on a card."""
 
     workload: str
-    steps_per_s: Interval
+    steps_per_s: ConfidenceInterval
     """On the whole card."""
     by_sm: tuple[tuple[int, float], ...] = ((WHOLE_MILLI, 1.0),)
     """Thousandths of the SMs, and the speed with them over that with all; the fewest first."""
@@ -67,7 +67,7 @@ class CoRun:
     workloads: tuple[str, ...]
     sm_milli: tuple[int, ...]
     """What each was given of the SMs; 1000 for all: no restriction."""
-    ratios: tuple[Interval, ...] = ()
+    ratios: tuple[ConfidenceInterval, ...] = ()
     """Speed of each together over its speed alone on the whole card. Empty: they do not fit in memory."""
     samples: tuple[tuple[float, ...], ...] = ()
     """The ratios of each, repeat by repeat: what tests are made on."""
@@ -88,15 +88,15 @@ class CoRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasurementSeries:
     """All that one series of measurements found."""
 
-    setting: Setting
+    setting: MeasurementSetting
     at_us: int
-    solos: tuple[Solo, ...] = ()
+    solos: tuple[SoloMeasurement, ...] = ()
     co_runs: tuple[CoRun, ...] = ()
 
-    def solo(self, workload: str) -> Solo | None:
+    def solo(self, workload: str) -> SoloMeasurement | None:
         return next((solo for solo in self.solos if solo.workload == workload), None)
 
     def pairs(self) -> list[tuple[str, str, CoRun, int]]:

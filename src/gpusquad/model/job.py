@@ -226,7 +226,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class OfflineEstimate:
     """What was worked out before the job ran, by a model of its network say: one source of forecasts among others."""
 
     run_us: int | None = None
@@ -268,7 +268,7 @@ class Job:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     command: str = ""
     """What it runs, on one line and cut short: tells alike jobs by."""
-    expected: Expected | None = None
+    expected: OfflineEstimate | None = None
 
     def __post_init__(self) -> None:
         if not self.id:

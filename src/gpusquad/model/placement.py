@@ -11,7 +11,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ShapePlacement:
     """The tasks of one shape. ``cards`` has one row a task (no column for CPU-only tasks)."""
 
     request_index: int
@@ -23,7 +23,7 @@ class Part:
 class Placement:
     """A whole gang placed. Parts follow ``Job.groups``."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ShapePlacement, ...]
     note: str = ""
     """What the policy could not do as asked, in words."""
 

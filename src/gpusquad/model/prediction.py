@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import BRIEF_US, Forecast
+from gpusquad.model.views import BRIEF_US, RunTimePrediction
 
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """The quantiles every predictor gives."""
@@ -70,7 +70,7 @@ class Quantiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
+class QuantileLevels:
     """Which quantile is used where."""
 
     shadow: float = 0.5
@@ -93,11 +93,11 @@ class Uses:
                 "who slips in must not be counted on to leave sooner than its cards are counted on",
             )
 
-    def forecast(self, run: Quantiles) -> Forecast:
+    def forecast(self, run: Quantiles) -> RunTimePrediction:
         """As the core takes it."""
         mid_us = max(1, run.at(self.shadow))
         above = zip(run.levels, run.values, strict=True)
-        return Forecast(
+        return RunTimePrediction(
             mid_us=mid_us,
             high_us=max(mid_us, run.at(self.candidate)),
             source=run.source,

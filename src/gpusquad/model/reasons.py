@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Code(StrEnum):
+class ReasonCode(StrEnum):
     """Every refusal the scheduler knows."""
 
     NEVER_FITS = "never_fits"
@@ -35,7 +35,7 @@ class Code(StrEnum):
 class Reason:
     """One blocker."""
 
-    code: Code
+    code: ReasonCode
     message: str
     cure: str = ""
     numbers: dict[str, float] = field(default_factory=dict)

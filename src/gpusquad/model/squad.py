@@ -27,7 +27,7 @@ MOST_LEVEL = 4
 
 
 @dataclass(frozen=True, slots=True)
-class CardFacts:
+class ShareableCard:
     """What can be divided. SMs that no group holds are used by unrestricted work alone."""
 
     groups: int = 15
@@ -53,7 +53,7 @@ class CardFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class RequestStats:
     """A tenant that does the same thing again and again: answers requests, or iterates."""
 
     per_s: float = 0.0
@@ -76,7 +76,7 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class GpuClient:
     """One tenant of a card at this moment."""
 
     slot: int
@@ -106,7 +106,7 @@ class Tenant:
     included, which its GPU time is not."""
     quota_bytes: int = 0
     used_bytes: int = 0
-    requests: Requests | None = None
+    requests: RequestStats | None = None
     promised_milli: int = 0
     """The part of the card's SMs that it was promised, over time and while it wants it; 0: none."""
     within: int = 0
@@ -136,7 +136,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SquadMember:
     """What one tenant may do in a squad. Every tenant is a member: one that may do nothing has no credit."""
 
     slot: int
@@ -162,7 +162,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class State:
+class DivideState:
     """What a policy remembers from squad to squad. Each policy uses what it needs and passes the rest on."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -201,30 +201,32 @@ class State:
 class Squad:
     """Who runs together, and for how long."""
 
-    members: tuple[Member, ...]
+    members: tuple[SquadMember, ...]
     configuration: Configuration
     length_us: int
     why: str
-    state: State = field(default_factory=State)
+    state: DivideState = field(default_factory=DivideState)
     """To be handed in for the next one."""
 
-    def of(self, slot: int) -> Member | None:
+    def of(self, slot: int) -> SquadMember | None:
         return next((member for member in self.members if member.slot == slot), None)
 
 
-class Effective(Protocol):
+class EffectiveRate(Protocol):
     """How fast a tenant runs with this share of the SMs among others with theirs; 1: alone on the whole card."""
 
-    def __call__(self, tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]], /) -> float: ...
+    def __call__(self, tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float: ...
 
 
-class Divide(Protocol):
+class DividePolicy(Protocol):
     """A policy: a pure function of what it is given."""
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad: ...
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad: ...
 
 
-def solo_speed(tenant: Tenant, share_milli: float) -> float:
+def solo_speed(tenant: GpuClient, share_milli: float) -> float:
     """On the tenant's curve: straight between points, and through nothing at no SMs."""
     below_at, below = 0.0, 0.0
     for at, speed in tenant.curve:
@@ -234,6 +236,6 @@ def solo_speed(tenant: Tenant, share_milli: float) -> float:
     return below
 
 
-def sm_need(tenant: Tenant) -> float:
+def sm_need(tenant: GpuClient) -> float:
     """What half the SMs cost it: 0 nothing, 1 half its speed."""
     return min(max(2.0 * (1.0 - solo_speed(tenant, WHOLE_MILLI / 2)), 0.0), 1.0)

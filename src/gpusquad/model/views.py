@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
-from gpusquad.model.reasons import Code
+from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
 
 BRIEF_US = 10 * US_PER_S
@@ -31,14 +31,14 @@ LeftUs = Callable[[Job], int | None]
 class Refusal:
     """A placement that could not be made: one code and a number."""
 
-    code: Code
+    code: ReasonCode
     number: float = 0.0
     note: str = ""
     """What a number cannot say, where a place decides by more than room."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TaskGroup:
     """The tasks of one shape within a gang."""
 
     index: int
@@ -47,7 +47,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RunTimePrediction:
     """Predicted run time: a middle and a high quantile, and where it comes from."""
 
     mid_us: int
@@ -81,7 +81,7 @@ class Forecast:
         """The mean, where it is known."""
         return self.mid_us if self.mean_us is None else self.mean_us
 
-    def within(self, limit_us: int) -> Forecast:
+    def within(self, limit_us: int) -> RunTimePrediction:
         """Nothing lasts longer than its limit."""
         if self.high_us <= limit_us and (not self.later_us or self.later_us[-1] <= limit_us):
             return self
@@ -92,7 +92,7 @@ class Forecast:
         return replace(self, mid_us=min(self.mid_us, limit_us), high_us=min(self.high_us, limit_us), mean_us=mean_us,
                        promise_us=promise_us, careful_us=careful_us, later_us=later_us)  # fmt: skip
 
-    def less(self, done_us: int) -> Forecast:
+    def less(self, done_us: int) -> RunTimePrediction:
         """What is left when so much is done."""
         return replace(
             self,
@@ -106,7 +106,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantView:
+class OrderTenant:
     """A tenant as the orders see it."""
 
     name: str
@@ -117,7 +117,7 @@ class TenantView:
     """GPU seconds used, fading with the half life."""
 
 
-class View(Protocol):
+class OrderView(Protocol):
     """What an order sees of the world."""
 
     @property
@@ -133,7 +133,7 @@ class View(Protocol):
         For orders that say when a job is due."""
         ...
 
-    def forecast(self, job: Job) -> Forecast: ...
+    def forecast(self, job: Job) -> RunTimePrediction: ...
     def remaining_us(self, job: Job) -> int:
         """Predicted run time still ahead (middle quantile), what was done and kept taken off."""
         ...
@@ -142,13 +142,13 @@ class View(Protocol):
         """GPU seconds the job has had so far."""
         ...
 
-    def tenant(self, name: str) -> TenantView: ...
+    def tenant(self, name: str) -> OrderTenant: ...
     def waiting(self) -> Sequence[Job]:
         """Pending jobs by request time."""
         ...
 
 
-class FixedView(Protocol):
+class ClusterArraysView(Protocol):
     """The cluster's unchanging arrays. Cards of a node stand together, nodes in cluster order."""
 
     node_ids: list[str]
@@ -170,7 +170,7 @@ class FixedView(Protocol):
 class SpaceView(Protocol):
     """Free capacity, as arrays. Read only for policies."""
 
-    fixed: FixedView
+    fixed: ClusterArraysView
     card_ok: NDArray[np.bool_]
     card_idle: NDArray[np.bool_]
     card_memory_free: Ints
@@ -201,7 +201,7 @@ class Trial(Protocol):
 
     space: SpaceView
     job: Job
-    groups: tuple[Group, ...]
+    groups: tuple[TaskGroup, ...]
     """Who needs a certain card or model first, then the largest GPU-memory demand."""
     demand: Sequence[tuple[Request, float]]
     """What tasks usually ask for here, with weights: fragmentation is measured against it."""
@@ -214,19 +214,19 @@ class Trial(Protocol):
     insists: bool
     """Nothing better is known to come for this gang: refuse only what cannot be."""
 
-    def put(self, group: Group, nodes: Ints, cards: Ints) -> None:
+    def put(self, group: TaskGroup, nodes: Ints, cards: Ints) -> None:
         """Place tasks: ``cards`` has one row a task."""
         ...
 
-    def fill(self, group: Group, nodes: Ints, per_node: int | None = None) -> bool:
+    def fill(self, group: TaskGroup, nodes: Ints, per_node: int | None = None) -> bool:
         """Place all tasks of a group on these nodes in this order, each as full as it goes (or ``per_node`` a turn)."""
         ...
 
     def done(self, note: str = "") -> Placement: ...
-    def refuse(self, group: Group, code: Code = Code.NO_BLOCK, note: str = "") -> Refusal: ...
+    def refuse(self, group: TaskGroup, code: ReasonCode = ReasonCode.NO_BLOCK, note: str = "") -> Refusal: ...
 
 
-class Board(Protocol):
+class PlanSession(Protocol):
     """A plan's hands: it walks the order, starts who may start, and gives promises."""
 
     def in_order(self) -> Iterable[Job]:

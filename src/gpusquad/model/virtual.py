@@ -17,7 +17,7 @@ _NAME = re.compile(r"(?P<card>.+)\.(?P<number>[1-9]\d?)of(?P<count>[1-9]\d?)")
 
 
 @dataclass(frozen=True, slots=True)
-class PartOfCard:
+class VirtualCard:
     """One of ``count`` equal parts; ``number`` counts from 1."""
 
     card: str
@@ -41,20 +41,20 @@ class PartOfCard:
         return (self.number - 1) * each, each
 
 
-def parts_of(card: str, count: int) -> tuple[PartOfCard, ...]:
+def parts_of(card: str, count: int) -> tuple[VirtualCard, ...]:
     """All parts of a card."""
     if not 2 <= count <= MOST_PARTS:
         raise Invalid("virtual", f"{count} is not a number of virtual cards", f"use 2 to {MOST_PARTS}")
-    return tuple(PartOfCard(card, number, count) for number in range(1, count + 1))
+    return tuple(VirtualCard(card, number, count) for number in range(1, count + 1))
 
 
-def part_named(card: str) -> PartOfCard | None:
+def part_named(card: str) -> VirtualCard | None:
     """None: this is no virtual card."""
     match = _NAME.fullmatch(card)
     if match is None:
         return None
     number, count = int(match["number"]), int(match["count"])
-    return PartOfCard(match["card"], number, count) if number <= count and 2 <= count <= MOST_PARTS else None
+    return VirtualCard(match["card"], number, count) if number <= count and 2 <= count <= MOST_PARTS else None
 
 
 def physical(card: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
 
-from gpusquad.core.lanes import Lane
+from gpusquad.core.state.lanes import Lane
 from gpusquad.model.errors import Invalid
 from gpusquad.modes.mode import Mode
 from gpusquad.modes.read import lanes_from_dict, mode_from_dict, with_preemptible

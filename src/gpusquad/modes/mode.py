@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpusquad.core.accounts import Tenant
-from gpusquad.core.lanes import DEFAULT_LANES, Lane
-from gpusquad.core.policies import Policies, Preemption, make_policies
-from gpusquad.model.prediction import Uses
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
+from gpusquad.core.state.policies import Policies, PreemptionConfig, make_policies
+from gpusquad.model.prediction import QuantileLevels
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Mode:
     """How a shared card is divided over time. Kept for the kernel tier; the cluster tier does not use it."""
     predictor: str = ""
     """Who foretells run times. Empty: as whoever runs it decides."""
-    uses: Uses = field(default_factory=Uses)
-    preemption: Preemption = field(default_factory=Preemption)
+    uses: QuantileLevels = field(default_factory=QuantileLevels)
+    preemption: PreemptionConfig = field(default_factory=PreemptionConfig)
     lanes: tuple[Lane, ...] = DEFAULT_LANES
-    tenants: tuple[Tenant, ...] = ()
+    tenants: tuple[TenantQuota, ...] = ()
 
     def policies(self, **overrides: Any) -> Policies:
         """What the core runs on. ``overrides`` take the place of the mode's own: ``order="las"``, ``lanes=…``."""

@@ -8,13 +8,13 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 from gpusquad import registry
-from gpusquad.core.accounts import Tenant
-from gpusquad.core.lanes import DEFAULT_LANES, Lane
-from gpusquad.core.policies import Preemption
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.lanes import DEFAULT_LANES, Lane
+from gpusquad.core.state.policies import PreemptionConfig
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields, checked_text
 from gpusquad.model.job import PRIORITY_CLASSES
-from gpusquad.model.prediction import Uses
+from gpusquad.model.prediction import QuantileLevels
 from gpusquad.model.units import number
 from gpusquad.modes.mode import Mode
 
@@ -27,7 +27,7 @@ _LANE = ("name", "min_gpus", "max_gpus", "tenants", "priorities", "preemptible",
 _TENANT = ("name", "weight", "guaranteed_gpus", "limit_gpus", "reclaim_s")
 _BY = ("none", "priority", "order")
 
-Named = TypeVar("Named", Lane, Tenant)
+Named = TypeVar("Named", Lane, TenantQuota)
 
 
 def mode_from_dict(data: dict, name: str) -> Mode:
@@ -94,17 +94,17 @@ def _predictor(fields: Fields) -> str:
     return _made(fields, "by", "predictor", fields.text("by")) if "by" in fields else ""
 
 
-def _uses(fields: Fields) -> Uses:
-    plain = Uses()
+def _uses(fields: Fields) -> QuantileLevels:
+    plain = QuantileLevels()
     try:
-        return Uses(**{name: _number(fields, name, getattr(plain, name)) for name in _PREDICT[1:]})
+        return QuantileLevels(**{name: _number(fields, name, getattr(plain, name)) for name in _PREDICT[1:]})
     except Invalid as error:
         raise error if error.field.startswith(fields.where) else error.under(fields.where) from None
 
 
-def _preemption(fields: Fields) -> Preemption:
-    plain = Preemption()
-    return Preemption(
+def _preemption(fields: Fields) -> PreemptionConfig:
+    plain = PreemptionConfig()
+    return PreemptionConfig(
         by=cast(Any, fields.choice("by", plain.by, _BY)),
         min_run_s=_number(fields, "min_run_s", plain.min_run_s),
         most_per_job=fields.whole("most_per_job", plain.most_per_job, high=MOST_ROWS),
@@ -130,9 +130,9 @@ def _lane(fields: Fields) -> Lane:
     )
 
 
-def _tenant(fields: Fields) -> Tenant:
-    plain = Tenant("plain")
-    return Tenant(
+def _tenant(fields: Fields) -> TenantQuota:
+    plain = TenantQuota("plain")
+    return TenantQuota(
         name=fields.text("name", required=True),
         weight=_number(fields, "weight", plain.weight),
         guaranteed_gpus=fields.optional_whole("guaranteed_gpus", high=MOST_GPUS),

@@ -9,16 +9,16 @@ from math import ceil, log
 import numpy as np
 
 from gpusquad.predict._bins import COUNT, Floats
-from gpusquad.predict._similar import Key, Kind, as_key
+from gpusquad.predict._similarity import Key, SimilarityKey, as_key
 
 _FORGOTTEN = 0.02
 """A run that weighs less is dropped."""
 
 
-class Groups:
+class RunGroups:
     """All groups of one kind. Who was not seen longest is forgotten first."""
 
-    def __init__(self, kind: Kind, most: int) -> None:
+    def __init__(self, kind: SimilarityKey, most: int) -> None:
         self.kind = kind
         self.most = most
         self.runs: OrderedDict[Key, array] = OrderedDict()

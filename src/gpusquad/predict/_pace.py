@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import log, sqrt
 from typing import Any
 
-from gpusquad.predict._pauses import Pause, Pauses, pauses_ahead
+from gpusquad.predict._pauses import Pause, PausePredictor, pauses_ahead
 
 WINDOW = 5
 """Intervals that are looked at together. One that is slow among them is a pause; several are another pace."""
@@ -41,7 +41,7 @@ LEAST_RECORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StepSpan:
     """So many steps in so much time."""
 
     steps: float
@@ -53,7 +53,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval(Span):
+class ReportInterval(StepSpan):
     """Between two reports."""
 
     end: int
@@ -61,7 +61,7 @@ class Interval(Span):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class PaceEstimate:
     """What is believed at one moment of the steps to come: a pace that stays, one that grows, and their past."""
 
     last: float
@@ -99,16 +99,16 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PaceMark:
     """An outlook, and where the run was then."""
 
     steps: float
     us: float
-    outlook: Outlook
+    outlook: PaceEstimate
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class RemainingSteps:
     """The time of the steps to come, without pauses."""
 
     us: float
@@ -119,13 +119,13 @@ class Ahead:
 
 
 @dataclass(slots=True)
-class Pace:
+class PaceTracker:
     """Of one run."""
 
-    recent: list[Interval] = field(default_factory=list)
+    recent: list[ReportInterval] = field(default_factory=list)
     waiting: int = 0
     """Of the recent ones, how many (the last) are not in the segments yet: what follows tells what they are."""
-    segments: list[Span] = field(default_factory=list)
+    segments: list[StepSpan] = field(default_factory=list)
     grain_us: float = GRAIN_US
     steps: float = 0.0
     us: float = 0.0
@@ -135,9 +135,9 @@ class Pace:
     paused: int = 0
     """How many there were."""
     intervals: int = 0
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[PaceMark] = field(default_factory=list)
 
-    def add(self, interval: Interval, total: float | None) -> None:
+    def add(self, interval: ReportInterval, total: float | None) -> None:
         """One more. Costs the same however many there were."""
         self.recent.append(interval)
         self.waiting += 1
@@ -173,7 +173,7 @@ class Pace:
 
     # -- the steps to come -----------------------------------------------------------------------------------------
 
-    def ahead(self, steps: float, total: float) -> Ahead:
+    def ahead(self, steps: float, total: float) -> RemainingSteps:
         """The time of so many steps more."""
         spans = self._spans()
         outlook = _outlook(spans, total)
@@ -181,7 +181,7 @@ class Pace:
         busy_us = sum(span.us for span in spans)
         weight, error, tries = self._record(done, busy_us, steps)
         us = (1 - weight) * outlook.steady_us(steps) + weight * outlook.trend_us(steps)
-        return Ahead(us, error, tries)
+        return RemainingSteps(us, error, tries)
 
     def _record(self, done: float, busy_us: float, steps: float) -> tuple[float, float, float]:
         """How much the trend is to be trusted, and how far off we were, most by forecasts that looked as far."""
@@ -209,12 +209,12 @@ class Pace:
         )
         return weight, sqrt(squares / sums[0]), sums[0]
 
-    def _spans(self) -> list[Span]:
+    def _spans(self) -> list[StepSpan]:
         """All that is known, the newest as they look now."""
         if not self.waiting:
             return self.segments
         typical, spread = self._usual()
-        new = [Span(i.steps, _split(i, typical, spread)[0]) for i in self.recent[-self.waiting :]]
+        new = [StepSpan(i.steps, _split(i, typical, spread)[0]) for i in self.recent[-self.waiting :]]
         return self.segments + new
 
     def _usual(self) -> tuple[float, float]:
@@ -229,7 +229,7 @@ class Pace:
 
     # -- the pauses to come ----------------------------------------------------------------------------------------
 
-    def pauses_ahead(self, step: float, total: float) -> Pauses:
+    def pauses_ahead(self, step: float, total: float) -> PausePredictor:
         """Those that follow from the ones seen, if they come as regularly."""
         new = self._new_pauses()
         density = (self.paused + len(new)) / max(self.seen_steps(), 1.0)
@@ -246,18 +246,18 @@ class Pace:
 
     # -- what happens to an interval -------------------------------------------------------------------------------
 
-    def _settle(self, interval: Interval) -> None:
+    def _settle(self, interval: ReportInterval) -> None:
         busy_us, pause_us = _split(interval, *self._usual())
         is_first = self.steps == 0
         self.steps += interval.steps
         self.us += busy_us
-        self._keep(Span(interval.steps, busy_us))
+        self._keep(StepSpan(interval.steps, busy_us))
         if pause_us > 0 and not is_first:  # what the first took longer was its start
             self.pauses.append(Pause(interval.end - interval.steps, interval.end, pause_us))
             del self.pauses[:-MOST_PAUSES]
             self.paused += 1
 
-    def _keep(self, span: Span) -> None:
+    def _keep(self, span: StepSpan) -> None:
         segments = self.segments
         if segments and segments[-1].us < self.grain_us:
             segments[-1] = _joined(segments[-1], span)
@@ -272,7 +272,7 @@ class Pace:
         """Every now and then, what we would say; to be held against what comes."""
         if self.marks and self.steps < MARK_GROWTH * self.marks[-1].steps:
             return
-        self.marks.append(Mark(self.steps, self.us, _outlook(self.segments, total)))
+        self.marks.append(PaceMark(self.steps, self.us, _outlook(self.segments, total)))
         del self.marks[:-MOST_MARKS]
 
     # -- to keep ---------------------------------------------------------------------------------------------------
@@ -281,12 +281,12 @@ class Pace:
         return asdict(self)
 
     @classmethod
-    def load(cls, dumped: dict[str, Any]) -> Pace:
+    def load(cls, dumped: dict[str, Any]) -> PaceTracker:
         pace = cls(**dumped)
-        pace.recent = [Interval(**one) for one in dumped["recent"]]
-        pace.segments = [Span(**one) for one in dumped["segments"]]
+        pace.recent = [ReportInterval(**one) for one in dumped["recent"]]
+        pace.segments = [StepSpan(**one) for one in dumped["segments"]]
         pace.pauses = [Pause(**one) for one in dumped["pauses"]]
-        pace.marks = [Mark(one["steps"], one["us"], Outlook(**one["outlook"])) for one in dumped["marks"]]
+        pace.marks = [PaceMark(one["steps"], one["us"], PaceEstimate(**one["outlook"])) for one in dumped["marks"]]
         return pace
 
 
@@ -294,11 +294,11 @@ def _low_median(values: list[float]) -> float:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def _joined(a: Span, b: Span) -> Span:
-    return Span(a.steps + b.steps, a.us + b.us)
+def _joined(a: StepSpan, b: StepSpan) -> StepSpan:
+    return StepSpan(a.steps + b.steps, a.us + b.us)
 
 
-def _split(interval: Interval, typical: float, spread: float) -> tuple[float, float]:
+def _split(interval: ReportInterval, typical: float, spread: float) -> tuple[float, float]:
     """What it took to count its steps, and a pause, if it took much longer than its neighbours."""
     usual_us = typical * interval.steps
     extra_us = interval.us - usual_us
@@ -307,7 +307,7 @@ def _split(interval: Interval, typical: float, spread: float) -> tuple[float, fl
     return usual_us, extra_us
 
 
-def _outlook(spans: list[Span], total: float | None) -> Outlook:
+def _outlook(spans: list[StepSpan], total: float | None) -> PaceEstimate:
     warm = spans[_warm_up(spans, total) :]
     logs = [log(max(span.pace, 1e-6)) for span in warm]
     longest_us = max(max(span.us for span in warm), 1e-6)
@@ -316,10 +316,10 @@ def _outlook(spans: list[Span], total: float | None) -> Outlook:
     mean, last = (sum(s.us for s in part) / sum(s.steps for s in part) for part in (warm, now))
     level, slope = _trend(warm, last)
     reach = REACH * sum(span.steps for span in warm)
-    return Outlook(last, mean, sum(span.us for span in now), level, slope, reach)
+    return PaceEstimate(last, mean, sum(span.us for span in now), level, slope, reach)
 
 
-def _warm_up(spans: list[Span], total: float | None) -> int:
+def _warm_up(spans: list[StepSpan], total: float | None) -> int:
     """How many spans at the beginning were slow because it was the beginning."""
     if len(spans) < 2:
         return 0
@@ -363,7 +363,7 @@ def _surest_change(logs: list[float], weights: list[float]) -> tuple[int, float,
     return best
 
 
-def _trend(spans: list[Span], last: float) -> tuple[float, float]:
+def _trend(spans: list[StepSpan], last: float) -> tuple[float, float]:
     """A straight line through the paces: its end and its slope, less of it the less sure it is."""
     if len(spans) < LEAST_FOR_TREND:
         return last, 0.0

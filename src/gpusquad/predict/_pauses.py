@@ -28,7 +28,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Pauses:
+class PausePredictor:
     """The pauses to come."""
 
     us: float
@@ -41,11 +41,11 @@ class Pauses:
 
 def pauses_ahead(
     pauses: list[Pause], step: float, total: float, between: float, density: float, busy_us: float
-) -> Pauses:
+) -> PausePredictor:
     """Those that follow from the ones seen. ``between``: steps from report to report; ``density``: pauses per step so
     far; ``busy_us``: the time that went into steps so far."""
     if not pauses:
-        return Pauses(0.0, 0.0, 0.0, False)
+        return PausePredictor(0.0, 0.0, 0.0, False)
     one_us, spread_us = _usual(pauses)
     rhythm = _rhythm(pauses, 2 * between)
     count = rhythm.count(min(pauses[-1].start, step), total)
@@ -56,7 +56,7 @@ def pauses_ahead(
     count = min(count, DENSER * density * max(total - step, 0.0) + 1)
     is_due = rhythm.regular and count >= 1 and step >= rhythm.next(pauses[-1]) - 2 * between
     doubt = ONCE_DOUBT if len(pauses) == 1 else 0.0 if rhythm.regular else IRREGULAR_DOUBT
-    return Pauses(one_us * count, hypot(spread_us * sqrt(count), doubt * one_us * count), one_us, is_due)
+    return PausePredictor(one_us * count, hypot(spread_us * sqrt(count), doubt * one_us * count), one_us, is_due)
 
 
 def _usual(pauses: list[Pause]) -> tuple[float, float]:

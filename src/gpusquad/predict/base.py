@@ -11,7 +11,7 @@ from gpusquad.model.prediction import PastRun
 from gpusquad.predict.replay import MOST_FORETOLD, as_lived
 
 
-class Online:
+class OnlinePredictor:
     """Learns from one run at a time and has no slow part. Others override what they do otherwise."""
 
     format: int = 1

@@ -15,10 +15,10 @@ from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, NOTHING_KNOWN_US, PastRun, Quantiles
 from gpusquad.model.units import US_PER_S
 from gpusquad.predict._bins import Floats
-from gpusquad.predict._calibrated import Calibration
-from gpusquad.predict._habits import Habits, log_s
+from gpusquad.predict._calibration import QuantileCalibration
+from gpusquad.predict._owner_features import Habits, log_s
 from gpusquad.predict._trees import Trees, flat
-from gpusquad.predict.base import Online
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.predict.recent import Recent
 from gpusquad.registry import register
 
@@ -44,7 +44,7 @@ class _Said:
 
 @register("predictor", "boosted")
 @dataclass
-class Boosted(Online):
+class BoostedTrees(OnlinePredictor):
     """Boosted trees over what owners ran before, calibrated; needs scikit-learn."""
 
     keep: int = 30_000
@@ -62,7 +62,7 @@ class Boosted(Online):
         if find_spec("sklearn") is None:
             raise Invalid("predictor.boosted", "needs scikit-learn", 'pip install "gpusquad[predict]"')
         self._habits = Habits()
-        self._calibration = Calibration(self.rate)
+        self._calibration = QuantileCalibration(self.rate)
         self._recent = Recent()
         self._rows: deque[tuple[Floats, float]] = deque(maxlen=self.keep)
         self._new = 0

@@ -14,11 +14,11 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, PastRun, Quantiles, mean
 from gpusquad.predict._bins import Floats, bin_of, quantiles, spread
-from gpusquad.predict._calibrated import Calibration
-from gpusquad.predict._honesty import Honesty
-from gpusquad.predict.base import Online
-from gpusquad.predict.expected import expected_run
+from gpusquad.predict._calibration import QuantileCalibration
+from gpusquad.predict._overrun_correction import OverrunCorrection
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.predict.history import History, without_history
+from gpusquad.predict.offline_estimate import expected_run
 from gpusquad.registry import register
 
 _ENOUGH = 10
@@ -42,7 +42,7 @@ class _Said:
 
 @register("predictor", "combined")
 @dataclass
-class Combined(Online):
+class CombinedPredictor(OnlinePredictor):
     """The best source for such jobs so far: past runs, or what the job file expects; calibrated."""
 
     rate: float = 0.01
@@ -56,8 +56,8 @@ class Combined(Online):
         if not 0 <= self.rate <= 0.5:
             raise Invalid("predictor.combined.rate", f"{self.rate} is not between 0 and 0.5")
         self._history = History()
-        self._calibration = Calibration(self.rate)
-        self._honesty = Honesty()
+        self._calibration = QuantileCalibration(self.rate)
+        self._honesty = OverrunCorrection()
         self._scores: OrderedDict[str, dict[str, float]] = OrderedDict()
         """Tenant -> source -> fading sum of log likelihoods."""
         self._open: OrderedDict[str, _Said] = OrderedDict()

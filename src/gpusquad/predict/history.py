@@ -19,9 +19,9 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
 from gpusquad.predict._bins import COUNT, Floats, bin_of, quantiles, shares
-from gpusquad.predict._groups import Groups, reaches
-from gpusquad.predict._similar import KINDS, Features, Key, Owners
-from gpusquad.predict.base import Online
+from gpusquad.predict._groups import RunGroups, reaches
+from gpusquad.predict._similarity import KINDS, Features, Key, Owners
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import register
 
 _STEPS = np.array([0.3, 1.2, 3.0, 8.0, 25.0])
@@ -61,7 +61,7 @@ class _Opinion:
 
 @register("predictor", "history")
 @dataclass
-class History(Online):
+class History(OnlinePredictor):
     """Similar past runs, the better ones believed more."""
 
     rate: float = 5e-5
@@ -79,7 +79,7 @@ class History(Online):
         if self.groups < 1 or self.prior <= 0:
             raise Invalid("predictor.history", "groups and prior must be above zero")
         self._owners = Owners(self.groups)
-        self._groups = [Groups(kind, self.groups) for kind in KINDS]
+        self._groups = [RunGroups(kind, self.groups) for kind in KINDS]
         self._weights = np.full(_ROWS * (len(_STEPS) + 1), 1.2 / _ROWS)
         self._all_ended, self._all_reached = np.zeros(COUNT), np.zeros(COUNT)
         self._part_ended, self._part_reached = np.zeros(2 * COUNT), np.zeros(2 * COUNT)

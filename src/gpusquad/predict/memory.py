@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, Quantiles, certain
-from gpusquad.predict.alike import Alike, Group, Seen
-from gpusquad.predict.expected import expected_peak
+from gpusquad.predict.offline_estimate import expected_peak
+from gpusquad.predict.similar_runs import RunCircle, RunSummary, SimilarRuns
 
 FEW = 2
 """Runs that came to their end before they outweigh what the job file expects."""
@@ -25,16 +25,16 @@ _TO_SIGMA = 1.4826
 _NORMAL = NormalDist()
 
 
-class Peak(NamedTuple):
+class PeakPrediction(NamedTuple):
     """A predicted peak and what it stands on."""
 
     bytes: Quantiles
-    group: Group | None
+    group: RunCircle | None
     """None: not from past runs."""
-    runs: Sequence[Seen]
+    runs: Sequence[RunSummary]
 
 
-class PeakMemory(Alike):
+class PeakMemoryPredictor(SimilarRuns):
     """The most memory one card will hold, by runs of the same kind, else by what the job file brings."""
 
     def predict(self, job: Job) -> Quantiles | None:
@@ -42,7 +42,7 @@ class PeakMemory(Alike):
         found = self.peak(job)
         return found.bytes if found is not None else None
 
-    def peak(self, job: Job) -> Peak | None:
+    def peak(self, job: Job) -> PeakPrediction | None:
         """The same with its evidence."""
         found = [one for group, runs in self.circles(job) if (one := _peak_of(job, group, runs)) is not None]
         for one in found:
@@ -50,20 +50,20 @@ class PeakMemory(Alike):
                 return one
         given = expected_peak(job) or _declared(job)
         if given is not None:
-            return Peak(given, None, ())
+            return PeakPrediction(given, None, ())
         return found[0] if found else None
 
 
-def _peak_of(job: Job, group: Group, runs: Sequence[Seen]) -> Peak | None:
+def _peak_of(job: Job, group: RunCircle, runs: Sequence[RunSummary]) -> PeakPrediction | None:
     told = [seen for seen in runs if seen.peak_bytes]
     same_size = [seen for seen in told if seen.gpus == job.gpus]
     if sum(seen.is_whole for seen in same_size) >= FEW:
         told = same_size  # a network split over more cards holds less on each
     quantiles = peak_quantiles(told, group.weight)
-    return Peak(quantiles, group, told) if quantiles is not None else None
+    return PeakPrediction(quantiles, group, told) if quantiles is not None else None
 
 
-def peak_quantiles(runs: Sequence[Seen], weight: float = 1.0) -> Quantiles | None:
+def peak_quantiles(runs: Sequence[RunSummary], weight: float = 1.0) -> Quantiles | None:
     """Robust to a few runs that were something else. A run that was cut short counts only for what it shows: that it
     held more than those that came to their end."""
     whole = [log(seen.peak_bytes) for seen in runs if seen.is_whole and seen.peak_bytes]

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpusquad.model.prediction import LEVELS, Quantiles
 from gpusquad.model.units import US_PER_S
-from gpusquad.predict._pace import Interval, Pace
+from gpusquad.predict._pace import PaceTracker, ReportInterval
 from gpusquad.predict._prior import MOST_US, blended, spread, still_running
 
 FORMAT = 1
@@ -89,7 +89,7 @@ class _Report:
 
 
 @dataclass(slots=True)
-class Progress:
+class ProgressPredictor:
     """Of one run. Cheap to tell, cheap to ask, small to keep."""
 
     _clock: _Clock | None = None
@@ -100,7 +100,7 @@ class Progress:
     """Where the interval that is open began."""
     _total: int | None = None
     _late: int = 0
-    _pace: Pace = field(default_factory=Pace)
+    _pace: PaceTracker = field(default_factory=PaceTracker)
 
     def see(self, at_us: int, step: int, total: int | None) -> None:
         """A report: so many steps of so many were done then. In any order, any number of times."""
@@ -147,13 +147,13 @@ class Progress:
                 "pace": self._pace.dump()}  # fmt: skip
 
     @classmethod
-    def load(cls, dumped: dict[str, Any]) -> Progress:
+    def load(cls, dumped: dict[str, Any]) -> ProgressPredictor:
         """What ``dump`` wrote; raises ValueError, KeyError or TypeError for anything else."""
         if dumped["format"] != FORMAT:
             raise ValueError(f"progress of format {dumped['format']!r} instead of {FORMAT}")
         clock = None if dumped["clock"] is None else _Clock(**dumped["clock"])
         return cls(clock, dumped["at_us"], _Report(**dumped["last"]), _Report(**dumped["begin"]), dumped["total"],
-                   dumped["late"], Pace.load(dumped["pace"]))  # fmt: skip
+                   dumped["late"], PaceTracker.load(dumped["pace"]))  # fmt: skip
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class Progress:
         self._total = total
         if went_back:
             if other_total:
-                self._pace = Pace()  # another count of other steps, not the same ones again
+                self._pace = PaceTracker()  # another count of other steps, not the same ones again
             else:
                 self._pace.go_back(step)
             self._begin_at(clock, at_us, step)
@@ -192,7 +192,7 @@ class Progress:
         self._at_us, self._last = at_us, _Report(clock.work_us, step)
         took_us = clock.work_us - self._begin.work_us
         if took_us >= LEAST_GAP_US * clock.rate:
-            self._pace.add(Interval(step - self._begin.step, took_us, step), total)
+            self._pace.add(ReportInterval(step - self._begin.step, took_us, step), total)
             self._begin = _Report(clock.work_us, step)
 
     # -- the answer ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import NOTHING_KNOWN_US, PastRun, Quantiles, certain
-from gpusquad.predict.base import Online
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import register
 
 _LEVELS = (0.5, 0.9)
@@ -16,7 +16,7 @@ _LEVELS = (0.5, 0.9)
 
 @register("predictor", "recent")
 @dataclass
-class Recent(Online):
+class Recent(OnlinePredictor):
     """The mean of the user's last run times (the tenant's, where no user is named), at most the user's estimate."""
 
     last: int = 2

@@ -14,8 +14,8 @@ from statistics import median
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
-from gpusquad.predict.alike import Seen
-from gpusquad.predict.expected import USUAL_FACTOR, spread
+from gpusquad.predict.offline_estimate import USUAL_FACTOR, spread
+from gpusquad.predict.similar_runs import RunSummary
 
 WORTH_RATIO = 0.7
 """The least efficiency at which one more doubling of the GPUs pays, unless told otherwise."""
@@ -80,7 +80,7 @@ def relative(shape: Shape, gpus: int) -> float:
     return serial + (1 - serial) / gpus + talk * log2(gpus)
 
 
-def curve(job: Job, runs: Sequence[Seen], base: Quantiles | None = None) -> Curve | None:
+def curve(job: Job, runs: Sequence[RunSummary], base: Quantiles | None = None) -> Curve | None:
     """From runs at several sizes, else from what the job file expects, else by a guess that says so. ``base``: how long
     it runs as it is asked for, where neither tells. None: nothing says how long it runs."""
     seen = _medians(runs)
@@ -121,7 +121,7 @@ def worth(found: Curve, most: int, least: int = 1, ratio: float = WORTH_RATIO) -
     return best
 
 
-def _medians(runs: Sequence[Seen]) -> dict[int, tuple[float, float]]:
+def _medians(runs: Sequence[RunSummary]) -> dict[int, tuple[float, float]]:
     """The middle run time of each size and how far it can be trusted. Only of runs that came to their end."""
     by_size: dict[int, list[float]] = {}
     for run in runs:

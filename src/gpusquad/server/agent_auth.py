@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class TokenIdentity:
     """What the cluster says of a token."""
 
     user: str = ""
@@ -35,23 +35,30 @@ class AgentAuth:
 
     ``review`` may take a while, and raises where the cluster does not answer: that is no verdict, and not kept."""
 
-    def __init__(self, review: Callable[[str], Reviewed], account: str, *, ttl_s: float = TTL_S, most: int = 10_000,
-                 monotonic_s: Callable[[], float] = time.monotonic) -> None:  # fmt: skip
+    def __init__(
+        self,
+        review: Callable[[str], TokenIdentity],
+        account: str,
+        *,
+        ttl_s: float = TTL_S,
+        most: int = 10_000,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._review = review
         self._account = account
         self._ttl_s = ttl_s
         self._most = most
         self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
-        self._found: OrderedDict[str, tuple[Reviewed, float]] = OrderedDict()
+        self._found: OrderedDict[str, tuple[TokenIdentity, float]] = OrderedDict()
 
-    def remembered(self, token: str) -> Reviewed | None:
+    def remembered(self, token: str) -> TokenIdentity | None:
         """Without a question to anybody; None: not known, or no longer surely right."""
         with self._lock:
             reviewed, until_s = self._found.get(hash_of(token), (None, 0.0))
         return reviewed if self._monotonic_s() < until_s else None
 
-    def identify(self, token: str) -> Reviewed:
+    def identify(self, token: str) -> TokenIdentity:
         reviewed = self._review(token)
         key = hash_of(token)
         with self._lock:
@@ -61,7 +68,7 @@ class AgentAuth:
                 self._found.popitem(last=False)
         return reviewed
 
-    def node_of(self, reviewed: Reviewed) -> str:
+    def node_of(self, reviewed: TokenIdentity) -> str:
         """The node that this agent may speak for."""
         if not reviewed.user:
             raise unauthenticated("the cluster does not know this token, or it is not meant for this service")

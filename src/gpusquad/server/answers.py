@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpusquad.model.reasons import Reason
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 
 Role = Literal["admin", "member", "viewer"]
 CardState = Literal["free", "busy", "shared", "taken_outside", "cordoned", "drained"]
@@ -32,7 +32,7 @@ SYSTEM = Who("gpusquad", "default", "admin")
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class AccuracyAnswer:
     """How good forecasts of starts were so far."""
 
     count: int
@@ -42,7 +42,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunTimeAccuracy:
     """How good predicted run times of one kind were, in two numbers."""
 
     count: int
@@ -84,7 +84,7 @@ class WhyAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Promised:
+class ReservedStart:
     """A start that a waiting job was promised."""
 
     start_us: int
@@ -95,13 +95,13 @@ class Promised:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class PendingSummary:
     """What somebody who waits wants to know, in short."""
 
     position: int | None
     reasons: Sequence[Reason]
     eta_us: int | None = None
-    promised: Promised | None = None
+    promised: ReservedStart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,9 @@ class WhenAnswer:
     start_us: int | None
     high_us: int | None
     promised_us: int | None
-    forecast: Forecast | None
-    accuracy: Accuracy | None
-    record: RunRecord | None = None
+    forecast: RunTimePrediction | None
+    accuracy: AccuracyAnswer | None
+    record: RunTimeAccuracy | None = None
     """How good such predictions of run times were for the tenant."""
     end: EndAnswer | None = None
     """Of a job that runs."""
@@ -138,7 +138,7 @@ class WhatIfAnswer:
     start_us: int | None
     high_us: int | None
     promised_us: int | None
-    forecast: Forecast | None
+    forecast: RunTimePrediction | None
     placement: tuple[TaskPlace, ...] = ()
     delayed: tuple[tuple[str, int], ...] = ()
     preempted: tuple[str, ...] = ()
@@ -251,7 +251,7 @@ PEAK = "peak"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobChange:
     """A change to a job that waits or runs; None leaves as it is."""
 
     name: str | None = None

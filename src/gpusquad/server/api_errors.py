@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.reasons import Reason
-from gpusquad.server.errors import Conflict, Refused, ServiceError, Unavailable
+from gpusquad.server.errors import Conflict, JobRefused, ServiceError, Unavailable
 from gpusquad.server.json_answer import Answer
-from gpusquad.server.services.loop import Closed
+from gpusquad.server.services.runtime.loop import ServiceStopping
 from gpusquad.store.errors import StoreConflict, StoreUnavailable
 
 _log = logging.getLogger("gpusquad.server")
@@ -41,7 +41,7 @@ def answer_for(error: Exception) -> Answer:
             return _of_service(Unavailable("the store does not answer"))
         case StoreConflict():
             return _of_service(Conflict("that is there already, or needs something that is not there"))
-        case Closed():
+        case ServiceStopping():
             return _of_service(Unavailable("the service is stopping"))
         case TimeoutError():
             return _of_service(Unavailable("the scheduler is busy", wait_s=2.0))
@@ -90,7 +90,7 @@ def install(app: FastAPI) -> None:
 
 
 def _of_service(error: ServiceError) -> Answer:
-    more = {"reason": reason_view(error.reason)} if isinstance(error, Refused) else {}
+    more = {"reason": reason_view(error.reason)} if isinstance(error, JobRefused) else {}
     return error_answer(
         error.status,
         error.code,

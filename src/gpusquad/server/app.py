@@ -15,12 +15,12 @@ from gpusquad.server.description import describe
 from gpusquad.server.limits import Buckets
 from gpusquad.server.metrics import CountRequests
 from gpusquad.server.middleware.agents import AgentEntrance
-from gpusquad.server.middleware.body import Body
-from gpusquad.server.middleware.entrance import Entrance
+from gpusquad.server.middleware.authentication import Entrance
+from gpusquad.server.middleware.body import BodyLimit
+from gpusquad.server.middleware.compression import Compression
 from gpusquad.server.middleware.failures import Failures
 from gpusquad.server.middleware.headers import SecurityHeaders
 from gpusquad.server.middleware.hosts import Hosts
-from gpusquad.server.middleware.packing import Packing
 from gpusquad.server.params import known_query_only
 from gpusquad.server.routers import (
     agents,
@@ -109,8 +109,8 @@ def all_routes() -> list[tuple[str, APIRoute]]:
 def _add_middleware(app: FastAPI, services: Services) -> None:
     """Each one added goes around those before it: read from the end for the way in."""
     limits, monotonic_s = services.limits, services.monotonic_s
-    app.add_middleware(Packing, prefix=PREFIX)
-    app.add_middleware(Body, most_bytes=limits.body_bytes, timeout_s=limits.body_timeout_s)
+    app.add_middleware(Compression, prefix=PREFIX)
+    app.add_middleware(BodyLimit, most_bytes=limits.body_bytes, timeout_s=limits.body_timeout_s)
     open_paths = OPEN_PATHS
     if services.agents is not None:
         open_paths = (*OPEN_PATHS, AGENT_PATH)

@@ -9,8 +9,8 @@ from typing import Any
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import CardUser, Who
-from gpusquad.server.rights import may_see
-from gpusquad.server.services.cards import DividedNow, Division
+from gpusquad.server.permissions import may_see
+from gpusquad.server.services.sharing.cards import CardDivisionNow, Division
 from gpusquad.server.views import Plain, uuid_of
 from gpusquad.store.card_divides import CardDivideRow
 
@@ -42,7 +42,7 @@ def division_view(division: Division) -> Plain:
     }
 
 
-def detail_view(card: DividedNow, who: Who) -> Plain:
+def detail_view(card: CardDivisionNow, who: Who) -> Plain:
     now = None if card.status is None else _now_view(card.status, card.jobs, who)
     return division_view(card.division) | {"now": now}
 

@@ -54,7 +54,7 @@ class Conflict(ServiceError):
     code = "conflict"
 
 
-class Refused(ServiceError):
+class JobRefused(ServiceError):
     """The scheduler will never, or not within the tenant's limits, run this."""
 
     def __init__(self, reason: Reason, *, status: int = 409) -> None:

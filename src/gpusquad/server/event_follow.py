@@ -7,8 +7,8 @@ from functools import partial
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server import sse
+from gpusquad.server.keepalive import StreamKeepalive
 from gpusquad.server.lookup import names_of
-from gpusquad.server.pulse import Pulse
 from gpusquad.server.wiring import Services
 from gpusquad.store import events
 
@@ -16,7 +16,7 @@ _PAGE = 500
 
 
 async def follow_events(
-    services: Services, tenant: str | None, after: int | None, pulse: Pulse
+    services: Services, tenant: str | None, after: int | None, pulse: StreamKeepalive
 ) -> AsyncIterator[bytes]:
     """Without end. ``after`` None: only what comes from now on."""
     newest = None

@@ -13,7 +13,7 @@ _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _READ_BYTES = 64 * 1024
 
 
-class Watch:
+class FolderWatch:
     """Watches folders; to be used on the event loop. Without inotify nothing is told, and the caller asks by time."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:

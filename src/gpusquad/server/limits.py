@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ApiLimits:
     """Generous: made to stop accidents and floods, not work."""
 
     requests_per_s: float = 1000.0

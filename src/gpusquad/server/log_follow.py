@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpusquad.server import sse
-from gpusquad.server.inotify import Watch
-from gpusquad.server.log_place import MOST_FOLLOWED, Place
+from gpusquad.server.inotify import FolderWatch
+from gpusquad.server.keepalive import StreamKeepalive
+from gpusquad.server.log_position import MOST_FOLLOWED, LogPosition
 from gpusquad.server.log_text import LONGEST_CHARACTER, whole_text
-from gpusquad.server.pulse import Pulse
 from gpusquad.server.wiring import LogReader, Services
 from gpusquad.store import jobs
 from gpusquad.store.jobs import FINAL_STATES, JobRow
@@ -33,19 +33,19 @@ class Step:
 
 
 @dataclass
-class Follower:
+class LogFollower:
     """One stream. ``task`` None: all of them."""
 
     services: Services
     job_id: str
     task: int | None
-    place: Place
+    place: LogPosition
     tail: int | None = None
-    _watch: Watch | None = field(default=None, init=False)
+    _watch: FolderWatch | None = field(default=None, init=False)
 
-    async def events(self, pulse: Pulse) -> AsyncIterator[bytes]:
+    async def events(self, pulse: StreamKeepalive) -> AsyncIterator[bytes]:
         """Until the job is over and all of its log was told."""
-        with closing(Watch(pulse.bell.ring)) as self._watch:
+        with closing(FolderWatch(pulse.bell.ring)) as self._watch:
             while not pulse.is_over:
                 step = await pulse.read(self._step)
                 if step is None:
@@ -57,7 +57,7 @@ class Follower:
                     return
                 yield await pulse.beat()
                 if step.next_attempt is not None:
-                    self.place, self.tail = Place(step.next_attempt), None
+                    self.place, self.tail = LogPosition(step.next_attempt), None
                 elif not step.told:
                     await pulse.rest(step.patience_s)
 

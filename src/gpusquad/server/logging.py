@@ -14,7 +14,7 @@ import structlog
 from structlog.typing import Processor
 
 from gpusquad.server.redact import redacted
-from gpusquad.server.texts import one_line
+from gpusquad.server.safe_text import one_line
 
 Style = Literal["auto", "json", "console"]
 _NOISY = {"urllib3": logging.ERROR, "httpx": logging.WARNING, "sqlalchemy": logging.WARNING, "alembic": logging.WARNING}

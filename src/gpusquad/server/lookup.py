@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from gpusquad.server import rights
+from gpusquad.server import permissions
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict, Forbidden, NotFound
 from gpusquad.server.ids import LENGTH
@@ -36,12 +36,12 @@ def job_seen(c: Connection, ref: str, who: Who) -> JobRow:
 
 def job_owned(c: Connection, ref: str, who: Who) -> JobRow:
     """One that the caller may change or stop."""
-    return _allowed(job_seen(c, ref, who), who, rights.may_act, "change or stop it")
+    return _allowed(job_seen(c, ref, who), who, permissions.may_act, "change or stop it")
 
 
 def job_with_logs(c: Connection, ref: str, who: Who) -> JobRow:
     """One whose output and source the caller may read."""
-    return _allowed(job_seen(c, ref, who), who, rights.may_read_logs, "read its output")
+    return _allowed(job_seen(c, ref, who), who, permissions.may_read_logs, "read its output")
 
 
 def rows_of(c: Connection, ids: Sequence[str]) -> dict[str, JobRow]:
@@ -78,7 +78,7 @@ def ids_seen(c: Connection, ids: Collection[str], who: Who) -> set[str]:
 def _by_id(c: Connection, ref: str, who: Who) -> list[JobRow]:
     if len(ref) == LENGTH:
         row = jobs.get(c, ref)
-        return [row] if row is not None and rights.may_see(who, row) else []
+        return [row] if row is not None and permissions.may_see(who, row) else []
     begins = (job_table.c.id >= ref) & (job_table.c.id < ref + "\x7f")
     return _first_two(c, begins, who) if _is_part(ref) else []
 

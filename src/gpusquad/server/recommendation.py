@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from gpusquad.model.fields import cores
 from gpusquad.model.job import Request
 from gpusquad.model.units import US_PER_S
-from gpusquad.predict.advise import SAFE_LEVEL, WARN_LEVEL, Choice, Times, rounded_gib
-from gpusquad.predict.memory import Peak
-from gpusquad.server.services.advice import Recommendation
+from gpusquad.predict.advice import SAFE_LEVEL, WARN_LEVEL, AdvisedValue, ScalingPoint, rounded_gib
+from gpusquad.predict.memory import PeakPrediction
+from gpusquad.server.services.jobs.advice import Recommendation
 from gpusquad.server.views import Plain
 from gpusquad.spec.auto import left_open
 from gpusquad.spec.model import JobSpec
@@ -51,7 +51,7 @@ def _lines(spec: JobSpec, found: Recommendation) -> Iterator[Plain]:
         yield _line("cpu", cores(milli), spec.cpu, change, advised.cpu_milli.why)
 
 
-def _gpus(spec: JobSpec, choice: Choice, tasks: int, each: int) -> Iterator[Plain]:
+def _gpus(spec: JobSpec, choice: AdvisedValue, tasks: int, each: int) -> Iterator[Plain]:
     """Fewer tasks, where there are several: what each of them gets is how the program was written."""
     if tasks == 1:
         yield _line("gpus", choice.value, spec.gpus, "gpus" in left_open(spec) or choice.value != each, choice.why)
@@ -59,7 +59,9 @@ def _gpus(spec: JobSpec, choice: Choice, tasks: int, each: int) -> Iterator[Plai
         yield _line("count", choice.value // each, spec.count, choice.value // each != tasks, choice.why)
 
 
-def _memory(spec: JobSpec, choice: Choice, peak: Peak, request: Request, card_bytes: Sequence[int]) -> Plain:
+def _memory(
+    spec: JobSpec, choice: AdvisedValue, peak: PeakPrediction, request: Request, card_bytes: Sequence[int]
+) -> Plain:
     needed, likely, value = peak.bytes.at(SAFE_LEVEL), peak.bytes.at(WARN_LEVEL), rounded_gib(choice.value)
     if request.share is not None:
         asked = request.share.memory_on(max(card_bytes, default=0))
@@ -76,7 +78,7 @@ def _line(field: str, value: float | str, now: float | str | None, change: bool,
     return {"field": field, "value": value, "now": now, "change": change, "why": why}
 
 
-def _times(one: Times) -> Plain:
+def _times(one: ScalingPoint) -> Plain:
     return {
         "gpus": one.gpus,
         "low_s": one.run.at(0.1) / US_PER_S,
@@ -88,7 +90,7 @@ def _times(one: Times) -> Plain:
     }
 
 
-def _peak(peak: Peak | None) -> Plain | None:
+def _peak(peak: PeakPrediction | None) -> Plain | None:
     if peak is None:
         return None
     told = peak.bytes

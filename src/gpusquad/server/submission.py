@@ -8,14 +8,14 @@ from typing import Any
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields
 from gpusquad.model.units import parse_us
-from gpusquad.server.answers import PEAK, Change, Who
+from gpusquad.server.answers import PEAK, JobChange, Who
 from gpusquad.server.errors import Conflict
 from gpusquad.server.ids import new_id
 from gpusquad.server.json_answer import Answer
-from gpusquad.server.rights import tenant_used
+from gpusquad.server.permissions import tenant_used
 from gpusquad.server.schemas.jobs import ChangeRequest, FileRequest
-from gpusquad.server.services.advice import Note
-from gpusquad.server.services.outside import NOT_COMPLETE
+from gpusquad.server.services.jobs.advice import Note
+from gpusquad.server.services.jobs.cluster_submissions import NOT_COMPLETE
 from gpusquad.server.views import job_view
 from gpusquad.server.wiring import Services
 from gpusquad.spec.auto import left_open
@@ -78,7 +78,7 @@ def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services)
         return [event for row in rows[:MOST_LOOKED_AT] for event in events.of_job(c, row.id, limit=FIRST_LINES)]
 
 
-def change_of(request: ChangeRequest) -> Change:
+def change_of(request: ChangeRequest) -> JobChange:
     """What a job is changed to."""
     given: dict[str, Any] = request.model_dump(exclude_none=True)
     if not given:
@@ -89,4 +89,4 @@ def change_of(request: ChangeRequest) -> Change:
     if given.get("memory", PEAK) != PEAK:
         amount, milli = Fields({"memory": given["memory"]}, "", ("memory",)).bytes_or_milli("memory")
         given |= {"memory": None, "memory_milli": milli} if milli else {"memory": amount}
-    return Change(**given)
+    return JobChange(**given)

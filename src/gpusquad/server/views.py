@@ -7,20 +7,20 @@ from dataclasses import asdict
 from typing import Any
 
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.server.answers import (
     CardStatus,
     CardUser,
     NodeStatus,
     PolicyStatus,
     QueueEntry,
-    RunRecord,
+    RunTimeAccuracy,
     TaskPlace,
     Who,
     WindowStatus,
 )
 from gpusquad.server.params import MOST_TIME_S, to_s
-from gpusquad.server.rights import may_see
+from gpusquad.server.permissions import may_see
 from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
 from gpusquad.store.samples import SampleRow
@@ -91,7 +91,7 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
     }
 
 
-def run_view(forecast: Forecast | None, confidence: float | None = None) -> Plain | None:
+def run_view(forecast: RunTimePrediction | None, confidence: float | None = None) -> Plain | None:
     """A predicted run time; one that is not known is none."""
     if forecast is None or forecast.mid_us >= _MOST_US:
         return None
@@ -99,7 +99,7 @@ def run_view(forecast: Forecast | None, confidence: float | None = None) -> Plai
     return told | {"confidence": confidence}
 
 
-def record_view(record: RunRecord | None) -> Plain | None:
+def record_view(record: RunTimeAccuracy | None) -> Plain | None:
     return None if record is None else asdict(record)
 
 
@@ -248,4 +248,6 @@ def _progress(progress: Mapping[str, Any] | None) -> Plain | None:
 def _forecast(forecast: Mapping[str, Any] | None) -> Plain | None:
     if not forecast:
         return None
-    return run_view(Forecast(forecast["mid_us"], forecast["high_us"], forecast["source"]), forecast.get("confidence"))
+    return run_view(
+        RunTimePrediction(forecast["mid_us"], forecast["high_us"], forecast["source"]), forecast.get("confidence")
+    )

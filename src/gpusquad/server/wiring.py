@@ -12,8 +12,8 @@ from anyio import CapacityLimiter
 
 from gpusquad.server.answers import (
     CardStatus,
-    Change,
     ClusterStatus,
+    JobChange,
     NodeStatus,
     PolicyPreview,
     PolicyStatus,
@@ -26,10 +26,10 @@ from gpusquad.server.answers import (
 )
 from gpusquad.server.broadcast import Broadcast
 from gpusquad.server.clock import Clock
-from gpusquad.server.limits import Limits
-from gpusquad.server.services.advice import Advice, Card
+from gpusquad.server.limits import ApiLimits
+from gpusquad.server.services.jobs.advice import Advice, AdviceCard
+from gpusquad.server.slow_requests import SlowRequestPool
 from gpusquad.server.sse import Streams
-from gpusquad.server.turns import Turns
 
 if TYPE_CHECKING:
     from gpusquad.server.agent_auth import AgentAuth
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from gpusquad.server.auth import Auth
     from gpusquad.server.metrics import Meters
     from gpusquad.server.secrets import SecretStore
-    from gpusquad.server.services.cards import CardDesk
-    from gpusquad.server.services.desk import Desk
-    from gpusquad.server.services.neighbours import Neighbours
-    from gpusquad.server.services.reports import Reports
+    from gpusquad.server.services.cluster.agent_reports import AgentReports
+    from gpusquad.server.services.context import SchedulerContext
+    from gpusquad.server.services.sharing.cards import CardService
+    from gpusquad.server.services.sharing.interference_learning import InterferenceLearner
     from gpusquad.spec.model import JobSpec
     from gpusquad.store.database import Database
     from gpusquad.store.jobs import JobRow
@@ -53,7 +53,7 @@ class SchedulerPort(Protocol):
         self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None = None
     ) -> list[JobRow]: ...
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer: ...
-    def update(self, job_id: str, change: Change, who: Who) -> object: ...
+    def update(self, job_id: str, change: JobChange, who: Who) -> object: ...
     def cancel(self, job_id: str, who: Who, cause: str) -> object: ...
     def hold(self, job_id: str, who: Who) -> object: ...
     def release(self, job_id: str, who: Who) -> object: ...
@@ -83,12 +83,12 @@ class SchedulerPort(Protocol):
         ...
 
     @property
-    def desk(self) -> Desk | None:
+    def desk(self) -> SchedulerContext | None:
         """What it decides on, for pages that draw the plan. None: it keeps none, and they show what the store knows."""
         ...
 
     @property
-    def neighbours(self) -> Neighbours | None:
+    def neighbours(self) -> InterferenceLearner | None:
         """What it learns of jobs that share a card. None: nothing."""
         ...
 
@@ -96,7 +96,7 @@ class SchedulerPort(Protocol):
     def on_event(self, callback: Callable[..., None]) -> object: ...
 
 
-class LogChunk(Protocol):
+class LogBytes(Protocol):
     """Some bytes of a log, and where they stand."""
 
     @property
@@ -112,7 +112,7 @@ class LogReader(Protocol):
 
     def tasks(self) -> Sequence[int]: ...
     def size(self, task: int) -> tuple[int, int]: ...
-    def read(self, task: int, offset: int, limit: int) -> LogChunk: ...
+    def read(self, task: int, offset: int, limit: int) -> LogBytes: ...
     def tail(self, task: int, lines: int) -> int: ...
 
 
@@ -141,10 +141,10 @@ class Agents:
     """Where the nodes of a cluster have agents: who they are, and what becomes of what they report."""
 
     auth: AgentAuth
-    reports: Reports
+    reports: AgentReports
 
 
-class Notices(Protocol):
+class NoticePort(Protocol):
     """Sends notices."""
 
     def check(self, url: str) -> None:
@@ -167,31 +167,31 @@ class Services:
     scheduler: SchedulerPort
     database: Database
     logs: LogSource
-    notices: Notices
+    notices: NoticePort
     secrets: SecretStore
     metrics: Meters
     auth: Auth
     audit: AuditTrail
-    divides: CardDesk
+    divides: CardService
     pods: PodSource | None = None
     """None: jobs are no pods here."""
     agents: Agents | None = None
     """None: nobody reports here."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ApiLimits = field(default_factory=ApiLimits)
     broadcast: Broadcast = field(default_factory=Broadcast)
     clock: Clock = field(default_factory=Clock)
     monotonic_s: Callable[[], float] = time.monotonic
     advice: Advice = field(init=False)
-    slow: Turns = field(init=False)
+    slow: SlowRequestPool = field(init=False)
     streams: Streams = field(init=False)
     stream_threads: CapacityLimiter = field(init=False)
     """Streams read in threads of their own, so that however many there are, requests do not wait behind them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "advice", Advice(self.database, self._cards))
-        object.__setattr__(self, "slow", Turns(self.limits.slow_at_once, self.limits.slow_waiting))
+        object.__setattr__(self, "slow", SlowRequestPool(self.limits.slow_at_once, self.limits.slow_waiting))
         object.__setattr__(self, "streams", Streams(self.limits.streams, self.limits.streams_of_one))
         object.__setattr__(self, "stream_threads", CapacityLimiter(self.limits.stream_threads))
 
-    def _cards(self) -> list[Card]:
-        return [Card(card.node, card.model, card.memory_bytes) for card in self.scheduler.cards()]
+    def _cards(self) -> list[AdviceCard]:
+        return [AdviceCard(card.node, card.model, card.memory_bytes) for card in self.scheduler.cards()]

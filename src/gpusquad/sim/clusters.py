@@ -7,14 +7,14 @@ import tomllib
 import zlib
 from pathlib import Path
 
-from gpusquad.model.cluster import Cluster, Window, grid
-from gpusquad.model.edge import cluster_from_dict
+from gpusquad.model.cluster import Cluster, MaintenanceWindow, grid
+from gpusquad.model.codec import cluster_from_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.sim.traces._base import open_text
 from gpusquad.sim.traces.openb import is_openb_nodes, read_openb_nodes
 
 
-def load_cluster(text: str) -> tuple[Cluster, tuple[Window, ...]]:
+def load_cluster(text: str) -> tuple[Cluster, tuple[MaintenanceWindow, ...]]:
     """``4x8``; a file .toml or .json; or a node list of the openb trace (.csv)."""
     path = Path(text)
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.interference import Measured
+from gpusquad.model.interference import MeasurementSeries
 from gpusquad.model.interference_data import from_data
 from gpusquad.sim.traces._base import open_text
 
@@ -72,7 +72,7 @@ def load_pairs(path: str | Path, gpu: str = "v100", default_ratio: float = MEAN_
     return PairTable(ratios, default_ratio, gpu)
 
 
-def pairs_of(measured: Measured) -> PairTable:
+def pairs_of(measured: MeasurementSeries) -> PairTable:
     """What was measured of pairs that had all SMs between them; for others the mean of those that fit together."""
     ratios = {
         (own, other): run.ratios[place].mean if run.fits else 0.0

@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpusquad.core.ports import Ended, Event, Resized, Slowed
+from gpusquad.core.ports import Event, GangEnded, GangResized, GangSlowed
 from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, Stop
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
-from gpusquad.sim.outcome import Outcome, Span
+from gpusquad.sim.outcome import AttemptSpan, Outcome
 from gpusquad.sim.traces import TraceJob
 
 LEAST_RATE = 0.01
@@ -21,7 +21,7 @@ LEAST_RATE = 0.01
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class SimulatedGang:
     """A gang at work."""
 
     trace: TraceJob
@@ -48,7 +48,7 @@ class SimEngine:
         self._rate = rate
         self._gpu_models = gpu_models
         """Of each card; none given: not known."""
-        self._working: dict[str, Work] = {}
+        self._working: dict[str, SimulatedGang] = {}
         self._kept_us: dict[str, int] = {}
         self._ends: list[tuple[int, int, int, str]] = []
         self._sequence = 0
@@ -74,13 +74,13 @@ class SimEngine:
             ending.append(heapq.heappop(self._ends)[3])
         return ending
 
-    def end(self, job_id: str, now_us: int) -> Ended:
+    def end(self, job_id: str, now_us: int) -> GangEnded:
         """A gang leaves its cards by itself."""
         work = self._leave(job_id, now_us)
         outcome = self._outcomes[job_id]
         how = work.trace.outcome
         outcome.end, outcome.ended_us = how, now_us
-        return Ended(job_id, how)
+        return GangEnded(job_id, how)
 
     def carry_out(self, now_us: int, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
@@ -105,16 +105,16 @@ class SimEngine:
         solo_left_us = work.left_us * _elastic_speed(job, work.placement)
         self._work_on(work.trace, decision.placement, solo_left_us, 0, now_us)
         if shrinks:
-            self.immediate.append(Resized(job.id))
+            self.immediate.append(GangResized(job.id))
 
-    def _stop(self, decision: Stop, now_us: int) -> Ended:
+    def _stop(self, decision: Stop, now_us: int) -> GangEnded:
         """Off its cards for good."""
         self._leave(decision.job_id, now_us)
         outcome = self._outcomes[decision.job_id]
         outcome.end, outcome.ended_us, outcome.why = "timed_out", now_us, decision.cause
-        return Ended(decision.job_id, "timed_out")
+        return GangEnded(decision.job_id, "timed_out")
 
-    def interrupt(self, job_id: str, now_us: int, how) -> Ended:
+    def interrupt(self, job_id: str, now_us: int, how) -> GangEnded:
         """Off its cards before its end; what the last checkpoint holds is kept."""
         work = self._leave(job_id, now_us)
         solo_us = work.trace.run_us
@@ -125,7 +125,7 @@ class SimEngine:
         self._kept_us[job_id] = kept_us
         self._outcomes[job_id].lost_us += done_us - kept_us + min(work.overhead_us, now_us - work.started_us)
         self._outcomes[job_id].spans[-1].cut = how
-        return Ended(job_id, how, kept_us - before_us)
+        return GangEnded(job_id, how, kept_us - before_us)
 
     def on_card(self, card: int) -> list[str]:
         return list(self._on_card.get(card, ()))
@@ -150,12 +150,12 @@ class SimEngine:
         job = trace.job
         cards = tuple(placement.all_cards())
         left_us = solo_left_us / _elastic_speed(job, placement)
-        work = Work(
+        work = SimulatedGang(
             trace, placement, now_us, left_us, now_us, 1.0, 0, _busy_milli(job, placement), overhead_us=overhead_us
         )
         self._working[job.id] = work
         self.busy_milli += work.busy_milli
-        self._outcomes[job.id].spans.append(Span(now_us, now_us, cards))
+        self._outcomes[job.id].spans.append(AttemptSpan(now_us, now_us, cards))
         self._schedule(work, now_us)
         if job.has_shares or self._tracks_cards:
             for card in cards:
@@ -169,7 +169,7 @@ class SimEngine:
         """Remember who is on every card (needed when cards can fail)."""
         self._tracks_cards = True
 
-    def _leave(self, job_id: str, now_us: int) -> Work:
+    def _leave(self, job_id: str, now_us: int) -> SimulatedGang:
         work = self._working.pop(job_id)
         work.left_us -= (now_us - work.at_us) * work.rate
         self.busy_milli -= work.busy_milli
@@ -182,7 +182,7 @@ class SimEngine:
                 self._rerate(cards, now_us)
         return work
 
-    def _schedule(self, work: Work, now_us: int) -> None:
+    def _schedule(self, work: SimulatedGang, now_us: int) -> None:
         """(Re)compute when it ends at its present rate."""
         end_us = work.end_us = now_us + max(0, -int(-work.left_us // work.rate))
         self._sequence += 1
@@ -202,9 +202,9 @@ class SimEngine:
             work.at_us, slower_by = now_us, work.rate / rate
             work.rate = rate
             self._schedule(work, now_us)
-            self.immediate.append(Slowed(job_id, slower_by))
+            self.immediate.append(GangSlowed(job_id, slower_by))
 
-    def _rate_on(self, card: int, work: Work) -> float:
+    def _rate_on(self, card: int, work: SimulatedGang) -> float:
         assert self._rate is not None
         others = list(self._on_card[card])
         others.remove(work.trace.job.id)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpusquad.core.fixed import Fixed
-from gpusquad.core.space import Space
-from gpusquad.core.trial import Trial
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.capacity.trial import SpaceTrial
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Placement
@@ -24,10 +24,10 @@ from gpusquad.model.views import Refusal
 Demand = Sequence[tuple[Request, float]]
 
 
-class Place(Protocol):
+class FillSetup(Protocol):
     """What is measured."""
 
-    def propose(self, job: Job, trial: Trial) -> Placement | Refusal: ...
+    def propose(self, job: Job, trial: SpaceTrial) -> Placement | Refusal: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class FillResult:
         return self.allocated_milli / self.capacity_milli if self.capacity_milli else 0.0
 
 
-def fill(cluster: Cluster, jobs: Iterable[Job], place: Place, demand: Demand = ()) -> FillResult:
+def fill(cluster: Cluster, jobs: Iterable[Job], place: FillSetup, demand: Demand = ()) -> FillResult:
     """Place jobs in the order they come; ``demand`` is what the place is told of what usually comes."""
-    space = Space(Fixed(cluster))
+    space = Space(ClusterArrays(cluster))
     demand = tuple(demand)
     capacity = cluster.gpus * WHOLE_MILLI
     arrived = allocated = refused = 0
     curve: list[tuple[float, float]] = []
     for job in jobs:
-        outcome = place.propose(job, Trial(space, job, demand))
+        outcome = place.propose(job, SpaceTrial(space, job, demand))
         arrived += job.gpu_milli
         if isinstance(outcome, Refusal):
             refused += 1

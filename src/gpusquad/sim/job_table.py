@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S, WHOLE_MILLI
-from gpusquad.sim.outcome import Outcome, Result
+from gpusquad.sim.outcome import Outcome, SimulationResult
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ _ENDS_AFTER_RUNNING = ("succeeded", "failed", "timed_out")
 class JobTable:
     """The outcomes as columns, one entry a job in trace order."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: SimulationResult) -> None:
         outcomes = result.outcomes
         self.cluster_gpus = result.cluster.gpus
         self.submitted_us = _column(outcome.job.submitted_us for outcome in outcomes)
@@ -47,7 +47,7 @@ class JobTable:
         self.cut_short: Mask = np.array([end == "timed_out" for end in ends], dtype=bool)
         self._over: Mask = np.array([end in _ENDS_AFTER_RUNNING for end in ends], dtype=bool)
 
-    def _add_attempts(self, result: Result) -> None:
+    def _add_attempts(self, result: SimulationResult) -> None:
         spans = [span for outcome in result.outcomes for span in outcome.spans]
         self.attempts = _column(len(outcome.spans) for outcome in result.outcomes)
         resized = sum(span.cut == "resized" for span in spans)
@@ -71,7 +71,7 @@ class JobTable:
             self.gpus[i] = result.outcomes[i].job.gpus
         self._weigh_shares(result)
 
-    def _weigh_shares(self, result: Result) -> None:
+    def _weigh_shares(self, result: SimulationResult) -> None:
         """So far each card counted as held whole; put right who holds parts of cards."""
         memory = [card.memory_bytes for node in result.cluster.nodes for card in node.cards]
         for i, outcome in enumerate(result.outcomes):
@@ -80,7 +80,7 @@ class JobTable:
                 self.gpus[i] = _gpus_held(outcome.job, memory[cards[0]] if cards else max(memory, default=0))
                 self.gpu_us[i] = self.ran_us[i] * self.gpus[i]
 
-    def _last_us(self, result: Result) -> int:
+    def _last_us(self, result: SimulationResult) -> int:
         """The last end; the last instant seen where jobs are left unfinished."""
         last = int(self._span_ends_us.max()) if len(self._span_ends_us) else self.first_request_us
         if (self.admitted & ~self.finished).any() and result.samples.at_us:

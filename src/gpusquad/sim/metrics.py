@@ -30,13 +30,13 @@ import numpy as np
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.job_table import NEVER, Floats, JobTable, Mask, PartyKind
-from gpusquad.sim.outcome import Outcome, Result
+from gpusquad.sim.outcome import Outcome, SimulationResult
 
 US_PER_H = 3600 * US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Distribution:
     """How a quantity is distributed over jobs."""
 
     count: int
@@ -54,14 +54,14 @@ class Fairness:
     by: PartyKind
     parties: int
     jain: float | None
-    rho: Spread
+    rho: Distribution
     """Finish-time fairness: below 1 is better than a part of one's own."""
     worse_off_ratio: float | None
     """Part of the jobs with rho above 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Promises:
+class ReservationStats:
     """What became of the reservations."""
 
     promised: int
@@ -111,14 +111,14 @@ class Summary:
     gpus: int
     jobs: int
     ends: dict[str, int]
-    jct_s: Spread
-    wait_s: Spread
-    slowdown: Spread
+    jct_s: Distribution
+    wait_s: Distribution
+    slowdown: Distribution
     makespan_s: float | None
     utilisation_ratio: float | None
     fragmentation_ratio: float | None
     fairness: Fairness
-    promises: Promises
+    promises: ReservationStats
     deadlines: Deadlines
     restarts: int
     """Attempts after the first, whatever ended the one before (a preemption, a lost card)."""
@@ -136,7 +136,7 @@ class Summary:
         return asdict(self)
 
 
-def summarise(result: Result, table: JobTable | None = None) -> Summary:
+def summarise(result: SimulationResult, table: JobTable | None = None) -> Summary:
     """All numbers of one simulation. Whoever has its table of jobs already passes it on."""
     table = table or JobTable(result)
     capacity_us = result.cluster.gpus * table.makespan_us
@@ -167,15 +167,15 @@ def summarise(result: Result, table: JobTable | None = None) -> Summary:
     )
 
 
-def spread(values: Floats) -> Spread:
+def spread(values: Floats) -> Distribution:
     """Mean and percentiles; all ``None`` where there are no values."""
     if not len(values):
-        return Spread(0, None, None, None, None, None)
+        return Distribution(0, None, None, None, None, None)
     median, p90, p99 = np.percentile(values, (50, 90, 99))
-    return Spread(len(values), float(values.mean()), float(median), float(p90), float(p99), float(values.max()))
+    return Distribution(len(values), float(values.mean()), float(median), float(p90), float(p99), float(values.max()))
 
 
-def _stranded_us(result: Result, table: JobTable) -> float:
+def _stranded_us(result: SimulationResult, table: JobTable) -> float:
     """Card time idle while somebody waited."""
     return area_under(result.samples.at_us, result.samples.stranded, table.first_request_us, table.last_us)
 
@@ -207,13 +207,13 @@ def _fairness(table: JobTable) -> Fairness:
     )
 
 
-def _promises(result: Result, table: JobTable) -> Promises:
+def _promises(result: SimulationResult, table: JobTable) -> ReservationStats:
     promised = table.promised_us != NEVER
     start_us = np.where(table.started, table.first_us, table.last_us)
     late_s = (start_us - table.promised_us)[promised] / US_PER_S
     late_s = late_s[late_s > 0]
     delay_s = np.array(list(result.head_delay_us.values()), dtype=np.float64) / US_PER_S
-    return Promises(
+    return ReservationStats(
         promised=int(promised.sum()),
         broken=len(late_s),
         late_mean_s=float(late_s.mean()) if len(late_s) else None,

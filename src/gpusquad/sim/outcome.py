@@ -13,7 +13,7 @@ End = Literal["succeeded", "failed", "timed_out", "refused", "unfinished"]
 
 
 @dataclass(slots=True)
-class Span:
+class AttemptSpan:
     """One attempt of a job on its cards (indexes into the cluster's cards, in node order)."""
 
     started_us: int
@@ -32,7 +32,7 @@ class Outcome:
     """Solo run time, from the trace."""
     end: End = "unfinished"
     ended_us: int | None = None
-    spans: list[Span] = field(default_factory=list)
+    spans: list[AttemptSpan] = field(default_factory=list)
     promised_us: int | None = None
     """The first start promised by a reservation, if it ever held one."""
     lost_us: int = 0
@@ -50,7 +50,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Samples:
+class ClusterSamples:
     """The cluster over time, one entry each time something changed (parallel lists)."""
 
     at_us: array[int] = field(default_factory=lambda: array("q"))
@@ -62,7 +62,7 @@ class Samples:
 
 
 @dataclass(slots=True)
-class Result:
+class SimulationResult:
     """One simulation."""
 
     label: str
@@ -70,7 +70,7 @@ class Result:
     """order, plan, place … as text, for the record."""
     cluster: Cluster
     outcomes: list[Outcome]
-    samples: Samples
+    samples: ClusterSamples
     cycles: int = 0
     wall_s: float = 0.0
     moved_promises: list[tuple[str, int, int, str]] = field(default_factory=list)

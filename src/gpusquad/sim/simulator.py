@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpusquad.core.driver import Driver
-from gpusquad.core.policies import Policies
-from gpusquad.core.ports import CardChanged, Event, Foretold, Submitted
-from gpusquad.core.state import UNKNOWN, State
-from gpusquad.model.cluster import Cluster, Window
+from gpusquad.core.ports import CardChanged, Event, JobSubmitted, RunTimePredicted
+from gpusquad.core.state.policies import Policies
+from gpusquad.core.state.state import UNKNOWN, SchedulerState
+from gpusquad.model.cluster import Cluster, MaintenanceWindow
 from gpusquad.model.decision import Decision, Start
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.engine import SimEngine
-from gpusquad.sim.outcome import Outcome, Result, Samples
+from gpusquad.sim.outcome import ClusterSamples, Outcome, SimulationResult
 from gpusquad.sim.traces import TraceJob
 
 EventOrder = Literal["batch", "reference"]
 Progress = Callable[[int, int], None]
-Predict = Callable[[TraceJob], Forecast]
+Predict = Callable[[TraceJob], RunTimePrediction]
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Scenario:
     policies: Policies
     forecast: Predict
     label: str = ""
-    windows: tuple[Window, ...] = ()
+    windows: tuple[MaintenanceWindow, ...] = ()
     rate: Rate | None = None
     """The truth of how jobs on one card slow each other. None: they do not."""
     belief: Rate | None = None
@@ -50,26 +50,26 @@ class Scenario:
     """Told of each finished job."""
     begin: Callable[[Job, int], None] | None = None
     """Told of each job that starts, and when."""
-    anew: Callable[[PastRun], Iterable[tuple[str, Forecast]]] | None = None
+    anew: Callable[[PastRun], Iterable[tuple[str, RunTimePrediction]]] | None = None
     """Asked after each end who of those that wait is foretold otherwise now."""
-    before_cycle: Callable[[State, int], None] | None = None
+    before_cycle: Callable[[SchedulerState, int], None] | None = None
     """Sees the state once everything of an instant has happened and nothing is decided: what a snapshot is taken of."""
-    on_cycle: Callable[[State, int], None] | None = None
+    on_cycle: Callable[[SchedulerState, int], None] | None = None
     names: dict[str, str] = field(default_factory=dict)
 
 
-def exact(trace: TraceJob) -> Forecast:
+def exact(trace: TraceJob) -> RunTimePrediction:
     """The truth, as if known."""
-    return Forecast(trace.run_us, trace.run_us, "exact")
+    return RunTimePrediction(trace.run_us, trace.run_us, "exact")
 
 
-def user(trace: TraceJob) -> Forecast:
+def user(trace: TraceJob) -> RunTimePrediction:
     """What the user said; nothing, if nothing was said."""
     estimate_us = trace.job.estimate_us
-    return UNKNOWN if estimate_us is None else Forecast(estimate_us, estimate_us, "user")
+    return UNKNOWN if estimate_us is None else RunTimePrediction(estimate_us, estimate_us, "user")
 
 
-def simulate(scenario: Scenario, progress: Progress | None = None) -> Result:
+def simulate(scenario: Scenario, progress: Progress | None = None) -> SimulationResult:
     """Run a scenario to its end."""
     was_enabled = gc.isenabled()
     gc.disable()  # nothing here makes cycles, and walking every job again and again costs a tenth of the time
@@ -92,17 +92,17 @@ class _Simulation:
         self.outcomes = {t.job.id: Outcome(t.job, t.run_us) for t in scenario.jobs}
         self.traces = {t.job.id: t for t in scenario.jobs}
         believed = scenario.rate if scenario.belief is None else scenario.belief
-        self.state = State(scenario.cluster, scenario.policies, scenario.windows, believed)
+        self.state = SchedulerState(scenario.cluster, scenario.policies, scenario.windows, believed)
         fixed = self.state.space.fixed
         gpu_models = [fixed.models[model] for model in fixed.card_model.tolist()]
         self.engine = SimEngine(self.traces, self.outcomes, scenario.rate, gpu_models)
         if scenario.incidents:
             self.engine.track_cards()
         self.driver = Driver(self.state, self.engine.carry_out)
-        self.samples = Samples()
+        self.samples = ClusterSamples()
         self.done = 0
 
-    def run(self) -> Result:
+    def run(self) -> SimulationResult:
         began = time.perf_counter()
         step = self._reference_instant if self.scenario.event_order == "reference" else self._batch_instant
         while (now_us := self._next_instant()) is not None:
@@ -188,7 +188,7 @@ class _Simulation:
     def _submit(self, now_us: int) -> None:
         trace = self.arrivals[self.next_arrival]
         self.next_arrival += 1
-        self.driver.apply(now_us, Submitted(trace.job, self.scenario.forecast(trace)))
+        self.driver.apply(now_us, JobSubmitted(trace.job, self.scenario.forecast(trace)))
 
     def _end(self, job_id: str, now_us: int) -> None:
         self.driver.apply(now_us, self.engine.end(job_id, now_us))
@@ -200,7 +200,7 @@ class _Simulation:
             self.scenario.learn(run)
             if self.scenario.anew:
                 for waiting_id, forecast in self.scenario.anew(run):
-                    self.driver.apply(now_us, Foretold(waiting_id, forecast))
+                    self.driver.apply(now_us, RunTimePredicted(waiting_id, forecast))
         if self.progress and self.done % 1000 == 0:
             self.progress(self.done, len(self.arrivals))
 
@@ -230,7 +230,7 @@ class _Simulation:
         samples.busy_milli.append(self.engine.busy_milli)
         samples.stranded.append(idle)
 
-    def _result(self, wall_s: float) -> Result:
+    def _result(self, wall_s: float) -> SimulationResult:
         first = self.state.first_promise
         late: dict[str, int] = {}
         for job_id, promised_us in first.items():
@@ -241,7 +241,7 @@ class _Simulation:
         for job_id in self.engine.working():
             self.outcomes[job_id].spans[-1].ended_us = self.state.now_us
         scenario = self.scenario
-        return Result(
+        return SimulationResult(
             label=scenario.label, policies=scenario.names or scenario.policies.names, cluster=scenario.cluster,
             outcomes=[self.outcomes[t.job.id] for t in scenario.jobs], samples=self.samples, cycles=self.driver.cycles,
             wall_s=wall_s, moved_promises=list(self.state.moved), head_delay_us=late,

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import PlainValidator, ValidationInfo, WithJsonSchema
 
-from gpusquad.model.edge_job import MOST_GPUS, MOST_SIZES, gpu_count
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import MOST_CORES, MOST_TEXT, MOST_US, Fields
 from gpusquad.model.job import PRIORITY_CLASSES
+from gpusquad.model.job_codec import MOST_GPUS, MOST_SIZES, gpu_count
 from gpusquad.model.units import US_PER_S
 from gpusquad.spec import texts
 from gpusquad.spec.paths import key_text, short

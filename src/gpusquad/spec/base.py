@@ -15,10 +15,15 @@ from gpusquad.spec.paths import key_text, short
 _ABBREVIATIONS = frozenset({"gpu", "cpu", "sm", "slo"})
 
 
-class Part(BaseModel):
+class SpecModel(BaseModel):
     """Named fields. Null is the same as leaving a field out; a name nobody knows is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, field_title_generator=lambda name, _: title(name))
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        model_title_generator=lambda cls: cls.__name__.removesuffix("Spec"),
+        field_title_generator=lambda name, _: title(name),
+    )
 
     no_such_field: ClassVar[dict[str, str]] = {}
     """Names people try that are not fields, with what to do instead."""
@@ -78,12 +83,12 @@ def names_of(name: str, field: FieldInfo) -> list[str]:
 
 
 @cache
-def _names(part: type[Part]) -> tuple[str, ...]:
+def _names(part: type[SpecModel]) -> tuple[str, ...]:
     """The fields as a job file calls them."""
     return tuple(called for name, field in part.model_fields.items() for called in names_of(name, field))
 
 
-def _unknown(part: type[Part], name: object) -> Invalid:
+def _unknown(part: type[SpecModel], name: object) -> Invalid:
     if name in part.no_such_field:
         return Invalid(str(name), "is not a known field", part.no_such_field[str(name)])
     try:

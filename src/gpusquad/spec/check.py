@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from gpusquad.model.edge import job_from_dict
+from gpusquad.model.codec import job_from_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.spec.amounts import CONCRETE, MOST_TASKS
 from gpusquad.spec.auto import check_auto

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusquad.model.edge import job_from_dict
+from gpusquad.model.codec import job_from_dict
 from gpusquad.model.fields import MOST_TEXT, Fields, seconds
 from gpusquad.model.job import Job, Role
 from gpusquad.model.units import US_PER_S
+from gpusquad.spec.job_parts import RetryOn
 from gpusquad.spec.model import JobFields, JobSpec
-from gpusquad.spec.parts import RetryOn
 from gpusquad.spec.words import AUTO
 
 DEFAULT_GRACE_S = 30.0

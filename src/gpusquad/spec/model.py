@@ -10,15 +10,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
-from gpusquad.model.edge_job import MOST_ROLES
 from gpusquad.model.errors import Invalid
+from gpusquad.model.job_codec import MOST_ROLES
 from gpusquad.spec.amounts import Duration, Priority, RetryCount
 from gpusquad.spec.base import choice, lengthened
+from gpusquad.spec.job_parts import (
+    CheckpointSpec,
+    DependencySpec,
+    OfflineEstimateSpec,
+    ProfileSpec,
+    RetrySpec,
+    SecretSpec,
+    SloSpec,
+)
 from gpusquad.spec.labels import Command, Env, Label, LongLabel, Name, Path, Reference, SecretName
 from gpusquad.spec.params import MOST_PARAMS, MOST_VALUE_CHARS, PARAM_NAME, Scalar, check_params
-from gpusquad.spec.parts import After, Checkpoint, Expect, Profile, Retries, Secret, Slo
 from gpusquad.spec.paths import short
-from gpusquad.spec.roles import Asks, Role
+from gpusquad.spec.roles import ResourcesSpec, RoleSpec
 from gpusquad.spec.sweep import MOST_POINTS, Sweep, check_sweep
 
 # Lists stop at their first bad entry (fail_fast): only one is told, and a long list of bad ones would cost seconds.
@@ -33,18 +41,19 @@ Notice = Literal[
 """What notices are called, and the states of jobs that mean the same."""
 
 AnySecret = Annotated[
-    Secret, lengthened("name", "the name of a secret, or {name: …, as: …}", str, schema=SecretName | Secret)
+    SecretSpec, lengthened("name", "the name of a secret, or {name: …, as: …}", str, schema=SecretName | SecretSpec)
 ]
 AnyAfter = Annotated[
-    After, lengthened("job", "the id or name of a job, or {job: …, on: …}", str, schema=Reference | After)
+    DependencySpec,
+    lengthened("job", "the id or name of a job, or {job: …, on: …}", str, schema=Reference | DependencySpec),
 ]
 AnyRetries = Annotated[
-    Retries,
-    lengthened("count", "a number, or {count: …, backoff: …}", int, float, str, schema=RetryCount | Retries),
+    RetrySpec,
+    lengthened("count", "a number, or {count: …, backoff: …}", int, float, str, schema=RetryCount | RetrySpec),
 ]
 
 
-class JobFields(Asks):
+class JobFields(ResourcesSpec):
     """What a job file and a concrete job have in common."""
 
     name: Name = Field("", description="What you call it; need not be unique.", examples=["train-resnet"])
@@ -53,7 +62,7 @@ class JobFields(Asks):
         description="What each task runs: a list runs as it is, a text is run by /bin/sh -c.",
         examples=[["python3", "train.py", "--lr", "0.1"], "python3 train.py | tee out.txt"],
     )
-    roles: tuple[Role, ...] | None = Field(
+    roles: tuple[RoleSpec, ...] | None = Field(
         None,
         min_length=1,
         fail_fast=True,
@@ -75,16 +84,16 @@ class JobFields(Asks):
         None, description="How long you think it runs. Helps planning, never stops the job.", examples=["2h"]
     )
     limit: Duration | None = Field(None, description="After this long it is stopped.", examples=["4h"])
-    slo: Slo | None = Field(None, description="A goal for it.", examples=[{"p99": "20ms", "throughput": 100}])
-    profile: Profile | None = Field(
+    slo: SloSpec | None = Field(None, description="A goal for it.", examples=[{"p99": "20ms", "throughput": 100}])
+    profile: ProfileSpec | None = Field(
         None, description="What it is expected to use of a card.", examples=[{"utilisation": 0.4, "memory": "6GiB"}]
     )
-    expect: Expect | None = Field(
+    expect: OfflineEstimateSpec | None = Field(
         None,
         description="What was worked out before it ran: a source of forecasts, never a limit.",
         examples=[{"run": "2h", "run_high": "3h", "memory": "12GiB"}],
     )
-    checkpoint: Checkpoint | None = Field(
+    checkpoint: CheckpointSpec | None = Field(
         None, description="How it survives being stopped.", examples=[{"every": "10m", "grace": "30s"}]
     )
     env: Env = Field(default_factory=dict, description="Variables for every task.", examples=[{"SEED": "1"}])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from gpusquad.spec.amounts import CardSize, Cores, Gpus, Size, Tasks
-from gpusquad.spec.base import Part
+from gpusquad.spec.base import SpecModel
+from gpusquad.spec.job_parts import ShareSpec
 from gpusquad.spec.labels import CardName, Command, Env, Models, RequiredLabel
-from gpusquad.spec.parts import Share
 
 
-class Asks(Part):
+class ResourcesSpec(SpecModel):
     """How many tasks, and what each of them gets."""
 
     gpus: Gpus | None = Field(
@@ -21,7 +21,7 @@ class Asks(Part):
     )
     min: Tasks | None = Field(None, description="An elastic job may start with as few tasks as this.", examples=[2])
     max: Tasks | None = Field(None, description="An elastic job may grow to as many tasks as this.", examples=[8])
-    share: Share | None = Field(
+    share: ShareSpec | None = Field(
         None,
         description="A part of one GPU for each task, instead of gpus.",
         examples=[{"memory": "10GiB", "sm": 0.25}],
@@ -41,7 +41,7 @@ class Asks(Part):
     )
 
 
-class Role(Asks):
+class RoleSpec(ResourcesSpec):
     """Some of the tasks of a job: those that do the same and ask for the same."""
 
     name: RequiredLabel = Field(description="What these tasks are called.", examples=["worker"])

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from gpusquad.spec.base import Part, names_of, title
+from gpusquad.spec.base import SpecModel, names_of, title
+from gpusquad.spec.job_parts import SloSpec
 from gpusquad.spec.model import JobFile
-from gpusquad.spec.parts import Slo
-from gpusquad.spec.roles import Asks
+from gpusquad.spec.roles import ResourcesSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -29,13 +29,13 @@ def json_schema() -> dict[str, Any]:
     properties = schema["properties"]
     schema["properties"] = {name: properties[name] for name in sorted(properties, key=_rank)}
     schema["allOf"] = [_one_of("command", "roles"), _one_of(*_ASKS, "roles")]
-    schema["dependentSchemas"] = {"roles": {"properties": dict.fromkeys(Asks.model_fields, False)}}
+    schema["dependentSchemas"] = {"roles": {"properties": dict.fromkeys(ResourcesSpec.model_fields, False)}}
     parts = schema["$defs"]
     for part in (schema, *parts.values()):
         _add_titles(part["properties"])
-    parts["Role"] |= _one_of(*_ASKS)
-    parts["Share"] |= _one_of("memory", "sm")
-    _add_other_names(parts["Slo"]["properties"], Slo)
+    parts["RoleSpec"] |= _one_of(*_ASKS)
+    parts["ShareSpec"] |= _one_of("memory", "sm")
+    _add_other_names(parts["SloSpec"]["properties"], SloSpec)
     return {"$schema": DIALECT, **schema}
 
 
@@ -73,7 +73,7 @@ def _add_titles(properties: dict[str, Any]) -> None:
         field.setdefault("title", title(name))
 
 
-def _add_other_names(properties: dict[str, Any], part: type[Part]) -> None:
+def _add_other_names(properties: dict[str, Any], part: type[SpecModel]) -> None:
     """Pydantic writes down only the first of several names."""
     for name, field in part.model_fields.items():
         first, *others = names_of(name, field)

@@ -24,7 +24,7 @@ class ForecastRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class ForecastAccuracy:
     """How good forecasts were."""
 
     count: int
@@ -51,15 +51,15 @@ def settle(c: Connection, job_id: str, truth_us: int) -> int:
     return c.execute(update(forecasts).where(still_open).values(truth_us=truth_us)).rowcount
 
 
-def accuracy(c: Connection, since_us: int) -> Accuracy:
+def accuracy(c: Connection, since_us: int) -> ForecastAccuracy:
     """Over the forecasts whose truth came since then."""
     settled = forecasts.c.truth_us >= since_us
     within = func.coalesce(func.sum(case((forecasts.c.truth_us <= forecasts.c.high_us, 1), else_=0)), 0)
     total, kept = c.execute(select(func.count(), within).where(settled)).one()
     if not total:
-        return Accuracy(0, None, None)
+        return ForecastAccuracy(0, None, None)
     error_us = func.abs(forecasts.c.truth_us - forecasts.c.mid_us)
     # The one in the middle, or the two around it.
     middle = select(error_us).where(settled).order_by(error_us).offset((total - 1) // 2).limit(2 - total % 2)
     errors_us = c.execute(middle).scalars().all()
-    return Accuracy(total, int(kept) / total, sum(errors_us) / len(errors_us) / US_PER_S)
+    return ForecastAccuracy(total, int(kept) / total, sum(errors_us) / len(errors_us) / US_PER_S)

@@ -12,7 +12,7 @@ from gpusquad.store.tables import events, forecasts, jobs, notices, run_forecast
 
 
 @dataclass(frozen=True, slots=True)
-class Trimmed:
+class TrimCounts:
     """How many rows were dropped."""
 
     events: int = 0
@@ -26,12 +26,12 @@ class Trimmed:
         return any(astuple(self))
 
 
-def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int = 5_000) -> Trimmed:
+def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int = 5_000) -> TrimCounts:
     """Drop old samples, old events of jobs that are over, and old notices and forecasts that are settled.
 
     About so many rows of each, so that nobody waits long for this write; call again while something was dropped.
     """
-    return Trimmed(
+    return TrimCounts(
         events=_trim_events(c, events_before_us, most),
         samples=samples.trim(c, samples_before_us, most) + goal_samples.trim(c, events_before_us, most),
         notices=_trim_notices(c, events_before_us, most),

@@ -12,14 +12,14 @@ import grpc
 
 from gpusquad.agent.kubernetes import messages
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import Unreachable
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.api import ApiUnreachable
+from gpusquad.agent.kubernetes.card_clients import CardClients
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.device_nodes import NoDeviceNodes
 from gpusquad.agent.kubernetes.node_cards import NodeCards
-from gpusquad.agent.kubernetes.plugin import HEALTHY, Parts, Plugin
-from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.plugin import HEALTHY, Plugin, PluginContext
+from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container, Pod
-from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.virtual import divided
 from gpusquad.gpu.api import Attachment, Mount
@@ -64,12 +64,12 @@ class FakePods:
 
     def fresh(self, key: str) -> Pod | None:
         if self.is_away:
-            raise Unreachable("the API server is away")
+            raise ApiUnreachable("the API server is away")
         return self.real.get(key)
 
     def all_fresh(self) -> list[Pod]:
         if self.is_away:
-            raise Unreachable("the API server is away")
+            raise ApiUnreachable("the API server is away")
         return list(self.real.values())
 
 
@@ -87,14 +87,14 @@ class FakeKubelet:
     """With a plugin of ours for simulated cards."""
 
     def __init__(
-        self, cards: int, slots: int, folder: Path, seed: int = 0, tenants: Tenants | None = None, virtual: int = 1
+        self, cards: int, slots: int, folder: Path, seed: int = 0, tenants: CardClients | None = None, virtual: int = 1
     ) -> None:
         self.pods = FakePods()
         self.cards = NodeCards(divided(SimulatedInventory(cards, folder), virtual), well_for_s=0.0)
-        self.counts = Counts()
+        self.counts = EventCounters()
         self.admission = Admission(self.pods, self)
-        tenants = tenants or Tenants([NoQuota()])
-        parts = Parts(self.cards, slots, self.pods, self, self.admission, tenants, NoDeviceNodes(), self.counts)
+        tenants = tenants or CardClients([NoQuota()])
+        parts = PluginContext(self.cards, slots, self.pods, self, self.admission, tenants, NoDeviceNodes(), self.counts)
         self.plugin = Plugin(parts)
         self.given: dict[str, dict[str, list[str]]] = {}
         """By uid and container."""
@@ -106,10 +106,10 @@ class FakeKubelet:
         self._dice = random.Random(seed)
         self._context: Any = Context()
 
-    def list(self) -> list[Listed]:
+    def list(self) -> list[ListedPod]:
         """Pod resources: containers that only initialise are left out."""
         return [
-            Listed(pod.namespace, pod.name,
+            ListedPod(pod.namespace, pod.name,
                    {name: tuple(slots) for name, slots in self.given.get(uid, {}).items()
                     if slots and name not in self._init.get(uid, ())})
             for uid, pod in self._active.items()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpusquad.agent.kubernetes.api import Access, Api, Refused, Unreachable, from_kubeconfig, in_cluster
+from gpusquad.agent.kubernetes.api import AgentAccess, ApiRefused, ApiUnreachable, KubeApi, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.pod_cache import PodCache
 from gpusquad.model.errors import Invalid
 
@@ -95,7 +95,7 @@ def server() -> Iterator[Server]:
 
 def test_what_is_sent_and_what_comes_back(server: Server):
     server.answers["/a"] = {"x": 1}
-    api = Api(Access(server.url, token="secret"))
+    api = KubeApi(AgentAccess(server.url, token="secret"))
     assert api.get("/a", fieldSelector="spec.nodeName=n") == {"x": 1}
     assert server.token == "Bearer secret"
     assert api.merge("/a", {"y": 2}) == {"x": 1}
@@ -107,19 +107,19 @@ def test_what_is_sent_and_what_comes_back(server: Server):
 
 
 def test_a_refusal_carries_the_servers_words(server: Server):
-    with pytest.raises(Refused, match="404: not found") as refused:
-        Api(Access(server.url)).get("/nothing")
+    with pytest.raises(ApiRefused, match="404: not found") as refused:
+        KubeApi(AgentAccess(server.url)).get("/nothing")
     assert refused.value.status == 404
 
 
 def test_a_connection_that_was_closed_is_opened_again_once(server: Server):
     server.answers["/a"] = {}
-    api = Api(Access(server.url))
+    api = KubeApi(AgentAccess(server.url))
     api.get("/a")
     server.drops = 1
     assert api.get("/a") == {}
     server.drops = 2
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         api.get("/a")
     assert api.get("/a") == {}
 
@@ -127,7 +127,7 @@ def test_a_connection_that_was_closed_is_opened_again_once(server: Server):
 def test_a_token_file_is_read_each_time(server: Server, tmp_path: Path):
     server.answers["/a"] = {}
     token = tmp_path / "token"
-    api = Api(Access(server.url, token_file=str(token)))
+    api = KubeApi(AgentAccess(server.url, token_file=str(token)))
     for text in ("first", "second"):
         token.write_text(f"{text}\n")
         api.get("/a")
@@ -179,7 +179,9 @@ def test_the_cache_follows_the_pods_of_the_node(server: Server):
         ],
     ]
     settled = threading.Event()
-    cache = PodCache(Api(Access(server.url)), "n", GPU, lambda: settled.set() if cache.known("default/d") else None)
+    cache = PodCache(
+        KubeApi(AgentAccess(server.url)), "n", GPU, lambda: settled.set() if cache.known("default/d") else None
+    )
     cache.start()
     assert settled.wait(WAIT_S)
     cache.stop()
@@ -190,7 +192,7 @@ def test_the_cache_follows_the_pods_of_the_node(server: Server):
 
 
 def test_what_was_asked_for_is_not_forgotten_by_an_older_list(server: Server):
-    cache = PodCache(Api(Access(server.url)), "n", GPU)
+    cache = PodCache(KubeApi(AgentAccess(server.url)), "n", GPU)
     server.answers["/api/v1/pods"] = {"metadata": {"resourceVersion": "5"}, "items": [item("a")]}
     server.answers["/api/v1/namespaces/default/pods/new"] = item("new")
     api: Any = cache._api
@@ -212,7 +214,7 @@ def test_what_was_asked_for_is_not_forgotten_by_an_older_list(server: Server):
 
 
 def test_a_pod_that_is_gone(server: Server):
-    cache = PodCache(Api(Access(server.url)), "n", GPU)
+    cache = PodCache(KubeApi(AgentAccess(server.url)), "n", GPU)
     server.answers["/api/v1/namespaces/default/pods/a"] = item("a")
     assert cache.fresh("default/a") == cache.known("default/a") is not None
     server.answers.clear()

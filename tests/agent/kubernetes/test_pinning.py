@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.agent.kubernetes.pinning import (
-    CardUse,
-    Promise,
-    Refusal,
+    AllocationRefused,
+    CardOccupancy,
+    PinnedCards,
     card_uses,
     promise_to,
     slots_anywhere,
@@ -26,7 +26,7 @@ some_slots = st.sets(st.sampled_from([slot for card in CARDS for slot in slots_o
 
 def test_the_promise_is_the_containers_own():
     found = pod("p", [MAIN], {"main": ["B", "A"], "other": ["C"]})
-    assert promise_to(found, MAIN, CARDS) == Promise(("B", "A"), 2)
+    assert promise_to(found, MAIN, CARDS) == PinnedCards(("B", "A"), 2)
     assert promise_to(pod("p", [MAIN]), MAIN, CARDS) is None
 
 
@@ -35,10 +35,10 @@ def test_one_that_initialises_shares_with_the_next_that_stays():
         Container("first", 1, True), Container("helper", 1), Container("second", 1, True), MAIN,
     )  # fmt: skip
     found = pod("p", [first, helper, second, main], {"helper": ["D"], "main": ["B", "A"]})
-    assert promise_to(found, first, CARDS) == Promise(("D",), 1)
-    assert promise_to(found, second, CARDS) == Promise(("B", "A"), 1)
+    assert promise_to(found, first, CARDS) == PinnedCards(("D",), 1)
+    assert promise_to(found, second, CARDS) == PinnedCards(("B", "A"), 1)
     own = pod("p", [first, main], {"first": ["C"], "main": ["C", "A"]})
-    assert promise_to(own, first, CARDS) == Promise(("C",), 1)
+    assert promise_to(own, first, CARDS) == PinnedCards(("C",), 1)
 
 
 @pytest.mark.parametrize(
@@ -53,24 +53,24 @@ def test_one_that_initialises_shares_with_the_next_that_stays():
     ],
 )
 def test_promises_that_cannot_be_kept(containers: list[Container], pin: dict[str, list[str]], told: str):
-    with pytest.raises(Refusal, match=told):
+    with pytest.raises(AllocationRefused, match=told):
         promise_to(pod("p", containers, pin), containers[0], CARDS)
 
 
 def test_a_pin_that_cannot_be_read_is_told():
-    with pytest.raises(Refusal, match="cannot be read"):
+    with pytest.raises(AllocationRefused, match="cannot be read"):
         promise_to(pod("p", [MAIN], pin_error="it cannot be read"), MAIN, CARDS)
 
 
 @given(st.lists(st.sampled_from(CARDS), min_size=1, max_size=4), some_slots, st.data())
 def test_slots_are_free_ones_of_the_promised_cards(cards: list[str], available: set[str], data: st.DataObject):
-    promise = Promise(tuple(cards), data.draw(st.integers(1, len(cards))))
+    promise = PinnedCards(tuple(cards), data.draw(st.integers(1, len(cards))))
     must = data.draw(
         st.sets(st.sampled_from(sorted(available)), max_size=promise.count) if available else st.just(set())
     )
     try:
         found = slots_on(promise, available, must)
-    except Refusal:
+    except AllocationRefused:
         free = sum((cards_of(available) & Counter(cards)).values())
         assert free < promise.count or not cards_of(must) <= Counter(cards)
         return
@@ -80,10 +80,10 @@ def test_slots_are_free_ones_of_the_promised_cards(cards: list[str], available: 
 
 @given(some_slots, st.data())
 def test_without_a_promise_others_promises_come_last(available: set[str], data: st.DataObject):
-    uses = data.draw(st.dictionaries(st.sampled_from(CARDS), st.builds(CardUse, st.booleans(), st.booleans())))
+    uses = data.draw(st.dictionaries(st.sampled_from(CARDS), st.builds(CardOccupancy, st.booleans(), st.booleans())))
     count = data.draw(st.integers(1, 6))
     if count > len(available):
-        with pytest.raises(Refusal):
+        with pytest.raises(AllocationRefused):
             slots_anywhere(count, available, (), uses, CARDS)
         return
     found = slots_anywhere(count, available, (), uses, CARDS)
@@ -96,7 +96,7 @@ def test_without_a_promise_others_promises_come_last(available: set[str], data: 
 
 def test_own_cards_first_then_the_emptiest():
     free = [slot for card in CARDS for slot in slots_of(card, 2)]
-    uses = {"A": CardUse(is_held=True, used=1), "B": CardUse(used=2), "C": CardUse(used=1)}
+    uses = {"A": CardOccupancy(is_held=True, used=1), "B": CardOccupancy(used=2), "C": CardOccupancy(used=1)}
     chosen = [next(iter(cards_of(slots_anywhere(1, [s for s in free if s[0] in left], (), uses, CARDS))))
               for left in ("ABCD", "ABC", "AB", "A")]  # fmt: skip
     assert chosen == ["D", "C", "B", "A"]
@@ -110,5 +110,5 @@ def test_uses():
         pod("over", [MAIN], {"main": ["D"]}, has_ended=True),
     ]  # fmt: skip
     assert card_uses(pods, {"default/runs": ["A::0"], "default/free": ["A::1", "C::0"], "default/waits": []}) == {
-        "A": CardUse(is_held=True, used=2), "B": CardUse(is_promised=True), "C": CardUse(used=1),
+        "A": CardOccupancy(is_held=True, used=2), "B": CardOccupancy(is_promised=True), "C": CardOccupancy(used=1),
     }  # fmt: skip

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import Refused
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.api import ApiRefused
+from gpusquad.agent.kubernetes.card_clients import CardClients
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_cards import NodeCards
-from gpusquad.agent.kubernetes.pod_resources import Listed, NotTold
+from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResourcesUnavailable
 from gpusquad.agent.kubernetes.pods import CARDS, Container
 from gpusquad.agent.kubernetes.reconcile import UNPINNED, Reconciler, find_mismatches, unpinned_cards
-from gpusquad.agent.kubernetes.tenants import Tenants
 from gpusquad.agent.simulated import SimulatedInventory
 from tests.agent.kubernetes.fake_kubelet import FakePods, NoQuota, pod
 
@@ -25,7 +25,7 @@ class Api:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, str, Any]] = []
-        self.refuses: Refused | None = None
+        self.refuses: ApiRefused | None = None
 
     def __getattr__(self, method: str) -> Any:
         def write(path: str, content: Any) -> None:
@@ -41,18 +41,18 @@ class Api:
 
 
 class Resources:
-    def __init__(self, *listed: Listed) -> None:
-        self.listed: list[Listed] | None = list(listed)
+    def __init__(self, *listed: ListedPod) -> None:
+        self.listed: list[ListedPod] | None = list(listed)
 
-    def list(self) -> list[Listed]:
+    def list(self) -> list[ListedPod]:
         if self.listed is None:
-            raise NotTold("the kubelet is away")
+            raise PodResourcesUnavailable("the kubelet is away")
         return self.listed
 
 
 class World:
-    def __init__(self, folder: Path, *listed: Listed, quota: NoQuota | None = None) -> None:
-        self.api, self.pods, self.resources, self.counts = Api(), FakePods(), Resources(*listed), Counts()
+    def __init__(self, folder: Path, *listed: ListedPod, quota: NoQuota | None = None) -> None:
+        self.api, self.pods, self.resources, self.counts = Api(), FakePods(), Resources(*listed), EventCounters()
         self.folder = folder
         self.cards = NodeCards(SimulatedInventory(2, folder), well_for_s=0.0)
         self.admission = Admission(self.pods, self.resources)
@@ -64,7 +64,7 @@ class World:
             self.resources,
             self.cards,
             self.admission,
-            Tenants([quota or NoQuota()]),
+            CardClients([quota or NoQuota()]),
             self.counts,
             lambda: 0.0,
         )
@@ -73,8 +73,8 @@ class World:
         return [(path, content) for method, path, content in self.api.written if method == "delete"]
 
 
-def has(name: str, *slots: str) -> Listed:
-    return Listed("default", name, {"main": slots} if slots else {})
+def has(name: str, *slots: str) -> ListedPod:
+    return ListedPod("default", name, {"main": slots} if slots else {})
 
 
 def test_only_other_cards_than_promised_are_a_mismatch():
@@ -119,7 +119,7 @@ def test_a_pod_of_the_same_name_is_not_evicted_for_the_one_before(tmp_path: Path
 def test_an_eviction_that_is_refused_is_tried_again(tmp_path: Path):
     world = World(tmp_path, has("p", "SIM-1::0"))
     world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
-    world.api.refuses = Refused(500, "not now")
+    world.api.refuses = ApiRefused(500, "not now")
     world.reconciler.step()
     world.api.refuses = None
     world.reconciler.step()
@@ -147,7 +147,7 @@ def test_the_node_is_written_to_only_when_something_changed(tmp_path: Path):
 
 def test_what_was_not_published_is_published_later(tmp_path: Path):
     world = World(tmp_path)
-    world.api.refuses = Refused(403, "no")
+    world.api.refuses = ApiRefused(403, "no")
     world.reconciler.step()
     world.api.refuses = None
     world.reconciler.step()
@@ -169,7 +169,7 @@ def test_a_pod_that_went_by_itself_is_no_trouble(tmp_path: Path, status: int):
     world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
 
     def gone(path: str, content: Any) -> None:
-        raise Refused(status, "gone")
+        raise ApiRefused(status, "gone")
 
     world.api.__dict__["delete"] = gone
     world.reconciler.step()

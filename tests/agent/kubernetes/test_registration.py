@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from gpusquad.agent.kubernetes import messages
-from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources, Listed, NotTold
+from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources, ListedPod, PodResourcesUnavailable
 from gpusquad.agent.kubernetes.registration import KUBELET, Registration
 from tests.agent.kubernetes.fake_kubelet import FakeKubelet
 
@@ -180,8 +180,8 @@ def test_who_has_what_also_while_the_kubelet_says_not_so_often(kubelet: Kubelet)
     kubelet.start()
     resources = KubeletPodResources(kubelet.folder / KUBELET, RESOURCE)
     kubelet.exhausted = 2
-    assert resources.list() == [Listed("n", "p", {"main": ("A::0", "B::0")})]
+    assert resources.list() == [ListedPod("n", "p", {"main": ("A::0", "B::0")})]
     kubelet.exhausted = 1000
-    with pytest.raises(NotTold, match="rate limit"):
+    with pytest.raises(PodResourcesUnavailable, match="rate limit"):
         resources.list()
     resources.close()

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.agent.kubernetes.agent import NodeAgent, Settings
-from gpusquad.agent.kubernetes.api import Access, Api, Refused, Unreachable
-from gpusquad.agent.kubernetes.counts import Counts
-from gpusquad.agent.kubernetes.looks import Look
-from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.inventory import CardProcess, CardReading, JobProcess
+from gpusquad.agent.kubernetes.agent import AgentSettings, NodeAgent
+from gpusquad.agent.kubernetes.api import AgentAccess, ApiRefused, ApiUnreachable, KubeApi
+from gpusquad.agent.kubernetes.counters import EventCounters
+from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
+from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import ATTEMPT, JOB, Container, Pod
-from gpusquad.agent.kubernetes.reporting import MOST_PROCESSES, PATH, Reporter, Samples
+from gpusquad.agent.kubernetes.reporting import MOST_PROCESSES, PATH, NodeReporter, ReportBuilder
 from gpusquad.agent.simulated import SimulatedInventory
-from gpusquad.agent.source import CardProcess, CardReading, JobProcess
 from gpusquad.server.schemas import agents as schema
 from tests.agent.kubernetes.fake_kubelet import pod
 
@@ -37,21 +37,23 @@ def bound(name: str, *cards: str, job: str = "J", attempt: str = "1", **more: An
 
 
 def look(readings: list[CardReading], pods: list[Pod], owners: dict[int, str] | None = None, cores: float = 0.5,
-         listed: dict[str, tuple[str, ...]] | None = None) -> Look:  # fmt: skip
+         listed: dict[str, tuple[str, ...]] | None = None) -> NodeSnapshot:  # fmt: skip
     owners = owners or {}
     processes = [JobProcess(pid, "p", key, 0, (), cores, 100) for pid, key in owners.items()]
     slots = {one.name: tuple(sorted(one.pinned_cards)) for one in pods if one.pin} | (listed or {})
-    told = [Listed("default", name, {"main": tuple(f"{card}::0" for card in cards)}) for name, cards in slots.items()]
-    return Look(NOW_US, readings, processes, owners, pods, told)
+    told = [
+        ListedPod("default", name, {"main": tuple(f"{card}::0" for card in cards)}) for name, cards in slots.items()
+    ]
+    return NodeSnapshot(NOW_US, readings, processes, owners, pods, told)
 
 
 def card(name: str, *processes: CardProcess, busy: float | None = 0.5, **more: Any) -> CardReading:
     return CardReading(name, utilisation_ratio=busy, power_w=100.0, processes=tuple(processes), throttle=(), **more)
 
 
-def message_of(what: Look, logs: Path | None = None) -> dict[str, Any]:
-    made = Samples(logs).message(what)
-    schema.Samples.model_validate_json(json.dumps(made))  # what the service takes
+def message_of(what: NodeSnapshot, logs: Path | None = None) -> dict[str, Any]:
+    made = ReportBuilder(logs).message(what)
+    schema.AgentSamples.model_validate_json(json.dumps(made))  # what the service takes
     return made
 
 
@@ -73,7 +75,7 @@ def test_a_look_is_the_message_that_the_service_wants():
 def test_every_field_is_one_that_the_service_knows():
     process = CardProcess(7, 1, 0.4)
     made = message_of(look([card("A", process)], [bound("p", "A")], {7: "default/p"}))
-    assert made.keys() == schema.Samples.model_fields.keys()
+    assert made.keys() == schema.AgentSamples.model_fields.keys()
     assert made["cards"][0].keys() | {"divided"} == schema.CardSample.model_fields.keys()
     assert made["runs"][0].keys() == schema.RunSample.model_fields.keys()
     assert made["cards"][0]["processes"][0].keys() == schema.ProcessSample.model_fields.keys()
@@ -137,7 +139,7 @@ def test_of_a_crowd_on_one_card_the_largest_are_told():
 
 
 def test_the_lowest_power_is_that_of_all_looks():
-    samples = Samples(None)
+    samples = ReportBuilder(None)
     samples.note([CardReading("A", power_w=60.0)])
     [told] = samples.message(look([card("A")], []))["cards"]
     assert told["idle_power_w"] == 60.0
@@ -158,13 +160,13 @@ def at(path: Path, time_us: int) -> None:
     os.utime(path, ns=(time_us * 1000, time_us * 1000))
 
 
-def runs_of(samples: Samples, *pods: Pod) -> dict[str, Any]:
+def runs_of(samples: ReportBuilder, *pods: Pod) -> dict[str, Any]:
     [run] = samples.message(look([card("A")], list(pods)))["runs"]
     return run
 
 
 def test_logs_tell_when_it_wrote_and_how_far_it_is(tmp_path: Path):
-    samples, mine = Samples(tmp_path), bound("p", "A")
+    samples, mine = ReportBuilder(tmp_path), bound("p", "A")
     assert runs_of(samples, mine)["last_output_us"] is None
     path = write(tmp_path, "F starting", "F step 3/10")
     at(path, NOW_US - 5_000_000)
@@ -179,11 +181,11 @@ def test_logs_tell_when_it_wrote_and_how_far_it_is(tmp_path: Path):
 
 def test_a_line_in_pieces_is_one_line(tmp_path: Path):
     write(tmp_path, "P  45%|###   | 4", "F 5/100 [00:10<00:12, 4.5it/s]")
-    assert (runs_of(Samples(tmp_path), bound("p", "A"))["step"]) == 45
+    assert (runs_of(ReportBuilder(tmp_path), bound("p", "A"))["step"]) == 45
 
 
 def test_half_a_line_waits_for_its_end(tmp_path: Path):
-    samples, path = Samples(tmp_path), write(tmp_path, "F step 1/9")
+    samples, path = ReportBuilder(tmp_path), write(tmp_path, "F step 1/9")
     with path.open("a") as log:
         log.write("2026-11-15T10:00:00Z stdout F step 2")
     assert runs_of(samples, bound("p", "A"))["step"] == 1
@@ -193,7 +195,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path):
 
 
 def test_a_log_that_was_rotated_or_begins_again_is_read_on(tmp_path: Path):
-    samples, path = Samples(tmp_path), write(tmp_path, "F step 1/9", "F " + "x" * 1000)
+    samples, path = ReportBuilder(tmp_path), write(tmp_path, "F step 1/9", "F " + "x" * 1000)
     assert runs_of(samples, bound("p", "A"))["step"] == 1
     path.rename(path.with_name("0.log.20261115-100000"))
     write(tmp_path, "F step 2/9")
@@ -204,7 +206,7 @@ def test_a_log_that_was_rotated_or_begins_again_is_read_on(tmp_path: Path):
 
 def test_of_a_lot_only_the_end_is_read(tmp_path: Path):
     write(tmp_path, "F step 1/9", *["F " + "x" * 500] * 100, "F step 7/9")
-    assert runs_of(Samples(tmp_path), bound("p", "A"))["step"] == 7
+    assert runs_of(ReportBuilder(tmp_path), bound("p", "A"))["step"] == 7
 
 
 def test_links_and_folders_are_no_logs(tmp_path: Path):
@@ -212,19 +214,19 @@ def test_links_and_folders_are_no_logs(tmp_path: Path):
     secret.write_text("2026 stdout F step 1/9\n")
     folder = write(tmp_path, "F step 2/9").parent
     (folder / "1.log").symlink_to(secret)
-    assert runs_of(Samples(tmp_path), bound("p", "A"))["step"] is None
+    assert runs_of(ReportBuilder(tmp_path), bound("p", "A"))["step"] is None
     (folder / "2.log").mkdir()
-    assert runs_of(Samples(tmp_path), bound("p", "A"))["step"] is None
+    assert runs_of(ReportBuilder(tmp_path), bound("p", "A"))["step"] is None
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_no_log_breaks_a_report(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]):
     folder = tmp_path_factory.mktemp("logs")
-    samples, path = Samples(folder), write(folder)
+    samples, path = ReportBuilder(folder), write(folder)
     for piece in pieces:
         with path.open("ab") as log:
             log.write(piece)
-        schema.Samples.model_validate(samples.message(look([card("A")], [bound("p", "A")])))
+        schema.AgentSamples.model_validate(samples.message(look([card("A")], [bound("p", "A")])))
 
 
 # -- sending ---------------------------------------------------------------------------------------------------------
@@ -246,26 +248,26 @@ class Service:
         return {}
 
 
-def reporter_to(service: Service) -> tuple[Reporter, Counts]:
-    counts = Counts()
-    return Reporter(service, Samples(None), counts, every_s=5.0, dice=lambda: 0.5), counts
+def reporter_to(service: Service) -> tuple[NodeReporter, EventCounters]:
+    counts = EventCounters()
+    return NodeReporter(service, ReportBuilder(None), counts, every_s=5.0, dice=lambda: 0.5), counts
 
 
 def test_pauses_grow_while_it_fails_and_are_as_agreed_again_after():
     service = Service()
     reporter, counts = reporter_to(service)
-    service.answers = [Unreachable("away")] * 3 + [Refused(429, "too fast")] * 5 + [None]
+    service.answers = [ApiUnreachable("away")] * 3 + [ApiRefused(429, "too fast")] * 5 + [None]
     pauses = [reporter.send(look([], [])) for _ in range(9)]
     assert pauses == [5.0, 5.0, 5.0, 8.0, 16.0, 32.0, 60.0, 60.0, 5.0]
     assert (counts["reports"], counts["reports_failed"]) == (1, 8)
-    service.answers = [Unreachable("away")]
+    service.answers = [ApiUnreachable("away")]
     assert reporter.send(look([], [])) == 5.0, "from the start again"
 
 
 def test_trouble_is_told_once(caplog: pytest.LogCaptureFixture):
     service = Service()
     reporter, _ = reporter_to(service)
-    service.answers = [Unreachable("away")] * 5 + [Refused(403, "no")] * 5
+    service.answers = [ApiUnreachable("away")] * 5 + [ApiRefused(403, "no")] * 5
     for _ in range(11):
         reporter.send(look([], []))
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
@@ -283,7 +285,7 @@ def test_a_report_that_cannot_be_made_is_no_end():
 def test_only_the_newest_look_waits():
     reporter, _ = reporter_to(Service())
     for number in range(5):
-        reporter.give(Look(number, [], [], {}, [], []))
+        reporter.give(NodeSnapshot(number, [], [], {}, [], []))
     newest = reporter._take()
     assert newest is not None
     assert newest.at_us == 4
@@ -318,22 +320,24 @@ def server() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 def test_the_token_is_read_again_for_each_report(tmp_path: Path, server: tuple[str, list[tuple[str, str]]]):
     url, got = server
     token = tmp_path / "token"
-    api = Api(Access(url, token_file=str(token)))
-    reporter = Reporter(api.post, Samples(None), Counts(), every_s=5.0)
+    api = KubeApi(AgentAccess(url, token_file=str(token)))
+    reporter = NodeReporter(api.post, ReportBuilder(None), EventCounters(), every_s=5.0)
     reporter.send(look([], []))
     assert got == [], "no token, no report"
     for text in ("first", "second"):
         token.write_text(f"{text}\n")
         assert reporter.send(look([card("A")], [])) == 5.0
     assert [bearer for bearer, _ in got] == ["Bearer first", "Bearer second"]
-    assert schema.Samples.model_validate_json(got[0][1]).cards[0].id == "A"
+    assert schema.AgentSamples.model_validate_json(got[0][1]).cards[0].id == "A"
 
 
 def test_no_token_gets_into_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     token = tmp_path / "token"
     token.write_text("a-secret\nwith-a-line-break")
     for url in ("http://127.0.0.1:1", "http://localhost:1"):
-        Reporter(Api(Access(url, token_file=str(token))).post, Samples(None), Counts(), 5.0).send(look([], []))
+        NodeReporter(
+            KubeApi(AgentAccess(url, token_file=str(token))).post, ReportBuilder(None), EventCounters(), 5.0
+        ).send(look([], []))
     assert "not reported" in caplog.text
     assert "a-secret" not in caplog.text
     assert not any("a-secret" in str(vars(record)) for record in caplog.records)
@@ -342,8 +346,10 @@ def test_no_token_gets_into_the_log(tmp_path: Path, caplog: pytest.LogCaptureFix
 def test_an_agent_looks_and_reports(tmp_path: Path, server: tuple[str, list[tuple[str, str]]]):
     url, got = server
     (tmp_path / "token").write_text("t")
-    settings = Settings("n", tmp_path, server=url + "/", server_token=tmp_path / "token", report_every_s=0.1, logs=None)
-    agent = NodeAgent(settings, SimulatedInventory(2, tmp_path), Api(Access("http://127.0.0.1:1")))
+    settings = AgentSettings(
+        "n", tmp_path, server=url + "/", server_token=tmp_path / "token", report_every_s=0.1, logs=None
+    )
+    agent = NodeAgent(settings, SimulatedInventory(2, tmp_path), KubeApi(AgentAccess("http://127.0.0.1:1")))
     assert agent._reporter is not None
     agent._look()
     taken = agent._reporter._take()
@@ -351,5 +357,8 @@ def test_an_agent_looks_and_reports(tmp_path: Path, server: tuple[str, list[tupl
     agent._reporter.send(taken)
     assert [one["id"] for one in json.loads(got[0][1])["cards"]] == ["SIM-0", "SIM-1"]
     assert (
-        NodeAgent(Settings("n", tmp_path), SimulatedInventory(1, tmp_path), Api(Access("http://x")))._reporter is None
+        NodeAgent(
+            AgentSettings("n", tmp_path), SimulatedInventory(1, tmp_path), KubeApi(AgentAccess("http://x"))
+        )._reporter
+        is None
     )

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from gpusquad.agent.inventory import CardInfo
 from gpusquad.agent.kubernetes.__main__ import _JsonLines, _parser, _sharing, main
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.device_nodes import NvidiaDeviceNodes, SimulatedDeviceNodes
 from gpusquad.agent.kubernetes.metrics import Metrics
 from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.pod_processes import PodProcesses
-from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container
 from gpusquad.agent.simulated import SimulatedInventory
-from gpusquad.agent.source import CardFacts
-from gpusquad.gpu.api import QUOTA_PATH, Attachment, Holder, Mount, QuotaFile, Standing
+from gpusquad.gpu.api import QUOTA_PATH, Attachment, Holder, Mount, QuotaFile, SharingParams
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
 from tests.agent.kubernetes.fake_kubelet import pod
@@ -28,8 +28,8 @@ from tests.agent.kubernetes.fake_kubelet import pod
 UID = "0123abcd-1234-5678-9abc-0123456789ab"
 
 
-def facts(index: int, pci: str) -> CardFacts:
-    return CardFacts(f"GPU-{index}", index, "H100", 80, 132, 0, pci)
+def facts(index: int, pci: str) -> CardInfo:
+    return CardInfo(f"GPU-{index}", index, "H100", 80, 132, 0, pci)
 
 
 def test_nvidia_files_go_by_the_drivers_number(tmp_path: Path):
@@ -58,15 +58,15 @@ def test_a_simulated_card_is_a_file_that_swallows_everything(tmp_path: Path):
 def test_limits_are_written_down_for_each_holder_until_it_is_gone(tmp_path: Path):
     quota = QuotaFile(tmp_path)
     cards = [Card("A", memory_bytes=80), Card("B", memory_bytes=40)]
-    whole = quota.attach(cards, Holder("u1", "main", "j"), None, Standing())
+    whole = quota.attach(cards, Holder("u1", "main", "j"), None, SharingParams())
     assert whole == Attachment(mounts=(Mount(QUOTA_PATH, str(tmp_path / "u1" / "main.json"), read_only=True),))
     assert json.loads((tmp_path / "u1" / "main.json").read_text()) == {
         "job": "j", "owner": "u1", "part": "main",
         "cards": [{"card": "A", "memory_bytes": 80, "sm_milli": 1000},
                   {"card": "B", "memory_bytes": 40, "sm_milli": 1000}],
     }  # fmt: skip
-    quota.attach(cards[:1], Holder("u2", "main"), Share(10, 0), Standing())
-    quota.attach(cards[:1], Holder("u2", "side"), Share(0, 250), Standing())
+    quota.attach(cards[:1], Holder("u2", "main"), Share(10, 0), SharingParams())
+    quota.attach(cards[:1], Holder("u2", "side"), Share(0, 250), SharingParams())
     limits = [json.loads((tmp_path / "u2" / f"{name}.json").read_text())["cards"] for name in ("main", "side")]
     assert limits == [
         [{"card": "A", "memory_bytes": 10, "sm_milli": 1000}], [{"card": "A", "memory_bytes": 20, "sm_milli": 250}],
@@ -90,7 +90,7 @@ def test_processes_are_found_by_their_groups_and_measured_between_looks(tmp_path
     process(proc, 8, "podffffffff-1234-5678-9abc-0123456789ab", 0)
     found = PodProcesses(proc, lambda: now_s[0])
     pods = [pod("p", [Container("main", 1)], uid=UID)]
-    listed = [Listed("default", "p", {"main": ("SIM-1::0",)})]
+    listed = [ListedPod("default", "p", {"main": ("SIM-1::0",)})]
     [first] = found.look(pods, listed)
     assert (first.pid, first.name, first.job, first.cards, first.cpu_ratio) == (
         7,
@@ -109,11 +109,11 @@ def test_processes_are_found_by_their_groups_and_measured_between_looks(tmp_path
 
 def test_metrics_name_the_pod_of_each_card(tmp_path: Path):
     process(tmp_path / "proc", 7, f"pod{UID}", 0)
-    cards, counts = NodeCards(SimulatedInventory(2, tmp_path)), Counts()
+    cards, counts = NodeCards(SimulatedInventory(2, tmp_path)), EventCounters()
     counts.add("allocations")
     found, now_s = Metrics(cards, 3, counts), [0.0]
     processes = PodProcesses(tmp_path / "proc", lambda: now_s[0])
-    pods, listed = [pod("p", [Container("main", 1)], uid=UID)], [Listed("default", "p", {"main": ("SIM-1::2",)})]
+    pods, listed = [pod("p", [Container("main", 1)], uid=UID)], [ListedPod("default", "p", {"main": ("SIM-1::2",)})]
     for ticks in (0, os.sysconf("SC_CLK_TCK") // 2):
         process(tmp_path / "proc", 7, f"pod{UID}", ticks)
         found.take(cards.look(processes.look(pods, listed)), processes, listed)

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.card.models import EXTRA
 from bench.card.tenant import Tenant, serve_as
-from gpusquad.gpu.measure.workloads import Step, Workload
+from gpusquad.measure.workloads import Step, Workload
 
 KERNELS = "small:32:200\nwide:0:400\n"
 

@@ -23,7 +23,7 @@ from bench.card.models import EXTRA
 from bench.card.place import Place
 from bench.card.report import report
 from bench.card.rows import RowFile
-from gpusquad.gpu.measure.workloads import Step, Workload
+from gpusquad.measure.workloads import Step, Workload
 from tests.bench.card.fake_tenant import launching
 from tests.gpu.standin.running import new_card
 

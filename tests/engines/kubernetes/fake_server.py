@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import orjson
 from aiohttp import web
 
-from gpusquad.engines.kubernetes.access import Access
-from gpusquad.engines.kubernetes.api import Api
-from gpusquad.engines.kubernetes.objects import Object
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
+from gpusquad.kube.access import KubeAccess
+from gpusquad.kube.objects import Object
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @contextlib.asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[Access]:
+async def serving(answer: Answer) -> AsyncIterator[KubeAccess]:
     """Every request goes to `answer`."""
     runner = web.ServerRunner(web.Server(answer, handler_cancellation=True), shutdown_timeout=0.01)
     await runner.setup()
@@ -25,7 +25,7 @@ async def serving(answer: Answer) -> AsyncIterator[Access]:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         host, port = runner.addresses[0][:2]
-        yield Access(f"http://{host}:{port}")
+        yield KubeAccess(f"http://{host}:{port}")
     finally:
         await runner.cleanup()
 
@@ -57,11 +57,11 @@ def cut(request: web.BaseRequest) -> None:
     request.transport.abort()
 
 
-def speak(answer: Answer, work: Callable[[Api], Awaitable[object]], **settings: object) -> object:
+def speak(answer: Answer, work: Callable[[AsyncKubeApi], Awaitable[object]], **settings: object) -> object:
     """What a client of such a server makes of it."""
 
     async def run() -> object:
-        async with serving(answer) as access, Api(access, **settings) as api:  # type: ignore[arg-type]
+        async with serving(answer) as access, AsyncKubeApi(access, **settings) as api:  # type: ignore[arg-type]
             return await asyncio.wait_for(work(api), 20)
 
     return asyncio.run(run())

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpusquad.engines.kubernetes.access import Access, FixedToken, TokenCommand, TokenFile, load_access
+from gpusquad.kube.access import FixedToken, KubeAccess, TokenCommand, TokenFile, load_access
 from gpusquad.model.errors import Invalid
 
 SECRET = "hush-hush"
@@ -175,12 +175,12 @@ def test_insecure_checks_nothing(tmp_path: Path):
 
 
 def test_plain_http_needs_no_tls():
-    assert Access("http://127.0.0.1:8001").tls() is None
+    assert KubeAccess("http://127.0.0.1:8001").tls() is None
 
 
 def test_a_certificate_without_its_key_is_refused(pem: tuple[Path, Path]):
     with pytest.raises(Invalid, match="client-certificate"):
-        Access("https://here", certificate=pem[0].read_text()).tls()
+        KubeAccess("https://here", certificate=pem[0].read_text()).tls()
 
 
 @pytest.mark.parametrize(

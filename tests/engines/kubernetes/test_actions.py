@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.core.sightings import Place
+from gpusquad.core.observed import TaskLocation
 from gpusquad.engines.kubernetes import actions
-from gpusquad.engines.kubernetes.api import Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import CARDS, JOB, Object, annotations_of
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
+from gpusquad.kube.objects import CARDS, JOB, Object, annotations_of
+from gpusquad.kube.sharing_annotations import DEADLINE, KNOWN, WEIGHT
 from gpusquad.model.job import Slo
-from gpusquad.model.standing import Standing
-from gpusquad.model.standing_text import DEADLINE, KNOWN, WEIGHT
-from tests.engines.kubernetes.reading import making
+from gpusquad.model.sharing_params import SharingParams
+from tests.engines.kubernetes.parse import making
 from tests.engines.kubernetes.virtual_time import run_virtually
 
-PLACE = Place("node1", ("GPU-1",))
+PLACE = TaskLocation("node1", ("GPU-1",))
 TROUBLE = st.sampled_from(["away", "lost answer", "busy", "broken", "broken but done"])
 
 
@@ -53,31 +53,31 @@ class FakeApi:
         self.asked.append(what)
         trouble = self.troubles.pop(0) if self.troubles else ""
         if trouble == "away":
-            raise Unreachable("no route", may_be_done=False)
+            raise ApiUnreachable("no route", may_be_done=False)
         if trouble == "busy":
-            raise Refused(429, "TooManyRequests", "later")
+            raise ApiRefused(429, "TooManyRequests", "later")
         if trouble == "broken":
-            raise Refused(500, "InternalError", "etcd")
+            raise ApiRefused(500, "InternalError", "etcd")
         if trouble.isdecimal():
-            raise Refused(int(trouble), "Forbidden", "you may not")
+            raise ApiRefused(int(trouble), "Forbidden", "you may not")
         answer = work()
         if trouble == "lost answer":
-            raise Unreachable("no answer in time")
+            raise ApiUnreachable("no answer in time")
         if trouble == "broken but done":
-            raise Refused(504, "Timeout", "it took too long")
+            raise ApiRefused(504, "Timeout", "it took too long")
         return answer
 
     def _read(self) -> Object:
         if self.pod is None:
-            raise Refused(404, "NotFound", "no such pod")
+            raise ApiRefused(404, "NotFound", "no such pod")
         return copy.deepcopy(self.pod)
 
     def _bind(self, content: Object) -> Object:
         pod = self._read()
         if pod["metadata"]["uid"] != content["metadata"]["uid"]:
-            raise Refused(409, "Conflict", "another uid")
+            raise ApiRefused(409, "Conflict", "another uid")
         if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
-            raise Refused(409, "Conflict", "already assigned, or being deleted")
+            raise ApiRefused(409, "Conflict", "already assigned, or being deleted")
         assert self.pod is not None
         self.pod["spec"]["nodeName"] = content["target"]["name"]
         self.pod["metadata"]["annotations"].update(content["metadata"]["annotations"])
@@ -96,20 +96,20 @@ def bind(api: FakeApi, pod: Object, wanted: Callable[[], bool] = lambda: True) -
 def test_what_is_known_of_its_speed_is_written_with_the_binding() -> None:
     pod = making.pod()
     assert KNOWN not in actions.binding_of(pod, PLACE, "job1", 3)["metadata"]["annotations"]
-    assert told(pod, Standing(app="a"))[KNOWN] == '{"app":"a","curve":[],"solo_per_s":0.0,"beside":{},"costs":{}}'
+    assert told(pod, SharingParams(app="a"))[KNOWN] == '{"app":"a","curve":[],"solo_per_s":0.0,"beside":{},"costs":{}}'
 
 
-def told(pod: Object, standing: Standing) -> dict[str, str]:
+def told(pod: Object, standing: SharingParams) -> dict[str, str]:
     return actions.binding_of(pod, replace(PLACE, standing=standing), "job1", 3)["metadata"]["annotations"]
 
 
 def test_weight_and_deadline_are_the_schedulers_word() -> None:
     pod = making.pod()
-    assert told(pod, Standing())[WEIGHT] == "1.0"
-    assert DEADLINE not in told(pod, Standing())
-    worth = told(pod, Standing(weight=2.5, slo=Slo(deadline_us=3_000_001)))
+    assert told(pod, SharingParams())[WEIGHT] == "1.0"
+    assert DEADLINE not in told(pod, SharingParams())
+    worth = told(pod, SharingParams(weight=2.5, slo=Slo(deadline_us=3_000_001)))
     assert (worth[WEIGHT], worth[DEADLINE]) == ("2.5", "1970-01-01T00:00:03.000001+00:00")
-    made_up = told(making.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01", KNOWN: "{}"}), Standing())
+    made_up = told(making.pod(annotations={WEIGHT: "1000000", DEADLINE: "1970-01-01", KNOWN: "{}"}), SharingParams())
     assert (made_up[WEIGHT], made_up[DEADLINE], made_up[KNOWN]) == ("1.0", "", "")
 
 

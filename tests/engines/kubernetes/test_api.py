@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gpusquad.engines.kubernetes.access import Access, TokenFile
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import Object
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.kube.access import KubeAccess, TokenFile
+from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.fake_server import cut, json_answer, refusal, serving, speak
 
 PATH = "/api/v1/pods"
@@ -38,7 +38,7 @@ def test_what_is_sent_arrives_and_the_answer_comes_back():
             201,
         )
 
-    async def work(api: Api) -> list[Object]:
+    async def work(api: AsyncKubeApi) -> list[Object]:
         return [
             await api.get(PATH, fieldSelector="spec.nodeName=,status.phase!=Failed", labelSelector="a in (b, c)"),
             await api.post(PATH, {"a": "ü"}),
@@ -61,7 +61,7 @@ def test_a_refusal_says_what_and_why():
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return refusal(409, "AlreadyExists", "it is there", Retry_After="3")
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiRefused) as caught:
         speak(answer, lambda api: api.post(PATH, {}))
     error = caught.value
     assert (error.status, error.reason, error.message, error.retry_after_s) == (
@@ -78,7 +78,7 @@ def test_an_answer_that_is_no_json_is_a_refusal(status: int, text: str):
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=status, text=text)
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiRefused) as caught:
         speak(answer, lambda api: api.get(PATH))
     assert caught.value.status == status
 
@@ -109,7 +109,7 @@ def test_who_is_asked_to_come_later_does():
 
 def test_patience_has_an_end():
     server = Busy(100, 429, Retry_After="1")
-    with pytest.raises(Refused, match="429"):
+    with pytest.raises(ApiRefused, match="429"):
         speak(server, lambda api: api.get(PATH), sleep=Pauses())
     assert server.asked == 6
 
@@ -117,14 +117,14 @@ def test_patience_has_an_end():
 def test_without_a_time_there_is_no_second_try():
     """Such is the answer to an eviction that a budget forbids: it would be the same at once."""
     server = Busy(1, 429)
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         speak(server, lambda api: api.post(PATH, {}))
     assert server.asked == 1
 
 
 def test_what_must_not_happen_twice_is_not_tried_twice():
     posted, put = Busy(1, 503, Retry_After="1"), Busy(1, 503, Retry_After="1")
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         speak(posted, lambda api: api.post(PATH, {}), sleep=Pauses())
     assert speak(put, lambda api: api.put(PATH, {}), sleep=Pauses()) == {"ok": True}
     assert (posted.asked, put.asked) == (1, 2)
@@ -134,10 +134,10 @@ def test_a_server_that_is_away():
     async def run() -> None:
         async with serving(Busy(0, 200)) as access:
             pass
-        async with Api(access) as api:
+        async with AsyncKubeApi(access) as api:
             await api.post(PATH, {})
 
-    with pytest.raises(Unreachable) as caught:
+    with pytest.raises(ApiUnreachable) as caught:
         asyncio.run(run())
     assert not caught.value.may_be_done
 
@@ -147,7 +147,7 @@ def test_a_connection_that_breaks_leaves_it_open_whether_it_was_done():
         cut(request)
         return web.Response()
 
-    with pytest.raises(Unreachable) as caught:
+    with pytest.raises(ApiUnreachable) as caught:
         speak(answer, lambda api: api.post(PATH, {}))
     assert caught.value.may_be_done
 
@@ -157,7 +157,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for():
         await asyncio.Event().wait()
         raise AssertionError
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         speak(answer, lambda api: api.get(PATH), timeout_s=0.05)
 
 
@@ -180,7 +180,7 @@ def test_no_more_than_allowed_are_in_flight_and_urgent_ones_pass_by():
             inside -= 1
             return json_answer({})
 
-        async with serving(answer) as access, Api(access, in_flight=3) as api:
+        async with serving(answer) as access, AsyncKubeApi(access, in_flight=3) as api:
             many = [asyncio.create_task(api.post(PATH, {})) for _ in range(10)]
             await asyncio.wait_for(full.wait(), 20)
             await api.get("/urgent", urgent=True)
@@ -194,7 +194,7 @@ def test_no_more_than_allowed_are_in_flight_and_urgent_ones_pass_by():
 
 
 def test_requests_are_spread_when_a_rate_is_set():
-    async def work(api: Api) -> None:
+    async def work(api: AsyncKubeApi) -> None:
         for _ in range(200):
             await api.get(PATH)
 
@@ -213,8 +213,8 @@ def test_a_token_that_was_replaced_is_read_again(tmp_path: Path):
         return json_answer({"given": given}) if given == "Bearer new" else refusal(401, "Unauthorized")
 
     async def run() -> Object:
-        async with serving(answer) as access, Api(dataclasses.replace(access, token=TokenFile(path))) as api:
-            with contextlib.suppress(Refused):
+        async with serving(answer) as access, AsyncKubeApi(dataclasses.replace(access, token=TokenFile(path))) as api:
+            with contextlib.suppress(ApiRefused):
                 await api.get(PATH)
             (tmp_path / "next").write_text("new")
             (tmp_path / "next").rename(path)
@@ -243,13 +243,13 @@ def test_a_token_that_the_server_refuses_is_renewed_once():
         return json_answer({"ok": True}) if good else refusal(401, "Unauthorized")
 
     async def run(token: Renewable) -> Object:
-        async with serving(answer) as access, Api(dataclasses.replace(access, token=token)) as api:
+        async with serving(answer) as access, AsyncKubeApi(dataclasses.replace(access, token=token)) as api:
             return await api.post(PATH, {})
 
     assert asyncio.run(run(Renewable())) == {"ok": True}
     late = Renewable()
     late.number = 5
-    with pytest.raises(Refused, match="401"):
+    with pytest.raises(ApiRefused, match="401"):
         asyncio.run(run(late))
     assert late.number == 6
 
@@ -264,7 +264,7 @@ def test_the_access_of_a_client_needs_no_token():
         return json_answer({"authorization": request.headers.get("Authorization")})
 
     async def run() -> Object:
-        async with serving(answer) as access, Api(Access(access.url)) as api:
+        async with serving(answer) as access, AsyncKubeApi(KubeAccess(access.url)) as api:
             return await api.get(PATH)
 
     assert asyncio.run(run()) == {"authorization": None}

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from gpusquad.engines.kubernetes import api as api_module
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import Object
-from gpusquad.engines.kubernetes.reflector import Reflector
+from gpusquad.engines.kubernetes.client import api as api_module
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.reflector import Reflector
+from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.fake_server import begin_stream, cut, json_answer, line, refusal, serving, speak
 
 PATH = "/api/v1/pods"
@@ -35,7 +35,7 @@ def test_a_list_comes_in_pages_and_its_objects_have_a_kind():
         return json_answer(listing(items, 9, str(place + 2) if place + 2 < 5 else ""))
 
     listed = speak(answer, lambda api: api.list(PATH), page=2)
-    assert listed == api_module.Listing([pod(f"p{number}", number) for number in range(5)], "9")
+    assert listed == api_module.ObjectList([pod(f"p{number}", number) for number in range(5)], "9")
 
 
 def test_a_list_whose_pages_ran_out_of_time_is_asked_for_as_a_whole():
@@ -47,10 +47,10 @@ def test_a_list_whose_pages_ran_out_of_time_is_asked_for_as_a_whole():
         return json_answer(listing([pod("a", 1), pod("b", 6)], 6))
 
     listed = speak(answer, lambda api: api.list(PATH))
-    assert listed == api_module.Listing([pod("a", 1), pod("b", 6)], "6")
+    assert listed == api_module.ObjectList([pod("a", 1), pod("b", 6)], "6")
 
 
-async def all_events(api: Api) -> list[Object]:
+async def all_events(api: AsyncKubeApi) -> list[Object]:
     return [event async for event in api.watch(PATH, "7")]
 
 
@@ -78,7 +78,7 @@ def test_a_stream_that_is_refused():
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return refusal(410, "Expired", "too old")
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiRefused) as caught:
         speak(answer, all_events)
     assert caught.value.is_gone
 
@@ -96,12 +96,12 @@ def test_a_stream_that_breaks_gives_what_came_before():
             cut(request)
             return stream
 
-        async with serving(answer) as access, Api(access) as api:
+        async with serving(answer) as access, AsyncKubeApi(access) as api:
             async for event in api.watch(PATH, "7"):
                 got.append(event)
                 seen.set()
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         asyncio.run(run())
     assert [event["type"] for event in got] == ["ADDED"]
 
@@ -115,14 +115,14 @@ def test_a_silent_stream_is_given_up(monkeypatch: pytest.MonkeyPatch):
         await asyncio.Event().wait()
         raise AssertionError
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         speak(answer, all_events)
 
 
 class Script:
     """Lists and streams, one after the other; the last stream stays open."""
 
-    def __init__(self, lists: list[Object], streams: list[list[bytes] | Refused]) -> None:
+    def __init__(self, lists: list[Object], streams: list[list[bytes] | ApiRefused]) -> None:
         self.lists = lists
         self.streams = streams
         self.asked: list[str] = []
@@ -136,7 +136,7 @@ class Script:
             await begin_stream(request)
             await asyncio.Event().wait()
         lines = self.streams.pop(0)
-        if isinstance(lines, Refused):
+        if isinstance(lines, ApiRefused):
             return refusal(lines.status, lines.reason)
         stream = await begin_stream(request)
         await stream.write(b"".join(lines))
@@ -157,7 +157,7 @@ def heard_until(script: Script, last: str, relist_s: float = 600.0) -> tuple[lis
         async def skip(_: float) -> None:
             await asyncio.sleep(0)
 
-        async with serving(script) as access, Api(access) as api:
+        async with serving(script) as access, AsyncKubeApi(access) as api:
             made = Reflector(api, PATH, hear=hear, sleep=skip, relist_s=relist_s)
             task = asyncio.create_task(made.run())
             await asyncio.wait_for(over.wait(), 20)
@@ -176,7 +176,7 @@ def test_a_reflector_goes_on_after_each_kind_of_end():
             [line("MODIFIED", pod("a", 6))],  # a clean end
             [line("BOOKMARK", pod("", 8)), line("ERROR", error)],
             [line("BOOKMARK", pod("", 12))],
-            Refused(410, "Expired"),
+            ApiRefused(410, "Expired"),
             [line("DELETED", pod("b", 16))],
         ],
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpusquad.core.sightings import Found
-from gpusquad.engines.kubernetes.gang import node_name
-from gpusquad.engines.kubernetes.objects import CARDS, name_of, uid_of
+from gpusquad.core.observed import GangFound
+from gpusquad.engines.kubernetes.gangs.pod_gang import node_name
+from gpusquad.kube.objects import CARDS, name_of, uid_of
+from gpusquad.kube.sharing_annotations import SLO
 from gpusquad.model.job import Slo
-from gpusquad.model.standing import Standing
-from gpusquad.model.standing_text import SLO
+from gpusquad.model.sharing_params import SharingParams
 from tests.engines.kubernetes.world.rest import check_rest
 from tests.engines.kubernetes.world.world import World
 
@@ -58,7 +58,7 @@ def test_a_gang_that_the_service_has_no_place_for_is_counted_as_others() -> None
     job_of(world)
     world.store.clear()  # a service that remembers nothing finds it where it is
     world.restart(lambda: True)
-    [found] = [said for said in world.said if isinstance(said, Found)]
+    [found] = [said for said in world.said if isinstance(said, GangFound)]
     uids = [uid_of(pod) for pod in world.pods.values()]
     assert all(map(world.book.holds, uids))
     world.book.resume(found.job, 0, (), True)
@@ -190,16 +190,16 @@ def test_pods_made_again_are_bound_with_what_the_job_is_worth_by_then() -> None:
     world.control("j")
     check_rest(world)
     [job] = world.store
-    world.book.change(job, 1, Standing(weight=9.0))  # of another attempt
-    world.book.change(job, 0, Standing(weight=2.0))
+    world.book.change(job, 1, SharingParams(weight=9.0))  # of another attempt
+    world.book.change(job, 0, SharingParams(weight=2.0))
     [uid] = world.book.seated(job)
-    assert world.book.worth_of(uid) == (world.book.by_job[job].pods[uid], Standing(weight=2.0))
+    assert world.book.worth_of(uid) == (world.book.by_job[job].pods[uid], SharingParams(weight=2.0))
     world.run_pod("j-0", "Failed")
     world.control("j")
     while world.events:
         world.deliver()
     [bind] = world.binds
-    assert bind.place.standing == Standing(weight=2.0)
+    assert bind.place.standing == SharingParams(weight=2.0)
     assert world.book.worth_of(uid_of(bind.pod)) is None, "it is not on its node"
 
 
@@ -214,7 +214,7 @@ def test_of_a_gang_that_was_adopted_nobody_has_said_what_it_is_worth() -> None:
     [uid] = world.book.seated()
     assert world.book.worth_of(uid) is None
     [job] = world.store
-    world.book.change(job, 0, Standing(weight=2.0))
+    world.book.change(job, 0, SharingParams(weight=2.0))
     assert world.book.worth_of(uid) is not None
 
 
@@ -230,7 +230,7 @@ def test_a_deadline_counts_from_the_first_pods_also_when_they_are_made_again() -
         world.events.clear()
         world._tell("seen", pod)
         world.deliver()
-        jobs.append([said.job for said in world.said if isinstance(said, Found)][-1])
+        jobs.append([said.job for said in world.said if isinstance(said, GangFound)][-1])
         world.delete_pod(name_of(pod))
         world.deliver()
     first, again = jobs

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.lease import Leadership
-from gpusquad.engines.kubernetes.objects import Object
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.lease import Leadership
+from gpusquad.kube.objects import Object
 from gpusquad.model.errors import Invalid
 from tests.engines.kubernetes.virtual_time import run_virtually
 
@@ -30,18 +30,18 @@ class Store:
 
     def get(self) -> Object:
         if self.lease is None:
-            raise Refused(404, "NotFound")
+            raise ApiRefused(404, "NotFound")
         return _copy(self.lease)
 
     def post(self, lease: Object) -> Object:
         if self.lease is not None:
-            raise Refused(409, "AlreadyExists")
+            raise ApiRefused(409, "AlreadyExists")
         return self._store(lease)
 
     def put(self, lease: Object) -> Object:
         now = self.get()
         if lease["metadata"]["resourceVersion"] != now["metadata"]["resourceVersion"]:
-            raise Refused(409, "Conflict")
+            raise ApiRefused(409, "Conflict")
         return now if lease == now else self._store(lease)  # what changes nothing gets no new version
 
     def label(self) -> None:
@@ -95,13 +95,13 @@ class Line:
         there_s, back_s, wrong = next(self._fates, WELL)
         await asyncio.sleep(there_s)
         if self.is_cut or wrong == "lost on the way":
-            raise Unreachable("lost")
+            raise ApiUnreachable("lost")
         if wrong == "refused":
-            raise Refused(500, "InternalError")
+            raise ApiRefused(500, "InternalError")
         answer = act()
         await asyncio.sleep(back_s)
         if wrong == "answer lost":
-            raise Unreachable("lost")
+            raise ApiUnreachable("lost")
         return answer
 
 
@@ -109,7 +109,7 @@ def contender(line: Line, name: str, wall: Callable[[], datetime] = lambda: NOW,
     """Whose clock began to count at another time than everybody else's."""
     loop, began_s = asyncio.get_running_loop(), sum(map(ord, name)) * 1e4
     return Leadership(
-        cast(Api, line), "default", "gpusquad", name, clock=lambda: loop.time() - began_s, wall=wall, **more
+        cast(AsyncKubeApi, line), "default", "gpusquad", name, clock=lambda: loop.time() - began_s, wall=wall, **more
     )
 
 
@@ -162,7 +162,7 @@ def test_who_was_frozen_does_not_lead_when_it_wakes():
         store, frozen_s = Store(), 0.0
         loop = asyncio.get_running_loop()
         first = Leadership(
-            cast(Api, Line(store)), "n", "l", "first", clock=lambda: loop.time() + frozen_s, wall=lambda: NOW
+            cast(AsyncKubeApi, Line(store)), "n", "l", "first", clock=lambda: loop.time() + frozen_s, wall=lambda: NOW
         )
         await first.acquire()
         assert first.leads
@@ -365,7 +365,7 @@ def test_two_of_one_name_are_two():
 
 def test_times_that_could_make_two_leaders_are_refused():
     with pytest.raises(Invalid, match="retry_s < renew_s < duration_s"):
-        Leadership(cast(Api, None), "n", "l", "x", duration_s=10, renew_s=10)
+        Leadership(cast(AsyncKubeApi, None), "n", "l", "x", duration_s=10, renew_s=10)
 
 
 def test_a_clock_on_the_wall_that_stands_still_repeats_no_time():

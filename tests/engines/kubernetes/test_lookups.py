@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
-from gpusquad.engines.kubernetes.api import Listing, Refused
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ObjectList
 from gpusquad.engines.kubernetes.lookups import Lookups
-from gpusquad.engines.kubernetes.objects import Object
-from gpusquad.engines.kubernetes.reading.lookups import UNKNOWN
-from tests.engines.kubernetes.reading import making
+from gpusquad.engines.kubernetes.parse.lookups import UNKNOWN
+from gpusquad.kube.objects import Object
+from tests.engines.kubernetes.parse import making
 from tests.engines.kubernetes.virtual_time import run_virtually
 
 JOB = ("batch", "Job", "team", "train")
@@ -38,13 +38,13 @@ class FakeApi:
 
     async def get(self, path: str, **query: str) -> Object:
         if any(f"/{version}/" in path for version in self._missing):
-            raise Refused(404, "NotFound", "no such kind")
+            raise ApiRefused(404, "NotFound", "no such kind")
         return next((item for item in self._items if path.endswith(f"/{item['metadata']['name']}")), {})
 
-    async def list(self, path: str, **query: Any) -> Listing:
+    async def list(self, path: str, **query: Any) -> ObjectList:
         await asyncio.sleep(1000 if self._slow else 1)
         kind = path.rpartition("/")[2]
-        return Listing([item for item in self._items if f"{item['kind'].lower()}s" == kind], "1")
+        return ObjectList([item for item in self._items if f"{item['kind'].lower()}s" == kind], "1")
 
     async def watch(self, path: str, version: str, **query: str) -> AsyncGenerator[Object, None]:
         await asyncio.sleep(10**6)

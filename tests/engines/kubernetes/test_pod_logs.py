@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.engines.kubernetes import pod_logs
-from gpusquad.engines.kubernetes.api import Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import Object
-from gpusquad.engines.kubernetes.pod_logs import GONE, PodLogReader, PodLogs, Run, Spool, tasks_of
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
+from gpusquad.engines.kubernetes.pod_logs import GONE, JobLogInfo, PodLogReader, PodLogSource, Spool, tasks_of
+from gpusquad.kube.objects import Object
 
 
 def pod(name: str, *, phase: str = "Running", attempt: int = 0, index: str = "0", first: str = "0", made: int = 0,
@@ -60,7 +60,7 @@ class Cluster:
         self.asked.append(query)
         lines = self.written.get(path.split("/")[-2])
         if lines is None:
-            raise Refused(404, "NotFound")
+            raise ApiRefused(404, "NotFound")
         told = [
             f"{_time(at)} ".encode() + line for at, line in lines if _time(at)[:19] >= query.get("sinceTime", "")[:19]
         ]
@@ -71,8 +71,8 @@ def _time(tenths: int) -> str:
     return f"2026-01-01T00:{tenths // 600:02}:{tenths // 10 % 60:02}.{tenths % 10}00000000Z"
 
 
-def reader_of(cluster: Cluster, logs: PodLogs | None = None, attempt: int = 0) -> PodLogReader:
-    logs = logs or PodLogs(cluster, lambda job: Run(attempt, False))
+def reader_of(cluster: Cluster, logs: PodLogSource | None = None, attempt: int = 0) -> PodLogReader:
+    logs = logs or PodLogSource(cluster, lambda job: JobLogInfo(attempt, False))
     reader = logs.reader("job", attempt)
     assert isinstance(reader, PodLogReader)
     return reader
@@ -85,7 +85,7 @@ lines = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([b"same\n", b"\n",
 def test_every_byte_is_read_once(steps: list[tuple[int, bytes]], looks: list[int], limit: int):
     """Also lines that are the same, at the same instant."""
     cluster = Cluster([pod("a")], {"a": []})
-    logs = PodLogs(cluster, lambda job: Run(0, False))
+    logs = PodLogSource(cluster, lambda job: JobLogInfo(0, False))
     got, offset, now = b"", 0, 0
     for number, (later, line) in enumerate(steps):
         now += later
@@ -102,7 +102,7 @@ def test_every_byte_is_read_once(steps: list[tuple[int, bytes]], looks: list[int
 
 def test_a_line_is_told_when_it_is_whole_or_the_pod_is_over():
     cluster = Cluster([pod("a")], {"a": [(0, b"one\n"), (1, b"tw")]})
-    logs = PodLogs(cluster, lambda job: Run(0, False))
+    logs = PodLogSource(cluster, lambda job: JobLogInfo(0, False))
     assert reader_of(cluster, logs).read(0, 0, 100).data == b"one\n"
     cluster.pods = [pod("a", phase="Succeeded")]
     assert reader_of(cluster, logs).read(0, 4, 100).data == b"tw"
@@ -113,7 +113,7 @@ def test_a_line_is_told_when_it_is_whole_or_the_pod_is_over():
 
 def test_a_log_that_was_rotated_goes_on():
     cluster = Cluster([pod("a")], {"a": [(0, b"1\n"), (1, b"2\n")]})
-    logs = PodLogs(cluster, lambda job: Run(0, False))
+    logs = PodLogSource(cluster, lambda job: JobLogInfo(0, False))
     reader_of(cluster, logs).size(0)
     cluster.written["a"] = [(2, b"3\n")]
     assert reader_of(cluster, logs).read(0, 4, 100).data == b"3\n"
@@ -137,7 +137,7 @@ def test_only_the_newest_is_kept_and_offsets_stay_true():
     spool = Spool(most_bytes=4)
     spool.take(b"2026-01-01T00:00:00Z ab\n2026-01-01T00:00:00Z cd\n", is_last=False)
     assert (spool.start, spool.end) == (2, 6)
-    assert spool.read(0, 100) == pod_logs.Chunk(2, b"\ncd\n", 6)
+    assert spool.read(0, 100) == pod_logs.PodLogChunk(2, b"\ncd\n", 6)
 
 
 @pytest.mark.parametrize(("count", "offset"), [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)])
@@ -167,25 +167,25 @@ def test_the_container_with_the_cards_is_read():
 
 @pytest.mark.parametrize(
     ("run", "attempt", "told"),
-    [(Run(1, False), 0, GONE), (Run(0, True), 0, GONE), (Run(0, False), 0, None)],
+    [(JobLogInfo(1, False), 0, GONE), (JobLogInfo(0, True), 0, GONE), (JobLogInfo(0, False), 0, None)],
     ids=["an earlier attempt", "it is over", "it waits"],
 )
-def test_logs_that_are_gone_are_said_to_be(run: Run, attempt: int, told: str | None):
-    reader = PodLogs(Cluster(), lambda job: run).reader("job", attempt)
+def test_logs_that_are_gone_are_said_to_be(run: JobLogInfo, attempt: int, told: str | None):
+    reader = PodLogSource(Cluster(), lambda job: run).reader("job", attempt)
     assert (reader and reader.read(0, 0, 1000).data.decode()) == told
 
 
 def test_each_attempt_has_its_own_pods():
     cluster = Cluster([pod("a", phase="Failed"), pod("b", attempt=1, made=1)], {"a": [(0, b"a\n")], "b": [(0, b"b\n")]})
-    logs = PodLogs(cluster, lambda job: Run(1, False))
+    logs = PodLogSource(cluster, lambda job: JobLogInfo(1, False))
     assert reader_of(cluster, logs, 0).read(0, 0, 9).data == b"a\n"
     assert reader_of(cluster, logs, 1).read(0, 0, 9).data == b"b\n"
 
 
-@pytest.mark.parametrize("error", [Unreachable("no"), Refused(403, "Forbidden"), Refused(500)])
+@pytest.mark.parametrize("error", [ApiUnreachable("no"), ApiRefused(403, "Forbidden"), ApiRefused(500)])
 def test_what_cannot_be_had_now_is_not_taken_for_nothing(error: Exception):
     cluster = Cluster([pod("a")], {"a": [(0, b"a\n")]}, error)
-    logs = PodLogs(cluster, lambda job: Run(0, False))
+    logs = PodLogSource(cluster, lambda job: JobLogInfo(0, False))
     with pytest.raises(ConnectionError):
         reader_of(cluster, logs).size(0)
     cluster.fails = None
@@ -193,5 +193,5 @@ def test_what_cannot_be_had_now_is_not_taken_for_nothing(error: Exception):
 
 
 def test_a_container_that_has_not_started_wrote_nothing():
-    cluster = Cluster([pod("a")], {}, Refused(400, "BadRequest"))
+    cluster = Cluster([pod("a")], {}, ApiRefused(400, "BadRequest"))
     assert reader_of(cluster).size(0) == (0, 0)

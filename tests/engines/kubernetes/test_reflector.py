@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.api import Api, Listing, Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import Object, key_of
-from gpusquad.engines.kubernetes.reflector import Reflector
-from gpusquad.engines.kubernetes.shrinking import shrink_other
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi, ObjectList
+from gpusquad.engines.kubernetes.client.reflector import Reflector
+from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.objects import Object, key_of
 
 Step = tuple[str, ...]
 Heard = tuple[str, Object, Object | None]
@@ -48,16 +48,16 @@ class ScriptedApi:
         self.pauses_s.append(seconds)
         self.now_s += seconds
 
-    async def list(self, path: str, shrink: Callable[[Object], Object] | None = None, **query: str) -> Listing:
+    async def list(self, path: str, shrink: Callable[[Object], Object] | None = None, **query: str) -> ObjectList:
         self._change_meanwhile()
         self._refuse()
         items = [copy.deepcopy(item) for item in self.truth.values()]
-        return Listing([shrink(item) if shrink else item for item in items], str(self.version))
+        return ObjectList([shrink(item) if shrink else item for item in items], str(self.version))
 
     async def watch(self, path: str, version: str, **query: str) -> AsyncGenerator[Object, None]:
         self._refuse()
         if int(version) < self.floor:
-            raise Refused(410, "Expired", "too old")
+            raise ApiRefused(410, "Expired", "too old")
         place = sum(1 for number, _, _ in self.log if number <= int(version))
         while self.script:
             step = self.script.popleft()
@@ -75,10 +75,10 @@ class ScriptedApi:
             elif step[0] == "end":
                 return
             elif step[0] == "break":
-                raise Unreachable("cut")
+                raise ApiUnreachable("cut")
             elif step[0] == "silence":
                 self.now_s += 150.0
-                raise Unreachable("nothing came")
+                raise ApiUnreachable("nothing came")
             elif step[0] == "due":
                 self.now_s += 10_000.0
                 return
@@ -114,7 +114,9 @@ class ScriptedApi:
             case ("elsewhere",):
                 self.version += 1
             case ("refuse", status):
-                self.refusals.append(Refused(int(status), "Because", "no") if int(status) else Unreachable("away"))
+                self.refusals.append(
+                    ApiRefused(int(status), "Because", "no") if int(status) else ApiUnreachable("away")
+                )
 
     def _put(self, name: str) -> None:
         self.version += 1
@@ -165,7 +167,7 @@ def reflect(api: ScriptedApi, hear: Callable[..., None], **more: Any) -> Reflect
     """Until the script is over."""
 
     async def run() -> Reflector:
-        made = Reflector(cast(Api, api), "/things", hear=hear, clock=api.clock, sleep=api.sleep, **more)
+        made = Reflector(cast(AsyncKubeApi, api), "/things", hear=hear, clock=api.clock, sleep=api.sleep, **more)
         with contextlib.suppress(Finished):
             await made.run()
         return made
@@ -252,7 +254,7 @@ def test_it_lists_again_from_time_to_time_and_that_tells_nothing_new():
 
 def test_a_kind_that_is_not_installed_is_empty_and_asked_for_rarely():
     api = ScriptedApi([])
-    api.refusals.extend([Refused(404)] * 3)
+    api.refusals.extend([ApiRefused(404)] * 3)
     made = reflect(api, Listener())
     assert made.synced.is_set()
     assert made.items == {}
@@ -282,7 +284,7 @@ def test_a_server_that_does_not_know_a_kind_for_a_moment_takes_nothing_away():
 def test_a_missing_right_is_told_once_with_what_is_missing(caplog: pytest.LogCaptureFixture):
     api = ScriptedApi([("bookmark",)])
     message = 'things is forbidden: User "gpusquad" cannot list resource "things" in API group "" at the cluster scope'
-    api.refusals.extend([Refused(403, "Forbidden", message)] * 12)
+    api.refusals.extend([ApiRefused(403, "Forbidden", message)] * 12)
     with caplog.at_level(logging.INFO):
         made = reflect(api, Listener())
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
@@ -293,7 +295,7 @@ def test_a_missing_right_is_told_once_with_what_is_missing(caplog: pytest.LogCap
 
 def test_pauses_grow_and_have_an_end():
     api = ScriptedApi([])
-    api.refusals.extend([Unreachable("away")] * 40)
+    api.refusals.extend([ApiUnreachable("away")] * 40)
     reflect(api, Listener())
     assert api.pauses_s[0] <= 0.2
     assert max(api.pauses_s[:3]) < min(api.pauses_s[8:])
@@ -308,7 +310,7 @@ def test_a_stream_that_ends_at_once_each_time_does_not_keep_us_busy():
 
 def test_a_busy_server_is_given_the_time_it_asks_for():
     api = ScriptedApi([])
-    api.refusals.append(Refused(429, "TooManyRequests", "later", retry_after_s=17.0))
+    api.refusals.append(ApiRefused(429, "TooManyRequests", "later", retry_after_s=17.0))
     reflect(api, Listener())
     assert api.pauses_s[0] >= 17.0
 
@@ -334,7 +336,7 @@ def test_what_nobody_needs_is_dropped_before_anybody_sees_it():
     assert shrink_other({"metadata": {"name": "a", "managedFields": [1]}}) == {"metadata": {"name": "a"}}
 
 
-@pytest.mark.parametrize("error", [KeyError("oops"), TimeoutError(), Unreachable("its own")])
+@pytest.mark.parametrize("error", [KeyError("oops"), TimeoutError(), ApiUnreachable("its own")])
 @pytest.mark.parametrize("script", [[("put", "a")], [("end",), ("put", "a")]])
 def test_a_listener_that_fails_ends_it(error: Exception, script: list[Step]):
     """To go on would be to believe something else than the listener does."""

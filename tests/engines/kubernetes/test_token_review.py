@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpusquad.engines.kubernetes.token_review import Bearer, read_review
+from gpusquad.engines.kubernetes.client.token_review import Bearer, read_review
 
 AGENT = "system:serviceaccount:gpusquad:gpusquad-agent"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.engines.local import cgroup_places, cgroups
-from gpusquad.engines.local.cgroup_places import Place, find_places
-from gpusquad.engines.local.cgroups import Groups, Limits
+from gpusquad.engines.local import cgroup_bases, cgroups
+from gpusquad.engines.local.cgroup_bases import CgroupBase, find_places
+from gpusquad.engines.local.cgroups import TaskCgroups, TaskLimits
 from tests.engines.harness import PATIENCE_S, eventually
 
 
-def made_up(tmp_path: Path, mounts: list[str], own: str) -> list[Place]:
+def made_up(tmp_path: Path, mounts: list[str], own: str) -> list[CgroupBase]:
     """Places found in a made-up /proc."""
     lines = [f"30 20 0:30 {line}" for line in mounts]
     (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
@@ -31,7 +31,7 @@ def v2_group(path: Path, controllers: str = "cpuset cpu io memory pids", passed:
     (path / "cgroup.subtree_control").write_text(passed)
 
 
-def shown(places: list[Place]) -> list[tuple[str, int, tuple[str, ...]]]:
+def shown(places: list[CgroupBase]) -> list[tuple[str, int, tuple[str, ...]]]:
     return [(place.base, place.version, place.controllers) for place in places]
 
 
@@ -97,9 +97,9 @@ def test_version_2_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             (Path(path) / name).touch()
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    monkeypatch.setattr(cgroups, "find_places", lambda: [Place(str(base), 2, ("cpu", "memory"))])
+    monkeypatch.setattr(cgroups, "find_places", lambda: [CgroupBase(str(base), 2, ("cpu", "memory"))])
     groups = cgroups.plan("job-0-", 2)
-    assert groups.make([Limits(1500, 2**30), Limits(0, 0)]) == ""
+    assert groups.make([TaskLimits(1500, 2**30), TaskLimits(0, 0)]) == ""
     first, second = base / "job-0-0", base / "job-0-1"
     assert (first / "memory.max").read_text() == str(2**30)
     assert (first / "memory.swap.max").read_text() == "0"
@@ -107,26 +107,26 @@ def test_version_2_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (second / "memory.max").read_text() == ""
     (first / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     assert (groups.oom_kills(0), groups.oom_kills(1)) == (2, 0)
-    again = Groups.from_dict(groups.to_dict())
+    again = TaskCgroups.from_dict(groups.to_dict())
     assert again.oom_kills(0) == 2
 
 
 def test_limits_that_cannot_be_set_are_noted_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups, "find_places", lambda: [Place("/proc/nowhere", 1, ("memory",))])
+    monkeypatch.setattr(cgroups, "find_places", lambda: [CgroupBase("/proc/nowhere", 1, ("memory",))])
     groups = cgroups.plan("job-0-", 1)
-    note = groups.make([Limits(500, 2**30)])
+    note = groups.make([TaskLimits(500, 2**30)])
     assert "cpu limit does not hold: not allowed here" in note
     assert "memory limit does not hold: No such file or directory" in note
     assert groups.pids() == set()
-    assert cgroups.plan("job-0-", 1).make([Limits(0, 0)]) == ""
+    assert cgroups.plan("job-0-", 1).make([TaskLimits(0, 0)]) == ""
 
 
 def test_a_group_of_somebody_else_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = tmp_path / "gpusquad"
     (base / "job-0-1").mkdir(parents=True)
-    monkeypatch.setattr(cgroups, "find_places", lambda: [Place(str(base), 1, ("memory",))])
+    monkeypatch.setattr(cgroups, "find_places", lambda: [CgroupBase(str(base), 1, ("memory",))])
     groups = cgroups.plan("job-0-", 2)
-    assert "File exists" in groups.make([Limits(0, 1), Limits(0, 1)])
+    assert "File exists" in groups.make([TaskLimits(0, 1), TaskLimits(0, 1)])
     assert groups.to_dict()["bases"] == []
     assert sorted(os.listdir(base)) == ["job-0-1"]
     (base / "job-0-0").mkdir()
@@ -149,7 +149,7 @@ def real_base(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 def test_everybody_in_a_real_group_is_killed(real_base: Path) -> None:
-    groups = Groups([str(real_base)], "job-0-", 1)
+    groups = TaskCgroups([str(real_base)], "job-0-", 1)
     (real_base / "job-0-0").mkdir()
     # exec: a shell whose last child was killed before it ends by itself, and says 137.
     forks = "for i in 1 2 3; do setsid sleep 600 & done; exec sleep 600"
@@ -164,6 +164,6 @@ def test_everybody_in_a_real_group_is_killed(real_base: Path) -> None:
 
 
 def test_reading_and_writing_never_makes_files(tmp_path: Path) -> None:
-    assert cgroup_places.read(str(tmp_path), "nothing") == ""
+    assert cgroup_bases.read(str(tmp_path), "nothing") == ""
     with pytest.raises(FileNotFoundError):
-        cgroup_places.write(str(tmp_path), "nothing", "1")
+        cgroup_bases.write(str(tmp_path), "nothing", "1")

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpusquad.engines.local.logs import LogReader
+from gpusquad.engines.local.logs import AttemptLogReader
 from tests.engines.harness import Bench, eventually
 
 
 def text(home: Path, attempt: int) -> str:
-    return LogReader(home / "runs" / "job" / str(attempt)).read(0, 0, 10_000).data.decode()
+    return AttemptLogReader(home / "runs" / "job" / str(attempt)).read(0, 0, 10_000).data.decode()
 
 
 def test_preempted_and_resumed(bench: Bench, home: Path, repository: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.ports import EngineEnded
+from gpusquad.core.ports import AttemptEnded
 from gpusquad.engines.local.engine import LocalEngine
 from tests.conftest import REPOSITORY
 from tests.engines.contract import FOREVER
@@ -78,7 +78,7 @@ def recovered(home: Path, keys: list[tuple[str, int]]) -> Reports:
 def test_the_service_is_killed(home: Path, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     ran = tmp_path / "ran"
-    ends: dict[tuple[str, int], EngineEnded] = {}
+    ends: dict[tuple[str, int], AttemptEnded] = {}
     for round_number in range(ROUNDS):
         keys = crash(home, orders(ran, round_number), dice.uniform(0.0, 0.25))
         assert keys

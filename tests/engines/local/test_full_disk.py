@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.engines.local.engine import LocalEngine
-from gpusquad.engines.local.logs import LogReader
+from gpusquad.engines.local.logs import AttemptLogReader
 from tests.engines.contract import FOREVER
 from tests.engines.harness import Bench, Reports, eventually, launch
 from tests.engines.local.helpers import read_status
@@ -109,7 +109,7 @@ def test_logs_are_dropped_and_counted(bench: Bench, home: Path) -> None:
     assert bench.reports.ended("job").how == "succeeded"
     written, dropped = read_status(home, "job")["logs"][0]
     assert written == len("".join(f"{number}\n" for number in range(1, 2_000_001)))
-    logs = LogReader(home / "runs/job/0")
+    logs = AttemptLogReader(home / "runs/job/0")
     assert 0 < dropped < written
     assert logs.size(0)[1] <= written
     assert sum(path.stat().st_size for path in (home / "runs/job/0/logs").iterdir()) == written - dropped
@@ -122,7 +122,7 @@ def test_logs_go_on_when_there_is_room_again(bench: Bench, small_disk: Path, hom
     bench.launch("job", f"echo before; echo ready > {news.path}; {wait}; seq 1 1000; echo ready > {news.path}; {wait}; "
                         "sleep 1.5; echo after")  # fmt: skip
     news.next()
-    logs = LogReader(home / "runs/job/0")
+    logs = AttemptLogReader(home / "runs/job/0")
     eventually(lambda: logs.size(0) == (0, 7))
     filler = fill(small_disk)
     (bench.folder / "gate").write_text("go\n")

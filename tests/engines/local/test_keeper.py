@@ -28,7 +28,7 @@ def test_nothing_but_the_standard_library() -> None:
     root = Path(gpusquad.__file__).parents[1]
     program = (
         f"import sys; sys.path.append({str(root)!r})\n"
-        "import gpusquad.engines.local.keeper.main\n"
+        "import gpusquad.engines.local.supervisor.main\n"
         "print(*{name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names) - {'__main__'})\n"
         "print(*[name for name in sys.modules if name.startswith('gpusquad.')])\n"
         "print(*{'threading', 'dataclasses', 'subprocess', 'logging', 'pathlib'} & sys.modules.keys())"

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.engines.local.engine import LocalEngine, LogLimits
-from gpusquad.engines.local.keeper.log_writer import LogWriter
-from gpusquad.engines.local.logs import LogReader
+from gpusquad.engines.local.logs import AttemptLogReader
+from gpusquad.engines.local.supervisor.log_writer import LogWriter
 from gpusquad.model.errors import Invalid
 from tests.engines.harness import Bench, eventually
 from tests.engines.local.helpers import read_status
@@ -22,11 +22,11 @@ from tests.engines.local.helpers import read_status
 MIB = 2**20
 
 
-def reader(home: Path, job_id: str = "job") -> LogReader:
-    return LogReader(home / "runs" / job_id / "0")
+def reader(home: Path, job_id: str = "job") -> AttemptLogReader:
+    return AttemptLogReader(home / "runs" / job_id / "0")
 
 
-def read_all(logs: LogReader, task: int, offset: int = 0, limit: int = 10_000) -> bytes:
+def read_all(logs: AttemptLogReader, task: int, offset: int = 0, limit: int = 10_000) -> bytes:
     parts = []
     while (chunk := logs.read(task, offset, limit)).data:
         parts.append(chunk.data)
@@ -134,10 +134,10 @@ def test_strange_files_are_left_out(tmp_path: Path) -> None:
     (folder / "0.00000000000000000000.log").write_text("kept")
     for name in ("x.log", "0.0.log", "0.0000000000000000000x.log", "0.00000000000000000000.log.gz", "-1.1.log"):
         (folder / name).write_text("no")
-    logs = LogReader(tmp_path)
+    logs = AttemptLogReader(tmp_path)
     assert logs.tasks() == [0]
     assert read_all(logs, 0) == b"kept"
-    assert LogReader(tmp_path / "nowhere").tasks() == []
+    assert AttemptLogReader(tmp_path / "nowhere").tasks() == []
 
 
 @given(writes=st.lists(st.binary(min_size=1, max_size=300), max_size=40), segment=st.integers(1, 50))
@@ -155,7 +155,7 @@ def test_the_kept_part_is_the_end_of_what_was_written(
     writer.drain()
     writer.close()
     written = b"".join(writes)
-    logs = LogReader(folder)
+    logs = AttemptLogReader(folder)
     first, last = logs.size(3)
     assert last == len(written)
     assert last - first <= segment * 4
@@ -169,7 +169,7 @@ def test_a_gap_is_jumped_over(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / f"0.{10:020}.log").write_text("before")
     (folder / f"0.{100:020}.log").write_text("after")
-    logs = LogReader(tmp_path)
+    logs = AttemptLogReader(tmp_path)
     assert logs.size(0) == (10, 105)
     assert [logs.read(0, offset, 100).offset for offset in (0, 10, 15, 16, 50, 100, 104)] == [
         10,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.core.ports import TaskLaunch
-from gpusquad.engines.local import overseer
+from gpusquad.engines.local import attempt_watcher
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.model.job import Share
 from tests.engines.harness import Bench, News, eventually
@@ -100,7 +100,7 @@ def done(bench: Bench) -> int:
 def test_a_program_that_dies_of_the_signal_leaves_no_kernel_behind(
     bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overseer, "_PAUSE_S", 30.0)  # however busy this machine is
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 30.0)  # however busy this machine is
     start(bench, place, "dies")
     bench.engine.stop("job", 0, "enough", 600.0)
     assert bench.reports.ended("job").how == "stopped"
@@ -109,7 +109,7 @@ def test_a_program_that_dies_of_the_signal_leaves_no_kernel_behind(
 
 def test_without_the_pause_it_would(bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test before this one says nothing."""
-    monkeypatch.setattr(overseer, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 0.0)
     start(bench, place, "dies")
     bench.engine.stop("job", 0, "enough", 600.0)
     assert bench.reports.ended("job").how == "stopped"
@@ -119,7 +119,7 @@ def test_without_the_pause_it_would(bench: Bench, place: Place, monkeypatch: pyt
 def test_a_program_that_saves_its_work_has_the_card_for_that(
     bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overseer, "_PAUSE_S", 30.0)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 30.0)
     news = start(bench, place, "saves")
     bench.engine.stop("job", 0, "enough", 600.0)
     assert news.next() == "saved"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.ports import EngineStarted
-from gpusquad.engines.local import adoption, claim, processes, strays
-from gpusquad.engines.local.processes import Identity
+from gpusquad.core.ports import AttemptStarted
+from gpusquad.engines.local import adoption, claim, orphans, processes
+from gpusquad.engines.local.processes import ProcessIdentity
 from gpusquad.engines.local.status import StatusFile
 from tests.engines.contract import FOREVER
 from tests.engines.harness import PATIENCE_S, Bench, eventually, lines
@@ -27,7 +27,7 @@ def test_a_reused_process_id_is_not_the_keeper(bench: Bench, home: Path) -> None
     folder.make()
     me = processes.identity(os.getpid())
     assert me is not None
-    claim.take(folder, Identity(me.pid, me.start_ticks - 1, me.boot_id))
+    claim.take(folder, ProcessIdentity(me.pid, me.start_ticks - 1, me.boot_id))
     bench.engine.recover([("job", 0)])
     end = bench.reports.ended("job")
     assert (end.how, end.never_started) == ("lost", True)
@@ -38,7 +38,7 @@ def test_a_process_of_another_boot_is_not_the_keeper(bench: Bench, home: Path) -
     folder.make()
     me = processes.identity(os.getpid())
     assert me is not None
-    claim.take(folder, Identity(me.pid, me.start_ticks, "another boot"))
+    claim.take(folder, ProcessIdentity(me.pid, me.start_ticks, "another boot"))
     StatusFile.make(folder, 1).write(
         {"phase": "running", "boot_id": "another boot", "tasks": [[me.pid, me.start_ticks]]}
     )
@@ -58,13 +58,13 @@ def test_a_claim_that_cannot_be_read(bench: Bench, home: Path) -> None:
 def test_a_verdict_stands_though_its_keeper_died(bench: Bench, home: Path) -> None:
     folder = run_folder(home, "job")
     folder.make()
-    claim.take(folder, Identity(1, 1, processes.boot_id()))
+    claim.take(folder, ProcessIdentity(1, 1, processes.boot_id()))
     end = {"how": "succeeded", "cause": "every task ended with exit code 0", "first": None, "never_started": False}
     StatusFile.make(folder, 1).write({"phase": "ending", "end": end})
     bench.engine.recover([("job", 0)])
     assert bench.reports.ended("job").how == "succeeded"
     found = adoption.examine(folder)
-    assert isinstance(found, adoption.Over)
+    assert isinstance(found, adoption.EndedAttempt)
 
 
 def test_a_late_keeper_finds_the_folder_taken(bench: Bench, home: Path) -> None:
@@ -106,7 +106,7 @@ def order(command: str) -> bytes:
 
 
 def run_keeper(folder: str, data: bytes) -> int:
-    program = Path(adoption.__file__).with_name("keeper") / "__main__.py"
+    program = Path(adoption.__file__).with_name("supervisor") / "__main__.py"
     command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), folder]
     return subprocess.run(command, input=data, timeout=PATIENCE_S, stdout=subprocess.DEVNULL).returncode
 
@@ -115,7 +115,7 @@ def test_strays_are_found_by_their_variables(bench: Bench, home: Path) -> None:
     """Where there are no control groups, and the keeper is dead, nothing else tells whose they are."""
     folder = run_folder(home, "job")
     folder.make()
-    claim.take(folder, Identity(1, 1, processes.boot_id()))
+    claim.take(folder, ProcessIdentity(1, 1, processes.boot_id()))
     mine = {"GPUSQUAD_JOB": "job", "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": f"{folder.progress}/0"}
     others = [
         {**mine, "GPUSQUAD_ATTEMPT": "1"},
@@ -158,7 +158,7 @@ def test_variables_that_lie_lead_nowhere(name: str) -> None:
     env = {"GPUSQUAD_JOB": name, "GPUSQUAD_ATTEMPT": "0", "GPUSQUAD_PROGRESS": "/home/g/runs/x/0/progress/0"}
     liar = subprocess.Popen(["sleep", "600"], env=env)
     try:
-        assert not {key for key in strays.marked_keys(folder_of) if key[0] == name}
+        assert not {key for key in orphans.marked_keys(folder_of) if key[0] == name}
     finally:
         liar.kill()
         liar.wait()
@@ -175,7 +175,7 @@ def test_tasks_die_with_their_keeper(bench: Bench, home: Path) -> None:
     bench.engine.recover([("job", 0)])
     end = reports.ended("job")
     assert (end.how, end.never_started) == ("lost", False)
-    assert not any(isinstance(report, EngineStarted) for report in reports.all)
+    assert not any(isinstance(report, AttemptStarted) for report in reports.all)
 
 
 def test_ports_of_adopted_gangs_are_not_given_again(bench: Bench, home: Path) -> None:

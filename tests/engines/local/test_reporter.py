@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from gpusquad.core.ports import EngineEnded, EngineStarted, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Report
 from gpusquad.engines.local import reporter
-from gpusquad.engines.local.reporter import Reporter
+from gpusquad.engines.local.reporter import ReportQueue
 from tests.engines.harness import PATIENCE_S, Reports
 
 
@@ -25,11 +25,11 @@ def test_a_poisoned_report_holds_up_its_own_attempt_only() -> None:
             raise ValueError("never")
         taken(report)
 
-    made = Reporter(take)
+    made = ReportQueue(take)
     made.start()
-    made.send(EngineStarted("poison", 0, ()))
+    made.send(AttemptStarted("poison", 0, ()))
     for number in range(10):
-        made.send(EngineStarted(f"job{number}", 0, ()))
+        made.send(AttemptStarted(f"job{number}", 0, ()))
     for number in range(10):
         taken.started(f"job{number}")
     made.close()
@@ -44,24 +44,24 @@ def test_order_is_kept_over_failures() -> None:
             raise RuntimeError("not now")
         taken(report)
 
-    made = Reporter(take)
+    made = ReportQueue(take)
     made.start()
-    made.send(EngineStarted("job", 0, ()))
-    made.send(EngineEnded("job", 0, "succeeded", ""))
+    made.send(AttemptStarted("job", 0, ()))
+    made.send(AttemptEnded("job", 0, "succeeded", ""))
     taken.ended("job")
     made.close()
-    assert [type(report) for report in taken.all] == [EngineStarted, EngineEnded]
+    assert [type(report) for report in taken.all] == [AttemptStarted, AttemptEnded]
 
 
 def test_the_taker_may_close() -> None:
     closed = threading.Event()
-    made: list[Reporter] = []
+    made: list[ReportQueue] = []
 
     def take(report: Report) -> None:
         made[0].close()
         closed.set()
 
-    made.append(Reporter(take))
+    made.append(ReportQueue(take))
     made[0].start()
-    made[0].send(EngineStarted("job", 0, ()))
+    made[0].send(AttemptStarted("job", 0, ()))
     assert closed.wait(PATIENCE_S)

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from gpusquad.core.ports import Launch, TaskLaunch
-from gpusquad.engines.local import overseer
+from gpusquad.engines.local import attempt_watcher
 from gpusquad.engines.local.engine import LocalEngine
-from gpusquad.engines.local.shares import Parts, Shares, has_parts
+from gpusquad.engines.local.shares import ShareEnvironment, Shares, has_parts
 from gpusquad.gpu.api import Attachment, Holder
 from gpusquad.model.cluster import Card
-from gpusquad.model.errors import Invalid, NotNow
+from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.job import Share, Slo
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 from tests.engines.harness import PATIENCE_S, Bench, News, eventually, launch
 
 GIB = 2**30
@@ -29,7 +29,7 @@ class FakeQuota:
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
-        self.tenants: dict[tuple[str, str], Standing] = {}
+        self.tenants: dict[tuple[str, str], SharingParams] = {}
         self.problems: list[Exception] = []
         self.env: dict[str, str] = {"LD_PRELOAD": "/lib/ours.so", "GPUSQUAD_TENANT": "/run/tenants/3"}
         self.notes: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class FakeQuota:
         self.busy: dict[str, threading.Event] = {}
         """By owner: set when what it has on the card is done."""
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
         self.calls.append(("attach", tuple(cards), holder, share, standing))
         self.is_asked.set()
         assert self.may_answer.wait(PATIENCE_S)
@@ -48,7 +48,7 @@ class FakeQuota:
         self.tenants[holder.owner, holder.part] = standing
         return Attachment(env=self.env, notes=self.notes)
 
-    def change(self, holder: Holder, standing: Standing) -> None:
+    def change(self, holder: Holder, standing: SharingParams) -> None:
         self.calls.append(("change", holder.owner, holder.part, standing))
         if (holder.owner, holder.part) in self.tenants:
             self.tenants[holder.owner, holder.part] = standing
@@ -108,7 +108,7 @@ def test_tasks_find_what_keeps_them_to_their_parts(bench: Bench, quota: FakeQuot
     # The shell itself complains of a library that is not there, and runs on.
     say = f'echo "$LD_PRELOAD $GPUSQUAD_TENANT $CUDA_MPS_PIPE_DIRECTORY $OWN" > {told}'
     own = {"LD_PRELOAD": "/lib/theirs.so", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mine", "OWN": "kept"}
-    standing = Standing(2.0, 1, Slo(latency_us=20_000), 5_000_000)
+    standing = SharingParams(2.0, 1, Slo(latency_us=20_000), 5_000_000)
     bench.launch("job", tasks=shared(say, env=own), standing=standing)
     assert bench.reports.ended("job").how == "succeeded"
     assert told.read_text() == "/lib/ours.so:/lib/theirs.so /run/tenants/3 /run/pipes kept\n"
@@ -147,7 +147,7 @@ def test_a_part_that_cannot_be_given_fails_the_gang_and_says_why(bench: Bench, q
     assert bench.reports.ended("job").cause == end.cause
 
 
-@pytest.mark.parametrize("problem", [RuntimeError("the moon"), NotNow("card GPU-a", "its daemon ended: the moon")])
+@pytest.mark.parametrize("problem", [RuntimeError("the moon"), NotReady("card GPU-a", "its daemon ended: the moon")])
 def test_what_fails_for_other_reasons_may_go_better_another_time(
     bench: Bench, quota: FakeQuota, problem: Exception
 ) -> None:
@@ -197,7 +197,7 @@ def test_gangs_found_after_a_restart_keep_their_parts_and_others_lose_theirs(ben
     bench.launch("forgotten", tasks=shared("trap 'exit 0' TERM; echo there > " + str(news.path) + "; sleep 600 & wait"))
     assert {news.next(), news.next()} == {"here", "there"}
     bench.restart()
-    quota.tenants["long-gone.0", "0"] = Standing()
+    quota.tenants["long-gone.0", "0"] = SharingParams()
     assert quota.owners == {"stays.0", "forgotten.0", "long-gone.0"}
     before = len(quota.calls)
     bench.engine.recover([("stays", 0)])
@@ -242,7 +242,7 @@ def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None
     news = bench.news()
     bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600", "sleep 600"))
     assert news.next() == "here"
-    urgent = Standing(weight=3.0, priority=2)
+    urgent = SharingParams(weight=3.0, priority=2)
     bench.engine.change("job", 0, 2, urgent)
     eventually(lambda: quota.tenants == {("job.0", "0"): urgent, ("job.0", "1"): urgent})
 
@@ -271,7 +271,7 @@ def test_what_a_gang_has_on_the_card_is_done_before_it_is_told_to_end(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nobody else waits for that."""
-    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
     quota.busy["job.0"] = threading.Event()
     told = start(bench, "job", "other")
     bench.engine.stop("job", 0, "enough", 600.0)
@@ -289,7 +289,7 @@ def test_what_a_gang_has_on_the_card_is_done_before_it_is_told_to_end(
 def test_a_card_that_hangs_keeps_nobody_from_being_ended(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch, grace_s: float, waits_s: float
 ) -> None:
-    monkeypatch.setattr(overseer, "_PAUSE_S", 0.3)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 0.3)
     quota.busy["job.0"] = threading.Event()
     told = start(bench, "job")
     bench.engine.stop("job", 0, "enough", grace_s)
@@ -301,7 +301,7 @@ def test_a_card_that_hangs_keeps_nobody_from_being_ended(
 def test_a_mistake_while_it_is_waited_for_keeps_nobody_from_being_ended(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
     told = start(bench, "job")
     quota.problems = [RuntimeError("the moon")]
     bench.engine.stop("job", 0, "enough", 600.0)
@@ -311,7 +311,7 @@ def test_a_mistake_while_it_is_waited_for_keeps_nobody_from_being_ended(
 def test_who_is_to_end_at_once_is_not_waited_for(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
     start(bench, "job", "late")
     bench.engine.stop("job", 0, "now", 0.0)
     assert bench.reports.ended("job").how == "stopped"
@@ -327,7 +327,7 @@ def test_who_is_to_end_at_once_is_not_waited_for(
 def test_a_service_that_ends_meanwhile_tells_them_still(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overseer, "_PAUSE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
     quota.busy["job.0"] = threading.Event()
     told = start(bench, "job")
     bench.engine.stop("job", 0, "enough", 600.0)
@@ -365,11 +365,11 @@ def test_a_mistake_in_one_call_does_not_end_the_thread() -> None:
 
     shares = Shares(Broken(), {CARD.id: CARD})
     shares.start()
-    answers: list[Parts | Exception] = []
+    answers: list[ShareEnvironment | Exception] = []
     shares.keep_only([])
     shares.give(launch("job", tasks=shared("true"), run_as=(1000, 100)), answers.append)
     shares.close()
-    assert [type(answer) for answer in answers] == [Parts]
+    assert [type(answer) for answer in answers] == [ShareEnvironment]
 
 
 def test_who_the_tasks_run_as_goes_along(quota: FakeQuota) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.core.ports import EngineStarted
+from gpusquad.core.ports import AttemptStarted
 from gpusquad.engines.local.engine import LocalEngine
 from tests.engines.contract import FOREVER
 from tests.engines.harness import PATIENCE_S, Bench, Reports, launch, lines
@@ -34,7 +34,7 @@ def cannot_start(bench: Bench, command: list[str], **changes) -> str:
     assert end.first is not None
     assert (end.first.exit_code, end.first.signal) == (None, None)
     assert lines(ran) == []
-    assert not any(isinstance(report, EngineStarted) for report in bench.reports.all)
+    assert not any(isinstance(report, AttemptStarted) for report in bench.reports.all)
     return end.cause
 
 

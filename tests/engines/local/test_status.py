@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.local import claim, status, stop_file, whole_file
-from gpusquad.engines.local.processes import Identity
+from gpusquad.engines.local import atomic_file, claim, status, stop_file
+from gpusquad.engines.local.processes import ProcessIdentity
 from gpusquad.engines.local.run_folder import RunFolder
 from gpusquad.engines.local.status import StatusFile
-from gpusquad.engines.local.stop_file import Stop
+from gpusquad.engines.local.stop_file import StopRequest
 
 
 def made(tmp_path: Path) -> RunFolder:
@@ -72,8 +72,8 @@ def test_a_status_that_is_too_long_is_shortened(tmp_path: Path) -> None:
 def test_one_claim(tmp_path: Path) -> None:
     folder = made(tmp_path)
     assert claim.read(folder) is None
-    assert claim.take(folder, Identity(1, 2, "boot"))
-    assert not claim.take(folder, Identity(3, 4, "boot"))
+    assert claim.take(folder, ProcessIdentity(1, 2, "boot"))
+    assert not claim.take(folder, ProcessIdentity(3, 4, "boot"))
     assert not claim.void(folder, {"how": "lost"})
     found = claim.read(folder)
     assert found is not None
@@ -88,13 +88,13 @@ def test_a_claim_that_cannot_be_read_is_still_one(tmp_path: Path) -> None:
     found = claim.read(folder)
     assert found is not None
     assert (found.keeper, found.end) == (None, None)
-    assert not claim.take(folder, Identity(1, 2, "boot"))
+    assert not claim.take(folder, ProcessIdentity(1, 2, "boot"))
 
 
 def test_a_wish_to_stop_is_not_overwritten_by_making_room_for_it(tmp_path: Path) -> None:
     folder = made(tmp_path)
     assert stop_file.read(folder) is None
-    stop_file.ask(folder, Stop("왜냐하면 " * 1000, 1.5))
+    stop_file.ask(folder, StopRequest("왜냐하면 " * 1000, 1.5))
     stop_file.reserve(folder)
     found = stop_file.read(folder)
     assert found is not None
@@ -107,8 +107,8 @@ def test_room_for_a_wish_is_not_a_wish(tmp_path: Path) -> None:
     folder = made(tmp_path)
     stop_file.reserve(folder)
     assert stop_file.read(folder) is None
-    stop_file.ask(folder, Stop("now", 0.0))
-    stop_file.ask(folder, Stop("now, please", 0.0))
+    stop_file.ask(folder, StopRequest("now", 0.0))
+    stop_file.ask(folder, StopRequest("now, please", 0.0))
     found = stop_file.read(folder)
     assert found is not None
     assert found.cause == "now, please"
@@ -116,7 +116,7 @@ def test_room_for_a_wish_is_not_a_wish(tmp_path: Path) -> None:
 
 def test_a_file_is_placed_whole_or_not(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
-    assert whole_file.place(path, b"first")
-    assert not whole_file.place(path, b"second")
-    assert whole_file.read(path) == b"first"
+    assert atomic_file.place(path, b"first")
+    assert not atomic_file.place(path, b"second")
+    assert atomic_file.read(path) == b"first"
     assert os.listdir(tmp_path) == ["file"]

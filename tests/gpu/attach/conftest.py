@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.gpu.api import Attachment, Holder, Quota, Standing
+from gpusquad.gpu.api import Attachment, Holder, Quota, SharingParams
 from gpusquad.gpu.attach.quota import SquadQuota
-from gpusquad.gpu.attach.settings import Settings
+from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
 from tests.gpu.attach.fake_mps import FakeMps, mps_of_the_driver
@@ -40,7 +40,7 @@ def until(holds: Callable[[], object], what: str) -> None:
 class Place:
     """Where tests attach tenants; all that was started ends with it."""
 
-    settings: Settings
+    settings: CardSharingSettings
     environment: dict[str, str]
     quotas: list[SquadQuota] = field(default_factory=list)
     programs: list[Peer | Player] = field(default_factory=list)
@@ -79,7 +79,7 @@ def place(tmp_path: Path, library: Path, driver: Path) -> Iterator[Place]:
 
 
 def _place(short: Path, tmp_path: Path, library: Path, driver: Path) -> Place:
-    settings = Settings(
+    settings = CardSharingSettings(
         folder=short / "run",
         library=library,
         library_folder=tmp_path / "lib",
@@ -105,12 +105,12 @@ def attach(
     quota: SquadQuota,
     owner: str,
     memory_mib: int = 100,
-    standing: Standing | None = None,
+    standing: SharingParams | None = None,
     run_as: tuple[int, int] | None = None,
     **share: object,
 ) -> Attachment:
     wanted = Share(memory_bytes=memory_mib * MIB, **share)  # type: ignore[arg-type]
-    return quota.attach([CARD], holder(owner, run_as), wanted, standing or Standing())
+    return quota.attach([CARD], holder(owner, run_as), wanted, standing or SharingParams())
 
 
 def holder(owner: str, run_as: tuple[int, int] | None = None) -> Holder:

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.attach import context_cost
+from gpusquad.gpu.attach.card_manager import CONTEXT, CardManager
 from gpusquad.gpu.attach.context_cost import LEAST_BYTES, MOST_BYTES, kept_context_cost, new_context_cost
-from gpusquad.gpu.attach.keeper import CONTEXT, CardKeeper
-from gpusquad.gpu.attach.settings import Settings
-from gpusquad.gpu.measure.card.nvml import NvmlError
+from gpusquad.gpu.attach.settings import CardSharingSettings
+from gpusquad.gpu.nvml import NvmlError
 from gpusquad.model.cluster import Card
-from gpusquad.model.errors import Invalid, NotNow
+from gpusquad.model.errors import Invalid, NotReady
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants
 from tests.gpu.shim.tenants import standin_only
 
@@ -107,10 +107,10 @@ def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: 
 @pytest.mark.parametrize(("said", "why"), [("", "''"), ("hm", "'hm'"), ("[5]", "said"), ('{"bytes": null}', "said")])
 def test_a_program_that_says_something_else_says_nothing(monkeypatch: pytest.MonkeyPatch, said: str, why: str) -> None:
     monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", f"print({said!r})"))
-    with pytest.raises(NotNow, match=why):
+    with pytest.raises(NotReady, match=why):
         context_cost.context_cost("GPU-1")
     monkeypatch.setattr(context_cost, "_PROGRAM", ("/none",))
-    with pytest.raises(NotNow, match="No such file"):
+    with pytest.raises(NotReady, match="No such file"):
         context_cost.context_cost("GPU-1")
 
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_measured_is_not_charged_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    keeper = CardKeeper(Card("GPU-1"), Settings(folder=tmp_path / "run"))
+    keeper = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
     assert keeper.context_bytes() == keeper.context_bytes() == 0
     (record,) = caplog.records
     assert "GPU-1: CUDA contexts are not charged to anybody's part: context_bytes: " in record.getMessage()
@@ -127,14 +127,14 @@ def test_what_cannot_be_measured_is_not_charged_and_said(
 
 
 def test_a_card_that_is_none_of_nvidias_is_not_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert CardKeeper(Card("sim-0"), Settings(folder=tmp_path / "run")).context_bytes() == 0
+    assert CardManager(Card("sim-0"), CardSharingSettings(folder=tmp_path / "run")).context_bytes() == 0
     assert caplog.records == []
 
 
 def test_one_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context_cost, "_PROGRAM", (sys.executable, "-c", "import time; time.sleep(60)"))
     monkeypatch.setattr(context_cost, "WITHIN_S", 0.2)
-    with pytest.raises(NotNow, match=r"within 0\.2 s"):
+    with pytest.raises(NotReady, match=r"within 0\.2 s"):
         context_cost.context_cost("GPU-1")
 
 

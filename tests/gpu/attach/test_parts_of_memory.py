@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.gpu.api import Standing
-from gpusquad.gpu.attach.places import place_on
+from gpusquad.gpu.api import SharingParams
+from gpusquad.gpu.attach.card_slices import place_on
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
@@ -14,7 +14,7 @@ from tests.gpu.attach.conftest import CARD, Place, attach, holder, tenants
 
 def test_a_part_of_the_sms_is_as_large_a_part_of_the_memory(place: Place) -> None:
     quota = place.quota()
-    quota.attach([CARD], holder("a"), Share(sm_milli=750), Standing())
+    quota.attach([CARD], holder("a"), Share(sm_milli=750), SharingParams())
     assert tenants(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes * 3 // 4
     with pytest.raises(Invalid, match="ask for less"):
         attach(quota, "b", 257)  # MiB, of 1,024
@@ -23,7 +23,7 @@ def test_a_part_of_the_sms_is_as_large_a_part_of_the_memory(place: Place) -> Non
 
 def test_a_place_with_nothing_promised_is_not_limited(place: Place) -> None:
     quota = place.quota()
-    quota.attach([CARD], holder("a"), Share(sm_milli=1), Standing())
+    quota.attach([CARD], holder("a"), Share(sm_milli=1), SharingParams())
     assert tenants(quota)["a/0"]["quota_bytes"] == 0
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.app.divides import SquadDivides
-from gpusquad.gpu.attach import keeper
-from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.app.card_policies import SquadDivides
+from gpusquad.gpu.attach import card_manager
+from gpusquad.gpu.daemon.wire import SOCKET, ask
 from gpusquad.server.answers import SYSTEM, CardStatus
-from gpusquad.server.services.cards import CardDesk
+from gpusquad.server.services.sharing.cards import CardService
 from gpusquad.store.database import Database
 from tests.gpu.attach.conftest import CARD, Place, attach, until
 from tests.server.fake_divides import check_divides
@@ -33,7 +33,7 @@ class Service:
         self.divides = SquadDivides()
         self.quota = place.quota(policy=self.divides.policy_of)
         self.divides.use(self.quota)
-        self.desk = CardDesk(database, lambda: 5, lambda: CARDS, lambda: self.mode, self.divides)
+        self.desk = CardService(database, lambda: 5, lambda: CARDS, lambda: self.mode, self.divides)
         self.divides.wanted = self.desk.policy_of
         self.desk.follow()
 
@@ -145,7 +145,7 @@ def test_a_policy_that_is_set_while_another_is_being_told_is_told_next(place: Pl
     attach(quota, "a")
     divides, asked, may_answer = SquadDivides(), threading.Event(), threading.Event()
     divides.use(quota)
-    real = keeper.ask
+    real = card_manager.ask
 
     def ask_slowly(socket: Path, question: dict, *rest: float) -> dict:
         if question.get("policy") == "jct":
@@ -153,7 +153,7 @@ def test_a_policy_that_is_set_while_another_is_being_told_is_told_next(place: Pl
             assert may_answer.wait(10)
         return real(socket, question, *rest)
 
-    monkeypatch.setattr(keeper, "ask", ask_slowly)
+    monkeypatch.setattr(card_manager, "ask", ask_slowly)
     first = threading.Thread(target=divides.set, args=(CARD.id, "jct"))
     first.start()
     assert asked.wait(10)

@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from gpusquad.gpu.api import Attachment, Standing
-from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.gpu.api import Attachment, SharingParams
+from gpusquad.gpu.daemon.wire import SOCKET, ask
 from gpusquad.model.job import Slo
 from tests.gpu.attach.conftest import CARD, LONGEST_S, MIB, Place, attach, holder, tenants, until
 from tests.gpu.attach.fake_mps import FakeMps
@@ -53,7 +53,7 @@ def test_two_share_a_card(place: Place) -> None:
 def test_a_service_goes_first_and_the_training_beside_it_fills_the_pauses(place: Place) -> None:
     """Nobody tells the training when: not even the daemon, which is stopped."""
     quota = place.quota(policy="slo", fail_open_ms=60_000)
-    service = place.player(attach(quota, "service", standing=Standing(slo=Slo(latency_us=20_000))))
+    service = place.player(attach(quota, "service", standing=SharingParams(slo=Slo(latency_us=20_000))))
     training = place.player(attach(quota, "training"))
     stranger = place.player(Attachment())  # of whom nobody knows: it shows that time passes
     for player in (service, training, stranger):
@@ -108,7 +108,7 @@ def test_the_next_services_settings_hold_for_a_tenant_that_runs(place: Place) ->
 
 def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
     quota = place.quota()
-    told = attach(quota, "a", 100, Standing(weight=3.0, slo=Slo(latency_us=20_000)))
+    told = attach(quota, "a", 100, SharingParams(weight=3.0, slo=Slo(latency_us=20_000)))
     peer = place.peer(told)
     assert peer(f"alloc({60 * MIB})")[0] == 0
     before = kill_daemon(place)
@@ -135,13 +135,13 @@ def test_the_next_service_knows_tenants(place: Place) -> None:
     again = place.quota()
     assert daemon_of(place) == pid
     assert attach(again, "a", 100) == told
-    again.change(holder("a"), Standing(weight=5.0, priority=1))
+    again.change(holder("a"), SharingParams(weight=5.0, priority=1))
     assert (tenants(again)["a/0"]["weight"], tenants(again)["a/0"]["priority"]) == (5.0, 1)
-    again.change(holder("nobody"), Standing())
+    again.change(holder("nobody"), SharingParams())
 
 
 def test_changed_settings_reach_a_daemon_that_is_alive(place: Place) -> None:
-    told = attach(place.quota(), "a", 100, Standing(weight=3.0))
+    told = attach(place.quota(), "a", 100, SharingParams(weight=3.0))
     peer = place.peer(told)
     assert peer(f"alloc({60 * MIB})")[0] == 0
     before = daemon_of(place)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.gpu.api import Attachment, Holder, QuotaFile, Standing
-from gpusquad.gpu.attach import keeper
-from gpusquad.gpu.attach.keeper import cards_of
+from gpusquad.gpu.api import Attachment, Holder, QuotaFile, SharingParams
+from gpusquad.gpu.attach import card_manager
+from gpusquad.gpu.attach.card_manager import cards_of
 from gpusquad.gpu.attach.quota import SquadQuota
-from gpusquad.gpu.squads.strangers import Stranger
-from gpusquad.gpu.squads.wire import SOCKET, ask
+from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.gpu.daemon.wire import SOCKET, ask
 from gpusquad.model.cluster import Card
-from gpusquad.model.errors import Invalid, NotNow
+from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.job import Share, Slo
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
 from tests.gpu.attach.fake_mps import FakeMps
@@ -25,15 +25,15 @@ PIPES, PRIORITY = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_CLIENT_PRIORITY"
 
 def test_whole_cards_are_left_alone(place: Place) -> None:
     quota = place.quota()
-    assert quota.attach([CARD], holder("a"), None, Standing()) == Attachment()
+    assert quota.attach([CARD], holder("a"), None, SharingParams()) == Attachment()
     assert not quota.status(CARD.id)["running"]
 
 
 def test_shared_tenants_are_in_a_pool(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     some = attach(quota, "a").env
-    urgent = attach(quota, "b", standing=Standing(priority=1)).env
-    prompt = attach(quota, "c", standing=Standing(slo=Slo(latency_us=1000))).env
+    urgent = attach(quota, "b", standing=SharingParams(priority=1)).env
+    prompt = attach(quota, "c", standing=SharingParams(slo=Slo(latency_us=1000))).env
     alone = attach(quota, "d", isolation="isolated").env
     assert len({some[PIPES], urgent[PIPES], prompt[PIPES]}) == 1
     assert [one[PRIORITY] for one in (some, urgent, prompt)] == ["1", "0", "0"]
@@ -59,14 +59,14 @@ def test_the_pool_ends_with_its_last_tenant(place: Place, mps: FakeMps) -> None:
 def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     told = attach(quota, "a")
-    quota.change(holder("a"), Standing(priority=2))
-    assert attach(place.quota(has_mps=True), "a", standing=Standing(priority=2)) == told
+    quota.change(holder("a"), SharingParams(priority=2))
+    assert attach(place.quota(has_mps=True), "a", standing=SharingParams(priority=2)) == told
     assert tenants(quota)["a/0"]["priority"] == 2
 
 
 def test_what_is_known_of_a_job_and_its_mates_reaches_the_card(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
-    known = Standing(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.55},
+    known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.55},
                      costs={"cnn": 0.7})  # fmt: skip
     attach(quota, "a", standing=known)
     told = tenants(quota)["a/0"]
@@ -164,7 +164,7 @@ SECOND = Card(f"{CARD.id}.2of3", CARD.model, CARD.memory_bytes // 3, 16)
 
 def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps) -> None:
     quota, second = place.quota(has_mps=True), SECOND
-    told = quota.attach([second], holder("a"), None, Standing())
+    told = quota.attach([second], holder("a"), None, SharingParams())
     assert "GPUSQUAD_TENANT" in told.env
     [tenant] = tenants(quota).values()
     assert mps.count("-d") == 1
@@ -172,7 +172,7 @@ def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps)
     assert quota.status(second.id)["card"] == CARD.id
     assert list(quota.policies()) == [CARD.id]
     with pytest.raises(Invalid, match=r"gpus: 2 virtual cards for one task \(ask for gpus: 1\)"):
-        quota.attach([second, second], holder("b"), None, Standing())
+        quota.attach([second, second], holder("b"), None, SharingParams())
 
 
 @pytest.mark.parametrize(("share", "promised_milli"), [(None, 333), (Share(sm_milli=500), 166), (Share(MIB), 0)])
@@ -180,18 +180,18 @@ def test_whoever_takes_turns_on_a_virtual_card_has_a_part_of_the_time(
     place: Place, share: Share | None, promised_milli: int
 ) -> None:
     quota = place.quota()  # without MPS two programs never run at once: SMs of their own would only be fewer
-    told = quota.attach([SECOND], holder("a"), share, Standing())
+    told = quota.attach([SECOND], holder("a"), share, SharingParams())
     [tenant] = tenants(quota).values()
     assert (tenant["within"], tenant["sm_milli"], tenant["is_time_sliced"]) == (0, promised_milli, True)
     assert "takes turns with the other virtual cards, on all SMs" in told.notes[-1]
-    assert quota.attach([SECOND], holder("a"), share, Standing()) == told
+    assert quota.attach([SECOND], holder("a"), share, SharingParams()) == told
 
 
 def test_a_standing_counts_though_the_memory_in_it_is_refused(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a", 600)
     attach(quota, "b", 300)
-    quota.change(holder("b"), Standing(weight=3.0, priority=1, memory_bytes=600 * MIB))
+    quota.change(holder("b"), SharingParams(weight=3.0, priority=1, memory_bytes=600 * MIB))
     seen = tenants(quota)["b/0"]
     assert (seen["weight"], seen["priority"], seen["quota_bytes"]) == (3.0, 1, 300 * MIB)
 
@@ -201,9 +201,9 @@ def test_more_memory_than_there_is(place: Place) -> None:
     attach(quota, "a", 800)
     with pytest.raises(Invalid, match="ask for less") as refused:
         attach(quota, "b", 300)
-    assert not isinstance(refused.value, NotNow)  # a matter of what was asked for
+    assert not isinstance(refused.value, NotReady)  # a matter of what was asked for
     with pytest.raises(Invalid, match="one card only"):
-        quota.attach([CARD, CARD], holder("b"), Share(MIB), Standing())
+        quota.attach([CARD, CARD], holder("b"), Share(MIB), SharingParams())
     assert set(tenants(quota)) == {"a/0"}
 
 
@@ -216,16 +216,18 @@ def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None
     assert refused.value.field == "share.memory"
     attach(quota, "b", 31)
     with pytest.raises(Invalid, match=r"share: 2\.9% of the card's memory: .* is no more than") as refused:
-        quota.attach([CARD], holder("c"), Share(sm_milli=29), Standing())  # 29.7 of 1,024 MiB
+        quota.attach([CARD], holder("c"), Share(sm_milli=29), SharingParams())  # 29.7 of 1,024 MiB
     assert refused.value.field == "share", "memory was not named"
-    quota.attach([CARD], holder("c"), Share(sm_milli=1), Standing())  # a place with nothing promised, nothing to fill
+    quota.attach(
+        [CARD], holder("c"), Share(sm_milli=1), SharingParams()
+    )  # a place with nothing promised, nothing to fill
 
 
 def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:
     quota = place.quota(strangers="refuse")
     attach(quota, "a")
-    assert quota.processes(CARD.id, [Stranger(4321, "game", MIB)], ()) == (4321,)
-    with pytest.raises(NotNow, match="4321 game"):
+    assert quota.processes(CARD.id, [UnmanagedProcess(4321, "game", MIB)], ()) == (4321,)
+    with pytest.raises(NotReady, match="4321 game"):
         attach(quota, "b")
     assert quota.processes(CARD.id, [], ()) == ()
     attach(quota, "b")
@@ -244,14 +246,14 @@ def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> Non
 
 def test_says_why_a_daemon_does_not_start(place: Place) -> None:
     quota = place.quota(groups_of=lambda card: 99)
-    with pytest.raises(NotNow, match="99 is not a number of SM groups"):
+    with pytest.raises(NotReady, match="99 is not a number of SM groups"):
         attach(quota, "a")
 
 
 def test_a_folder_that_cannot_be_made(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     quota = place.quota(folder=tmp_path / "file" / "below")
-    with pytest.raises(NotNow, match="folder cannot be used"):
+    with pytest.raises(NotReady, match="folder cannot be used"):
         attach(quota, "a")
     place.quotas.clear()
 
@@ -288,7 +290,7 @@ def test_a_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pyte
     told = attach(quota, "a")
     place_of_socket = place.settings.card_folder(CARD.id) / SOCKET
     before = ask(place_of_socket, {"do": "hello"})
-    monkeypatch.setattr(keeper, "version", lambda: "another")
+    monkeypatch.setattr(card_manager, "version", lambda: "another")
     assert attach(place.quota(), "a") == told
     after = ask(place_of_socket, {"do": "hello"})
     assert before["pid"] != after["pid"]
@@ -297,7 +299,7 @@ def test_a_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pyte
 
 def test_strangers_are_passed_on(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
-    listed = [Stranger(5, "x"), Stranger(6, "y", 9), Stranger(77, "nvidia-cuda-mps-server")]
+    listed = [UnmanagedProcess(5, "x"), UnmanagedProcess(6, "y", 9), UnmanagedProcess(77, "nvidia-cuda-mps-server")]
     assert quota.processes(CARD.id, listed, [5]) == ()
     attach(quota, "a")
     assert quota.processes(CARD.id, listed, [5]) == (6,)
@@ -312,12 +314,12 @@ def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
     quota.stop(CARD.id)
     tried: list[object] = []
 
-    def fails(self: keeper.CardKeeper) -> None:
+    def fails(self: card_manager.CardManager) -> None:
         tried.append(self)
         raise Invalid("gcc", "is not installed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(keeper.CardKeeper, "start", fails)
+        patched.setattr(card_manager.CardManager, "start", fails)
         quota.tend()
         quota.tend()
         quota.forget_all_but(set())
@@ -332,14 +334,14 @@ def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytes
     attach(quota, "a")
     waited: list[object] = []
 
-    def hangs(self: keeper.CardKeeper) -> None:
+    def hangs(self: card_manager.CardManager) -> None:
         waited.append(self)
         raise Invalid("card", "no daemon answered")
 
     with monkeypatch.context() as patched:
-        patched.setattr(keeper.CardKeeper, "start", hangs)
+        patched.setattr(card_manager.CardManager, "start", hangs)
         for weight in (2.0, 3.0, 4.0):
-            quota.change(holder("a"), Standing(weight=weight))
+            quota.change(holder("a"), SharingParams(weight=weight))
         quota.tend()
     assert len(waited) == 1
     assert tenants(quota)["a/0"]["weight"] == 1.0
@@ -366,11 +368,11 @@ def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Pl
     quota = place.quota()
     attach(quota, "a")
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "detach", "id": "a/0"})
-    quota.change(holder("a"), Standing(weight=2.0))
+    quota.change(holder("a"), SharingParams(weight=2.0))
     quota.forget_all_but(set())
     assert quota.status(CARD.id)["mps"] == "none: tenants take turns"
     attach(quota, "b", 1000)
-    quota.change(holder("b"), Standing(weight=2.0))
+    quota.change(holder("b"), SharingParams(weight=2.0))
     assert tenants(quota)["b/0"]["weight"] == 2.0
 
 
@@ -381,7 +383,7 @@ def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
     attach(quota, "a")
     attach(quota, "b")
     with monkeypatch.context() as patched:
-        patched.setattr(keeper.CardKeeper, "ask", no_answer)
+        patched.setattr(card_manager.CardManager, "ask", no_answer)
         quota.forget_all_but({"b"})
     assert set(tenants(quota)) == {"a/0", "b/0"}
     quota._left_until_s.clear()  # a while has passed
@@ -389,7 +391,7 @@ def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
     assert set(tenants(quota)) == {"b/0"}
 
 
-def no_answer(self: keeper.CardKeeper, question: object) -> dict:
+def no_answer(self: card_manager.CardManager, question: object) -> dict:
     raise Invalid("card", "no daemon answered")
 
 
@@ -405,9 +407,9 @@ def test_folders_are_open_though_the_pool_is_there_first(place: Place, mps: Fake
 
 def test_policies_are_checked_once_for_all_cards(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service has many of them, and tells all when it starts."""
-    monkeypatch.setattr(keeper, "_good_policies", set())
+    monkeypatch.setattr(card_manager, "_good_policies", set())
     checked: list[str] = []
-    monkeypatch.setattr(keeper.CardKeeper, "_check", lambda self, policy: checked.append(policy))
+    monkeypatch.setattr(card_manager.CardManager, "_check", lambda self, policy: checked.append(policy))
     quota = SquadQuota(place.settings, [Card(f"GPU-{number}", "x", MIB, 64) for number in range(8)])
     for card in quota.policies():
         quota.set_policy(card, "slo")
@@ -444,6 +446,6 @@ def test_nothing_is_started_for_cards_without_tenants(place: Place) -> None:
 def test_a_holder_whose_owner_has_a_slash(place: Place) -> None:
     quota = place.quota()
     one = Holder("job/1", "0")
-    quota.attach([CARD], one, Share(MIB), Standing())
+    quota.attach([CARD], one, Share(MIB), SharingParams())
     quota.forget_all_but({"job/1"})
     assert set(tenants(quota)) == {"job/1/0"}

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.gpu.attach import library
-from gpusquad.gpu.attach.keeper import CardKeeper
+from gpusquad.gpu.attach.card_manager import CardManager
+from gpusquad.gpu.attach.card_slices import place_on
 from gpusquad.gpu.attach.library import library_for_tenants
-from gpusquad.gpu.attach.places import place_on
-from gpusquad.gpu.attach.records import Records, Told
-from gpusquad.gpu.attach.settings import Settings, default_folder
+from gpusquad.gpu.attach.records import AttachRecord, AttachRecords
+from gpusquad.gpu.attach.settings import CardSharingSettings, default_folder
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import parts_of
@@ -33,9 +33,9 @@ def test_the_folder_is_shared_memory_where_there_is_some(monkeypatch: pytest.Mon
 
 @given(st.text(min_size=1).filter(lambda name: name not in (".", "..")))
 def test_a_card_has_a_folder_of_its_own(name: str) -> None:
-    folder = Settings(folder=Path("/base")).card_folder(name)
+    folder = CardSharingSettings(folder=Path("/base")).card_folder(name)
     assert folder.parent == Path("/base/cards")
-    assert folder != Settings(folder=Path("/base")).card_folder(name + "/")
+    assert folder != CardSharingSettings(folder=Path("/base")).card_folder(name + "/")
 
 
 @pytest.mark.parametrize("wrong", [
@@ -44,16 +44,16 @@ def test_a_card_has_a_folder_of_its_own(name: str) -> None:
 ])  # fmt: skip
 def test_settings_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(Invalid, match=f"{next(iter(wrong))}: .*{next(iter(wrong.values()))}"):
-        Settings(**wrong)  # type: ignore[arg-type]
+        CardSharingSettings(**wrong)  # type: ignore[arg-type]
 
 
 def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    settings = Settings(folder=closed / "run", library=Path("/lib.so"), library_folder=None)
+    settings = CardSharingSettings(folder=closed / "run", library=Path("/lib.so"), library_folder=None)
     before = os.umask(0o077)
     try:
-        CardKeeper(Card("GPU-1"), settings).make_folder()
+        CardManager(Card("GPU-1"), settings).make_folder()
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(place.stat().st_mode) for place in (closed / "run/cards/GPU-1", closed / "run", closed)]
@@ -63,7 +63,7 @@ def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["run", "run/cards", "run/cards/GPU-1"])
 @pytest.mark.parametrize("how", ["open", "link"])
 def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: str, how: str) -> None:
-    keeper = CardKeeper(Card("GPU-1"), Settings(folder=tmp_path / "run"))
+    keeper = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
     keeper.make_folder()
     keeper.make_folder()
     if how == "open":
@@ -78,7 +78,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: st
 def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
     built = tmp_path / "built.so"
     built.write_bytes(b"one")
-    settings = Settings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
+    settings = CardSharingSettings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
     first = library_for_tenants(settings)
     assert first.read_bytes() == b"one"
     assert stat.S_IMODE(first.stat().st_mode) == stat.S_IMODE(first.parent.stat().st_mode) == 0o755
@@ -92,7 +92,7 @@ def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
 def test_a_library_that_lost_its_content_is_put_there_again(tmp_path: Path) -> None:
     built = tmp_path / "built.so"
     built.write_bytes(b"one")
-    settings = Settings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
+    settings = CardSharingSettings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
     library_for_tenants(settings).write_bytes(b"")
     (tmp_path / "lib").chmod(0o700)
     assert library_for_tenants(settings).read_bytes() == b"one"
@@ -104,7 +104,7 @@ def test_folders_above_a_library_are_open(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         library_for_tenants(
-            Settings(folder=tmp_path, library=tmp_path / "built.so", library_folder=tmp_path / "made/lib")
+            CardSharingSettings(folder=tmp_path, library=tmp_path / "built.so", library_folder=tmp_path / "made/lib")
         )
     finally:
         os.umask(before)
@@ -121,7 +121,7 @@ def test_a_library_whose_cache_was_cleared_is_built_again(tmp_path: Path, monkey
 
     monkeypatch.setattr("gpusquad.gpu.build.library", build)
     library._built.cache_clear()
-    settings = Settings(folder=tmp_path, library_folder=tmp_path / "lib")
+    settings = CardSharingSettings(folder=tmp_path, library_folder=tmp_path / "lib")
     try:
         library_for_tenants(settings)
         library_for_tenants(settings)
@@ -140,7 +140,7 @@ def test_a_user_without_a_home_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("gpusquad.gpu.build.library", homeless)
     library._built.cache_clear()
     with pytest.raises(Invalid, match="XDG_CACHE_HOME"):
-        library_for_tenants(Settings(folder=tmp_path))
+        library_for_tenants(CardSharingSettings(folder=tmp_path))
 
 
 def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "lib.so").write_bytes(b"")
     with pytest.raises(Invalid, match="without spaces"):
-        library_for_tenants(Settings(folder=tmp_path, library=folder / "lib.so", library_folder=folder))
+        library_for_tenants(CardSharingSettings(folder=tmp_path, library=folder / "lib.so", library_folder=folder))
 
 
 told = st.builds(
-    Told,
+    AttachRecord,
     env=st.dictionaries(st.text(), st.text(), max_size=3),
     notes=st.lists(st.text(), max_size=2).map(tuple),
     is_pooled=st.booleans(),
@@ -163,10 +163,10 @@ told = st.builds(
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.none() | told), max_size=8))
 def test_what_was_told_is_read_as_it_was_written(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, Told | None]]
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, AttachRecord | None]]
 ) -> None:
-    records = Records(tmp_path_factory.mktemp("records") / "told.json")
-    expected: dict[str, Told] = {}
+    records = AttachRecords(tmp_path_factory.mktemp("records") / "told.json")
+    expected: dict[str, AttachRecord] = {}
     for name, one in changes:
         if one is None:
             records.drop(name)
@@ -180,7 +180,7 @@ def test_what_was_told_is_read_as_it_was_written(
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 5}', '{"a": {"colour": 1, "notes": []}}'])
 def test_records_that_cannot_be_read_are_forgotten(tmp_path: Path, content: str) -> None:
     (tmp_path / "told.json").write_text(content)
-    assert Records(tmp_path / "told.json").all() == {}
+    assert AttachRecords(tmp_path / "told.json").all() == {}
 
 
 @given(st.integers(2, 16), st.integers(1, 6))
@@ -189,4 +189,4 @@ def test_virtual_cards_do_not_overlap(count: int, each: int) -> None:
     assert len({place.card for place in places}) == 1
     assert places[0].card.memory_bytes == 100 * count
     assert sum(place.within for place in places) == (1 << each * count) - 1
-    assert Settings(folder=Path("/base")).groups_of(places[0].card) >= min(each * count, 64)
+    assert CardSharingSettings(folder=Path("/base")).groups_of(places[0].card) >= min(each * count, 64)

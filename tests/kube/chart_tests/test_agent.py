@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from gpusquad.agent.kubernetes.__main__ import _parser as agent_options
-from gpusquad.agent.kubernetes.sharing import Sharing
-from gpusquad.engines.kubernetes.token_review import AUDIENCE
+from gpusquad.agent.kubernetes.sharing_settings import SharingSettings
+from gpusquad.engines.kubernetes.client.token_review import AUDIENCE
 from tests.kube.api import Object
 from tests.kube.audit import rights_in
 from tests.kube.chart import Release, of_kind
@@ -54,7 +54,7 @@ def test_containers_wait_for_a_silent_daemon_as_long_as_the_agent_is_told(releas
     values = {"agent": {"sharing": {"failOpenMs": wait_ms}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     options = agent_options().parse_args(container["args"][3:])
-    assert options.fail_open_ms == (Sharing.fail_open_ms if wait_ms is None else wait_ms)
+    assert options.fail_open_ms == (SharingSettings.fail_open_ms if wait_ms is None else wait_ms)
 
 
 @pytest.mark.parametrize("rule", ["report", None, "refuse", "share"])

@@ -8,9 +8,9 @@ import pytest
 
 from gpusquad.agent.kubernetes.api import RIGHTS
 from gpusquad.app.service import Service
-from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, Lookup
-from gpusquad.model.standing_text import ESTIMATE
-from gpusquad.server.answers import Change, Who
+from gpusquad.engines.kubernetes.parse.lookups import LOOKUPS, Lookup
+from gpusquad.kube.sharing_annotations import ESTIMATE
+from gpusquad.server.answers import JobChange, Who
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from tests.kube.api import Object
@@ -95,7 +95,7 @@ def test_jobs_are_made_changed_and_cancelled_where_that_is_allowed(release: Rele
         file = {"name": "made", "command": ["true"], "gpus": 1, "count": 2, "estimate": "1h"}
         [row] = service.scheduler.submit(expand(check(file)), ADMIN)
         plane.admin.until(PODS, lambda found: running(found) == 2)
-        service.scheduler.update(row.id, Change(estimate_us=7_200_000_000), ADMIN)
+        service.scheduler.update(row.id, JobChange(estimate_us=7_200_000_000), ADMIN)
         plane.admin.until(PODS, lambda found: {p["metadata"]["annotations"][ESTIMATE] for p in found} == {"7200s"})
         service.scheduler.cancel(row.id, ADMIN)
         plane.admin.until(JOBS, lambda found: not found)

@@ -8,29 +8,38 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from gpusquad.model.job import Slo
-from gpusquad.model.squad import CardFacts, Divide, Effective, Requests, Squad, State, Tenant, solo_speed
+from gpusquad.model.squad import (
+    DividePolicy,
+    DivideState,
+    EffectiveRate,
+    GpuClient,
+    RequestStats,
+    ShareableCard,
+    Squad,
+    solo_speed,
+)
 from gpusquad.model.units import WHOLE_MILLI
 
-CARD = CardFacts(groups=15, sms_per_group=8, sms=132)
+CARD = ShareableCard(groups=15, sms_per_group=8, sms=132)
 LINEAR = ((250, 0.25), (500, 0.5), (750, 0.75), (1000, 1.0))
 FLAT = ((125, 0.7), (250, 0.9), (1000, 1.0))
 
 
-def rivals(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
+def rivals(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
     """SMs are all they share: who has them alone has all of them, n without restriction have an nth."""
     wanted = share_milli + sum(share for _, share in others)
     return solo_speed(tenant, share_milli * min(1.0, WHOLE_MILLI / wanted))
 
 
-def strangers_to_each_other(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
+def strangers_to_each_other(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
     """No interference at all."""
     return solo_speed(tenant, share_milli)
 
 
-def with_rho(rho: float) -> Effective:
+def with_rho(rho: float) -> EffectiveRate:
     """Each neighbour takes a part that shrinks with what it is given."""
 
-    def effective(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]], /) -> float:
+    def effective(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float:
         speed = solo_speed(tenant, share_milli)
         for _, share in others:
             speed *= 1.0 - rho * share / WHOLE_MILLI
@@ -39,13 +48,13 @@ def with_rho(rho: float) -> Effective:
     return effective
 
 
-def tenant(slot: int, **changes) -> Tenant:
-    plain = Tenant(slot, f"t{slot}", curve=LINEAR, wants_us=20_000, kernel_us=50.0)
+def tenant(slot: int, **changes) -> GpuClient:
+    plain = GpuClient(slot, f"t{slot}", curve=LINEAR, wants_us=20_000, kernel_us=50.0)
     return replace(plain, **changes)
 
 
-def service(slot: int, latency_us: int = 20_000, per_s: float = 40.0, work_us: float = 3000.0, **changes) -> Tenant:
-    requests = Requests(per_s=per_s, solo_per_s=1e6 / work_us, work_us=work_us)
+def service(slot: int, latency_us: int = 20_000, per_s: float = 40.0, work_us: float = 3000.0, **changes) -> GpuClient:
+    requests = RequestStats(per_s=per_s, solo_per_s=1e6 / work_us, work_us=work_us)
     return tenant(slot, slo=Slo(latency_us=latency_us), requests=requests, **changes)
 
 
@@ -61,11 +70,11 @@ goals = st.one_of(
 
 
 @st.composite
-def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[Tenant]:
+def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
     """Any tenants, in slots with gaps."""
     slots = draw(st.lists(st.integers(0, 31), min_size=least, max_size=most, unique=True))
     return [
-        Tenant(
+        GpuClient(
             slot,
             f"t{slot}",
             weight=draw(st.floats(0.0, 8.0)),
@@ -79,17 +88,21 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[Tenant]:
             wants_us=draw(st.integers(0, 20_000)),
             kernel_us=draw(st.floats(0.0, 3000.0)),
             is_idle=draw(st.booleans()),
-            requests=draw(st.none() | st.builds(Requests, st.floats(0, 300), st.floats(0, 300), st.floats(0, 1e5))),
+            requests=draw(st.none() | st.builds(RequestStats, st.floats(0, 300), st.floats(0, 300), st.floats(0, 1e5))),
         )
         for slot in slots
     ]
 
 
 def squads_in_a_row(
-    policy: Divide, tenants: Sequence[Tenant], count: int, effective: Effective = rivals, state: State | None = None
+    policy: DividePolicy,
+    tenants: Sequence[GpuClient],
+    count: int,
+    effective: EffectiveRate = rivals,
+    state: DivideState | None = None,
 ) -> list[Squad]:
     """Each as the one before left things; those who go first are served alike, the others nothing."""
-    found, now, state = [], list(tenants), state or State()
+    found, now, state = [], list(tenants), state or DivideState()
     for _ in range(count):
         squad = policy.next_squad(now, CARD, effective, state)
         found.append(squad)
@@ -102,7 +115,7 @@ def squads_in_a_row(
     return found
 
 
-def running(squad: Squad, tenants: Sequence[Tenant]) -> list[int]:
+def running(squad: Squad, tenants: Sequence[GpuClient]) -> list[int]:
     """Slots of those who are awake and stand back for nobody who is."""
     awake = [one.slot for one in tenants if not one.is_idle]
     return [

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.gpu.squads.sparing import SparesTheStarved
-from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US, CardFacts, State
+from gpusquad.gpu.daemon.starvation import StarvationGuard
+from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US, UNGATED_US, DivideState, ShareableCard
 from tests.policies.divide.snapshots import CARD, crowds, rivals, running, service, squads_in_a_row, tenant, with_rho
 
 DIVIDES = registry.names("divide")
@@ -33,9 +33,9 @@ def test_ours_are_there():
 def test_a_squad_makes_sense(name, tenants, rho):
     before = copy.deepcopy(tenants)
     policy = registry.create("divide", name)
-    squad = policy.next_squad(tenants, CARD, with_rho(rho), State())
+    squad = policy.next_squad(tenants, CARD, with_rho(rho), DivideState())
     assert tenants == before
-    assert squad == policy.next_squad(tenants, CARD, with_rho(rho), State()), "the same question, another answer"
+    assert squad == policy.next_squad(tenants, CARD, with_rho(rho), DivideState()), "the same question, another answer"
     assert sorted(member.slot for member in squad.members) == sorted(one.slot for one in tenants)
     assert SHORTEST_SQUAD_US <= squad.length_us <= LONGEST_SQUAD_US
     assert squad.why
@@ -52,7 +52,7 @@ def test_a_squad_makes_sense(name, tenants, rho):
 @settings(max_examples=25)
 @given(tenants=crowds(least=1))
 def test_somebody_who_wants_the_card_may_run(name, tenants):
-    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, DivideState())
     awake = {one.slot for one in tenants if not one.is_idle} or {one.slot for one in tenants}
     assert any(not any(member.yields >> slot & 1 for slot in awake) for member in squad.members if member.slot in awake)
     assert all(member.credit_us > 0 for member in squad.members)
@@ -63,7 +63,7 @@ def test_somebody_who_wants_the_card_may_run(name, tenants):
 @given(tenants=crowds(least=2), rho=st.floats(0.0, 0.9))
 def test_of_two_at_most_one_yields_to_the_other(name, tenants, rho):
     """Nor do three in a ring: all would stand still for ever."""
-    squad = registry.create("divide", name).next_squad(tenants, CARD, with_rho(rho), State())
+    squad = registry.create("divide", name).next_squad(tenants, CARD, with_rho(rho), DivideState())
     left = {member.slot: member.yields for member in squad.members}
     while left:
         free = [slot for slot, first in left.items() if not any(first >> other & 1 for other in left)]
@@ -76,7 +76,7 @@ def test_of_two_at_most_one_yields_to_the_other(name, tenants, rho):
 @settings(max_examples=25)
 @given(tenants=crowds(least=2))
 def test_who_sleeps_can_begin_at_once(name, tenants):
-    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, DivideState())
     if any(not one.is_idle for one in tenants):
         for one in tenants:
             if one.is_idle:
@@ -98,7 +98,7 @@ def test_who_sleeps_can_begin_at_once(name, tenants):
 )
 def test_whoever_is_awake_alone_can_stand_still_for_those_who_may_wake_soon(name, sleeper, is_minded):
     """For others it would pay all the time."""
-    squad = registry.create("divide", name).next_squad([tenant(0), sleeper], CARD, rivals, State())
+    squad = registry.create("divide", name).next_squad([tenant(0), sleeper], CARD, rivals, DivideState())
     assert (squad.members[0].yields == 1 << 1) == is_minded
     assert squad.members[0].groups == 0
 
@@ -108,7 +108,7 @@ def test_whoever_is_awake_alone_can_stand_still_for_those_who_may_wake_soon(name
 @given(tenants=crowds(least=2))
 def test_groups_are_one_tenants_own(name, tenants):
     """Except where more have to be put up than there are groups for them; and no group is nobody's."""
-    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, DivideState())
     masks = [member.groups for member in squad.members if member.groups]
     assert all(a == b or not a & b for a, b in combinations(masks, 2))
     awake = {one.slot for one in tenants if not one.is_idle} or {one.slot for one in tenants}
@@ -121,7 +121,7 @@ def test_groups_are_one_tenants_own(name, tenants):
 @each
 def test_alone_it_is_held_by_nothing(name):
     for idle in (False, True):
-        squad = registry.create("divide", name).next_squad([tenant(3, is_idle=idle)], CARD, rivals, State())
+        squad = registry.create("divide", name).next_squad([tenant(3, is_idle=idle)], CARD, rivals, DivideState())
         (member,) = squad.members
         assert (member.groups, member.credit_us, member.mates) == (0, UNGATED_US, 0)
 
@@ -130,20 +130,20 @@ def test_alone_it_is_held_by_nothing(name):
 def test_of_several_nobody_is_taken_to_be_alone(name):
     """Without mates, mask and credit a tenant is not followed, and others would see it idle."""
     tenants = [tenant(0), tenant(1, is_idle=True)]
-    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, State())
+    squad = registry.create("divide", name).next_squad(tenants, CARD, rivals, DivideState())
     assert all(member.mates or member.groups or member.credit_us != UNGATED_US for member in squad.members)
 
 
 @each
 def test_nobody_at_all(name):
-    assert registry.create("divide", name).next_squad([], CARD, rivals, State()).members == ()
+    assert registry.create("divide", name).next_squad([], CARD, rivals, DivideState()).members == ()
 
 
 @each
 @settings(max_examples=8)
 @given(tenants=crowds(least=2, most=5))
 def test_nobody_starves(name, tenants):
-    squads = squads_in_a_row(SparesTheStarved(registry.create("divide", name)), tenants, 2 * BOUND)
+    squads = squads_in_a_row(StarvationGuard(registry.create("divide", name)), tenants, 2 * BOUND)
     for one in tenants:
         served = [at for at, squad in enumerate(squads) if one.is_idle or one.slot in running(squad, tenants)]
         longest = max(b - a for a, b in zip([-1, *served], [*served, len(squads)], strict=True))
@@ -162,7 +162,7 @@ def test_the_same_question_again_moves_nobody(name):
 @each
 def test_who_leaves_is_forgotten(name):
     policy = registry.create("divide", name)
-    first = policy.next_squad([tenant(0), tenant(1), tenant(2)], CARD, rivals, State())
+    first = policy.next_squad([tenant(0), tenant(1), tenant(2)], CARD, rivals, DivideState())
     state = policy.next_squad([tenant(0), tenant(1)], CARD, rivals, first.state).state
     for kept in (state.weights, state.lags_us, state.waited, state.groups, state.seen_us):
         assert "t2" not in kept
@@ -170,7 +170,9 @@ def test_who_leaves_is_forgotten(name):
 
 @each
 def test_more_tenants_than_groups(name):
-    small = CardFacts(groups=2, sms_per_group=8)
-    squad = registry.create("divide", name).next_squad([tenant(slot) for slot in range(5)], small, rivals, State())
+    small = ShareableCard(groups=2, sms_per_group=8)
+    squad = registry.create("divide", name).next_squad(
+        [tenant(slot) for slot in range(5)], small, rivals, DivideState()
+    )
     assert all(member.groups < 4 for member in squad.members)
     assert any(member.credit_us for member in squad.members)

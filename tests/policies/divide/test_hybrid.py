@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
-from gpusquad.model.squad import CardFacts, Requests, State
+from gpusquad.model.squad import DivideState, RequestStats, ShareableCard
 from gpusquad.policies.divide._search import best_counts, climbed_counts, total
 from gpusquad.policies.divide._weights import LEAST, MOST, updated
 from gpusquad.policies.divide.hybrid import Hybrid
@@ -27,7 +27,7 @@ from tests.policies.divide.snapshots import (
     with_rho,
 )
 
-SMALL = CardFacts(groups=8, sms_per_group=8)
+SMALL = ShareableCard(groups=8, sms_per_group=8)
 
 
 def all_splits(count, groups):
@@ -55,7 +55,7 @@ def test_the_exact_split_is_that_of_trying_all(tenants, rho):
 
 def test_the_squad_is_the_best_of_all_configurations():
     tenants = [tenant(0, curve=LINEAR), tenant(1, curve=FLAT)]
-    squad = Hybrid().next_squad(tenants, CARD, with_rho(0.4), State())
+    squad = Hybrid().next_squad(tenants, CARD, with_rho(0.4), DivideState())
     assert squad.configuration == "strict"
     own, other = (member.groups.bit_count() for member in squad.members)
     assert own > other, "who gains by SMs gets them"
@@ -71,7 +71,7 @@ def test_where_sharing_ruins_both_they_take_turns():
 
 
 def test_a_service_goes_first_where_it_needs_little_of_the_time():
-    squad = Hybrid().next_squad([service(0, per_s=60.0), tenant(1), tenant(2)], CARD, with_rho(0.3), State())
+    squad = Hybrid().next_squad([service(0, per_s=60.0), tenant(1), tenant(2)], CARD, with_rho(0.3), DivideState())
     assert [member.yields for member in squad.members] == [0, 1, 1]
     assert "t0 first" in squad.why
 
@@ -94,7 +94,7 @@ def test_what_was_found_is_kept_for_a_while_if_the_same_are_awake():
 
 def test_a_split_nearly_as_good_stays():
     tenants = [tenant(0, curve=FLAT), tenant(1, curve=FLAT)]
-    first = Hybrid().next_squad(tenants, CARD, with_rho(0.3), State())
+    first = Hybrid().next_squad(tenants, CARD, with_rho(0.3), DivideState())
     nudged = [replace(tenants[0], weight=1.01), tenants[1]]
     second = Hybrid().next_squad(nudged, CARD, with_rho(0.3), first.state)
     assert [m.groups for m in first.members] == [m.groups for m in second.members]
@@ -103,9 +103,9 @@ def test_a_split_nearly_as_good_stays():
 def test_a_goal_about_to_be_missed_counts():
     """Q is that of the shares tried: without enough SMs the service would be worth nothing, so it gets them."""
     free = [tenant(0, curve=FLAT), tenant(1, curve=LINEAR)]
-    due = replace(free[0], slo=Slo(throughput_per_s=70.0), requests=Requests(solo_per_s=100.0))
-    plain = Hybrid().next_squad(free, CARD, with_rho(0.4), State())
-    goal = Hybrid().next_squad([due, free[1]], CARD, with_rho(0.4), State())
+    due = replace(free[0], slo=Slo(throughput_per_s=70.0), requests=RequestStats(solo_per_s=100.0))
+    plain = Hybrid().next_squad(free, CARD, with_rho(0.4), DivideState())
+    goal = Hybrid().next_squad([due, free[1]], CARD, with_rho(0.4), DivideState())
     assert plain.configuration == goal.configuration == "strict"
     assert goal.members[0].groups.bit_count() > plain.members[0].groups.bit_count()
 
@@ -156,7 +156,7 @@ def test_nonsense_is_refused():
 
 def test_what_was_found_is_kept_though_others_slept_in_between():
     tenants = [tenant(0), tenant(1)]
-    policy, state = Hybrid(), State()
+    policy, state = Hybrid(), DivideState()
     found = policy.next_squad(tenants, CARD, with_rho(0.6), state)
     alone = policy.next_squad([tenants[0], replace(tenants[1], is_idle=True)], CARD, with_rho(0.6), found.state)
     again = policy.next_squad(tenants, CARD, with_rho(0.6), alone.state)
@@ -166,5 +166,5 @@ def test_what_was_found_is_kept_though_others_slept_in_between():
 
 def test_a_service_that_rests_and_reports_nothing_goes_first_all_the_same():
     quiet = replace(service(0), requests=None, busy_ratio=0.1)
-    squad = Hybrid().next_squad([quiet, tenant(1)], CARD, with_rho(0.6), State())
+    squad = Hybrid().next_squad([quiet, tenant(1)], CARD, with_rho(0.6), DivideState())
     assert [member.yields for member in squad.members] == [0, 1]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Slo
-from gpusquad.model.squad import CardFacts, Requests, Tenant, sm_need, solo_speed
+from gpusquad.model.squad import GpuClient, RequestStats, ShareableCard, sm_need, solo_speed
 from gpusquad.policies.divide._compatibility import compatibility, pairing
-from gpusquad.policies.divide._goals import foretold, foretold_latency_us
 from gpusquad.policies.divide._groups import apportioned, masks
+from gpusquad.policies.divide._slo import foretold, foretold_latency_us
 from tests.policies.divide.snapshots import CARD, FLAT, LINEAR, crowds, rivals, service, tenant, with_rho
 
 
@@ -55,11 +55,11 @@ def test_masks_keep_what_they_can():
 def test_a_card_knows_its_shares():
     assert CARD.share_milli(15) == 909, "120 of 132 SMs"
     assert CARD.share_milli(0) == 1000
-    assert CardFacts(4, 8).share_milli(1) == 250
+    assert ShareableCard(4, 8).share_milli(1) == 250
     with pytest.raises(Invalid):
-        CardFacts(groups=65)
+        ShareableCard(groups=65)
     with pytest.raises(Invalid):
-        Tenant(0, "a", weight=-1.0)
+        GpuClient(0, "a", weight=-1.0)
 
 
 @given(crowds(least=1, most=1), st.integers(0, 1000), st.integers(0, 1000))
@@ -95,12 +95,12 @@ def test_goals_without_figures_are_not_foretold():
 
 
 def test_alone_it_does_no_less_than_it_was_seen_to_do():
-    seen = Requests(solo_per_s=30.0, awake_per_s=300.0)  # it counts other steps than were measured
+    seen = RequestStats(solo_per_s=30.0, awake_per_s=300.0)  # it counts other steps than were measured
     assert foretold(tenant(0, slo=Slo(throughput_per_s=200.0), requests=seen), 1.0) == 1.5
 
 
 def test_targets_with_figures_are_foretold():
-    assert foretold(tenant(0, slo=Slo(throughput_per_s=50.0), requests=Requests(solo_per_s=100.0)), 0.25) == 0.5
+    assert foretold(tenant(0, slo=Slo(throughput_per_s=50.0), requests=RequestStats(solo_per_s=100.0)), 0.25) == 0.5
 
 
 def test_who_goes_together():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.model.job import Job, Request, Role, Share
-from gpusquad.policies.place._finishing import ends
+from gpusquad.policies.place._completion import ends
 
 
 def job(app: str) -> Job:

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad import registry
-from gpusquad.core.fixed import Fixed
-from gpusquad.core.space import Space
-from gpusquad.core.trial import Trial
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.capacity.trial import SpaceTrial
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job, Profile, Request, Role, Share, Slo
 from gpusquad.model.placement import Placement
-from gpusquad.model.reasons import Code
+from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.views import Refusal
 from gpusquad.policies.place._pairing import in_order_of_pairs
 from tests.strategies import examples
@@ -37,7 +37,7 @@ def job(
 
 def machine(cards: int, gib: int = 16, models: Sequence[str] = ("A",)) -> Space:
     made = tuple(Card(f"gpu{i}", models[i % len(models)], gib * GIB) for i in range(cards))
-    return Space(Fixed(Cluster((Node("n", made, 64_000, 512 * GIB),))))
+    return Space(ClusterArrays(Cluster((Node("n", made, 64_000, 512 * GIB),))))
 
 
 def rates(table: Table) -> Rate:
@@ -55,7 +55,7 @@ def both(a: str, b: str, ratio: float) -> Table:
 
 def propose(space: Space, each: Job, rate: Rate | None, spec: str = "interference:goal=work", insists: bool = False):
     place = registry.create("place", spec)
-    return place.propose(each, Trial(space, each, rate=rate, insists=insists))
+    return place.propose(each, SpaceTrial(space, each, rate=rate, insists=insists))
 
 
 def card_of(answer: Placement | Refusal) -> int:
@@ -65,7 +65,7 @@ def card_of(answer: Placement | Refusal) -> int:
 
 def seat(space: Space, *on: tuple[Job, int]) -> Space:
     for each, card in on:
-        Trial(space, each).put(Trial(space, each).groups[0], np.array([0]), np.array([[card]]))
+        SpaceTrial(space, each).put(SpaceTrial(space, each).groups[0], np.array([0]), np.array([[card]]))
     return space
 
 
@@ -97,7 +97,7 @@ def test_it_refuses_where_sharing_gains_nothing_and_says_why():
     space = seat(machine(1), (job("a1"), 0))
     answer = propose(space, job("c1"), rates(both("a", "c", 0.5)))
     assert isinstance(answer, Refusal)
-    assert answer.code is Code.INTERFERENCE
+    assert answer.code is ReasonCode.INTERFERENCE
     assert "gpu0 with a: it would run at 50% of its speed alone" in answer.note
     assert space.sharers[0] == (job("a1"),)
     assert card_of(propose(space, job("c1"), rates(both("a", "c", 0.5)), "interference:goal=work,most_loss=1")) == 0
@@ -310,9 +310,9 @@ def ask(company: list[Job], ratio: float, left: dict[str, int], waiting: int = 1
     """A newcomer "new" to cards that have one job each, all as fast beside it as it is beside them."""
     space = machine(len(company))
     for card, one in enumerate(company):
-        Trial(space, one).put(Trial(space, one).groups[0], np.array([0]), np.array([[card]]))
+        SpaceTrial(space, one).put(SpaceTrial(space, one).groups[0], np.array([0]), np.array([[card]]))
     new = job("new")
-    trial = Trial(space, new, rate=lambda own, others, gpu="": ratio if others else 1.0,
+    trial = SpaceTrial(space, new, rate=lambda own, others, gpu="": ratio if others else 1.0,
                   left_us=lambda each: left.get(each.id), waiting=waiting)  # fmt: skip
     return registry.create("place", "interference").propose(new, trial)
 

@@ -7,12 +7,12 @@ import pytest
 
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.analytical import timing
-from gpusquad.predict.analytical.card import Card, known
+from gpusquad.predict.analytical.card import CardRoofline, known
 from gpusquad.predict.analytical.estimate import estimate, find_card, load_card, run_quantiles
 from gpusquad.predict.analytical.graph import Graph
 from gpusquad.predict.analytical.op import Op
 
-SHEET = cast(Card, known("NVIDIA H200"))
+SHEET = cast(CardRoofline, known("NVIDIA H200"))
 
 
 def graph(**changes):

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.predict.analytical.card import Card
+from gpusquad.predict.analytical.card import CardRoofline
 from gpusquad.predict.analytical.cards import SHEETS
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.timing import op_us, step_us
 
-CARD = Card(
+CARD = CardRoofline(
     name="plain",
     memory_bytes=10**10,
     sms=100,
@@ -56,32 +56,34 @@ def ops(draw: st.DrawFn) -> Op:
 
 
 @given(ops(), cards)
-def test_every_op_takes_time_on_every_card(op: Op, card: Card):
+def test_every_op_takes_time_on_every_card(op: Op, card: CardRoofline):
     assert 0 < op_us(op, card) < float("inf")
 
 
 @given(ops(), cards, st.floats(1, 100), st.sampled_from(("flops", "read_bytes", "write_bytes")))
-def test_more_work_never_takes_less(op: Op, card: Card, factor: float, amount: str):
+def test_more_work_never_takes_less(op: Op, card: CardRoofline, factor: float, amount: str):
     more = replace(op, **{amount: getattr(op, amount) * factor})
     assert op_us(more, card) >= op_us(op, card) * SHRINK
 
 
 @given(ops(), cards, st.integers(2, 50))
-def test_so_many_of_an_op_take_so_many_times_as_long(op: Op, card: Card, count: int):
+def test_so_many_of_an_op_take_so_many_times_as_long(op: Op, card: CardRoofline, count: int):
     assert op_us(replace(op, count=count), card) == pytest.approx(count * op_us(replace(op, count=1), card))
 
 
 @given(
     ops(), cards, st.floats(1, 100), st.sampled_from(("bandwidth", "vector_flops", "matmul_flops", "link_bandwidth"))
 )
-def test_a_card_with_a_higher_ceiling_is_never_slower(op: Op, card: Card, factor: float, ceiling: str):
+def test_a_card_with_a_higher_ceiling_is_never_slower(op: Op, card: CardRoofline, factor: float, ceiling: str):
     before = getattr(card, ceiling)
     higher = before * factor if isinstance(before, float) else {name: x * factor for name, x in before.items()}
     assert op_us(op, replace(card, **{ceiling: higher})) <= op_us(op, card) / SHRINK
 
 
 @given(st.lists(ops(), max_size=20), cards, st.booleans())
-def test_a_step_takes_no_less_than_its_ops_and_more_gpus_no_less_than_one(chain: list[Op], card: Card, graph: bool):
+def test_a_step_takes_no_less_than_its_ops_and_more_gpus_no_less_than_one(
+    chain: list[Op], card: CardRoofline, graph: bool
+):
     alone = step_us(chain, card, graph=graph)
     assert alone >= sum(op_us(op, card) for op in chain if op.kind != "allreduce") * SHRINK
     assert step_us(chain, card, gpus=8, graph=graph) >= alone * SHRINK

@@ -11,7 +11,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.predict.analytical.cards import find
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.timing import step_us
-from gpusquad.predict.analytical.transformers import MODELS, Run, transformer_ops
+from gpusquad.predict.analytical.transformers import MODELS, RunConfig, transformer_ops
 
 MILLIONS = {"bert_large": 335, "gpt2": 124, "gpt2_medium": 355, "gpt2_large": 774, "gpt2_xl": 1558, "opt_125m": 125,
             "opt_13": 1316}  # fmt: skip
@@ -19,7 +19,7 @@ MILLIONS = {"bert_large": 335, "gpt2": 124, "gpt2_medium": 355, "gpt2_large": 77
 
 names = st.sampled_from(sorted(MODELS))
 runs = st.builds(
-    Run,
+    RunConfig,
     seq_len=st.integers(1, 2048),
     batch=st.integers(1, 16),
     training=st.booleans(),
@@ -37,13 +37,13 @@ def total(ops: list[Op], amount: str, **wanted: str) -> float:
 @pytest.mark.parametrize(("name", "millions"), MILLIONS.items())
 def test_the_gradients_are_as_many_as_the_published_parameters(name: str, millions: int):
     """But for position tables, which are left out."""
-    ops = transformer_ops(MODELS[name], Run(512, 1, training=True))
+    ops = transformer_ops(MODELS[name], RunConfig(512, 1, training=True))
     values = total(ops, "write_bytes", name="gradients") / 4
     assert values / 1e6 == pytest.approx(millions, rel=0.015)
 
 
 @given(names, runs)
-def test_every_op_is_work_of_some_kind(name: str, run: Run):
+def test_every_op_is_work_of_some_kind(name: str, run: RunConfig):
     for op in transformer_ops(MODELS[name], run):
         assert op.count >= 1
         assert min(op.flops, op.read_bytes, op.write_bytes) >= 0
@@ -54,20 +54,20 @@ def test_every_op_is_work_of_some_kind(name: str, run: Run):
 
 
 @given(names, runs)
-def test_training_does_two_products_backward_for_each_forward(name: str, run: Run):
+def test_training_does_two_products_backward_for_each_forward(name: str, run: RunConfig):
     ops = transformer_ops(MODELS[name], replace(run, training=True))
     forward = total(ops, "flops", kind="matmul", phase="forward")
     assert total(ops, "flops", kind="matmul", phase="backward") == pytest.approx(2 * forward)
 
 
 @given(names, runs)
-def test_inference_has_no_backward_pass_and_sends_nothing(name: str, run: Run):
+def test_inference_has_no_backward_pass_and_sends_nothing(name: str, run: RunConfig):
     ops = transformer_ops(MODELS[name], replace(run, training=False))
     assert {op.phase for op in ops} == {"forward"}
 
 
 @given(names, runs)
-def test_fusion_moves_fewer_bytes_and_leaves_the_products_alone(name: str, run: Run):
+def test_fusion_moves_fewer_bytes_and_leaves_the_products_alone(name: str, run: RunConfig):
     fused, eager = (transformer_ops(MODELS[name], replace(run, fused=fused)) for fused in (True, False))
     assert total(fused, "moved_bytes") < total(eager, "moved_bytes")
     assert total(fused, "flops", kind="matmul") == total(eager, "flops", kind="matmul")
@@ -75,7 +75,7 @@ def test_fusion_moves_fewer_bytes_and_leaves_the_products_alone(name: str, run: 
 
 @pytest.mark.parametrize("name", ["bert_large", "gpt2_large", "opt_13"])
 def test_tensor_parallel_cards_share_the_products_and_meet_twice_a_layer(name: str):
-    model, run = MODELS[name], Run(1024, 4, training=True)
+    model, run = MODELS[name], RunConfig(1024, 4, training=True)
     alone, shared = transformer_ops(model, run), transformer_ops(model, replace(run, tensor_parallel=4))
     parts = total(shared, "flops", kind="matmul") / total(alone, "flops", kind="matmul")
     assert parts == pytest.approx(0.25, rel=0.02)
@@ -87,12 +87,14 @@ def test_tensor_parallel_cards_share_the_products_and_meet_twice_a_layer(name: s
 def test_twice_the_batch_takes_longer(name: str, batch: int, seq_len: int):
     card = find("NVIDIA H100 80GB HBM3")
     assert card is not None
-    small, large = (transformer_ops(MODELS[name], Run(seq_len, size, training=True)) for size in (batch, 2 * batch))
+    small, large = (
+        transformer_ops(MODELS[name], RunConfig(seq_len, size, training=True)) for size in (batch, 2 * batch)
+    )
     assert step_us(large, card) >= step_us(small, card)
 
 
 def test_a_forward_pass_is_two_flops_per_parameter_and_token_and_the_attention():
-    model, run = MODELS["gpt2_large"], Run(1024, 2)
+    model, run = MODELS["gpt2_large"], RunConfig(1024, 2)
     tokens = run.seq_len * run.batch
     layers = model.layers * 12 * model.hidden**2 + model.vocab * model.hidden
     attention = model.layers * 4 * run.batch * run.seq_len**2 * model.hidden
@@ -102,14 +104,16 @@ def test_a_forward_pass_is_two_flops_per_parameter_and_token_and_the_attention()
 
 def test_experts_are_padded_to_their_capacity_and_make_the_host_wait():
     model = MODELS["switchxl4"]
-    ops = transformer_ops(model, Run(512, 2))
+    ops = transformer_ops(model, RunConfig(512, 2))
     rows = {op.shape[1] for op in ops if op.name == "up"}
     assert rows == {1024, 2 * model.capacity}
     assert any(op.waits for op in ops)
 
 
-@pytest.mark.parametrize("run", [Run(0, 1), Run(1, 0), Run(1, 1, tensor_parallel=0), Run(1, 1, dtype="int8")])
-def test_runs_that_make_no_sense_are_refused(run: Run):
+@pytest.mark.parametrize(
+    "run", [RunConfig(0, 1), RunConfig(1, 0), RunConfig(1, 1, tensor_parallel=0), RunConfig(1, 1, dtype="int8")]
+)
+def test_runs_that_make_no_sense_are_refused(run: RunConfig):
     with pytest.raises(Invalid):
         transformer_ops(MODELS["gpt2"], run)
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 
-from gpusquad.model.interference import CoRun, Interval, Measured, Setting, Sharing, Solo
+from gpusquad.model.interference import (
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    Sharing,
+    SoloMeasurement,
+)
 from gpusquad.model.job import Job, Profile, Request, Role
 
 GIB = 2**30
@@ -13,8 +20,8 @@ USE = {"busy": (0.95, 0.3), "reader": (0.9, 0.9), "middle": (0.6, 0.4), "light":
 """Utilisation and bandwidth."""
 
 
-def at(mean: float) -> Interval:
-    return Interval(mean, mean * 0.99, mean * 1.01, 3)
+def at(mean: float) -> ConfidenceInterval:
+    return ConfidenceInterval(mean, mean * 0.99, mean * 1.01, 3)
 
 
 def shared(own: str, others: list[str]) -> float:
@@ -27,18 +34,26 @@ def pair(own: str, other: str, first: float | None = None, second: float | None 
     return CoRun((own, other), (1000, 1000), tuple(map(at, ratios)))
 
 
-def solo(name: str, memory_gib: float = 4.0) -> Solo:
+def solo(name: str, memory_gib: float = 4.0) -> SoloMeasurement:
     busy, reads = USE[name]
     by_sm = tuple((milli, min(1.0, milli / 1000 / busy)) for milli in (250, 500, 1000))
-    return Solo(name, at(10.0), by_sm, busy, reads, round(memory_gib * GIB), 100 + 500 * busy)
+    return SoloMeasurement(name, at(10.0), by_sm, busy, reads, round(memory_gib * GIB), 100 + 500 * busy)
 
 
-def measured(without: tuple[str, str] | None = None, sharing: Sharing = "time-slicing", gpu: str = CARD,
-             more: tuple[CoRun, ...] = (), memory_gib: float | None = 16.0, at_us: int = 1) -> Measured:  # fmt: skip
+def measured(
+    without: tuple[str, str] | None = None,
+    sharing: Sharing = "time-slicing",
+    gpu: str = CARD,
+    more: tuple[CoRun, ...] = (),
+    memory_gib: float | None = 16.0,
+    at_us: int = 1,
+) -> MeasurementSeries:
     """All pairs but one."""
     runs = [pair(a, b) for a, b in combinations_with_replacement(USE, 2) if {a, b} != set(without or ())]
     limit = None if memory_gib is None else round(memory_gib * GIB)
-    return Measured(Setting(gpu, "1.0", sharing, limit), at_us, tuple(map(solo, USE)), (*runs, *more))
+    return MeasurementSeries(
+        MeasurementSetting(gpu, "1.0", sharing, limit), at_us, tuple(map(solo, USE)), (*runs, *more)
+    )
 
 
 def triple(*names: str, ratios: tuple[float, ...] | None = None) -> CoRun:

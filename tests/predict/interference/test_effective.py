@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.interference import CoRun
 from gpusquad.predict.interference.combine import ODDS, PRODUCT, Combination
-from gpusquad.predict.interference.effective import MOST_RHO, Effective, Phi, check_triples
+from gpusquad.predict.interference.effective import MOST_RHO, EffectiveThroughput, Phi, check_triples
 from gpusquad.predict.interference.features import sm_need, speed_at
 from tests.predict.interference.made import USE, at, measured, pair, shared, triple
 
@@ -32,11 +32,11 @@ def test_a_neighbour_with_more_sms_never_takes_less(need, own, others):
 
 
 def test_unrestricted_pairs_come_out_as_measured_and_rho_is_not_symmetric():
-    fitted = Effective(measured())
+    fitted = EffectiveThroughput(measured())
     for own in USE:
         for other in USE:
             assert fitted.rate(own, 1.0, [(other, 1.0)]) == pytest.approx(shared(own, [other]))
-    skewed = Effective(replace(measured(), co_runs=(pair("busy", "idle", 0.9, 0.4),)))
+    skewed = EffectiveThroughput(replace(measured(), co_runs=(pair("busy", "idle", 0.9, 0.4),)))
     assert (skewed.rho("busy", "idle"), skewed.rho("idle", "busy")) == (pytest.approx(0.1), pytest.approx(0.6))
 
 
@@ -49,7 +49,7 @@ def test_rates_stay_within_bounds_and_fall_with_each_neighbour(own, share, other
 
 
 def test_alone_it_follows_the_curve():
-    fitted = Effective(measured())
+    fitted = EffectiveThroughput(measured())
     assert fitted.solo("busy", 0.5) == pytest.approx(0.5 / 0.95)
     assert fitted.solo("busy", 0.375) == pytest.approx((0.25 + 0.5) / 2 / 0.95)
     assert fitted.solo("idle", 0.5) == 1.0
@@ -65,7 +65,7 @@ def test_curves_never_fall(points, one, two):
 
 def test_phi_is_found_again_in_splits_that_follow_it():
     truth, table = Phi(0.0, 0.8, 2.0), measured(sharing="mps")
-    plain = Effective(table)
+    plain = EffectiveThroughput(table)
     runs = []
     for own, other in [("busy", "reader"), ("reader", "middle"), ("busy", "middle"), ("light", "busy")]:
         for first, second in ((500, 500), (250, 750), (750, 250), (1000, 500)):
@@ -73,7 +73,7 @@ def test_phi_is_found_again_in_splits_that_follow_it():
             ratios = [plain.solo(m, a / 1000) * (1 - plain.rho(m, k) * truth.of(plain._need(m), a / 1000, b / 1000))
                       for m, a, k, b in sides]  # fmt: skip
             runs.append(CoRun((own, other), (first, second), tuple(map(at, ratios))))
-    fitted = Effective(replace(table, co_runs=(*table.co_runs, *runs)))
+    fitted = EffectiveThroughput(replace(table, co_runs=(*table.co_runs, *runs)))
     found, before = fitted.split_errors(), _errors_of(plain, fitted)
     assert found is not None
     assert found.p90 < 0.02
@@ -83,7 +83,7 @@ def test_phi_is_found_again_in_splits_that_follow_it():
 def test_a_pair_measured_in_parts_only_still_has_a_rho():
     table = measured(("busy", "reader"), sharing="mps")
     half = CoRun(("busy", "reader"), (500, 500), (at(0.4), at(0.3)))
-    fitted = Effective(replace(table, co_runs=(*table.co_runs, half)))
+    fitted = EffectiveThroughput(replace(table, co_runs=(*table.co_runs, half)))
     assert fitted.rate("busy", 0.5, [("reader", 0.5)]) == pytest.approx(0.4, abs=0.02)
     assert fitted.rate("reader", 0.5, [("busy", 0.5)]) == pytest.approx(0.3, abs=0.02)
 
@@ -153,9 +153,9 @@ def _products(names: tuple[str, ...]) -> tuple[float, ...]:
     )
 
 
-def _errors_of(plain: Effective, fitted: Effective) -> float:
+def _errors_of(plain: EffectiveThroughput, fitted: EffectiveThroughput) -> float:
     sizes = [abs(plain.rate(s.own, s.own_sm, [(s.other, s.other_sm)]) / s.ratio - 1) for s in fitted.splits]
     return sum(sizes) / len(sizes)
 
 
-FITTED = Effective(measured(sharing="mps"))
+FITTED = EffectiveThroughput(measured(sharing="mps"))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import CoRun, Rate
 from gpusquad.model.job import Profile
-from gpusquad.predict.interference import Interference
+from gpusquad.predict.interference import InterferenceTable
 from tests.predict.interference.made import CARD, GIB, USE, job, measured, pair, shared, triple
 
 NAMES = sorted(USE)
-TABLE = Interference([measured()])
+TABLE = InterferenceTable([measured()])
 
 
 def jobs(*names: str):
@@ -31,7 +31,7 @@ def test_measured_pairs_come_out_as_measured():
 
 def test_alone_is_one():
     assert TABLE(job("busy"), [], CARD) == 1.0
-    assert Interference()(job(), []) == 1.0
+    assert InterferenceTable()(job(), []) == 1.0
 
 
 @given(st.sampled_from([*NAMES, "", "new"]), st.lists(st.sampled_from([*NAMES, "", "new"]), min_size=1, max_size=4),
@@ -50,7 +50,7 @@ def test_rates_are_within_bounds_and_never_above_that_beside_any_one(own, others
 def test_symmetric_figures_give_symmetric_rates():
     even = measured()
     even = replace(even, co_runs=tuple(replace(run, ratios=(run.ratios[0],) * 2) for run in even.co_runs))
-    table = Interference([even])
+    table = InterferenceTable([even])
     for own in NAMES:
         for other in NAMES:
             assert table(job(own), [job(other)], CARD) == table(job(other), [job(own)], CARD)
@@ -63,15 +63,15 @@ def test_settings_are_not_mixed_and_the_newest_counts():
     other_card = replace(measured(at_us=4, gpu="Else 1"), co_runs=(pair("busy", "idle", 0.4, 0.4),))
     every = [new, old, other_way, other_card]
     both = jobs("busy", "idle")
-    assert Interference(every)(both[0], both[1:], CARD) == pytest.approx(0.2)
-    assert Interference(every, "mps")(both[0], both[1:], CARD) == pytest.approx(0.3)
-    assert Interference(every)(both[0], both[1:], "Else 1") == pytest.approx(0.4)
-    assert Interference(every)(both[0], both[1:], "9000") == pytest.approx(0.2)
-    assert Interference(every)(both[0], both[1:]) == pytest.approx(0.4)
+    assert InterferenceTable(every)(both[0], both[1:], CARD) == pytest.approx(0.2)
+    assert InterferenceTable(every, "mps")(both[0], both[1:], CARD) == pytest.approx(0.3)
+    assert InterferenceTable(every)(both[0], both[1:], "Else 1") == pytest.approx(0.4)
+    assert InterferenceTable(every)(both[0], both[1:], "9000") == pytest.approx(0.2)
+    assert InterferenceTable(every)(both[0], both[1:]) == pytest.approx(0.4)
 
 
 def test_a_card_nobody_measured_goes_by_profiles_then_by_a_default():
-    table = Interference([measured()])
+    table = InterferenceTable([measured()])
     busy = Profile(1.0)
     assert table(job("busy", busy), [job("x", busy)], "another") == pytest.approx(0.5)
     assert table.estimate(job("busy"), job("idle"), "another").source == "default"
@@ -85,7 +85,7 @@ def test_a_card_is_told_what_is_known_of_its_jobs_and_no_guesses():
     assert TABLE.solo_per_s(job("new"), CARD) == TABLE.solo_per_s(job("middle"), "another") == 0.0
     beside = TABLE.beside(job("busy"), jobs("idle", "new", "", "light"), CARD)
     assert beside == {name: pytest.approx(shared("busy", [name])) for name in ("idle", "light")}
-    table = Interference([measured()])
+    table = InterferenceTable([measured()])
     for _ in range(9):  # a policy protects it: that says nothing of how it is with nobody in between
         table.learn(job("busy"), [job("light")], CARD, 0.99, 6000.0)
     assert table(job("busy"), [job("light")], CARD) > beside["light"] * 1.05
@@ -103,7 +103,7 @@ def test_what_was_measured_out_of_memory_does_not_fit_whichever_side_asks():
     table = measured()
     runs = [run for run in table.co_runs if set(run.workloads) != {"busy", "idle"}]
     out = CoRun(("busy", "idle"), (1000, 1000), out_of_memory=(True, False))
-    found = Interference([replace(table, co_runs=(*runs, out))])
+    found = InterferenceTable([replace(table, co_runs=(*runs, out))])
     assert found(job("busy"), [job("idle")], CARD) == found(job("idle"), [job("busy")], CARD) == 0.0
     assert found(job("busy"), jobs("light", "idle"), CARD) == 0.0
     assert "does not fit" in found.explain(job("busy"), [job("idle")], CARD)
@@ -115,23 +115,23 @@ def test_memory_that_sums_to_more_than_the_card_does_not_fit():
     assert "do not fit" in TABLE.explain(job("busy"), jobs("idle", "idle", "light", "light"), CARD)
     large = Profile(0.5, 13 * GIB)
     assert TABLE(job("new", large), [job("busy")], CARD) == 0.0
-    free = Interference([measured(memory_gib=None)])
+    free = InterferenceTable([measured(memory_gib=None)])
     assert free(job("new", large), [job("busy")], CARD) > 0.0
-    told = Interference([measured(memory_gib=None)], memory_bytes={CARD: 16 * GIB})
+    told = InterferenceTable([measured(memory_gib=None)], memory_bytes={CARD: 16 * GIB})
     assert told(job("new", large), [job("busy")], CARD) == 0.0
 
 
 def test_several_neighbours_count_as_triples_showed():
     names = [("busy", "reader", "middle"), ("busy", "light", "idle"), ("reader", "middle", "light"),
              ("busy", "busy", "busy")]  # fmt: skip
-    table = Interference([measured(more=tuple(triple(*one) for one in names), sharing="mps")], "mps")
+    table = InterferenceTable([measured(more=tuple(triple(*one) for one in names), sharing="mps")], "mps")
     assert table.combination(CARD).name == "odds"
     assert table(job("busy"), jobs("middle", "light"), CARD) == pytest.approx(shared("busy", ["middle", "light"]))
     product = shared("busy", ["middle"]) * shared("busy", ["light"])
     runs = tuple(
         triple(*one, ratios=tuple(shared(a, [b]) * shared(a, [c]) for a, b, c in _each_first(one))) for one in names
     )
-    by_product = Interference([measured(more=runs)])
+    by_product = InterferenceTable([measured(more=runs)])
     assert by_product(job("busy"), jobs("middle", "light"), CARD) == pytest.approx(product)
 
 
@@ -141,7 +141,7 @@ def _each_first(names: tuple[str, str, str]) -> list[tuple[str, str, str]]:
 
 
 def test_words_tell_what_a_rate_stands_on():
-    table = Interference([measured(("busy", "idle"))])
+    table = InterferenceTable([measured(("busy", "idle"))])
     assert "(measured)" in table.explain(job("busy"), [job("light")], CARD)
     assert "beside others" in table.explain(job("busy"), [job("idle")], CARD)
     assert "use alone" in table.explain(job("new", Profile(0.5)), [job("idle")], CARD)
@@ -153,12 +153,12 @@ def test_words_tell_what_a_rate_stands_on():
 
 
 def test_learning_moves_the_rate_and_outlives_a_dump():
-    table = Interference([measured(("busy", "idle"))])
+    table = InterferenceTable([measured(("busy", "idle"))])
     before = table(job("busy"), [job("idle")], CARD)
     for _ in range(100):
         table.learn(job("busy"), [job("idle")], CARD, 0.6, 3600)
     assert table(job("busy"), [job("idle")], CARD) == pytest.approx(0.6, rel=0.03)
-    again = Interference([measured(("busy", "idle"))])
+    again = InterferenceTable([measured(("busy", "idle"))])
     assert again(job("busy"), [job("idle")], CARD) == pytest.approx(before)
     again.load(json.loads(json.dumps(table.dump())))
     assert again(job("busy"), [job("idle")], CARD) == table(job("busy"), [job("idle")], CARD)
@@ -168,7 +168,7 @@ def test_learning_moves_the_rate_and_outlives_a_dump():
 
 
 def test_several_neighbours_teach_too_also_two_of_one_kind():
-    table = Interference([measured(("busy", "idle"))])
+    table = InterferenceTable([measured(("busy", "idle"))])
     for _ in range(200):
         table.learn(job("busy"), jobs("idle", "idle"), CARD, 0.5, 3600)
     assert table(job("busy"), jobs("idle", "idle"), CARD) == pytest.approx(0.5, rel=0.05)
@@ -178,7 +178,7 @@ def test_several_neighbours_teach_too_also_two_of_one_kind():
     st.lists(st.floats(1e-3, 100), min_size=1, max_size=20), st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
 )
 def test_lies_spoil_measured_pairs_by_little(told, others):
-    table = Interference([measured(memory_gib=None)])
+    table = InterferenceTable([measured(memory_gib=None)])
     clean = {(own, other): table(job(own), [job(other)], CARD) for own in NAMES for other in NAMES}
     for ratio in told:
         table.learn(job("busy"), jobs(*others), CARD, ratio, 1e5)
@@ -187,7 +187,7 @@ def test_lies_spoil_measured_pairs_by_little(told, others):
 
 
 def test_nothing_is_learnt_of_jobs_without_a_name_or_that_cannot_share():
-    table = Interference([measured()])
+    table = InterferenceTable([measured()])
     table.learn(job(), [job("busy")], CARD, 0.5, 100)
     table.learn(job("busy"), [job()], CARD, 0.5, 100)
     table.learn(job("busy"), [], CARD, 0.5, 100)
@@ -197,7 +197,7 @@ def test_nothing_is_learnt_of_jobs_without_a_name_or_that_cannot_share():
 def test_series_of_one_setting_are_one_table_and_newer_figures_count():
     pairs = replace(measured(at_us=1), co_runs=(pair("busy", "idle", 0.1, 0.2), pair("busy", "light", 0.3, 0.4)))
     later = replace(measured(at_us=2), co_runs=(pair("idle", "busy", 0.5, 0.6),))
-    table = Interference([later, pairs])
+    table = InterferenceTable([later, pairs])
     assert table(job("busy"), [job("idle")], CARD) == pytest.approx(0.6)
     assert table(job("busy"), [job("light")], CARD) == pytest.approx(0.3)
 
@@ -205,12 +205,12 @@ def test_series_of_one_setting_are_one_table_and_newer_figures_count():
 def test_figures_of_the_whole_card_count_before_those_of_a_part():
     whole = replace(measured(at_us=1, memory_gib=None), co_runs=(pair("busy", "idle", 0.1, 0.2),))
     part = replace(measured(at_us=2), co_runs=(pair("busy", "idle", 0.5, 0.6),))
-    assert Interference([whole, part])(job("busy"), [job("idle")], CARD) == pytest.approx(0.1)
+    assert InterferenceTable([whole, part])(job("busy"), [job("idle")], CARD) == pytest.approx(0.1)
 
 
 def test_three_measured_not_to_fit_do_not_nor_with_a_fourth():
     out = CoRun(("busy", "idle", "idle"), (1000,) * 3, out_of_memory=(False, True, False))
-    table = Interference([measured(more=(out,), memory_gib=None)])
+    table = InterferenceTable([measured(more=(out,), memory_gib=None)])
     assert table(job("idle"), jobs("busy", "idle"), CARD) == 0.0
     assert table(job("idle"), jobs("busy", "idle", "light"), CARD) == 0.0
     assert table(job("idle"), jobs("busy", "light"), CARD) > 0.0

@@ -8,8 +8,8 @@ from dataclasses import fields
 
 from gpusquad.core.ports import Launch
 from gpusquad.core.transitions import FINAL, NEXT, JobState
-from gpusquad.server.services.outcomes import ON_CARDS
-from gpusquad.server.services.records import forecast_of, placement_of, seats_of
+from gpusquad.server.services.jobs.outcomes import ON_CARDS
+from gpusquad.server.services.runtime.records import forecast_of, placement_of, seats_of
 from gpusquad.store import attempts, events, jobs
 from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.jobs import JobRow

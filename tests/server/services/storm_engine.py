@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Launch, Report
 from gpusquad.model.cluster import Cluster
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 
 Key = tuple[str, int]
 
@@ -22,7 +22,7 @@ class StormEngine:
     report: Callable[[Report], None] = lambda report: None
     running: dict[Key, Launch] = field(default_factory=dict)
     told_to_go: dict[Key, str] = field(default_factory=dict)
-    ends: dict[Key, EngineEnded] = field(default_factory=dict)
+    ends: dict[Key, AttemptEnded] = field(default_factory=dict)
     """How each attempt that is over ended: what its status file says."""
     launches: set[Key] = field(default_factory=set)
     said: list[Report] = field(default_factory=list)
@@ -60,10 +60,10 @@ class StormEngine:
             raise RuntimeError("no more processes")
         if self.refuses:
             self.refuses -= 1
-            self._over(EngineEnded(*key, "failed", "no such command", never_started=True))
+            self._over(AttemptEnded(*key, "failed", "no such command", never_started=True))
             return
         self.running[key] = launch
-        self._say(EngineStarted(*key, (1,)))
+        self._say(AttemptStarted(*key, (1,)))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         if not self._arrives():
@@ -76,9 +76,9 @@ class StormEngine:
         elif key in self.ends:
             self._say(self.ends[key])
         else:
-            self._over(EngineEnded(*key, "lost", "unknown", never_started=True))
+            self._over(AttemptEnded(*key, "lost", "unknown", never_started=True))
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None: ...
+    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None: ...
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
 
@@ -91,11 +91,11 @@ class StormEngine:
         assert not orphans, f"{orphans} run and the store does not know"
         for key in attempts:
             if key in self.running:
-                self._say(EngineStarted(*key, (1,)))
+                self._say(AttemptStarted(*key, (1,)))
             elif key in self.ends:
                 self._say(self.ends[key])
             else:
-                self._over(EngineEnded(*key, "lost", "it was never started", never_started=True))
+                self._over(AttemptEnded(*key, "lost", "it was never started", never_started=True))
 
     def close(self) -> None: ...
 
@@ -104,7 +104,7 @@ class StormEngine:
     def end(self, key: Key, how: str = "succeeded", cause: str = "") -> None:
         del self.running[key]
         self.told_to_go.pop(key, None)
-        self._over(EngineEnded(*key, how, cause))  # type: ignore[arg-type]
+        self._over(AttemptEnded(*key, how, cause))  # type: ignore[arg-type]
 
     def send_on(self, number: int | None = None) -> None:
         """The reports on their way arrive, the oldest first."""
@@ -143,7 +143,7 @@ class StormEngine:
         self.hears -= 1
         return self.hears >= 0
 
-    def _over(self, report: EngineEnded) -> None:
+    def _over(self, report: AttemptEnded) -> None:
         self.ends[report.job_id, report.attempt] = report
         self._say(report)
 

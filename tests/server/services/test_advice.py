@@ -8,7 +8,7 @@ from gpusquad.model.cluster import GIB
 from gpusquad.model.prediction import certain
 from gpusquad.server.answers import Who
 from gpusquad.server.errors import Conflict
-from gpusquad.server.services.advice import Advice, cards_of
+from gpusquad.server.services.jobs.advice import Advice, cards_of
 from gpusquad.spec.check import check
 from gpusquad.spec.convert import to_job
 from gpusquad.spec.expand import expand

@@ -10,7 +10,7 @@ import pytest
 from gpusquad.model.errors import Invalid
 from gpusquad.server.answers import SYSTEM, CardStatus, CardUser
 from gpusquad.server.errors import NotFound
-from gpusquad.server.services.cards import CardDesk, NoDivides
+from gpusquad.server.services.sharing.cards import CardService, NoDivides
 from gpusquad.store import card_divides
 from gpusquad.store.database import Database
 from tests.server.fake_divides import FakeDivides, check_divides
@@ -25,8 +25,8 @@ class World:
         self.database, self.now_us, self.mode = database, 5_000_000, "equal"
         self.divides: Any = FakeDivides()
 
-    def desk(self) -> CardDesk:
-        return CardDesk(self.database, lambda: self.now_us, lambda: CARDS, lambda: self.mode, self.divides)
+    def desk(self) -> CardService:
+        return CardService(self.database, lambda: self.now_us, lambda: CARDS, lambda: self.mode, self.divides)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_virtual_cards_are_parts_of_one_that_is_divided_as_a_whole(world: World)
     parts = [CardStatus(f"GPU-1.{n}of2", "n0", n - 1, "H200", 1, "shared") for n in (1, 2)]
     parts[1] = replace(parts[1], jobs=(user,))
     world.divides.begin("GPU-1", "equal")
-    desk = CardDesk(world.database, lambda: 1, lambda: parts, lambda: world.mode, world.divides)
+    desk = CardService(world.database, lambda: 1, lambda: parts, lambda: world.mode, world.divides)
     made = desk.set("GPU-1.1of2", "slo", SYSTEM)
     assert (made.effect, world.divides.now) == ("live", {"GPU-1": "slo"})
     assert [one.policy for one in desk.all()] == ["slo", "slo"]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.server.answers import CardStatus
-from gpusquad.server.services import efficiency
-from gpusquad.server.services.efficiency import EfficiencyDesk
-from gpusquad.server.services.efficiency_grid import LOOKS, Grid, Wait, held
+from gpusquad.server.services.usage import efficiency
+from gpusquad.server.services.usage.efficiency import EfficiencyService
+from gpusquad.server.services.usage.slot_grid import LOOKS, GangWait, SlotGrid, held
 from gpusquad.store import attempts, audit, jobs, samples
 from gpusquad.store.attempts import AttemptRow
 from gpusquad.store.database import Database
@@ -36,8 +36,8 @@ def database(tmp_path: Path, empty_store: Path) -> Iterator[Database]:
     database.close()
 
 
-def desk_of(database: Database, cards: list[CardStatus] = CARDS) -> EfficiencyDesk:
-    return EfficiencyDesk(database, lambda: NOW_US, lambda: cards)
+def desk_of(database: Database, cards: list[CardStatus] = CARDS) -> EfficiencyService:
+    return EfficiencyService(database, lambda: NOW_US, lambda: cards)
 
 
 def look(database: Database, busy: dict[str, float | None], since_us: int = START_US) -> None:
@@ -134,7 +134,7 @@ def test_all_hours_are_counted_once(database: Database) -> None:
 def test_what_is_over_is_read_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     look(database, {card.id: 0.5 for card in CARDS})
     clock, read = [NOW_US], []
-    desk = EfficiencyDesk(database, lambda: clock[0], lambda: CARDS)
+    desk = EfficiencyService(database, lambda: clock[0], lambda: CARDS)
     plain = efficiency.store.busy
     monkeypatch.setattr(efficiency.store, "busy", lambda c, cards, *span: read.append(span) or plain(c, cards, *span))
     first = desk.over(1)
@@ -166,10 +166,10 @@ spans = st.tuples(st.integers(-20, 120), st.integers(1, 100)).map(lambda one: (o
 
 @given(st.lists(st.tuples(st.integers(0, 5), spans), max_size=8), st.lists(st.tuples(st.integers(1, 8), spans)))
 def test_every_look_is_one_of_five(gaves: list, wanting: list) -> None:
-    grid = Grid(0, 10 * MINUTE_US, 6, 55 * MINUTE_US)
+    grid = SlotGrid(0, 10 * MINUTE_US, 6, 55 * MINUTE_US)
     given_to = [([card], start_us, start_us + long_us) for card, (start_us, long_us) in gaves]
     queue = [
-        Wait(str(at), gpus, start_us, start_us + long_us) for at, (gpus, (start_us, long_us)) in enumerate(wanting)
+        GangWait(str(at), gpus, start_us, start_us + long_us) for at, (gpus, (start_us, long_us)) in enumerate(wanting)
     ]
     found = held(grid, np.array([0, 0, 0, 1, 1, 1]), given_to, [], queue, lambda ids: {})
     total = found.given + found.shut + found.fragmented + found.idle_waiting + found.idle

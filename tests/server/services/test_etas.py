@@ -9,7 +9,7 @@ import pytest
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles
 from gpusquad.server.answers import QueueEntry
-from gpusquad.server.services import etas
+from gpusquad.server.services.queries import etas
 from tests.server.services.world import ByEstimate, World
 
 LONG_S = 60.0

@@ -8,13 +8,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpusquad.core.policies import Preemption, make_policies
+from gpusquad.core.state.policies import PreemptionConfig, make_policies
 from gpusquad.model.cluster import grid
 from gpusquad.model.job import Job, Request, Role
 from gpusquad.model.prediction import Predictor
 from gpusquad.predict.recent import Recent
 from gpusquad.server.answers import SYSTEM, Who
-from gpusquad.sim.predicting import Predicting
+from gpusquad.sim.predictor_feed import PredictorFeed
 from gpusquad.sim.simulator import Scenario, simulate, user
 from gpusquad.sim.traces import TraceJob
 from tests.server.services.world import SECOND_US, ByEstimate, World
@@ -56,7 +56,7 @@ def test_live_and_simulated_runs_take_the_same_decisions(rows, order, plan, plac
 def test_so_do_those_that_foretell_waiting_jobs_anew_after_each_run(rows, order, plan, place, preempts) -> None:
     traces, preemption = made(rows, APART_US), preempting(preempts)
     policies = make_policies(order, plan, place, preemption=preemption)
-    wanted = simulated(Scenario(grid(CLUSTER), traces, policies, **Predicting(Recent(last=1)).parts()))
+    wanted = simulated(Scenario(grid(CLUSTER), traces, policies, **PredictorFeed(Recent(last=1)).parts()))
     assert live(traces, order, plan, place, preemption, Recent(last=1)) == wanted
 
 
@@ -71,8 +71,8 @@ def made(rows, apart_us: int = 0) -> list[TraceJob]:
     return traces
 
 
-def preempting(preempts: bool) -> Preemption:
-    return Preemption(by="priority", min_run_s=5.0) if preempts else Preemption()
+def preempting(preempts: bool) -> PreemptionConfig:
+    return PreemptionConfig(by="priority", min_run_s=5.0) if preempts else PreemptionConfig()
 
 
 def simulated(scenario: Scenario) -> list:
@@ -83,7 +83,7 @@ def simulated(scenario: Scenario) -> list:
     )
 
 
-def live(traces: list[TraceJob], order: str, plan: str, place: str, preemption: Preemption,
+def live(traces: list[TraceJob], order: str, plan: str, place: str, preemption: PreemptionConfig,
          predictor: Predictor) -> list:  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), CLUSTER, predictor=predictor)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gpusquad.server.errors import Unavailable
-from gpusquad.server.services.loop import Closed, Item, Loop
+from gpusquad.server.services.runtime.loop import Item, SchedulerLoop, ServiceStopping
 
 WAIT_S = 10
 
@@ -22,7 +22,7 @@ class Turns:
         self.may_begin.set()
         self.may_end.set()
         self.breaks = False
-        self.loop = Loop(self._turn)
+        self.loop = SchedulerLoop(self._turn)
 
     def _turn(self, items: Sequence[Item]) -> float | None:
         self.may_begin.wait(WAIT_S)
@@ -30,7 +30,7 @@ class Turns:
         self.handled.set()
         self.may_end.wait(WAIT_S)
         if self.breaks:
-            raise Closed("broken")
+            raise ServiceStopping("broken")
         for finish in finishes:
             if finish is not None:
                 finish()
@@ -97,7 +97,7 @@ def test_nobody_waits_for_a_thread_that_has_ended(turns: Turns, others: ThreadPo
     if not breaks:
         turns.loop.close(timeout_s=0)
     turns.may_end.set()
-    with pytest.raises(Closed):
+    with pytest.raises(ServiceStopping):
         asked.result(WAIT_S)
-    with pytest.raises(Closed):
+    with pytest.raises(ServiceStopping):
         turns.loop.call(lambda: None)

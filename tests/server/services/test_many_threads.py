@@ -12,9 +12,9 @@ from random import Random
 import pytest
 
 from gpusquad.core.ports import Launch
-from gpusquad.server.answers import Change
+from gpusquad.server.answers import JobChange
 from gpusquad.server.errors import Conflict, NotFound
-from gpusquad.server.services import desk as desk_module
+from gpusquad.server.services import context as desk_module
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from tests.server.services.storm_checks import Checks
@@ -103,8 +103,8 @@ def people(world: World, random: Random) -> None:
                 lambda job_id=job_id: scheduler.cancel(job_id, ADA),
                 lambda job_id=job_id: scheduler.hold(job_id, ADA),
                 lambda job_id=job_id: scheduler.release(job_id, ADA),
-                lambda job_id=job_id: scheduler.update(job_id, Change(priority="high"), ADA),
-                lambda job_id=job_id, i=i: scheduler.update(job_id, Change(limit_us=(i + 1) * SECOND_US), ADA),
+                lambda job_id=job_id: scheduler.update(job_id, JobChange(priority="high"), ADA),
+                lambda job_id=job_id, i=i: scheduler.update(job_id, JobChange(limit_us=(i + 1) * SECOND_US), ADA),
             ])  # fmt: skip
             with suppress(Conflict):
                 ask()

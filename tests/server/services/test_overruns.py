@@ -6,7 +6,7 @@ import pytest
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles
-from gpusquad.predict.base import Online
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.server.answers import Who
 from gpusquad.store import events, people
 from gpusquad.store.people import TenantRow, UserRow
@@ -15,7 +15,7 @@ from tests.server.services.world import ADA, SECOND_US, World
 MINUTE_US = 60 * SECOND_US
 
 
-class Wide(Online):
+class Wide(OnlinePredictor):
     """The estimate, or up to three times as long."""
 
     def predict(self, job: Job) -> Quantiles:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
-from gpusquad.predict.base import Online
-from gpusquad.server.services.peaks import MINUTE_US, Peaks
+from gpusquad.predict.base import OnlinePredictor
+from gpusquad.server.services.runtime.peaks import MINUTE_US, Peaks
 from gpusquad.store import run_forecasts
 from tests.server.services.world import SECOND_US, World
 
@@ -47,7 +47,7 @@ def test_jobs_that_are_gone_are_forgotten() -> None:
     assert peaks.take("a", 0).cpu_milli is None
 
 
-class Last(Online):
+class Last(OnlinePredictor):
     run: PastRun | None = None
 
     def predict(self, job: Job) -> Quantiles:

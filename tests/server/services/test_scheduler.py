@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpusquad.model.errors import Invalid
-from gpusquad.server.answers import Change, Who
-from gpusquad.server.errors import Conflict, Forbidden, Refused
+from gpusquad.server.answers import JobChange, Who
+from gpusquad.server.errors import Conflict, Forbidden, JobRefused
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.store import attempts, events, people
@@ -38,7 +38,7 @@ def test_a_job_runs_and_its_story_can_be_told(world: World) -> None:
 
 
 def test_what_can_never_fit_is_refused_and_leaves_no_trace(world: World) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(JobRefused) as refused:
         world.submit(gpus=3)
     assert refused.value.code == "never_fits"
     with world.database.read() as c:
@@ -118,7 +118,7 @@ def test_a_quota_bounds_unfinished_jobs(world: World) -> None:
     world.scheduler.set_tenants()
     world.submit()
     world.submit()
-    with pytest.raises(Refused, match="2 unfinished jobs of at most 2"):
+    with pytest.raises(JobRefused, match="2 unfinished jobs of at most 2"):
         world.submit()
 
 
@@ -189,13 +189,13 @@ def test_a_held_job_lets_others_pass_until_released(world: World) -> None:
 def test_priority_and_goal_of_a_job_can_change(world: World) -> None:
     first, second, third = (world.submit(name=name, gpus=2) for name in ("first", "second", "third"))
     world.settle()
-    world.scheduler.update(third, Change(priority="urgent"), ADA)
-    row = world.scheduler.update(first, Change(slo={"p99": "20ms"}, limit_us=30 * SECOND_US), ADA)
+    world.scheduler.update(third, JobChange(priority="urgent"), ADA)
+    row = world.scheduler.update(first, JobChange(slo={"p99": "20ms"}, limit_us=30 * SECOND_US), ADA)
     assert row.core["slo"] == {"latency": 0.02}
     world.at(31 * SECOND_US)
     assert (world.state(first), world.state(third), world.state(second)) == ("timed_out", "running", "pending")
     with pytest.raises(Invalid):
-        world.scheduler.update(second, Change(priority="very"), ADA)
+        world.scheduler.update(second, JobChange(priority="very"), ADA)
 
 
 # -- dependencies --------------------------------------------------------------------------------------------------

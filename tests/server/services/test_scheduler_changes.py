@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpusquad.core import driver
-from gpusquad.core.hang import Rules
+from gpusquad.core.hang.hang import HangRules
 from gpusquad.model.errors import Invalid
 from gpusquad.registry import create
 from gpusquad.spec.check import check
@@ -172,7 +172,7 @@ def test_the_server_of_mps_takes_no_card(world: World) -> None:
 
 
 def test_a_hung_job_is_warned_of_and_then_stopped_by_the_tenants_rule(tmp_path, database) -> None:
-    world = World(tmp_path, "1x2", database, rules=Rules(silent_s=60, stop_after_s=30))
+    world = World(tmp_path, "1x2", database, rules=HangRules(silent_s=60, stop_after_s=30))
     with database.write() as c:
         people.put_tenant(c, TenantRow("default", on_hang="stop"))
     world.scheduler.set_tenants()

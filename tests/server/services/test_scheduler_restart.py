@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpusquad.core.ports import EngineStarted
+from gpusquad.core.ports import AttemptStarted
 from gpusquad.model.cluster import Cluster, grid
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
@@ -29,7 +29,7 @@ def test_after_a_restart_everything_goes_on_where_it_was(world: World) -> None:
     world.scheduler = world.make()
     assert sorted(world.engine.recovered) == sorted([(running, 0), (stopping, 0)])
     for job_id, attempt in world.engine.recovered:
-        world.engine.report(EngineStarted(job_id, attempt, (1,)))
+        world.engine.report(AttemptStarted(job_id, attempt, (1,)))
     world.settle()
     assert len(world.engine.launched) == 2
     assert world.engine.stopped[-1][1] == stopping
@@ -76,7 +76,7 @@ def test_a_gang_on_a_card_that_is_gone_is_ended_and_queued_again(tmp_path, datab
     cards = tuple(type(card)(f"new-{i}") for i, card in enumerate(world.cluster.nodes[0].cards))
     world.cluster = type(world.cluster)((type(world.cluster.nodes[0])("n0", cards, 10**6, 2**40),))
     world.scheduler = world.make()
-    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.engine.report(AttemptStarted(job_id, 0, (1,)))
     world.settle()
     row = world.scheduler.row(job_id)
     assert (row.state, row.attempt) == ("running", 1)
@@ -109,7 +109,7 @@ def test_a_gang_told_to_go_is_told_again_after_a_restart_even_if_a_card_of_it_is
     world.scheduler.cancel(job_id, ADA)
     world.cluster = without_the_last_card(world.cluster)
     world.scheduler, world.engine.slow_to_stop = world.make(), False
-    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.engine.report(AttemptStarted(job_id, 0, (1,)))
     world.settle()
     assert world.state(job_id) == "cancelled"
 
@@ -120,7 +120,7 @@ def test_nothing_new_comes_near_a_gang_that_lost_a_card_until_it_has_left(world:
     world.engine.slow_to_stop = True
     world.cluster = without_the_last_card(world.cluster)
     world.scheduler = world.make()
-    world.engine.report(EngineStarted(gang, 0, (1,)))
+    world.engine.report(AttemptStarted(gang, 0, (1,)))
     world.settle()
     assert (world.state(gang), world.state(next_one)) == ("lost", "pending")
     (card,) = world.scheduler.cards()
@@ -136,7 +136,7 @@ def test_a_gang_that_fits_nowhere_any_more_fails_and_says_so(world: World) -> No
     world.settle()
     world.cluster = without_the_last_card(world.cluster)
     world.scheduler = world.make()
-    world.engine.report(EngineStarted(job_id, 0, (1,)))
+    world.engine.report(AttemptStarted(job_id, 0, (1,)))
     world.settle()
     row = world.scheduler.row(job_id)
     assert (row.state, row.attempt) == ("failed", 1)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpusquad.server.services.loop import Closed
+from gpusquad.server.services.runtime.loop import ServiceStopping
 from gpusquad.store.database import Database, StoreUnavailable
 from tests.server.services.world import ADA, World
 
@@ -70,7 +70,7 @@ def test_what_an_administrator_says_holds_when_it_is_on_record_and_not_before(wo
     assert world.make().cards()[0].state == "cordoned"
     world.scheduler._desk.loop._closing = True
     outage(10**6)
-    with pytest.raises(Closed):
+    with pytest.raises(ServiceStopping):
         world.scheduler.uncordon(card, ADA)
     outage(0)
     assert world.make().cards()[0].state == "cordoned"
@@ -80,7 +80,7 @@ def test_a_service_that_stops_meanwhile_gives_up_and_the_next_one_goes_on(world:
     job_id = world.submit()
     outage(10**6)
     world.scheduler._desk.loop._closing = True
-    with pytest.raises(Closed):
+    with pytest.raises(ServiceStopping):
         world.settle()
     outage(0)
     world.scheduler = world.make()
@@ -94,7 +94,7 @@ def test_a_bug_in_a_cycle_stops_the_scheduler_and_the_store_stays_right(world: W
     world.scheduler.on_broken(lambda: told.append("broken"))
     job_id = world.submit()
     monkeypatch.setattr(world.scheduler._desk.driver, "decide", lambda now_us: 1 / 0)
-    with pytest.raises(Closed):
+    with pytest.raises(ServiceStopping):
         world.settle()
     assert told == ["broken"]
     assert world.scheduler.ready()[0] is False

@@ -16,17 +16,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from gpusquad.core.runs import NEVER_US
+from gpusquad.core.state.runs import NEVER_US
 from gpusquad.model.cluster import GIB, Card, Cluster, Node
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
-from gpusquad.predict.base import Online
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import create, names
-from gpusquad.server.answers import Change
-from gpusquad.server.errors import Conflict, NotFound, Refused
-from gpusquad.server.services import desk as desk_module
-from gpusquad.server.services.loop import Closed
+from gpusquad.server.answers import JobChange
+from gpusquad.server.errors import Conflict, JobRefused, NotFound
+from gpusquad.server.services import context as desk_module
+from gpusquad.server.services.runtime.loop import ServiceStopping
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.store import people
@@ -37,7 +37,7 @@ from tests.server.services.storm_engine import StormEngine
 from tests.server.services.world import ADA, SECOND_US, World
 from tests.strategies import examples
 
-REFUSALS = (Conflict, Invalid, NotFound, Refused, StoreUnavailable)
+REFUSALS = (Conflict, Invalid, NotFound, JobRefused, StoreUnavailable)
 TENANTS = ("default", "red")
 
 
@@ -86,12 +86,12 @@ about = st.fixed_dictionaries(
 )
 after = st.just([]) | st.lists(st.tuples(some, st.sampled_from(["success", "failure", "any"])), max_size=2)
 changes = st.one_of(
-    st.builds(Change, priority=st.sampled_from(sorted(PRIORITY_CLASSES))),
-    st.builds(Change, estimate_us=seconds.map(lambda s: s * SECOND_US)),
-    st.builds(Change, limit_us=seconds.map(lambda s: s * SECOND_US)),
-    st.builds(Change, slo=st.sampled_from([{"p99": "20ms"}, {"deadline": 100}, {}])),
-    st.builds(Change, lane=st.sampled_from(["large", "small", "none such"]), name=st.sampled_from([None, "other"])),
-    st.builds(Change, queue=st.just("nightly")),
+    st.builds(JobChange, priority=st.sampled_from(sorted(PRIORITY_CLASSES))),
+    st.builds(JobChange, estimate_us=seconds.map(lambda s: s * SECOND_US)),
+    st.builds(JobChange, limit_us=seconds.map(lambda s: s * SECOND_US)),
+    st.builds(JobChange, slo=st.sampled_from([{"p99": "20ms"}, {"deadline": 100}, {}])),
+    st.builds(JobChange, lane=st.sampled_from(["large", "small", "none such"]), name=st.sampled_from([None, "other"])),
+    st.builds(JobChange, queue=st.just("nightly")),
 )
 policies = st.fixed_dictionaries({}, optional={
     "mode": st.sampled_from(["fifo", "fair", "jct", "slo"]),
@@ -111,7 +111,7 @@ tenants = st.builds(
 )  # fmt: skip
 
 
-class ByWord(Online):
+class ByWord(OnlinePredictor):
     """What the user says, or nothing."""
 
     def predict(self, job: Job) -> Quantiles:
@@ -207,7 +207,7 @@ class Storm(RuleBasedStateMachine):
         self.go_on(then)
 
     @rule(at=some, change=changes, then=st.booleans())
-    def update(self, at: int, change: Change, then: bool) -> None:
+    def update(self, at: int, change: JobChange, then: bool) -> None:
         self.ask_about(at, lambda job_id: self.world.scheduler.update(job_id, change, ADA))
         self.go_on(then)
 
@@ -323,7 +323,7 @@ class Storm(RuleBasedStateMachine):
     def crash_before_the_record(self, then: bool) -> None:
         self.database.failing = 1000
         self.world.scheduler._desk.loop.pause = lambda seconds: False
-        with suppress(Closed):
+        with suppress(ServiceStopping):
             self.world.scheduler.step()
         self.make()
         self.go_on(then)
@@ -331,7 +331,7 @@ class Storm(RuleBasedStateMachine):
     @rule(acts=st.integers(0, 2), then=st.booleans())
     def crash_after_the_record(self, acts: int, then: bool) -> None:
         self.engine.hears = acts
-        with suppress(Closed):
+        with suppress(ServiceStopping):
             self.world.scheduler.step()
         self.make()
         self.go_on(then)

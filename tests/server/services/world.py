@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpusquad.core.ports import EngineEnded, EngineStarted, Launch, Report
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Launch, Report
 from gpusquad.model.cluster import Cluster, grid
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import PastRun, Quantiles, certain
-from gpusquad.model.standing import Standing
-from gpusquad.predict.base import Online
+from gpusquad.model.sharing_params import SharingParams
+from gpusquad.predict.base import OnlinePredictor
 from gpusquad.server.answers import Who
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.spec.check import check
@@ -34,7 +34,7 @@ class VirtualClock:
         return self.at_us
 
 
-class ByEstimate(Online):
+class ByEstimate(OnlinePredictor):
     """The user knows."""
 
     def predict(self, job: Job) -> Quantiles:
@@ -54,7 +54,7 @@ class ScriptedEngine:
     ends_as: dict[str, str] = field(default_factory=dict)
     launched: list[tuple[int, str, int, tuple[str, ...]]] = field(default_factory=list)
     stopped: list[tuple[int, str, int, str]] = field(default_factory=list)
-    changed: list[tuple[str, int, int, Standing]] = field(default_factory=list)
+    changed: list[tuple[str, int, int, SharingParams]] = field(default_factory=list)
     resized: list[tuple[str, int, int, int]] = field(default_factory=list)
     holds_bytes: int = 0
     counted: Sequence[int] = ()
@@ -77,14 +77,14 @@ class ScriptedEngine:
         if launch.name in self.run_us:
             end_us = self.clock.at_us + self.run_us[launch.name]
             heapq.heappush(self._ends, (end_us, len(self.launched), *key))
-        self._say(EngineStarted(*key, (1,)))
+        self._say(AttemptStarted(*key, (1,)))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         self.stopped.append((self.clock.at_us, job_id, attempt, cause))
         if not self.slow_to_stop:
             self.end(job_id, attempt, "stopped", cause)
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
         self.changed.append((job_id, attempt, tasks, standing))
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
@@ -102,7 +102,7 @@ class ScriptedEngine:
 
     def end(self, job_id: str, attempt: int, how: str = "succeeded", cause: str = "") -> None:
         if self.running.pop((job_id, attempt), None) is not None:
-            self._say(EngineEnded(job_id, attempt, how, cause))  # type: ignore[arg-type]
+            self._say(AttemptEnded(job_id, attempt, how, cause))  # type: ignore[arg-type]
 
     def next_end_us(self) -> int | None:
         while self._ends and self._ends[0][2:] not in self.running:

@@ -1,5 +1,5 @@
 // Made by `npm run types` from the API's description. Do not edit.
-// mark: faca952fa2eb9834
+// mark: 0b8c583c9471dce0
 
 export interface paths {
     "/api/v1/jobs": {
@@ -1304,27 +1304,6 @@ export interface components {
             /** Why */
             why: string;
         };
-        /**
-         * After
-         * @description Another job that must end first.
-         */
-        After: {
-            /**
-             * Job
-             * @description Its id or its name.
-             * @example prepare
-             */
-            job: string;
-            /**
-             * On
-             * @description Which end lets this job start: success, failure or any.
-             * @default success
-             * @example success
-             * @example any
-             * @enum {string}
-             */
-            on: "success" | "failure" | "any";
-        };
         /** AttainmentPoint */
         AttainmentPoint: {
             /** At S */
@@ -1669,8 +1648,8 @@ export interface components {
             /** Cause */
             cause: string;
             /** Placement */
-            placement: components["schemas"]["Place"][];
-            result: components["schemas"]["Result"] | null;
+            placement: components["schemas"]["TaskPlace"][];
+            result: components["schemas"]["TaskResult"] | null;
             progress: components["schemas"]["Progress"] | null;
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
@@ -1678,7 +1657,7 @@ export interface components {
             /** Preemptions */
             preemptions: number;
             /** After */
-            after: components["schemas"]["Wait"][];
+            after: components["schemas"]["DependencyView"][];
             /**
              * Memory
              * @description Of its card, for each task, from now on: bytes, or a percentage; null: nothing that was named
@@ -1689,7 +1668,7 @@ export interface components {
          * Checkpoint
          * @description How the job survives being stopped, and what that costs.
          */
-        Checkpoint: {
+        CheckpointSpec: {
             /**
              * Every
              * @description How often the job saves its state to GPUSQUAD_CHECKPOINT_DIR. Left out: never, a stop loses all.
@@ -1807,6 +1786,34 @@ export interface components {
             job: string;
             /** By S */
             by_s: number;
+        };
+        /**
+         * Dependency
+         * @description Another job that must end first.
+         */
+        DependencySpec: {
+            /**
+             * Job
+             * @description Its id or its name.
+             * @example prepare
+             */
+            job: string;
+            /**
+             * On
+             * @description Which end lets this job start: success, failure or any.
+             * @default success
+             * @example success
+             * @example any
+             * @enum {string}
+             */
+            on: "success" | "failure" | "any";
+        };
+        /** DependencyView */
+        DependencyView: {
+            /** Job */
+            job: string;
+            /** On */
+            on: string;
         };
         /** DivideRequest */
         DivideRequest: {
@@ -1996,42 +2003,6 @@ export interface components {
             uses: components["schemas"]["UseView"][];
         };
         /**
-         * Expect
-         * @description What was worked out before it ran, by gpusquad estimate for example: how long it runs and what it holds.
-         */
-        Expect: {
-            /**
-             * Run
-             * @description How long it runs, in the middle of what is expected.
-             * @example 2h
-             */
-            run?: number | string | null;
-            /**
-             * Run high
-             * @description The time within which nine runs of ten are expected to end.
-             * @example 3h
-             */
-            run_high?: number | string | null;
-            /**
-             * Memory
-             * @description The most memory of one card it will hold.
-             * @example 12GiB
-             */
-            memory?: number | string | null;
-            /**
-             * By gpus
-             * @description How long it runs with other numbers of GPUs in all.
-             * @example {
-             *       "1": "8h",
-             *       "2": "4.5h",
-             *       "4": "3h"
-             *     }
-             */
-            by_gpus?: {
-                [key: string]: number | string;
-            } | null;
-        };
-        /**
          * FileRequest
          * @description A job file and what to fill into it.
          */
@@ -2199,8 +2170,8 @@ export interface components {
              */
             unknown: number;
         };
-        /** Health */
-        Health: {
+        /** HealthView */
+        HealthView: {
             /** Ok */
             ok: boolean;
             /** Reason */
@@ -2272,8 +2243,8 @@ export interface components {
             /** Cause */
             cause: string;
             /** Placement */
-            placement: components["schemas"]["Place"][];
-            result: components["schemas"]["Result"] | null;
+            placement: components["schemas"]["TaskPlace"][];
+            result: components["schemas"]["TaskResult"] | null;
             progress: components["schemas"]["Progress"] | null;
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
@@ -2281,8 +2252,8 @@ export interface components {
             /** Preemptions */
             preemptions: number;
             /** After */
-            after: components["schemas"]["Wait"][];
-            run_record: components["schemas"]["RunRecord"] | null;
+            after: components["schemas"]["DependencyView"][];
+            run_record: components["schemas"]["RunTimeRecord"] | null;
         };
         /**
          * gpusquad job file
@@ -2326,7 +2297,7 @@ export interface components {
              *       "sm": 0.25
              *     }
              */
-            share?: components["schemas"]["Share"] | null;
+            share?: components["schemas"]["ShareSpec"] | null;
             /**
              * CPU
              * @description Processor cores for each task.
@@ -2398,7 +2369,7 @@ export interface components {
              *       }
              *     ]
              */
-            roles?: components["schemas"]["Role"][] | null;
+            roles?: components["schemas"]["RoleSpec"][] | null;
             /**
              * Image
              * @description The container image it runs in, on a cluster. On one machine tasks are its own processes.
@@ -2462,7 +2433,7 @@ export interface components {
              *       "throughput": 100
              *     }
              */
-            slo?: components["schemas"]["Slo"] | null;
+            slo?: components["schemas"]["SloSpec"] | null;
             /**
              * Profile
              * @description What it is expected to use of a card.
@@ -2471,7 +2442,7 @@ export interface components {
              *       "utilisation": 0.4
              *     }
              */
-            profile?: components["schemas"]["Profile"] | null;
+            profile?: components["schemas"]["ProfileSpec"] | null;
             /**
              * Expect
              * @description What was worked out before it ran: a source of forecasts, never a limit.
@@ -2481,7 +2452,7 @@ export interface components {
              *       "run_high": "3h"
              *     }
              */
-            expect?: components["schemas"]["Expect"] | null;
+            expect?: components["schemas"]["OfflineEstimateSpec"] | null;
             /**
              * Checkpoint
              * @description How it survives being stopped.
@@ -2490,7 +2461,7 @@ export interface components {
              *       "grace": "30s"
              *     }
              */
-            checkpoint?: components["schemas"]["Checkpoint"] | null;
+            checkpoint?: components["schemas"]["CheckpointSpec"] | null;
             /**
              * Env
              * @description Variables for every task.
@@ -2513,7 +2484,7 @@ export interface components {
              *       }
              *     ]
              */
-            secrets: (string | components["schemas"]["Secret"])[];
+            secrets: (string | components["schemas"]["SecretSpec"])[];
             /**
              * Workdir
              * @description The folder the tasks start in.
@@ -2535,7 +2506,7 @@ export interface components {
              *       }
              *     ]
              */
-            after: (string | components["schemas"]["After"])[];
+            after: (string | components["schemas"]["DependencySpec"])[];
             /**
              * Retries
              * @description How many times it is tried again when it does not succeed.
@@ -2548,7 +2519,7 @@ export interface components {
              *       ]
              *     }
              */
-            retries?: number | string | components["schemas"]["Retries"] | null;
+            retries?: number | string | components["schemas"]["RetrySpec"] | null;
             /**
              * Notify
              * @description What you want to be told.
@@ -2630,7 +2601,7 @@ export interface components {
             tenant: string;
             /** State */
             state: string;
-            goal: components["schemas"]["Wanted"];
+            goal: components["schemas"]["SloTargets"];
             /**
              * Deadline Met
              * @description null: none, or it is still to come
@@ -2722,8 +2693,8 @@ export interface components {
             /** Cause */
             cause: string;
             /** Placement */
-            placement: components["schemas"]["Place"][];
-            result: components["schemas"]["Result"] | null;
+            placement: components["schemas"]["TaskPlace"][];
+            result: components["schemas"]["TaskResult"] | null;
             progress: components["schemas"]["Progress"] | null;
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
@@ -2731,7 +2702,7 @@ export interface components {
             /** Preemptions */
             preemptions: number;
             /** After */
-            after: components["schemas"]["Wait"][];
+            after: components["schemas"]["DependencyView"][];
         };
         /** LogPart */
         LogPart: {
@@ -2788,10 +2759,10 @@ export interface components {
             bias: number;
         };
         /**
-         * Moved
+         * MovedStart
          * @description A start now, and under the other policies.
          */
-        Moved: {
+        MovedStart: {
             /** Job */
             job: string;
             /** Before S */
@@ -3005,6 +2976,42 @@ export interface components {
             created_s: number;
         };
         /**
+         * OfflineEstimate
+         * @description What was worked out before it ran, by gpusquad estimate for example: how long it runs and what it holds.
+         */
+        OfflineEstimateSpec: {
+            /**
+             * Run
+             * @description How long it runs, in the middle of what is expected.
+             * @example 2h
+             */
+            run?: number | string | null;
+            /**
+             * Run high
+             * @description The time within which nine runs of ten are expected to end.
+             * @example 3h
+             */
+            run_high?: number | string | null;
+            /**
+             * Memory
+             * @description The most memory of one card it will hold.
+             * @example 12GiB
+             */
+            memory?: number | string | null;
+            /**
+             * By gpus
+             * @description How long it runs with other numbers of GPUs in all.
+             * @example {
+             *       "1": "8h",
+             *       "2": "4.5h",
+             *       "4": "3h"
+             *     }
+             */
+            by_gpus?: {
+                [key: string]: number | string;
+            } | null;
+        };
+        /**
          * PairView
          * @description What a workload has left beside another, neither being restricted. Not the same the other way round.
          */
@@ -3061,15 +3068,6 @@ export interface components {
             source: string;
             /** Confidence */
             confidence: number;
-        };
-        /** Place */
-        Place: {
-            /** Task */
-            task: number;
-            /** Node */
-            node: string;
-            /** Cards */
-            cards: string[];
         };
         /**
          * PlannedBar
@@ -3240,13 +3238,13 @@ export interface components {
             /** Preempted */
             preempted: string[];
             /** Moved */
-            moved: components["schemas"]["Moved"][];
+            moved: components["schemas"]["MovedStart"][];
         };
         /**
          * Profile
          * @description What the job is expected to use of a card: a hint for placing it, not a limit.
          */
-        Profile: {
+        ProfileSpec: {
             /**
              * Utilisation
              * @description Part of the time the card is busy.
@@ -3342,8 +3340,8 @@ export interface components {
             /** Cause */
             cause: string;
             /** Placement */
-            placement: components["schemas"]["Place"][];
-            result: components["schemas"]["Result"] | null;
+            placement: components["schemas"]["TaskPlace"][];
+            result: components["schemas"]["TaskResult"] | null;
             progress: components["schemas"]["Progress"] | null;
             forecast: components["schemas"]["RunForecast"] | null;
             /** Retries Left */
@@ -3351,7 +3349,7 @@ export interface components {
             /** Preemptions */
             preemptions: number;
             /** After */
-            after: components["schemas"]["Wait"][];
+            after: components["schemas"]["DependencyView"][];
             /** Position */
             position: number;
             /** Eta S */
@@ -3405,10 +3403,10 @@ export interface components {
             jobs: number;
         };
         /**
-         * Reservation
+         * ReservationView
          * @description A start that was promised to a job that waits.
          */
-        Reservation: {
+        ReservationView: {
             /**
              * Job
              * @description null: a job of another tenant
@@ -3436,24 +3434,10 @@ export interface components {
             cards: string[];
         };
         /**
-         * Result
-         * @description The task that ended the gang.
-         */
-        Result: {
-            /** Task */
-            task: number | null;
-            /** Exit Code */
-            exit_code: number | null;
-            /** Signal */
-            signal: number | null;
-            /** Oom */
-            oom: boolean;
-        };
-        /**
-         * Retries
+         * Retry
          * @description Whether a job that did not succeed is tried again.
          */
-        Retries: {
+        RetrySpec: {
             /**
              * Count
              * @description How many times at most.
@@ -3514,7 +3498,7 @@ export interface components {
          * Role
          * @description Some of the tasks of a job: those that do the same and ask for the same.
          */
-        Role: {
+        RoleSpec: {
             /**
              * Gpus
              * @description Whole GPUs for each task; auto: chosen by past runs.
@@ -3550,7 +3534,7 @@ export interface components {
              *       "sm": 0.25
              *     }
              */
-            share?: components["schemas"]["Share"] | null;
+            share?: components["schemas"]["ShareSpec"] | null;
             /**
              * CPU
              * @description Processor cores for each task.
@@ -3672,10 +3656,10 @@ export interface components {
             confidence: number | null;
         };
         /**
-         * RunRecord
+         * RunTimeRecord
          * @description How good the latest predictions of this kind were, for the job's tenant.
          */
-        RunRecord: {
+        RunTimeRecord: {
             /** Count */
             count: number;
             /**
@@ -3688,6 +3672,16 @@ export interface components {
              * @description Half of the predictions were this near, in parts of the truth
              */
             median_ratio: number;
+        };
+        /** SamplePage */
+        SamplePage: {
+            /** Items */
+            items: components["schemas"]["SampleView"][];
+            /**
+             * Next
+             * @description Cursor of the next page; null: this is the last one
+             */
+            next: string | null;
         };
         /**
          * SampleView
@@ -3709,34 +3703,6 @@ export interface components {
             /** Sm Clock Mhz */
             sm_clock_mhz: number | null;
         };
-        /** Samples */
-        Samples: {
-            /** Items */
-            items: components["schemas"]["SampleView"][];
-            /**
-             * Next
-             * @description Cursor of the next page; null: this is the last one
-             */
-            next: string | null;
-        };
-        /**
-         * Secret
-         * @description A secret by its name; the value is kept by the service and never stands in a job file.
-         */
-        Secret: {
-            /**
-             * Name
-             * @description Its name in the service.
-             * @example wandb-key
-             */
-            name: string;
-            /**
-             * Variable
-             * @description The variable that holds the value. Left out: called like the secret.
-             * @example WANDB_API_KEY
-             */
-            as?: string | null;
-        };
         /** SecretPage */
         SecretPage: {
             /** Items */
@@ -3751,6 +3717,24 @@ export interface components {
         SecretRequest: {
             /** Value */
             value: string;
+        };
+        /**
+         * Secret
+         * @description A secret by its name; the value is kept by the service and never stands in a job file.
+         */
+        SecretSpec: {
+            /**
+             * Name
+             * @description Its name in the service.
+             * @example wandb-key
+             */
+            name: string;
+            /**
+             * Variable
+             * @description The variable that holds the value. Left out: called like the secret.
+             * @example WANDB_API_KEY
+             */
+            as?: string | null;
         };
         /** SecretView */
         SecretView: {
@@ -3779,7 +3763,7 @@ export interface components {
          * Share
          * @description A part of one card.
          */
-        Share: {
+        ShareSpec: {
             /**
              * Memory
              * @description Memory of the card for this task; left out: as large a part of it as of the multiprocessors.
@@ -3831,7 +3815,7 @@ export interface components {
          * Slo
          * @description A goal: a deadline for a batch job; latency, throughput and availability for a service.
          */
-        Slo: {
+        SloSpec: {
             /**
              * Deadline
              * @description When it should be done, counted from its submission.
@@ -3858,6 +3842,23 @@ export interface components {
              * @example 0.999
              */
             availability?: number | string | null;
+        };
+        /**
+         * SloTargets
+         * @description null: that is no part of the goal.
+         */
+        SloTargets: {
+            /**
+             * Deadline S
+             * @description The instant
+             */
+            deadline_s: number | null;
+            /** Latency S */
+            latency_s: number | null;
+            /** Throughput Per S */
+            throughput_per_s: number | null;
+            /** Availability Ratio */
+            availability_ratio: number | null;
         };
         /**
          * SoloView
@@ -3917,8 +3918,8 @@ export interface components {
             /** Memory Bytes */
             memory_bytes: number;
         };
-        /** Submitted */
-        Submitted: {
+        /** SubmissionAnswer */
+        SubmissionAnswer: {
             /** Chosen */
             chosen: string[];
             /** Warnings */
@@ -3927,6 +3928,29 @@ export interface components {
             group: string | null;
             /** Jobs */
             jobs: components["schemas"]["JobView"][];
+        };
+        /** TaskPlace */
+        TaskPlace: {
+            /** Task */
+            task: number;
+            /** Node */
+            node: string;
+            /** Cards */
+            cards: string[];
+        };
+        /**
+         * TaskResult
+         * @description The task that ended the gang.
+         */
+        TaskResult: {
+            /** Task */
+            task: number | null;
+            /** Exit Code */
+            exit_code: number | null;
+            /** Signal */
+            signal: number | null;
+            /** Oom */
+            oom: boolean;
         };
         /** TenantGoals */
         TenantGoals: {
@@ -4126,7 +4150,7 @@ export interface components {
              */
             truncated: boolean;
             /** Reservations */
-            reservations: components["schemas"]["Reservation"][];
+            reservations: components["schemas"]["ReservationView"][];
             /** Planned */
             planned: components["schemas"]["PlannedBar"][];
             /**
@@ -4298,30 +4322,6 @@ export interface components {
             /** Disabled */
             disabled: boolean;
         };
-        /** Wait */
-        Wait: {
-            /** Job */
-            job: string;
-            /** On */
-            on: string;
-        };
-        /**
-         * Wanted
-         * @description null: that is no part of the goal.
-         */
-        Wanted: {
-            /**
-             * Deadline S
-             * @description The instant
-             */
-            deadline_s: number | null;
-            /** Latency S */
-            latency_s: number | null;
-            /** Throughput Per S */
-            throughput_per_s: number | null;
-            /** Availability Ratio */
-            availability_ratio: number | null;
-        };
         /** WhatIfView */
         WhatIfView: {
             /** Chosen */
@@ -4339,7 +4339,7 @@ export interface components {
             promised_s: number | null;
             run: components["schemas"]["RunForecast"] | null;
             /** Placement */
-            placement: components["schemas"]["Place"][];
+            placement: components["schemas"]["TaskPlace"][];
             /**
              * Reasons
              * @description Everything that would keep it waiting; empty if it would start now
@@ -4371,7 +4371,7 @@ export interface components {
             /** Promised S */
             promised_s: number | null;
             run: components["schemas"]["RunForecast"] | null;
-            run_record: components["schemas"]["RunRecord"] | null;
+            run_record: components["schemas"]["RunTimeRecord"] | null;
             end: components["schemas"]["End"] | null;
             /** Position */
             position: number | null;
@@ -4523,7 +4523,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Submitted"];
+                    "application/json": components["schemas"]["SubmissionAnswer"];
                 };
             };
         };
@@ -4695,7 +4695,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Submitted"];
+                    "application/json": components["schemas"]["SubmissionAnswer"];
                 };
             };
         };
@@ -5094,7 +5094,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Samples"];
+                    "application/json": components["schemas"]["SamplePage"];
                 };
             };
         };
@@ -6097,7 +6097,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Health"];
+                    "application/json": components["schemas"]["HealthView"];
                 };
             };
         };
@@ -6117,7 +6117,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Health"];
+                    "application/json": components["schemas"]["HealthView"];
                 };
             };
         };

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from gpusquad.agent.health import WELL_FOR_S
-from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, NodeAgent, Settings
-from gpusquad.agent.kubernetes.api import Api, from_kubeconfig, in_cluster
+from gpusquad.agent.inventory import Inventory, SourceUnavailable
+from gpusquad.agent.kubernetes.agent import PODS_LOGS, SERVER_TOKEN, AgentSettings, NodeAgent
+from gpusquad.agent.kubernetes.api import KubeApi, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.registration import PLUGINS
-from gpusquad.agent.kubernetes.sharing import FOLDER, MODES, Sharing
+from gpusquad.agent.kubernetes.sharing_settings import FOLDER, MODES, SharingSettings
 from gpusquad.agent.kubernetes.slots import MOST_SLOTS
 from gpusquad.agent.nvml import NvmlInventory
 from gpusquad.agent.simulated import SimulatedInventory
-from gpusquad.agent.source import Inventory, SourceUnavailable
 from gpusquad.agent.virtual import divided
 from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
-from gpusquad.gpu.squads.strangers import RULES
+from gpusquad.gpu.daemon.unmanaged import RULES
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     _log_json()
     try:
-        api = Api(from_kubeconfig(options.kubeconfig) if options.kubeconfig else in_cluster())
+        api = KubeApi(from_kubeconfig(options.kubeconfig) if options.kubeconfig else in_cluster())
         agent = NodeAgent(_settings(options), _inventory(options), api)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())
@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, default=Path("/var/lib/gpusquad/agent"), metavar="DIR",
                         help="files of running containers; the same path for us and for the kubelet")  # fmt: skip
     parser.add_argument("--plugin-folder", type=Path, default=PLUGINS, metavar="DIR", help="the kubelet's")
-    parser.add_argument("--pod-resources", type=Path, default=Settings.pod_resources, metavar="SOCKET",
+    parser.add_argument("--pod-resources", type=Path, default=AgentSettings.pod_resources, metavar="SOCKET",
                         help="the kubelet's; it follows the kubelet's --root-dir")  # fmt: skip
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks at the cards")
     parser.add_argument("--reconcile-every", type=float, default=5.0, metavar="SECONDS", help="at the least")
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--server-authority", default="", metavar="FILE",
                         help="who signed the service's certificate; default: those the machine trusts")  # fmt: skip
     parser.add_argument("--server-token", type=Path, default=SERVER_TOKEN, metavar="FILE", help="for the service")
-    parser.add_argument("--report-every", type=float, default=Settings.report_every_s, metavar="SECONDS",
+    parser.add_argument("--report-every", type=float, default=AgentSettings.report_every_s, metavar="SECONDS",
                         help="as the service expects it")  # fmt: skip
     parser.add_argument("--pod-logs", type=_folder, default=PODS_LOGS, metavar="DIR",
                         help="where the kubelet keeps logs of containers; empty: do not look at them")  # fmt: skip
@@ -83,17 +83,24 @@ def _parser() -> argparse.ArgumentParser:
                         "(usual), or write the limits down and trust them (usual for simulated cards)")  # fmt: skip
     parser.add_argument("--sharing-folder", type=Path, default=FOLDER, metavar="DIR",
                         help="shared memory of the cards: a tmpfs, at the same path for the kubelet")  # fmt: skip
-    parser.add_argument("--sharing-policy", default=Sharing.policy, metavar="NAME", help="how cards are divided")
+    parser.add_argument(
+        "--sharing-policy", default=SharingSettings.policy, metavar="NAME", help="how cards are divided"
+    )
     parser.add_argument("--mps", action="store_true", help="let shared containers run at once, instead of in turns")
     parser.add_argument("--sharing-shm", type=Path, metavar="DIR",
                         help="with --mps: a folder of the node that is our /dev/shm, and is to be theirs")  # fmt: skip
-    parser.add_argument("--strangers", choices=RULES, default=Sharing.strangers,
+    parser.add_argument("--strangers", choices=RULES, default=SharingSettings.strangers,
                         help="processes on a shared card that nothing holds: report (usual) tells of them, refuse lets "
                         "nobody new onto the card, share leaves a part of it to them")  # fmt: skip
-    parser.add_argument("--fail-open-ms", type=_by(checked_fail_open_ms), default=Sharing.fail_open_ms, metavar="MS",
-                        help="containers run on as if alone when a card's daemon is silent for so long "
-                        f"({Sharing.fail_open_ms}); 0: they wait for it")  # fmt: skip
-    parser.add_argument("--context-bytes", type=_by(checked_context_bytes, str), default=Sharing.context_bytes,
+    parser.add_argument(
+        "--fail-open-ms",
+        type=_by(checked_fail_open_ms),
+        default=SharingSettings.fail_open_ms,
+        metavar="MS",
+        help="containers run on as if alone when a card's daemon is silent for so long "
+        f"({SharingSettings.fail_open_ms}); 0: they wait for it",
+    )
+    parser.add_argument("--context-bytes", type=_by(checked_context_bytes, str), default=SharingSettings.context_bytes,
                         metavar="N", help="charged to a container's part for the CUDA context of each process; "
                         "auto (usual): as measured on its card")  # fmt: skip
     return parser
@@ -111,8 +118,8 @@ def _by(check: Callable[[Any], Any], read: Callable[[str], object] = int) -> Cal
     return checked
 
 
-def _sharing(options: argparse.Namespace) -> Sharing:
-    return Sharing(
+def _sharing(options: argparse.Namespace) -> SharingSettings:
+    return SharingSettings(
         mode=options.sharing or ("enforce" if options.simulate is None else "write-down"),
         folder=options.sharing_folder.absolute(),
         policy=options.sharing_policy,
@@ -140,8 +147,8 @@ def _slots(text: str) -> int:
     return int(text)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    return Settings(
+def _settings(options: argparse.Namespace) -> AgentSettings:
+    return AgentSettings(
         node=options.node,
         folder=options.folder.absolute(),
         resource=options.resource,

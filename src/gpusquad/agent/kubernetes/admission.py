@@ -11,18 +11,18 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from gpusquad.agent.kubernetes.api import Unreachable
-from gpusquad.agent.kubernetes.pod_cache import Pods
-from gpusquad.agent.kubernetes.pod_resources import Listed, PodResources
+from gpusquad.agent.kubernetes.api import ApiUnreachable
+from gpusquad.agent.kubernetes.pod_cache import PodLister
+from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResources
 from gpusquad.agent.kubernetes.pods import Container, Pod
 
 
-class Unknown(Exception):
+class AmbiguousContainer(Exception):
     """Nobody, or more than one, can be meant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PendingContainer:
     """A container that waits for its devices."""
 
     pod: Pod
@@ -32,14 +32,14 @@ class Asking:
 class Admission:
     """Finds who is asking. Remembers who was served, since the kubelet does not list containers that initialise."""
 
-    def __init__(self, pods: Pods, resources: PodResources) -> None:
+    def __init__(self, pods: PodLister, resources: PodResources) -> None:
         self._pods = pods
         self._resources = resources
         self._served: dict[str, set[str]] = {}
         self._refused: set[str] = set()
         self._lock = threading.Lock()
 
-    def who(self, count: int) -> Asking:
+    def who(self, count: int) -> PendingContainer:
         """The container that so many devices are for."""
         listed = self._resources.list()
         asking = self._confirmed(listed, self._waiting(listed, [self._heard_of(entry.key) for entry in listed]))
@@ -48,11 +48,11 @@ class Admission:
             asking = self._waiting(listed, [by_key.get(entry.key) for entry in listed])
         return _the_one(asking, count, self._refused)
 
-    def served(self, asking: Asking) -> None:
+    def served(self, asking: PendingContainer) -> None:
         with self._lock:
             self._served.setdefault(asking.pod.uid, set()).add(asking.container.name)
 
-    def refused(self, asking: Asking) -> None:
+    def refused(self, asking: PendingContainer) -> None:
         """Kubelets before 1.34 list a pod that was refused a little longer; it will hardly ask again."""
         with self._lock:
             self._refused = self._refused | {asking.pod.uid}
@@ -67,22 +67,22 @@ class Admission:
     def _heard_of(self, key: str) -> Pod | None:
         return self._pods.known(key) or self._pods.fresh(key)
 
-    def _confirmed(self, listed: Sequence[Listed], found: Sequence[Asking]) -> list[Asking]:
+    def _confirmed(self, listed: Sequence[ListedPod], found: Sequence[PendingContainer]) -> list[PendingContainer]:
         """As they are now: a pod of the same name may have come in the place of the one that we heard of."""
         keys = {asking.pod.key for asking in found}
         try:
             fresh = {key: self._pods.fresh(key) for key in keys}
-        except Unreachable:
+        except ApiUnreachable:
             return list(found)  # the API server is away; what it said last is all there is, and reconciling follows
         return self._waiting(
             [entry for entry in listed if entry.key in keys],
             [fresh[entry.key] for entry in listed if entry.key in keys],
         )
 
-    def _waiting(self, listed: Sequence[Listed], pods: Sequence[Pod | None]) -> list[Asking]:
+    def _waiting(self, listed: Sequence[ListedPod], pods: Sequence[Pod | None]) -> list[PendingContainer]:
         with self._lock:
             return [
-                Asking(pod, container)
+                PendingContainer(pod, container)
                 for entry, pod in zip(listed, pods, strict=True)
                 if pod is not None
                 and not pod.has_ended
@@ -90,7 +90,7 @@ class Admission:
             ]
 
 
-def next_container(pod: Pod, listed: Listed, served: Collection[str]) -> Container | None:
+def next_container(pod: Pod, listed: ListedPod, served: Collection[str]) -> Container | None:
     """The first that still lacks devices. None: all have them. Of who was served only those count that are never
     listed: what the kubelet tells of the others is the truth, also where it dropped a pod for one of the same name."""
     lacking = [
@@ -105,7 +105,7 @@ def next_container(pod: Pod, listed: Listed, served: Collection[str]) -> Contain
     return lacking[0] if lacking else None
 
 
-def _the_one(asking: Sequence[Asking], count: int, refused: Collection[str]) -> Asking:
+def _the_one(asking: Sequence[PendingContainer], count: int, refused: Collection[str]) -> PendingContainer:
     """Where several lack devices, not all can be the one: a pod that runs, or that is on its way out, lacks them for
     other reasons (the kubelet lost its notes, or refused it)."""
     found = [entry for entry in asking if entry.container.count == count]
@@ -117,6 +117,8 @@ def _the_one(asking: Sequence[Asking], count: int, refused: Collection[str]) -> 
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Unknown(f"no pod of this node waits for {count} of these devices")
+        raise AmbiguousContainer(f"no pod of this node waits for {count} of these devices")
     names = ", ".join(sorted(entry.pod.key for entry in found))
-    raise Unknown(f"several pods wait for {count} of these devices, and it cannot be told which this is for: {names}")
+    raise AmbiguousContainer(
+        f"several pods wait for {count} of these devices, and it cannot be told which this is for: {names}"
+    )

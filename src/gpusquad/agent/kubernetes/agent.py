@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusquad.agent.health import WELL_FOR_S
+from gpusquad.agent.inventory import Inventory, SourceUnavailable
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import Access, Api
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.api import AgentAccess, KubeApi
+from gpusquad.agent.kubernetes.card_clients import CardClients
+from gpusquad.agent.kubernetes.card_policies import CardPolicies
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes, NoDeviceNodes, NvidiaDeviceNodes, SimulatedDeviceNodes
-from gpusquad.agent.kubernetes.divides import CardPolicies
-from gpusquad.agent.kubernetes.leaving import Leaving
-from gpusquad.agent.kubernetes.looks import Look
 from gpusquad.agent.kubernetes.metrics import Metrics
 from gpusquad.agent.kubernetes.node_cards import NodeCards
-from gpusquad.agent.kubernetes.plugin import Parts, Plugin
+from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
+from gpusquad.agent.kubernetes.plugin import Plugin, PluginContext
 from gpusquad.agent.kubernetes.pod_cache import PodCache
+from gpusquad.agent.kubernetes.pod_drain import PodDrainer
 from gpusquad.agent.kubernetes.pod_processes import PodProcesses
 from gpusquad.agent.kubernetes.pod_resources import KubeletPodResources
 from gpusquad.agent.kubernetes.reconcile import Reconciler
 from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
-from gpusquad.agent.kubernetes.reporting import Reporter, Samples
-from gpusquad.agent.kubernetes.sharing import Sharing, quotas_of
-from gpusquad.agent.kubernetes.strangers import lookout_for
-from gpusquad.agent.kubernetes.tenants import Tenants
-from gpusquad.agent.source import Inventory, SourceUnavailable
+from gpusquad.agent.kubernetes.reporting import NodeReporter, ReportBuilder
+from gpusquad.agent.kubernetes.sharing_settings import SharingSettings, quotas_of
+from gpusquad.agent.kubernetes.unmanaged import lookout_for
 from gpusquad.gpu.attach.quota import SquadQuota
 
 _GATHER_S = 1.0
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """What a user can choose."""
 
     node: str
@@ -62,16 +62,16 @@ class Settings:
     report_every_s: float = 5.0
     logs: Path | None = PODS_LOGS
     """Where the kubelet keeps the logs of containers. None: nobody looks at them."""
-    sharing: Sharing = field(default_factory=Sharing)
+    sharing: SharingSettings = field(default_factory=SharingSettings)
 
 
 class NodeAgent:
     """Runs until it is stopped."""
 
-    def __init__(self, settings: Settings, inventory: Inventory, api: Api) -> None:
+    def __init__(self, settings: AgentSettings, inventory: Inventory, api: KubeApi) -> None:
         self._settings = settings
         self._inventory = inventory
-        self.counts = Counts()
+        self.counts = EventCounters()
         self.cards = NodeCards(inventory, settings.well_for_s)
         self._due = threading.Event()
         self._ending = threading.Event()
@@ -79,12 +79,12 @@ class NodeAgent:
         quotas = quotas_of(settings.sharing, settings.folder, inventory.cards, self._policies)
         squads = next((quota for quota in quotas if isinstance(quota, SquadQuota)), None)
         self._lookout = None if squads is None else lookout_for(squads)
-        self._leaving = None if squads is None else Leaving(squads, settings.every_s)
-        tenants = Tenants(quotas, tells_users=settings.sharing.has_mps)
+        self._leaving = None if squads is None else PodDrainer(squads, settings.every_s)
+        tenants = CardClients(quotas, tells_users=settings.sharing.has_mps)
         self._pods = PodCache(api, settings.node, settings.resource)
         self._resources = KubeletPodResources(settings.pod_resources, settings.resource)
         admission = Admission(self._pods, self._resources)
-        self._parts = Parts(
+        self._parts = PluginContext(
             self.cards, settings.slots, self._pods, self._resources, admission, tenants, self._device_nodes(),
             self.counts, self._due.set,
         )  # fmt: skip
@@ -147,7 +147,7 @@ class NodeAgent:
             self._leaving.hear(pods, self._processes.owners)
         readings = self.cards.look(owned)
         self._metrics.take(readings, self._processes, listed)
-        look = Look(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed, knows_all)
+        look = NodeSnapshot(time.time_ns() // 1000, readings, owned, self._processes.owners, pods, listed, knows_all)
         if self._lookout is not None:
             self._lookout.hear(look)
         if self._reporter is not None:
@@ -166,11 +166,13 @@ class NodeAgent:
             # The kubelet notes what it gave after our answer; and it must have time to answer others than us.
             self._ending.wait(min(_GATHER_S, self._settings.reconcile_s))
 
-    def _make_reporter(self) -> Reporter:
+    def _make_reporter(self) -> NodeReporter:
         settings = self._settings
-        access = Access(settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token))
-        samples = Samples(settings.logs, lambda: self._lookout.unheld if self._lookout is not None else ())
-        return Reporter(Api(access).post, samples, self.counts, settings.report_every_s, divides=self._policies)
+        access = AgentAccess(
+            settings.server.rstrip("/"), settings.server_authority, token_file=str(settings.server_token)
+        )
+        samples = ReportBuilder(settings.logs, lambda: self._lookout.unheld if self._lookout is not None else ())
+        return NodeReporter(KubeApi(access).post, samples, self.counts, settings.report_every_s, divides=self._policies)
 
     def _device_nodes(self) -> DeviceNodes:
         if self._inventory.simulated:

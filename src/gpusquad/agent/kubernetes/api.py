@@ -31,7 +31,7 @@ RIGHTS: tuple[Object, ...] = (
 """All that the agent may do: rules of its ClusterRole."""
 
 
-class Refused(Exception):
+class ApiRefused(Exception):
     """The server answered with an error."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -39,12 +39,12 @@ class Refused(Exception):
         self.status = status
 
 
-class Unreachable(Exception):
+class ApiUnreachable(Exception):
     """No answer came."""
 
 
 @dataclass(frozen=True)
-class Access:
+class AgentAccess:
     """Where the server is and how it knows us."""
 
     url: str
@@ -57,22 +57,22 @@ class Access:
     key: str = ""
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> Access:
+def in_cluster(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> AgentAccess:
     """What every pod is given."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise Invalid("kubeconfig", "this is not a pod of a cluster", "name a kubeconfig file")
     host = f"[{host}]" if ":" in host else host
-    return Access(f"https://{host}:{port}", authority=str(folder / "ca.crt"), token_file=str(folder / "token"))
+    return AgentAccess(f"https://{host}:{port}", authority=str(folder / "ca.crt"), token_file=str(folder / "token"))
 
 
-def from_kubeconfig(path: Path) -> Access:
+def from_kubeconfig(path: Path) -> AgentAccess:
     """The current context of the file."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         context = _named(content, "context", content["current-context"])
         cluster, user = _named(content, "cluster", context["cluster"]), _named(content, "user", context["user"])
-        return Access(
+        return AgentAccess(
             url=cluster["server"],
             authority=_file(path, cluster, "certificate-authority"),
             token=user.get("token", ""),
@@ -97,10 +97,10 @@ def _file(config: Path, entry: Object, name: str) -> str:
     return str(config.parent / entry[name]) if entry.get(name) else ""
 
 
-class Api:
+class KubeApi:
     """Threads may share it: each has a connection of its own."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AgentAccess) -> None:
         self._access = access
         url = urllib.parse.urlsplit(access.url)
         self._host, self._port, self._prefix = url.hostname or "", url.port, url.path.rstrip("/")
@@ -130,7 +130,7 @@ class Api:
             while line := answer.readline():
                 yield json.loads(line)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Unreachable(f"the watch of {path} broke off: {error!r}") from error
+            raise ApiUnreachable(f"the watch of {path} broke off: {error!r}") from error
         finally:
             connection.close()
 
@@ -140,7 +140,7 @@ class Api:
         kept = getattr(self._mine, "connection", None)
         try:
             return self._exchange(kept or self._connection(TIMEOUT_S), method, path, query, content, kind)
-        except Unreachable:
+        except ApiUnreachable:
             if kept is None:
                 raise
         return self._exchange(self._connection(TIMEOUT_S), method, path, query, content, kind)
@@ -151,12 +151,12 @@ class Api:
         self._mine.connection = None
         try:
             found = json.loads(self._ask(connection, method, path, query, content, kind).read())
-        except Refused:
+        except ApiRefused:
             connection.close()
             raise
         except (OSError, http.client.HTTPException, ValueError) as error:
             connection.close()
-            raise Unreachable(f"{method} {path}: {error!r}") from error
+            raise ApiUnreachable(f"{method} {path}: {error!r}") from error
         self._mine.connection = connection
         return found
 
@@ -172,7 +172,7 @@ class Api:
         connection.request(method, target, json.dumps(content) if content is not None else None, headers)
         answer = connection.getresponse()
         if answer.status >= 400:
-            raise Refused(answer.status, _message(answer.read()))
+            raise ApiRefused(answer.status, _message(answer.read()))
         return answer
 
     def _token(self) -> str:
@@ -187,7 +187,7 @@ class Api:
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._tls)
 
 
-def _tls(access: Access) -> ssl.SSLContext:
+def _tls(access: AgentAccess) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=access.authority or None)
     if access.certificate:
         context.load_cert_chain(access.certificate, access.key or None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from gpusquad.agent.source import CardFacts
+from gpusquad.agent.inventory import CardInfo
 from gpusquad.gpu.api import DeviceNode
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
@@ -19,7 +19,7 @@ _NULL = os.makedev(1, 3)
 
 
 class DeviceNodes(Protocol):
-    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+    def of(self, cards: Sequence[CardInfo]) -> list[DeviceNode]:
         """Those of a container with these cards."""
         ...
 
@@ -27,7 +27,7 @@ class DeviceNodes(Protocol):
 class NoDeviceNodes:
     """Something else brings them, such as the NVIDIA container runtime, which goes by the variable."""
 
-    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+    def of(self, cards: Sequence[CardInfo]) -> list[DeviceNode]:
         del cards
         return []
 
@@ -39,12 +39,12 @@ class NvidiaDeviceNodes:
         self._dev = dev
         self._driver = driver
 
-    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+    def of(self, cards: Sequence[CardInfo]) -> list[DeviceNode]:
         common = [name for name in _COMMON if (self._dev / name).exists()]
         names = [*common, *(f"nvidia{self._minor(card)}" for card in cards)]
         return [DeviceNode(f"/dev/{name}", str(self._dev / name)) for name in names]
 
-    def _minor(self, card: CardFacts) -> int:
+    def _minor(self, card: CardInfo) -> int:
         """The number in the file's name: not always NVML's index, which goes by the bus."""
         # NVML writes the PCI domain with eight digits, the kernel with four.
         try:
@@ -58,13 +58,13 @@ class NvidiaDeviceNodes:
 class SimulatedDeviceNodes:
     """For cards that do not exist: a file each, like /dev/null, so that a container shows what it was given."""
 
-    def __init__(self, folder: Path, cards: Iterable[CardFacts]) -> None:
+    def __init__(self, folder: Path, cards: Iterable[CardInfo]) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         for card in cards:
             _make_null(folder / card.id)
 
-    def of(self, cards: Sequence[CardFacts]) -> list[DeviceNode]:
+    def of(self, cards: Sequence[CardInfo]) -> list[DeviceNode]:
         return [DeviceNode(f"/dev/gpusquad{card.index}", str(self._folder / card.id)) for card in cards]
 
 

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.inventory import CardReading
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.pod_processes import PodProcesses
-from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order
-from gpusquad.agent.source import CardReading
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 Sample = tuple[str, Mapping[str, str], float]
@@ -21,7 +21,7 @@ Sample = tuple[str, Mapping[str, str], float]
 class Metrics:
     """Filled after each look, read by whoever asks."""
 
-    def __init__(self, cards: NodeCards, slots: int, counts: Counts) -> None:
+    def __init__(self, cards: NodeCards, slots: int, counts: EventCounters) -> None:
         self._cards = cards
         self._slots = slots
         self._counts = counts
@@ -29,7 +29,7 @@ class Metrics:
         self._used_slots = 0
         self._reconcile_s = 0.0
 
-    def take(self, readings: Sequence[CardReading], processes: PodProcesses, listed: Sequence[Listed]) -> None:
+    def take(self, readings: Sequence[CardReading], processes: PodProcesses, listed: Sequence[ListedPod]) -> None:
         holders = holders_of(listed)
         self._used_slots = sum(len(slots) for entry in listed for slots in entry.slots.values())
         self._samples = [sample for reading in readings for sample in self._card(reading, processes, holders)]
@@ -45,7 +45,7 @@ class Metrics:
             ("gpusquad_agent_slots", {}, len(self._cards.facts) * self._slots),
             ("gpusquad_agent_slots_used", {}, self._used_slots),
             ("gpusquad_agent_reconcile_seconds", {}, self._reconcile_s),
-            *((f"gpusquad_agent_{name}_total", {}, self._counts[name]) for name in Counts.NAMES),
+            *((f"gpusquad_agent_{name}_total", {}, self._counts[name]) for name in EventCounters.NAMES),
             *self._samples,
         ]
         return "".join(_lines(samples))
@@ -76,7 +76,7 @@ class Metrics:
             yield "gpusquad_gpu_memory_used_bytes", card, reading.memory_used_bytes
 
 
-def holders_of(listed: Iterable[Listed]) -> dict[str, list[tuple[str, str, str]]]:
+def holders_of(listed: Iterable[ListedPod]) -> dict[str, list[tuple[str, str, str]]]:
     """By card: namespace, pod and container of each that has it."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     for entry in listed:

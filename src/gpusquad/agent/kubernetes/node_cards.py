@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpusquad.agent.health import WELL_FOR_S, Health
-from gpusquad.agent.source import CardFacts, CardReading, Inventory, JobProcess
+from gpusquad.agent.health import WELL_FOR_S, CardHealth
+from gpusquad.agent.inventory import CardInfo, CardReading, Inventory, JobProcess
 
 
 class NodeCards:
@@ -17,11 +17,11 @@ class NodeCards:
     def __init__(
         self, inventory: Inventory, well_for_s: float = WELL_FOR_S, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
-        self.facts: Sequence[CardFacts] = tuple(inventory.cards)
+        self.facts: Sequence[CardInfo] = tuple(inventory.cards)
         self.by_id = {card.id: card for card in self.facts}
         self._inventory = inventory
         self._clock_s = clock_s
-        self._health = Health([card.id for card in self.facts], well_for_s)
+        self._health = CardHealth([card.id for card in self.facts], well_for_s)
         self._causes: dict[str, str] = {}
         self._version = 0
         self._changed = threading.Condition()

@@ -10,12 +10,12 @@ from gpusquad.agent.kubernetes.pods import CARDS, Container, Pod
 from gpusquad.agent.kubernetes.slots import card_of, cards_of, in_order
 
 
-class Refusal(Exception):
+class AllocationRefused(Exception):
     """The container cannot have its devices; the text is for the owner of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class CardUse:
+class CardOccupancy:
     """How others stand to a card."""
 
     is_promised: bool = False
@@ -27,7 +27,7 @@ class CardUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class PinnedCards:
     """``count`` of these cards. More cards than that: any of them will do."""
 
     cards: tuple[str, ...]
@@ -40,26 +40,26 @@ class Promise:
         return ", ".join(self.cards)
 
 
-def promise_to(pod: Pod, container: Container, cards: Collection[str]) -> Promise | None:
+def promise_to(pod: Pod, container: Container, cards: Collection[str]) -> PinnedCards | None:
     """What a container was promised. None: whoever placed the pod chose no cards."""
     if pod.pin_error:
-        raise Refusal(f"{pod.key}: {pod.pin_error}")
+        raise AllocationRefused(f"{pod.key}: {pod.pin_error}")
     if pod.pin is None:
         return None
     is_heir = container.is_init and container.name not in pod.pin
     promised = pod.pin.get(_heir(pod, container) if is_heir else container.name)
     if promised is None:
-        raise Refusal(f"{pod.key}: the annotation {CARDS} names no cards for container {container.name!r}")
+        raise AllocationRefused(f"{pod.key}: the annotation {CARDS} names no cards for container {container.name!r}")
     if len(promised) < container.count or (len(promised) > container.count and not is_heir):
-        raise Refusal(
+        raise AllocationRefused(
             f"{pod.key}: container {container.name!r} asks for {container.count} cards, "
             f"but the annotation {CARDS} names {len(promised)}"
         )
     if strange := [card for card in promised if card not in cards]:
-        raise Refusal(
+        raise AllocationRefused(
             f"{pod.key}: this node has no card {', '.join(map(repr, strange))}, named by the annotation {CARDS}"
         )
-    return Promise(promised, container.count)
+    return PinnedCards(promised, container.count)
 
 
 def _heir(pod: Pod, container: Container) -> str:
@@ -68,12 +68,14 @@ def _heir(pod: Pod, container: Container) -> str:
     return next((other.name for other in later if not other.is_init), container.name)
 
 
-def slots_on(promise: Promise, available: Iterable[str], must: Iterable[str]) -> list[str]:
+def slots_on(promise: PinnedCards, available: Iterable[str], must: Iterable[str]) -> list[str]:
     """Free slots of these cards, those that must be used among them."""
     chosen, wanted = in_order(must), Counter(promise.cards)
     wanted.subtract(cards_of(chosen))
     if strange := sorted(card for card, count in wanted.items() if count < 0):
-        raise Refusal(f"the kubelet insists on card {', '.join(strange)}, which was not promised to this container")
+        raise AllocationRefused(
+            f"the kubelet insists on card {', '.join(strange)}, which was not promised to this container"
+        )
     free: dict[str, list[str]] = {}
     for slot in in_order(set(available) - set(chosen)):
         free.setdefault(card_of(slot), []).append(slot)
@@ -83,12 +85,12 @@ def slots_on(promise: Promise, available: Iterable[str], must: Iterable[str]) ->
             wanted[card] -= 1
     if len(chosen) < promise.count:
         full = sorted(card for card, count in wanted.items() if count > 0)
-        raise Refusal(f"card {', '.join(full)} has no free slot, or is not healthy")
+        raise AllocationRefused(f"card {', '.join(full)} has no free slot, or is not healthy")
     return chosen
 
 
 def slots_anywhere(
-    count: int, available: Iterable[str], must: Iterable[str], uses: Mapping[str, CardUse], cards: Sequence[str]
+    count: int, available: Iterable[str], must: Iterable[str], uses: Mapping[str, CardOccupancy], cards: Sequence[str]
 ) -> list[str]:
     """For a pod without a promise: cards of its own while there are any, and last of all those promised to others."""
     chosen = in_order(must)[:count]
@@ -97,17 +99,17 @@ def slots_anywhere(
     for slot in in_order(set(available) - set(chosen)):
         free.setdefault(card_of(slot), []).append(slot)
     while len(chosen) < count and free:
-        card = min(free, key=lambda card: _cost(taken[card], uses.get(card, CardUse()), _place(card, cards)))
+        card = min(free, key=lambda card: _cost(taken[card], uses.get(card, CardOccupancy()), _place(card, cards)))
         chosen.append(free[card].pop(0))
         taken[card] += 1
         if not free[card]:
             del free[card]
     if len(chosen) < count:
-        raise Refusal(f"only {len(chosen)} of {count} devices are free")
+        raise AllocationRefused(f"only {len(chosen)} of {count} devices are free")
     return chosen
 
 
-def _cost(mine: int, use: CardUse, place: int) -> tuple[bool, int, bool, int, int]:
+def _cost(mine: int, use: CardOccupancy, place: int) -> tuple[bool, int, bool, int, int]:
     return (use.is_promised, mine, use.is_held, use.used, place)
 
 
@@ -115,7 +117,7 @@ def _place(card: str, cards: Sequence[str]) -> int:
     return cards.index(card) if card in cards else len(cards)
 
 
-def card_uses(pods: Iterable[Pod], slots_by_pod: Mapping[str, Iterable[str]]) -> dict[str, CardUse]:
+def card_uses(pods: Iterable[Pod], slots_by_pod: Mapping[str, Iterable[str]]) -> dict[str, CardOccupancy]:
     """By card. ``slots_by_pod``: what the kubelet has given, by namespace/name."""
     promised, held, used = set(), set(), Counter[str]()
     for slots in slots_by_pod.values():
@@ -123,4 +125,4 @@ def card_uses(pods: Iterable[Pod], slots_by_pod: Mapping[str, Iterable[str]]) ->
     for pod in pods:
         if not pod.has_ended:
             (held if slots_by_pod.get(pod.key) else promised).update(pod.pinned_cards)
-    return {card: CardUse(card in promised, card in held, used[card]) for card in promised | held | set(used)}
+    return {card: CardOccupancy(card in promised, card in held, used[card]) for card in promised | held | set(used)}

@@ -13,18 +13,25 @@ from typing import Any, NoReturn
 import grpc
 
 from gpusquad.agent.kubernetes import messages
-from gpusquad.agent.kubernetes.admission import Admission, Asking, Unknown
-from gpusquad.agent.kubernetes.api import Unreachable
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.admission import Admission, AmbiguousContainer, PendingContainer
+from gpusquad.agent.kubernetes.api import ApiUnreachable
+from gpusquad.agent.kubernetes.card_clients import CardClients
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes
 from gpusquad.agent.kubernetes.node_cards import NodeCards
-from gpusquad.agent.kubernetes.pinning import Promise, Refusal, card_uses, promise_to, slots_anywhere, slots_on
-from gpusquad.agent.kubernetes.pod_cache import Pods
-from gpusquad.agent.kubernetes.pod_resources import NotTold, PodResources
-from gpusquad.agent.kubernetes.shares import share_of
-from gpusquad.agent.kubernetes.sharing import card_of
+from gpusquad.agent.kubernetes.pinning import (
+    AllocationRefused,
+    PinnedCards,
+    card_uses,
+    promise_to,
+    slots_anywhere,
+    slots_on,
+)
+from gpusquad.agent.kubernetes.pod_cache import PodLister
+from gpusquad.agent.kubernetes.pod_resources import PodResources, PodResourcesUnavailable
+from gpusquad.agent.kubernetes.sharing_settings import card_of
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order, slots_of
-from gpusquad.agent.kubernetes.tenants import Tenants
+from gpusquad.kube.share import share_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
 
@@ -34,26 +41,26 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Parts:
+class PluginContext:
     """What the answers are made from."""
 
     cards: NodeCards
     slots: int
-    pods: Pods
+    pods: PodLister
     resources: PodResources
     admission: Admission
-    tenants: Tenants
+    tenants: CardClients
     device_nodes: DeviceNodes
-    counts: Counts
+    counts: EventCounters
     on_allocated: Callable[[], None] = lambda: None
 
 
 class Plugin:
     """One conversation with a kubelet."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: PluginContext) -> None:
         self._parts = parts
-        self._asking: dict[frozenset[str], Asking] = {}
+        self._asking: dict[frozenset[str], PendingContainer] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -147,7 +154,7 @@ class Plugin:
             self._asking = {frozenset(slots): asking}
         return slots
 
-    def _checked(self, slots: Sequence[str]) -> Asking:
+    def _checked(self, slots: Sequence[str]) -> PendingContainer:
         """Who these are for; that they are the promised ones is seen here, whatever was preferred."""
         with self._lock:
             asking = self._asking.pop(frozenset(slots), None)
@@ -157,13 +164,13 @@ class Plugin:
             promise = self._promise(asking)
             if promise is not None and not promise.is_kept_by(slots):
                 self._parts.counts.add("mismatches")
-                raise Refusal(
+                raise AllocationRefused(
                     f"{asking.pod.key}: container {asking.container.name!r} was promised {promise}, "
                     f"but the kubelet gives it {', '.join(distinct_cards(slots))}"
                 )
         return asking
 
-    def _attach(self, asking: Asking, slots: Sequence[str]) -> Any:
+    def _attach(self, asking: PendingContainer, slots: Sequence[str]) -> Any:
         """Everything that the container gets with its cards."""
         pod, container = asking.pod, asking.container
         facts = [self._cards[card] for card in distinct_cards(slots)]
@@ -183,17 +190,17 @@ class Plugin:
         return answer
 
     @contextlib.contextmanager
-    def _noting_refusals(self, asking: Asking) -> Iterator[None]:
+    def _noting_refusals(self, asking: PendingContainer) -> Iterator[None]:
         try:
             yield
-        except Refusal:
+        except AllocationRefused:
             self._parts.admission.refused(asking)
             raise
 
-    def _promise(self, asking: Asking) -> Promise | None:
+    def _promise(self, asking: PendingContainer) -> PinnedCards | None:
         return promise_to(asking.pod, asking.container, self._cards)
 
-    def _uses(self, asking: Asking) -> dict[str, Any]:
+    def _uses(self, asking: PendingContainer) -> dict[str, Any]:
         """As things are now: a pod that was bound a moment ago has a promise too."""
         others = [pod for pod in self._parts.pods.all_fresh() if pod.uid != asking.pod.uid]
         listed = {entry.key: [slot for ids in entry.slots.values() for slot in ids]
@@ -208,7 +215,14 @@ class Plugin:
         """An error here makes the kubelet refuse the pod, with our words in its status."""
         try:
             return answer()
-        except (Refusal, Unknown, Unreachable, NotTold, Invalid, OSError) as error:
+        except (
+            AllocationRefused,
+            AmbiguousContainer,
+            ApiUnreachable,
+            PodResourcesUnavailable,
+            Invalid,
+            OSError,
+        ) as error:
             self._parts.counts.add("refusals")
             _log.warning("refused", extra={"why": str(error)})
             _abort(context, str(error))

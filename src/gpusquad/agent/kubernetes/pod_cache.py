@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gpusquad.agent.kubernetes.api import Api, Object, Refused, Unreachable
+from gpusquad.agent.kubernetes.api import ApiRefused, ApiUnreachable, KubeApi, Object
 from gpusquad.agent.kubernetes.pods import Pod, read_pod
 
 _WATCH_S = 300
@@ -17,7 +17,7 @@ _NOT_FOUND = 404
 _log = logging.getLogger(__name__)
 
 
-class Pods(Protocol):
+class PodLister(Protocol):
     """What others ask of it."""
 
     has_heard: bool
@@ -41,7 +41,7 @@ class Pods(Protocol):
 class PodCache:
     """What was heard is good enough to look around; who gets cards is asked anew (``fresh``)."""
 
-    def __init__(self, api: Api, node: str, resource: str, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, api: KubeApi, node: str, resource: str, on_change: Callable[[], None] = lambda: None) -> None:
         self._api = api
         self._node = node
         self._resource = resource
@@ -72,9 +72,9 @@ class PodCache:
         namespace, _, name = key.partition("/")
         try:
             pod = read_pod(self._api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), self._resource)
-        except Refused as error:
+        except ApiRefused as error:
             if error.status != _NOT_FOUND:
-                raise Unreachable(str(error)) from error
+                raise ApiUnreachable(str(error)) from error
             pod = None
         with self._lock:
             self._set(key, pod)
@@ -85,8 +85,8 @@ class PodCache:
     def all_fresh(self) -> list[Pod]:
         try:
             self._list()
-        except Refused as error:
-            raise Unreachable(str(error)) from error
+        except ApiRefused as error:
+            raise ApiUnreachable(str(error)) from error
         return self.all_known()
 
     def _follow(self) -> None:
@@ -95,7 +95,7 @@ class PodCache:
             try:
                 version = version or self._list()
                 version = self._watch(version)
-            except (Refused, Unreachable) as error:
+            except (ApiRefused, ApiUnreachable) as error:
                 _log.warning("the pods of this node: %s", error)
                 version = ""
                 self._ending.wait(_PAUSE_S)

@@ -58,7 +58,7 @@ class _Followed:
             self.tracker.feed(b"".join(map(_said, lines.splitlines(keepends=True))), at_us)
 
 
-class PodLogs:
+class PodLogWatcher:
     """Looks at the logs of pods again and again. Nothing of what they say is kept but counts and times."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpusquad.agent.kubernetes.pod_resources import Listed
+from gpusquad.agent.inventory import JobProcess
+from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order
-from gpusquad.agent.source import JobProcess
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -47,7 +47,7 @@ class PodProcesses:
         """All of them at the last look; the next makes another one."""
         return self._owners
 
-    def look(self, pods: Iterable[Pod], listed: Sequence[Listed]) -> list[JobProcess]:
+    def look(self, pods: Iterable[Pod], listed: Sequence[ListedPod]) -> list[JobProcess]:
         pods = list(pods)
         # A pod that has just got its cards may not be in the kubelet's list yet: what it was promised counts till then.
         promised = {pod.key: tuple(sorted(pod.pinned_cards)) for pod in pods if pod.pinned_cards and not pod.has_ended}

@@ -19,12 +19,12 @@ _RETRIED = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 """The kubelet answers 100 times a second and no more; it may also just be starting."""
 
 
-class NotTold(Exception):
+class PodResourcesUnavailable(Exception):
     """The kubelet does not say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPod:
     """A pod that the kubelet runs or is about to. Containers that end before the others start are never listed."""
 
     namespace: str
@@ -38,7 +38,7 @@ class Listed:
 
 
 class PodResources(Protocol):
-    def list(self) -> list[Listed]: ...
+    def list(self) -> list[ListedPod]: ...
 
 
 class KubeletPodResources:
@@ -54,13 +54,15 @@ class KubeletPodResources:
             response_deserializer=ListPodResourcesResponse.FromString,
         )
 
-    def list(self) -> list[Listed]:
+    def list(self) -> list[ListedPod]:
         for attempt in range(_TRIES):
             try:
                 return read_listed(self._list(ListPodResourcesRequest(), timeout=_TIMEOUT_S), self._resource)
             except grpc.RpcError as error:
                 if error.code() not in _RETRIED or attempt == _TRIES - 1:
-                    raise NotTold(f"the kubelet does not tell which pod has what: {error.details()}") from error
+                    raise PodResourcesUnavailable(
+                        f"the kubelet does not tell which pod has what: {error.details()}"
+                    ) from error
                 time.sleep(_PAUSE_S)
         raise AssertionError("unreachable")
 
@@ -68,7 +70,7 @@ class KubeletPodResources:
         self._channel.close()
 
 
-def read_listed(answer: Any, resource: str) -> list[Listed]:
+def read_listed(answer: Any, resource: str) -> list[ListedPod]:
     """The kubelet names a resource once for each of its devices."""
     found = []
     for pod in answer.pod_resources:
@@ -77,5 +79,5 @@ def read_listed(answer: Any, resource: str) -> list[Listed]:
             ids = [slot for entry in container.devices if entry.resource_name == resource for slot in entry.device_ids]
             if ids:
                 slots[container.name] = tuple(ids)
-        found.append(Listed(pod.namespace, pod.name, slots))
+        found.append(ListedPod(pod.namespace, pod.name, slots))
     return found

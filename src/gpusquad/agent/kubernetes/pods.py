@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpusquad.agent.kubernetes.quantities import parse_quantity
+from gpusquad.kube.quantity import parse_quantity
 
 Object = dict[str, Any]
 

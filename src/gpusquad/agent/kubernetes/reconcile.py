@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import Api, Object, Refused, Unreachable
-from gpusquad.agent.kubernetes.counts import Counts
+from gpusquad.agent.kubernetes.api import ApiRefused, ApiUnreachable, KubeApi, Object
+from gpusquad.agent.kubernetes.card_clients import CardClients
+from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_cards import NodeCards
-from gpusquad.agent.kubernetes.pod_cache import Pods
-from gpusquad.agent.kubernetes.pod_resources import Listed, NotTold, PodResources
+from gpusquad.agent.kubernetes.pod_cache import PodLister
+from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResources, PodResourcesUnavailable
 from gpusquad.agent.kubernetes.pods import CARDS, Pod
 from gpusquad.agent.kubernetes.slots import cards_of, distinct_cards, in_order
-from gpusquad.agent.kubernetes.tenants import Tenants
 
 UNPINNED = "gpusquad.io/unpinned"
 """On a node: which cards are used by pods that were promised none."""
@@ -45,7 +45,7 @@ class Mismatch:
         )
 
 
-def find_mismatches(pods: Mapping[str, Pod], listed: Sequence[Listed]) -> list[Mismatch]:
+def find_mismatches(pods: Mapping[str, Pod], listed: Sequence[ListedPod]) -> list[Mismatch]:
     """Of pods that were promised cards. Which of them wait for devices still is not told by the list."""
     found = []
     for entry in listed:
@@ -59,7 +59,7 @@ def find_mismatches(pods: Mapping[str, Pod], listed: Sequence[Listed]) -> list[M
     return found
 
 
-def unpinned_cards(pods: Mapping[str, Pod], listed: Sequence[Listed]) -> dict[str, list[str]]:
+def unpinned_cards(pods: Mapping[str, Pod], listed: Sequence[ListedPod]) -> dict[str, list[str]]:
     """By namespace/name; a pod that we know nothing of counts too, for its cards are taken."""
     found: dict[str, list[str]] = {}
     for entry in listed:
@@ -73,8 +73,18 @@ def unpinned_cards(pods: Mapping[str, Pod], listed: Sequence[Listed]) -> dict[st
 class Reconciler:
     """One step at a time, by one thread."""
 
-    def __init__(self, api: Api, node: str, pods: Pods, resources: PodResources, cards: NodeCards, admission: Admission,
-                 tenants: Tenants, counts: Counts, now_s: Callable[[], float] = time.time) -> None:  # fmt: skip
+    def __init__(
+        self,
+        api: KubeApi,
+        node: str,
+        pods: PodLister,
+        resources: PodResources,
+        cards: NodeCards,
+        admission: Admission,
+        tenants: CardClients,
+        counts: EventCounters,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
         self._api = api
         self._node = node
         self._pods = pods
@@ -87,7 +97,7 @@ class Reconciler:
         self._published: dict[str, str] = {}
         self._seen: set[str] = set()
         self._evicted: set[str] = set()
-        self.listed: list[Listed] = []
+        self.listed: list[ListedPod] = []
         """As last told by the kubelet."""
         self.has_listed = False
 
@@ -96,7 +106,7 @@ class Reconciler:
         try:
             self.listed = self._resources.list()
             self.has_listed = True
-        except NotTold as error:
+        except PodResourcesUnavailable as error:
             _log.warning("not reconciled", extra={"why": str(error)})
             self._publish({CARDS: _json(self._cards.description())})
             return
@@ -119,7 +129,7 @@ class Reconciler:
         try:
             self._api.merge(f"/api/v1/nodes/{self._node}", {"metadata": {"annotations": news}})
             self._published.update(news)
-        except (Refused, Unreachable) as error:
+        except (ApiRefused, ApiUnreachable) as error:
             _log.warning("not published", extra={"why": str(error)})
 
     def _act_on(self, mismatch: Mismatch) -> None:
@@ -136,14 +146,14 @@ class Reconciler:
                 self._counts.add("mismatches")
                 _log.error("mismatch", extra={"pod": pod.key, "why": str(mismatch)})
             self._evict(pod, str(mismatch))
-        except (Refused, Unreachable, NotTold) as error:
+        except (ApiRefused, ApiUnreachable, PodResourcesUnavailable) as error:
             _log.warning("not evicted yet", extra={"pod": pod.key, "why": str(error)})
 
     def _evict(self, pod: Pod, why: str) -> None:
         try:
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
             self._api.delete(path, {"preconditions": {"uid": pod.uid}})
-        except Refused as error:
+        except ApiRefused as error:
             if error.status not in _GONE:
                 raise
         else:

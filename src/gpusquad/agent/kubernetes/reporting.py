@@ -13,17 +13,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpusquad.agent.kubernetes.api import Refused, Unreachable
-from gpusquad.agent.kubernetes.counts import Counts
-from gpusquad.agent.kubernetes.divides import CardPolicies
-from gpusquad.agent.kubernetes.looks import Look, hidden_pods, may_be_hidden
-from gpusquad.agent.kubernetes.pod_logs import PodLogs, together
+from gpusquad.agent.inventory import CardReading
+from gpusquad.agent.job_processes import total_cpu_ratio
+from gpusquad.agent.kubernetes.api import ApiRefused, ApiUnreachable
+from gpusquad.agent.kubernetes.card_policies import CardPolicies
+from gpusquad.agent.kubernetes.counters import EventCounters
+from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot, hidden_pods, may_be_hidden
+from gpusquad.agent.kubernetes.pod_logs import PodLogWatcher, together
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.agent.processes import total_cpu_ratio
 from gpusquad.agent.run_files import RunReading
 from gpusquad.agent.sampler import card_message, gpu_ratio
-from gpusquad.agent.source import CardReading
-from gpusquad.gpu.attach.lookout import Key
+from gpusquad.gpu.attach.unmanaged import Key
 from gpusquad.model.virtual import physical
 
 PATH = "/api/v1/agents/samples"
@@ -41,13 +41,13 @@ class Post(Protocol):
     def __call__(self, path: str, content: Message) -> object: ...
 
 
-class Samples:
+class ReportBuilder:
     """Makes the message of a look."""
 
     def __init__(self, logs: Path | None, unheld: Callable[[], Collection[Key]] = frozenset) -> None:
         """``unheld``: processes of pods with a part of a card that run there without the library."""
         self._unheld = unheld
-        self._logs = None if logs is None else PodLogs(logs)
+        self._logs = None if logs is None else PodLogWatcher(logs)
         self._idle_w: dict[str, float] = {}
 
     def note(self, readings: Sequence[CardReading]) -> None:
@@ -56,7 +56,7 @@ class Samples:
             if reading.power_w is not None:
                 self._idle_w[reading.id] = min(reading.power_w, self._idle_w.get(reading.id, reading.power_w))
 
-    def message(self, look: Look) -> Message:
+    def message(self, look: NodeSnapshot) -> Message:
         runs: dict[RunKey, list[Pod]] = {}
         for pod in sorted(look.pods, key=lambda pod: pod.key):
             if pod.run is not None and pod.pinned_cards and (pod.is_started or pod.has_ended):
@@ -70,7 +70,7 @@ class Samples:
             "runs": [_run(key, pods, look, said, hidden) for key, pods in runs.items()],
         }
 
-    def _card(self, reading: CardReading, look: Look, hidden: frozenset[str]) -> Message:
+    def _card(self, reading: CardReading, look: NodeSnapshot, hidden: frozenset[str]) -> Message:
         """The processes of our pods, and those of nobody: what pods of others hold is counted by their pods."""
         card = card_message(reading, self._idle_w)
         runs = {pod.key: pod.run for pod in look.pods}
@@ -90,7 +90,7 @@ class Samples:
         return card
 
 
-def _run(key: RunKey, pods: Sequence[Pod], look: Look, said: Mapping[str, RunReading], hidden: frozenset[str]
+def _run(key: RunKey, pods: Sequence[Pod], look: NodeSnapshot, said: Mapping[str, RunReading], hidden: frozenset[str]
          ) -> Message:  # fmt: skip
     keys = {pod.key for pod in pods}
     cards = {card for pod in pods for card in pod.pinned_cards}
@@ -113,10 +113,10 @@ def _printable(name: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in name[:200])
 
 
-class Reporter:
+class NodeReporter:
     """Sends what it was given last, by a thread of its own, and no more often than agreed."""
 
-    def __init__(self, post: Post, samples: Samples, counts: Counts, every_s: float,
+    def __init__(self, post: Post, samples: ReportBuilder, counts: EventCounters, every_s: float,
                  dice: Callable[[], float] = random.random, divides: CardPolicies | None = None) -> None:  # fmt: skip
         self._post = post
         self._samples = samples
@@ -124,13 +124,13 @@ class Reporter:
         self._every_s = every_s
         self._dice = dice
         self._divides = divides or CardPolicies()
-        self._newest: Look | None = None
+        self._newest: NodeSnapshot | None = None
         self._given = threading.Condition()
         self._ending = threading.Event()
         self._failures = 0
         self._complaint = ""
 
-    def give(self, look: Look) -> None:
+    def give(self, look: NodeSnapshot) -> None:
         """In place of the one before, if that still waits. Never waits itself."""
         self._samples.note(look.readings)
         with self._given:
@@ -152,19 +152,19 @@ class Reporter:
             if look is not None:
                 self._ending.wait(max(0.0, self.send(look) - (time.monotonic() - began_s)))
 
-    def _take(self) -> Look | None:
+    def _take(self) -> NodeSnapshot | None:
         with self._given:
             self._given.wait_for(lambda: self._newest is not None or self._ending.is_set())
             look, self._newest = self._newest, None
         return look
 
-    def send(self, look: Look) -> float:
+    def send(self, look: NodeSnapshot) -> float:
         """How long to wait for the next one. Whatever goes wrong is told once, until something else does."""
         try:
             message = self._samples.message(look)
             self._divides.add_to(message)
             self._divides.take(self._post(PATH, message))
-        except (Refused, Unreachable) as error:
+        except (ApiRefused, ApiUnreachable) as error:
             self._failed(str(error))
         except Exception as error:
             _log.exception("a report could not be made")

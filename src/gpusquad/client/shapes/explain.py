@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from gpusquad.client.shapes.jobs import Reason, RunRecord, RunTime, TaskPlace
+from gpusquad.client.shapes.jobs import Reason, RunTime, RunTimeRecord, TaskPlace
 
 
 class End(TypedDict):
@@ -31,7 +31,7 @@ class WhenAnswer(TypedDict):
     high_s: float | None
     promised_s: float | None
     run: RunTime | None
-    run_record: NotRequired[RunRecord | None]
+    run_record: NotRequired[RunTimeRecord | None]
     end: NotRequired[End | None]
     position: int | None
     accuracy: Accuracy | None

@@ -29,7 +29,7 @@ class RunTime(TypedDict):
     """0: a guess. 1: as good as measured."""
 
 
-class RunRecord(TypedDict):
+class RunTimeRecord(TypedDict):
     count: int
     within_ratio: float
     """Runs that ended by the high end of their prediction."""
@@ -85,7 +85,7 @@ class JobView(TypedDict):
     preemptions: int
     after: list[dict[str, str]]
     reason: NotRequired[Reason | None]
-    run_record: NotRequired[RunRecord | None]
+    run_record: NotRequired[RunTimeRecord | None]
 
 
 class ChangedJob(JobView):
@@ -112,7 +112,7 @@ class QueueAnswer(TypedDict):
     next: str | None
 
 
-class Accepted(TypedDict):
+class SubmissionAnswer(TypedDict):
     group: str | None
     jobs: list[JobView]
     chosen: NotRequired[list[str]]

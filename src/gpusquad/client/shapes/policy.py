@@ -34,7 +34,7 @@ class Revision(TypedDict):
     note: str
 
 
-class Moved(TypedDict):
+class MovedStart(TypedDict):
     job: str
     before_s: float | None
     after_s: float | None
@@ -43,4 +43,4 @@ class Moved(TypedDict):
 class PolicyPreview(TypedDict):
     starts: list[str]
     preempted: list[str]
-    moved: list[Moved]
+    moved: list[MovedStart]

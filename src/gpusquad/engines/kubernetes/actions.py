@@ -7,10 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
-from gpusquad.core.sightings import Place
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.gang import ATTEMPT
-from gpusquad.engines.kubernetes.objects import (
+from gpusquad.core.observed import TaskLocation
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT
+from gpusquad.engines.kubernetes.parse.cards import hand_out
+from gpusquad.engines.kubernetes.parse.pins import pin_text
+from gpusquad.engines.kubernetes.sharing_annotator import told_at_binding
+from gpusquad.kube.objects import (
     CARDS,
     JOB,
     Object,
@@ -20,10 +23,7 @@ from gpusquad.engines.kubernetes.objects import (
     namespace_of,
     uid_of,
 )
-from gpusquad.engines.kubernetes.reading.cards import hand_out
-from gpusquad.engines.kubernetes.reading.pins import pin_text
-from gpusquad.engines.kubernetes.standings import told_at_binding
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MOST_TRIES = 8
@@ -40,12 +40,12 @@ class NotBound(Exception):
         """Deleted, or being deleted: whoever made it may make another."""
 
 
-def binding_of(pod: Object, place: Place, job: str, attempt: int) -> Object:
+def binding_of(pod: Object, place: TaskLocation, job: str, attempt: int) -> Object:
     """Bound and pinned in one write: the server copies the annotations onto the pod."""
     annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(hand_out(pod, place.cards))
-    annotations |= told_at_binding(pod, place.standing or Standing())
+    annotations |= told_at_binding(pod, place.standing or SharingParams())
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -60,7 +60,9 @@ def path_of(pod: Object) -> str:
     return f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}"
 
 
-async def bind(api: Api, pod: Object, place: Place, job: str, attempt: int, wanted: Callable[[], bool]) -> None:
+async def bind(
+    api: AsyncKubeApi, pod: Object, place: TaskLocation, job: str, attempt: int, wanted: Callable[[], bool]
+) -> None:
     """Returns when the pod is bound there; ``NotBound`` says why it is not. It goes on until one of both is certain.
 
     ``wanted`` is asked before a try. A try without an answer may have been done: then it is not enough to stop trying.
@@ -74,12 +76,12 @@ async def bind(api: Api, pod: Object, place: Place, job: str, attempt: int, want
         try:
             await api.post(f"{path_of(pod)}/binding", content)
             return
-        except Refused as error:
+        except ApiRefused as error:
             if not error.is_busy and error.status < 500:
                 await _see_whether_bound(api, pod, place, job, f"could not be bound to {place.node}: {error.message}")
                 return
             may_be_done = may_be_done or error.status >= 500
-        except Unreachable as error:
+        except ApiUnreachable as error:
             may_be_done = may_be_done or error.may_be_done
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -88,17 +90,17 @@ async def bind(api: Api, pod: Object, place: Place, job: str, attempt: int, want
     await _see_whether_bound(api, pod, place, job, "is no longer to be bound")
 
 
-async def _see_whether_bound(api: Api, pod: Object, place: Place, job: str, why: str) -> None:
+async def _see_whether_bound(api: AsyncKubeApi, pod: Object, place: TaskLocation, job: str, why: str) -> None:
     """By what the server has on record, however long it takes to answer."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
             now = await api.get(path_of(pod))
-        except Refused as error:
+        except ApiRefused as error:
             if error.is_missing:
                 raise NotBound(f"pod {name_of(pod)} is gone", pod_is_gone=True) from error
             _log.info("cannot see whether pod %s is bound: %s", name_of(pod), error)
-        except Unreachable as error:
+        except ApiUnreachable as error:
             _log.info("cannot see whether pod %s is bound: %s", name_of(pod), error)
         else:
             _check_bound(now, pod, place, job, why)
@@ -107,7 +109,7 @@ async def _see_whether_bound(api: Api, pod: Object, place: Place, job: str, why:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _check_bound(now: Object, pod: Object, place: Place, job: str, why: str) -> None:
+def _check_bound(now: Object, pod: Object, place: TaskLocation, job: str, why: str) -> None:
     if uid_of(now) != uid_of(pod):
         raise NotBound(f"pod {name_of(pod)} is another one now", pod_is_gone=True)
     node = now["spec"].get("nodeName", "")
@@ -116,7 +118,7 @@ def _check_bound(now: Object, pod: Object, place: Place, job: str, why: str) -> 
         raise NotBound(f"pod {name_of(pod)} {why}{where}", pod_is_gone=not node and is_leaving(now))
 
 
-async def delete(api: Api, pod: Object, grace_s: float | None) -> None:
+async def delete(api: AsyncKubeApi, pod: Object, grace_s: float | None) -> None:
     """Until it is on its way out, or gone."""
     options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid_of(pod)}}
     if grace_s is not None:
@@ -125,7 +127,7 @@ async def delete(api: Api, pod: Object, grace_s: float | None) -> None:
     await _insist(lambda: api.delete(path_of(pod), options), f"delete pod {name_of(pod)}")
 
 
-async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
+async def mark_disrupted(api: AsyncKubeApi, pod: Object, why: str) -> None:
     """Owners may forgive pods that a scheduler took away: this is how they know.
 
     A Job whose failure policy ignores the condition ``DisruptionTarget`` looks for it when the pod has ended, so it has
@@ -146,7 +148,7 @@ async def mark_disrupted(api: Api, pod: Object, why: str) -> None:
     )
 
 
-async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> str:
+async def annotate(api: AsyncKubeApi, pod: Object, said: Mapping[str, str | None]) -> str:
     """None takes an annotation away. Returns why it could not be done; empty: the pod says so now, or is gone.
 
     It gives up after a few tries: there may be a webhook that fails for this pod and no other.
@@ -157,13 +159,13 @@ async def annotate(api: Api, pod: Object, said: Mapping[str, str | None]) -> str
         try:
             await api.patch(path_of(pod), content, kind="merge")
             return ""
-        except Refused as error:
+        except ApiRefused as error:
             if error.is_missing:
                 return ""
             why = str(error)
             if not error.is_busy and error.status < 500 and error.status != 409:
                 break
-        except Unreachable as error:
+        except ApiUnreachable as error:
             why = str(error)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -178,7 +180,7 @@ async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, most_failu
         try:
             await ask()
             return
-        except Refused as error:
+        except ApiRefused as error:
             if error.status in (404, 409):
                 return
             if not error.is_busy and error.status < 500:
@@ -193,7 +195,7 @@ async def _insist(ask: Callable[[], Awaitable[object]], what: str, *, most_failu
                     _log.warning("could not %s: %s", what, error)
                     return
                 _log.info("trying again to %s: %s", what, error)
-        except Unreachable as error:
+        except ApiUnreachable as error:
             _log.info("trying again to %s: %s", what, error)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

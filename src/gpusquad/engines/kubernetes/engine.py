@@ -14,33 +14,33 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from gpusquad.core.observed import GangFound, Sighting, TaskLocation
 from gpusquad.core.ports import Launch, Report
-from gpusquad.core.sightings import Found, Place, Sighting
 from gpusquad.engines.kubernetes import actions
-from gpusquad.engines.kubernetes.access import Access
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.book import Book
-from gpusquad.engines.kubernetes.devices import with_devices
-from gpusquad.engines.kubernetes.gang import Gang, Rank, node_name
-from gpusquad.engines.kubernetes.hub import Hub
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.loop_thread import LoopThread
+from gpusquad.engines.kubernetes.create.job_groups import JobGroupWatcher
+from gpusquad.engines.kubernetes.filters import check_gang, check_roles, rule_of
+from gpusquad.engines.kubernetes.gangs.pod_gang import GangRank, PodGang, node_name
+from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
 from gpusquad.engines.kubernetes.lookups import Lookups
-from gpusquad.engines.kubernetes.making.groups import Groups
-from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of, uid_of
-from gpusquad.engines.kubernetes.reading.asks import ask_of
-from gpusquad.engines.kubernetes.reading.gangs import Formed
-from gpusquad.engines.kubernetes.reading.groups import Membership
-from gpusquad.engines.kubernetes.reading.ids import job_id as id_of
-from gpusquad.engines.kubernetes.reading.membership import membership_of
-from gpusquad.engines.kubernetes.settings import Settings
-from gpusquad.engines.kubernetes.standings import Worths
-from gpusquad.engines.kubernetes.survey import Survey
-from gpusquad.engines.kubernetes.telling.gangs import GangTeller
-from gpusquad.engines.kubernetes.watching import Watching
-from gpusquad.engines.kubernetes.where import check_gang, check_roles, rule_of
+from gpusquad.engines.kubernetes.nodes.devices import with_devices
+from gpusquad.engines.kubernetes.nodes.observer import ClusterObserver
+from gpusquad.engines.kubernetes.parse.gangs import CompleteGang
+from gpusquad.engines.kubernetes.parse.groups import Membership
+from gpusquad.engines.kubernetes.parse.ids import job_id as id_of
+from gpusquad.engines.kubernetes.parse.membership import membership_of
+from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.engines.kubernetes.settings import KubernetesSettings
+from gpusquad.engines.kubernetes.sharing_annotator import SharingAnnotator
+from gpusquad.engines.kubernetes.status.gang_writer import GangStatusWriter
+from gpusquad.engines.kubernetes.watches import ClusterWatches
+from gpusquad.kube.access import KubeAccess
+from gpusquad.kube.objects import JOB, Object, annotations_of, uid_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 
 _ASK_AGAIN_S = 5.0
 _ANSWER_S = 10.0
@@ -53,12 +53,12 @@ T = TypeVar("T")
 class KubernetesEngine:
     """``report`` is called from the hub's thread."""
 
-    def __init__(self, access: Access, report: Say, settings: Settings | None = None,
+    def __init__(self, access: KubeAccess, report: Say, settings: KubernetesSettings | None = None,
                  on_broken: Callable[[BaseException], None] | None = None) -> None:  # fmt: skip
-        self.settings = settings or Settings()
+        self.settings = settings or KubernetesSettings()
         self._report = report
         self._access = access
-        self._hub = Hub(on_broken=on_broken)
+        self._hub = LoopThread(on_broken=on_broken)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stir_due = False
         self._opened = False
@@ -72,7 +72,7 @@ class KubernetesEngine:
     # -- called by the service, from its thread ----------------------------------------------------------------------
 
     def launch(self, launch: Launch) -> None:
-        places = [Place(task.node, task.cards, launch.standing) for task in launch.tasks]
+        places = [TaskLocation(task.node, task.cards, launch.standing) for task in launch.tasks]
         self._do(lambda: self._book.launch(launch.job_id, launch.attempt, places))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
@@ -82,7 +82,7 @@ class KubernetesEngine:
     def withdraw(self, job_id: str, cause: str) -> None:
         self._do(lambda: self._book.withdraw(job_id, cause))
 
-    def ask(self, work: Callable[[Api], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+    def ask(self, work: Callable[[AsyncKubeApi], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         """Have something asked of the API server, or of us, in the hub's thread."""
 
         async def do() -> T:
@@ -96,7 +96,7 @@ class KubernetesEngine:
     def finished(self, job_id: str) -> None:
         self._do(lambda: self._book.finished(job_id))
 
-    def resume(self, job: Job, attempt: int, places: Sequence[Place], has_started: bool) -> None:
+    def resume(self, job: Job, attempt: int, places: Sequence[TaskLocation], has_started: bool) -> None:
         self._do(lambda: self._book.resume(job, attempt, places, has_started))
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
@@ -107,7 +107,7 @@ class KubernetesEngine:
         """Their nodes know; here it changes nothing."""
         return (0,) * tasks
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
         """The agents of the nodes go by what its pods say."""
 
         def do() -> None:
@@ -124,7 +124,7 @@ class KubernetesEngine:
     def close(self) -> None:
         self._hub.close()
 
-    def tell(self, what: Callable[[GangTeller], None]) -> None:
+    def tell(self, what: Callable[[GangStatusWriter], None]) -> None:
         """What users are to see on their pods; called later, in the hub's thread, before anything asked for later."""
         with contextlib.suppress(RuntimeError):  # it closes: nobody is told any more
             self._do(lambda: what(self.teller))
@@ -152,22 +152,24 @@ class KubernetesEngine:
 
     async def _begin(self) -> Cluster:
         settings = self.settings
-        self._api = Api(self._access, in_flight=settings.in_flight, per_second=settings.per_second)
+        self._api = AsyncKubeApi(self._access, in_flight=settings.in_flight, per_second=settings.per_second)
         self._hub.on_close(self._api.close)
         self._lookups = Lookups(self._api, self._see_again)
         self._hub.on_close(self._lookups.close)
-        self._book = Book(self._membership, self._ask, self._check, self, self._lookups.maker, settings.scheduler)
-        self._worths = Worths(self._book.worth_of, partial(actions.annotate, self._api))
-        self._survey = Survey(self._book.holds, self._cards_on)
-        self._watching = Watching(
+        self._book = GangRegistry(
+            self._membership, self._ask, self._check, self, self._lookups.maker, settings.scheduler
+        )
+        self._worths = SharingAnnotator(self._book.worth_of, partial(actions.annotate, self._api))
+        self._survey = ClusterObserver(self._book.holds, self._cards_on)
+        self._watching = ClusterWatches(
             self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir
         )  # fmt: skip
-        telling = Api(self._access, in_flight=settings.telling.in_flight)
+        telling = AsyncKubeApi(self._access, in_flight=settings.telling.in_flight)
         self._hub.on_close(telling.close)
-        self.teller = GangTeller(telling, self._book, self._ask, self._watching.ours, settings)
+        self.teller = GangStatusWriter(telling, self._book, self._ask, self._watching.ours, settings)
         self._start(self.teller.run())
         self._start(self._look_at_worths())
-        self._groups = Groups(self._api)
+        self._groups = JobGroupWatcher(self._api)
         for reflector in (*self._watching.all, self._groups.jobs):
             self._hub.keep(reflector.run(), reflector.path)
         await self._watching.synced()
@@ -216,7 +218,7 @@ class KubernetesEngine:
         self._survey.know(rule)
         return replace(with_devices(ask_of(pod), pod), where=rule.name, most_per_node=rule.most_per_node)
 
-    def _check(self, formed: Formed) -> Invalid | None:
+    def _check(self, formed: CompleteGang) -> Invalid | None:
         """Why these pods cannot be placed together; None: they can."""
         firsts = []
         members = iter(formed.members)
@@ -256,11 +258,11 @@ class KubernetesEngine:
     # -- hands of the book -------------------------------------------------------------------------------------------
 
     def report(self, said: Report | Sighting) -> None:
-        if isinstance(said, Found):
+        if isinstance(said, GangFound):
             self._tell_news()  # the nodes it may go to are known before it is
         self._report(said)
 
-    def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
+    def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
         """Nodes may have gone, and pods may have come that keep others away, since the service decided."""
         assert gang.job is not None
         requests = [role.request for role in gang.job.roles for _ in range(role.count)]
@@ -276,7 +278,7 @@ class KubernetesEngine:
                     return f"node {node} is no longer allowed for it"
         return ""
 
-    def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
+    def bind(self, gang: PodGang, rank: GangRank, pod: Object) -> None:
         assert rank.place is not None
         assert gang.job is not None
         if self.settings.dry_run:
@@ -284,7 +286,7 @@ class KubernetesEngine:
         else:
             self._start(self._bind(gang, gang.attempt, rank.place, gang.job.id, pod))
 
-    async def _bind(self, gang: Gang, attempt: int, place: Place, job: str, pod: Object) -> None:
+    async def _bind(self, gang: PodGang, attempt: int, place: TaskLocation, job: str, pod: Object) -> None:
         def wanted() -> bool:
             return gang.placed and gang.attempt == attempt and not gang.stopping
 
@@ -299,7 +301,7 @@ class KubernetesEngine:
             self._book.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)
         self._stir()
 
-    def shut(self, rank: Rank, pod: Object) -> str:
+    def shut(self, rank: GangRank, pod: Object) -> str:
         assert rank.place is not None
         if self._survey.allows(rule_of(pod, self._survey.index), rank.place.node):
             return ""
@@ -316,7 +318,7 @@ class KubernetesEngine:
         await actions.mark_disrupted(self._api, pod, why)
         await actions.delete(self._api, pod, grace_s)
 
-    def delete_owner(self, gang: Gang, why: str) -> None:
+    def delete_owner(self, gang: PodGang, why: str) -> None:
         owner = gang.owner
         if owner is not None and not self.settings.dry_run:
             _log.info("job %s is withdrawn: %s", gang.job.id if gang.job else "", why)
@@ -324,17 +326,17 @@ class KubernetesEngine:
                 return
             self._start(self._delete_owner(gang, owner))
 
-    async def _delete_owner(self, gang: Gang, owner: Object) -> None:
+    async def _delete_owner(self, gang: PodGang, owner: Object) -> None:
         found = await self._lookups.get(owner["apiVersion"], owner["kind"], gang.member.key.namespace, owner["name"])
         if found is not None and found["metadata"]["uid"] == owner["uid"]:
             await self._lookups.delete(owner["apiVersion"], owner["kind"], found)
 
-    def ask_owner(self, gang: Gang) -> None:
+    def ask_owner(self, gang: PodGang) -> None:
         if not gang.asking:
             gang.asking = True
             self._start(self._ask_owner(gang, gang.owner))
 
-    async def _ask_owner(self, gang: Gang, owner: Object | None) -> None:
+    async def _ask_owner(self, gang: PodGang, owner: Object | None) -> None:
         """Until it is over or new pods have come."""
         try:
             while gang.job is not None and not gang.live():
@@ -344,7 +346,7 @@ class KubernetesEngine:
         finally:
             gang.asking = False
 
-    async def _verdict(self, gang: Gang, owner: Object | None) -> str:
+    async def _verdict(self, gang: PodGang, owner: Object | None) -> str:
         of_group = self._groups.verdict_on(gang.member.key)
         if of_group:
             return of_group
@@ -354,7 +356,7 @@ class KubernetesEngine:
             found = await self._lookups.get(
                 owner["apiVersion"], owner["kind"], gang.member.key.namespace, owner["name"]
             )  # fmt: skip
-        except (Refused, Unreachable) as error:
+        except (ApiRefused, ApiUnreachable) as error:
             _log.info("cannot ask %s %s: %s", owner["kind"], owner["name"], error)
             return "goes on"
         return actions.verdict_on(found, owner["uid"])
@@ -362,15 +364,15 @@ class KubernetesEngine:
     def look_again(self, nodes: Iterable[str]) -> None:
         self._survey.look_again(nodes)
 
-    def watch_start(self, gang: Gang) -> None:
+    def watch_start(self, gang: PodGang) -> None:
         attempt, after_s = gang.attempt, self.settings.start_timeout_s
         asyncio.get_running_loop().call_later(after_s, self._start_is_due, gang, attempt, after_s)
 
-    def _start_is_due(self, gang: Gang, attempt: int, after_s: float) -> None:
+    def _start_is_due(self, gang: PodGang, attempt: int, after_s: float) -> None:
         self._book.start_timed_out(gang, attempt, after_s)
         self._stir()
 
-    def lacks(self, gang: Gang, what: str) -> None:
+    def lacks(self, gang: PodGang, what: str) -> None:
         self.teller.lacks(gang, what)
 
 

@@ -7,11 +7,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.objects import Object, controller_of, key_of, name_of, namespace_of, uid_of
-from gpusquad.engines.kubernetes.reading.lookups import LOOKUPS, UNKNOWN, Lookup, Unknown, group_of
-from gpusquad.engines.kubernetes.reflector import Reflector
-from gpusquad.engines.kubernetes.shrinking import shrink_other
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.reflector import Reflector
+from gpusquad.engines.kubernetes.parse.lookups import LOOKUPS, UNKNOWN, Lookup, NotFetched, group_of
+from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.objects import Object, controller_of, key_of, name_of, namespace_of, uid_of
 
 Kind = tuple[str, str]
 _KNOWN: dict[Kind, Lookup] = {(lookup.group, lookup.kind): lookup for lookup in LOOKUPS}
@@ -31,7 +31,7 @@ def _path(api_version: str, kind: str, namespace: str, name: str) -> str:
 class Lookups:
     """``find`` for those who read memberships. ``changed`` is called with the pods that had asked for an object."""
 
-    def __init__(self, api: Api, changed: Callable[[set[str]], None]) -> None:
+    def __init__(self, api: AsyncKubeApi, changed: Callable[[set[str]], None]) -> None:
         self._api = api
         self._changed = changed
         self._kinds: dict[Kind, Reflector | None] = {}
@@ -44,7 +44,7 @@ class Lookups:
         self.reading_for = ""
         """The pod whose membership is being read."""
 
-    def find(self, group: str, kind: str, namespace: str, name: str) -> Object | Unknown | None:
+    def find(self, group: str, kind: str, namespace: str, name: str) -> Object | NotFetched | None:
         which, key = (group, kind), f"{namespace}/{name}"
         if which not in _KNOWN:
             return None
@@ -97,7 +97,7 @@ class Lookups:
         """An object by its owner reference, asked of the server itself."""
         try:
             return await self._api.get(_path(api_version, kind, namespace, name))
-        except Refused as error:
+        except ApiRefused as error:
             if error.is_missing:
                 return None
             raise
@@ -145,14 +145,14 @@ class Lookups:
                     if await self._has(lookup, version):
                         return version
                 return lookup.versions[0]
-            except (Refused, Unreachable) as error:
+            except (ApiRefused, ApiUnreachable) as error:
                 _log.warning("cannot look for %s of %s: %s", lookup.plural, lookup.group, error)
                 await asyncio.sleep(_PAUSE_S)
 
     async def _has(self, lookup: Lookup, version: str) -> bool:
         try:
             await self._api.get(f"/apis/{lookup.group}/{version}/{lookup.plural}", limit="1")
-        except Refused as error:
+        except ApiRefused as error:
             if error.is_missing:
                 return False
             if not error.is_forbidden:

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from gpusquad.engines.kubernetes.api import Api, Refused, Unreachable
-from gpusquad.engines.kubernetes.gang import ATTEMPT, is_over, node_name
-from gpusquad.engines.kubernetes.objects import Object, annotations_of, name_of, namespace_of, uid_of
-from gpusquad.engines.kubernetes.reading.cards import cards_by_container
-from gpusquad.engines.kubernetes.reading.roles import Place, first_rank, index_of, place_of
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, is_over, node_name
+from gpusquad.engines.kubernetes.parse.cards import cards_by_container
+from gpusquad.engines.kubernetes.parse.roles import Place, first_rank, index_of, place_of
+from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of, uid_of
 
 GONE = "(the pods of this attempt are deleted, and their logs with them)\n"
 MOST_KEPT_BYTES = 8 << 20
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobLogInfo:
     """What the service knows of a job."""
 
     attempt: int
@@ -46,22 +46,22 @@ class Run:
     """It was on its cards, and is over."""
 
 
-RunOf = Callable[[str], Run | None]
+RunOf = Callable[[str], JobLogInfo | None]
 Which = tuple[str, int]
 """Job and attempt."""
 
 
-class Source(Protocol):
+class PodLogEngine(Protocol):
     """The engine, as far as it is needed here."""
 
-    def ask(self, work: Callable[[Api], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]: ...
+    def ask(self, work: Callable[[AsyncKubeApi], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]: ...
     def pods_of(self, job_id: str) -> list[Object]:
         """In the hub's thread."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class PodLogChunk:
     """A piece of what a task wrote."""
 
     offset: int
@@ -110,11 +110,11 @@ class Spool:
         self.done.add(uid)
         self.second, self.known = "", Counter()
 
-    def read(self, offset: int, limit: int) -> Chunk:
+    def read(self, offset: int, limit: int) -> PodLogChunk:
         """From the next byte that is kept where those are gone."""
         begin = max(offset, self.start)
         data = bytes(self.data[begin - self.start : begin - self.start + limit])
-        return Chunk(begin, data, begin + len(data)) if data else Chunk(offset, b"", offset)
+        return PodLogChunk(begin, data, begin + len(data)) if data else PodLogChunk(offset, b"", offset)
 
     def tail(self, lines: int) -> int:
         """The offset from which the last lines follow."""
@@ -141,10 +141,10 @@ class Spool:
             self.start += surplus
 
 
-class PodLogs:
+class PodLogSource:
     """Where the API of the service finds logs: a ``LogSource``. Called from any thread."""
 
-    def __init__(self, source: Source, run_of: RunOf | None = None) -> None:
+    def __init__(self, source: PodLogEngine, run_of: RunOf | None = None) -> None:
         self._source = source
         self.run_of: RunOf = run_of or (lambda job_id: None)
         self._spools: OrderedDict[tuple[Which, int], Spool] = OrderedDict()
@@ -192,15 +192,15 @@ class PodLogs:
         path = f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}/log"
         try:
             return self._source.ask(lambda api: api.read(path, **query)).result(_WAIT_S)
-        except Refused as error:
+        except ApiRefused as error:
             if error.status in (400, 404):  # not started yet; or gone
                 return b""
             raise ConnectionError(f"the log of pod {name_of(pod)} cannot be read: {error.message}") from None
-        except (Unreachable, TimeoutError) as error:
+        except (ApiUnreachable, TimeoutError) as error:
             raise ConnectionError(f"the log of pod {name_of(pod)} cannot be read: {error or 'no answer'}") from None
 
     def _pods(self, job_id: str) -> list[Object]:
-        async def find(api: Api) -> list[Object]:
+        async def find(api: AsyncKubeApi) -> list[Object]:
             return self._source.pods_of(job_id)
 
         return self._source.ask(find).result(_WAIT_S)
@@ -218,7 +218,7 @@ class PodLogs:
 class PodLogReader:
     """Of one moment: what the pods had written when it was first asked for a task."""
 
-    def __init__(self, logs: PodLogs, which: Which, tasks: dict[int, list[Object]]) -> None:
+    def __init__(self, logs: PodLogSource, which: Which, tasks: dict[int, list[Object]]) -> None:
         self._logs = logs
         self._which = which
         self._tasks = tasks
@@ -232,7 +232,7 @@ class PodLogReader:
         with spool.lock:
             return spool.start, spool.end
 
-    def read(self, task: int, offset: int, limit: int) -> Chunk:
+    def read(self, task: int, offset: int, limit: int) -> PodLogChunk:
         spool = self._spool(task)
         with spool.lock:
             return spool.read(offset, limit)
@@ -261,7 +261,7 @@ class GoneReader:
     def size(self, task: int) -> tuple[int, int]:
         return 0, self._spool.end
 
-    def read(self, task: int, offset: int, limit: int) -> Chunk:
+    def read(self, task: int, offset: int, limit: int) -> PodLogChunk:
         return self._spool.read(offset, limit)
 
     def tail(self, task: int, lines: int) -> int:

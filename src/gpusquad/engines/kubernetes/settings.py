@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpusquad.engines.kubernetes.objects import SCHEDULER
-from gpusquad.engines.kubernetes.telling.settings import TellingSettings
+from gpusquad.engines.kubernetes.status.settings import StatusSettings
+from gpusquad.kube.objects import SCHEDULER
 
 
 @dataclass(frozen=True)
-class Settings:
+class KubernetesSettings:
     """All with a default that suits most clusters."""
 
     scheduler: str = SCHEDULER
@@ -25,5 +25,5 @@ class Settings:
     sync_timeout_s: float = 120.0
     dry_run: bool = False
     """Nothing is bound or deleted: what would be done is only told, as events."""
-    telling: TellingSettings = field(default_factory=TellingSettings)
+    telling: StatusSettings = field(default_factory=StatusSettings)
     """What users see on their pods."""

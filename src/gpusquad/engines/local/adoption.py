@@ -4,59 +4,59 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.core.ports import EngineEnded, EngineStarted, TaskEnd
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, TaskEnd
 from gpusquad.engines.local import claim, processes, status, stop_file
 from gpusquad.engines.local.names import Key
 from gpusquad.engines.local.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Unclaimed:
+class UnclaimedAttempt:
     """No keeper has begun. One may still come, unless the claim is taken from it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
+class LiveAttempt:
     """Its keeper lives, and is held by this pidfd."""
 
     pidfd: int
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class EndedAttempt:
     """Its end is written down."""
 
     end: dict
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class AbandonedAttempt:
     """Its keeper is dead and has not finished. Tasks may have survived it."""
 
     status: dict
 
 
-Finding = Unclaimed | Alive | Over | Abandoned
+Finding = UnclaimedAttempt | LiveAttempt | EndedAttempt | AbandonedAttempt
 
 
 def examine(folder: RunFolder) -> Finding:
     """First who lives, then what is written: a keeper writes before it ends, so nothing is missed between the two."""
     owner = claim.read(folder)
     if owner is None:
-        return Unclaimed()
+        return UnclaimedAttempt()
     if owner.end is not None:
-        return Over(owner.end)
+        return EndedAttempt(owner.end)
     pidfd = processes.hold(owner.keeper) if owner.keeper is not None else None
     if pidfd is not None:
-        return Alive(pidfd)
+        return LiveAttempt(pidfd)
     known = status.read(folder) or {}
-    return Over(known["end"]) if known.get("phase") == "ended" else Abandoned(known)
+    return EndedAttempt(known["end"]) if known.get("phase") == "ended" else AbandonedAttempt(known)
 
 
 def close_unclaimed(folder: RunFolder, end: dict) -> Finding:
     """Nothing can start here any more. Returns what is true now: a keeper may have been faster."""
     folder.make()
-    return Over(end) if claim.void(folder, end) else examine(folder)
+    return EndedAttempt(end) if claim.void(folder, end) else examine(folder)
 
 
 def end_of_abandoned(folder: RunFolder, known: dict, cause: str) -> dict:
@@ -80,13 +80,13 @@ def write_end(folder: RunFolder, known: dict, end: dict) -> None:
         file.close()
 
 
-def started(key: Key, known: dict) -> EngineStarted:
-    return EngineStarted(*key, tuple(pid for pid, _ in known.get("tasks", ())), known.get("limits_note", ""))
+def started(key: Key, known: dict) -> AttemptStarted:
+    return AttemptStarted(*key, tuple(pid for pid, _ in known.get("tasks", ())), known.get("limits_note", ""))
 
 
-def ended(key: Key, end: dict) -> EngineEnded:
+def ended(key: Key, end: dict) -> AttemptEnded:
     first = None if end["first"] is None else TaskEnd(**end["first"])
-    return EngineEnded(*key, end["how"], end["cause"], first, end["never_started"], end.get("at_us"))
+    return AttemptEnded(*key, end["how"], end["cause"], first, end["never_started"], end.get("at_us"))
 
 
 def has_started(known: dict) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from gpusquad.core.ports import Launch
 from gpusquad.engines.local.names import Key
 from gpusquad.engines.local.run_folder import RunFolder
-from gpusquad.engines.local.shares import Parts
-from gpusquad.engines.local.stop_file import Stop
+from gpusquad.engines.local.shares import ShareEnvironment
+from gpusquad.engines.local.stop_file import StopRequest
 
 NONE = -1
 """In the place of a handle."""
@@ -24,7 +24,7 @@ class Attempt:
     """Until its keeper is begun: secrets are kept no longer than needed."""
     order: bytes = field(default=b"", repr=False)
     """What its keeper has still to be told."""
-    parts: Parts | None = field(default=None, repr=False)
+    parts: ShareEnvironment | None = field(default=None, repr=False)
     """Of cards, once they were given; None where they were not, or nobody asked for any."""
     ports: list[int] = field(default_factory=list)
     tries: int = 0
@@ -39,7 +39,7 @@ class Attempt:
     """The store does not know it, so nobody wants reports on it."""
     has_strays: bool = False
     """Processes of it were seen, whatever its run folder says."""
-    stop: Stop | None = None
+    stop: StopRequest | None = None
     """The first wish to stop it."""
     is_pausing: bool = False
     """Its keeper is told of that wish as soon as what its tasks have on cards is done."""

@@ -9,7 +9,7 @@ import signal
 import time
 
 from gpusquad.engines.local import processes
-from gpusquad.engines.local.cgroup_places import CONTROLLERS, Place, find_places, pass_on, read, write
+from gpusquad.engines.local.cgroup_bases import CONTROLLERS, CgroupBase, find_places, pass_on, read, write
 
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
@@ -19,7 +19,7 @@ _REMOVE_TRIES, _REMOVE_PAUSE_S = 500, 0.01
 """Half a second was not always enough on a loaded machine."""
 
 
-class Limits:
+class TaskLimits:
     """What one task may use; 0: no limit."""
 
     __slots__ = ("cpu_milli", "memory_bytes")
@@ -32,7 +32,7 @@ class Limits:
         return bool(self.cpu_milli if controller == "cpu" else self.memory_bytes)
 
 
-class Groups:
+class TaskCgroups:
     """The control groups of one gang: below each base one folder a task, named PREFIX + rank."""
 
     def __init__(self, bases: list[str], prefix: str, count: int) -> None:
@@ -44,10 +44,10 @@ class Groups:
         return {"bases": self._bases, "prefix": self._prefix, "count": self._count}
 
     @classmethod
-    def from_dict(cls, body: dict) -> Groups:
+    def from_dict(cls, body: dict) -> TaskCgroups:
         return cls(list(body["bases"]), str(body["prefix"]), int(body["count"]))
 
-    def make(self, limits: list[Limits]) -> str:
+    def make(self, limits: list[TaskLimits]) -> str:
         """A group for each task, where that is allowed. Returns a note on the limits that will not hold."""
         problems = dict.fromkeys(CONTROLLERS, "not allowed here")
         planned, self._bases = self._bases, []
@@ -101,7 +101,7 @@ class Groups:
         return [self._path(base, task) for base in self._bases for task in range(self._count)]
 
 
-def plan(prefix: str, count: int) -> Groups:
+def plan(prefix: str, count: int) -> TaskCgroups:
     """Where the groups of a gang will be. Written down before they are made, they are found whatever happens.
 
     A name that is taken is somebody else's, as an attempt never starts twice: of a service with another home, say.
@@ -109,10 +109,10 @@ def plan(prefix: str, count: int) -> Groups:
     bases = [place.base for place in find_places()]
     if any(os.path.exists(os.path.join(base, f"{prefix}0")) for base in bases):
         prefix = f"{prefix}{os.getpid()}-"
-    return Groups(bases, prefix, count)
+    return TaskCgroups(bases, prefix, count)
 
 
-def _make_in(place: Place, prefix: str, limits: list[Limits]) -> dict[str, str]:
+def _make_in(place: CgroupBase, prefix: str, limits: list[TaskLimits]) -> dict[str, str]:
     """Returns the controllers whose limits could not be set, and why."""
     problems: dict[str, str] = {}
     made: list[str] = []
@@ -129,7 +129,7 @@ def _make_in(place: Place, prefix: str, limits: list[Limits]) -> dict[str, str]:
     return problems
 
 
-def _make_folder(place: Place, folder: str) -> None:
+def _make_folder(place: CgroupBase, folder: str) -> None:
     for _ in range(_MAKE_TRIES):  # whoever ends last removes the base, perhaps right now
         with contextlib.suppress(FileExistsError):
             os.mkdir(place.base, 0o755)
@@ -142,7 +142,7 @@ def _make_folder(place: Place, folder: str) -> None:
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), folder)
 
 
-def _set_limits(place: Place, folder: str, limit: Limits) -> dict[str, str]:
+def _set_limits(place: CgroupBase, folder: str, limit: TaskLimits) -> dict[str, str]:
     problems: dict[str, str] = {}
     for controller in place.controllers:
         if limit.asks(controller):
@@ -153,24 +153,24 @@ def _set_limits(place: Place, folder: str, limit: Limits) -> dict[str, str]:
     return problems
 
 
-def _set_memory_v1(folder: str, limit: Limits) -> None:
+def _set_memory_v1(folder: str, limit: TaskLimits) -> None:
     write(folder, "memory.limit_in_bytes", str(limit.memory_bytes))
     with contextlib.suppress(OSError):  # there only where swap is accounted for
         write(folder, "memory.memsw.limit_in_bytes", str(limit.memory_bytes))
 
 
-def _set_memory_v2(folder: str, limit: Limits) -> None:
+def _set_memory_v2(folder: str, limit: TaskLimits) -> None:
     write(folder, "memory.max", str(limit.memory_bytes))
     with contextlib.suppress(OSError):
         write(folder, "memory.swap.max", "0")
 
 
-def _set_cpu_v1(folder: str, limit: Limits) -> None:
+def _set_cpu_v1(folder: str, limit: TaskLimits) -> None:
     write(folder, "cpu.cfs_period_us", str(_PERIOD_US))
     write(folder, "cpu.cfs_quota_us", str(_quota_us(limit)))
 
 
-def _set_cpu_v2(folder: str, limit: Limits) -> None:
+def _set_cpu_v2(folder: str, limit: TaskLimits) -> None:
     write(folder, "cpu.max", f"{_quota_us(limit)} {_PERIOD_US}")
 
 
@@ -182,11 +182,11 @@ _SETTERS = {
 }
 
 
-def _quota_us(limit: Limits) -> int:
+def _quota_us(limit: TaskLimits) -> int:
     return max(_LEAST_QUOTA_US, limit.cpu_milli * _PERIOD_US // 1000)
 
 
-def _note(problems: dict[str, str], limits: list[Limits]) -> str:
+def _note(problems: dict[str, str], limits: list[TaskLimits]) -> str:
     """Only on limits that somebody asked for."""
     parts = [
         f"the {controller} limit does not hold: {problems[controller]}"

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 
-from gpusquad.engines.local import whole_file
-from gpusquad.engines.local.processes import Identity
+from gpusquad.engines.local import atomic_file
+from gpusquad.engines.local.processes import ProcessIdentity
 from gpusquad.engines.local.run_folder import RunFolder
 
 
-class Claim:
+class RunFolderClaim:
     """A keeper has it, or it is void: an end is written where a keeper would have been, and none can start."""
 
     __slots__ = ("end", "keeper")
 
-    def __init__(self, keeper: Identity | None, end: dict | None) -> None:
+    def __init__(self, keeper: ProcessIdentity | None, end: dict | None) -> None:
         self.keeper = keeper
         self.end = end
         """As `status` describes ends. With neither, the claim cannot be read: somebody had it, nobody knows who."""
 
 
-def take(folder: RunFolder, keeper: Identity) -> bool:
+def take(folder: RunFolder, keeper: ProcessIdentity) -> bool:
     """The keeper's: False means that it must not start anything."""
     return _place(folder, {"pid": keeper.pid, "start_ticks": keeper.start_ticks, "boot_id": keeper.boot_id})
 
@@ -30,19 +30,19 @@ def void(folder: RunFolder, end: dict) -> bool:
     return _place(folder, {"end": end})
 
 
-def read(folder: RunFolder) -> Claim | None:
+def read(folder: RunFolder) -> RunFolderClaim | None:
     """None: nobody has it yet."""
-    data = whole_file.read(folder.claim)
+    data = atomic_file.read(folder.claim)
     if data is None:
         return None
     try:
         body = json.loads(data)
         if "end" in body:
-            return Claim(None, dict(body["end"]))
-        return Claim(Identity(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"])), None)
+            return RunFolderClaim(None, dict(body["end"]))
+        return RunFolderClaim(ProcessIdentity(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"])), None)
     except (ValueError, KeyError, TypeError):
-        return Claim(None, None)  # a power cut can leave an empty file
+        return RunFolderClaim(None, None)  # a power cut can leave an empty file
 
 
 def _place(folder: RunFolder, body: dict) -> bool:
-    return whole_file.place(folder.claim, json.dumps(body).encode() + b"\n")
+    return atomic_file.place(folder.claim, json.dumps(body).encode() + b"\n")

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from gpusquad.core.ports import EngineEnded, Launch, Report
-from gpusquad.engines.local import claim, orders, processes, strays
-from gpusquad.engines.local.loop import Act, Loop
+from gpusquad.core.ports import AttemptEnded, Launch, Report
+from gpusquad.engines.local import claim, launch_orders, orphans, processes
+from gpusquad.engines.local.attempt_watcher import AttemptWatcher
+from gpusquad.engines.local.launch_orders import LaunchContext, LogLimits
+from gpusquad.engines.local.loop import Act, EngineLoop
 from gpusquad.engines.local.names import Key, all_keys, checked, run_folder
-from gpusquad.engines.local.orders import LogLimits, Surroundings
-from gpusquad.engines.local.overseer import Overseer
-from gpusquad.engines.local.reporter import Reporter
+from gpusquad.engines.local.orphans import OrphanReaper
+from gpusquad.engines.local.reporter import ReportQueue
 from gpusquad.engines.local.shares import Shares
-from gpusquad.engines.local.stop_file import Stop
-from gpusquad.engines.local.strays import Chaser
+from gpusquad.engines.local.stop_file import StopRequest
 from gpusquad.gpu.api import Quota
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 
 __all__ = ["LocalEngine", "LogLimits"]
 
@@ -51,13 +51,13 @@ class LocalEngine:
         _check_kernel()
         # Processes are known by the folder they belong to, so it must have one name whoever starts the service.
         self._home = Path(os.path.realpath(home))
-        self._loop = Loop("gpusquad-engine")
-        self._reporter = Reporter(on_report)
-        self._chaser = Chaser()
-        around = Surroundings(self._home, log_limits, dict(os.environ), uuid_of)
+        self._loop = EngineLoop("gpusquad-engine")
+        self._reporter = ReportQueue(on_report)
+        self._chaser = OrphanReaper()
+        around = LaunchContext(self._home, log_limits, dict(os.environ), uuid_of)
         at_once = start_at_once or max(4, 2 * (os.cpu_count() or 1))
         self._shares = None if quota is None else Shares(quota, {card.id: card for card in cards}, share_note)
-        self._overseer = Overseer(self._loop, around, self._reporter, self._chaser, at_once, self._shares)
+        self._overseer = AttemptWatcher(self._loop, around, self._reporter, self._chaser, at_once, self._shares)
         for thread in (self._reporter, self._chaser, self._loop, self._shares):
             if thread is not None:
                 thread.start()
@@ -65,15 +65,15 @@ class LocalEngine:
     def launch(self, launch: Launch) -> None:
         """Start all tasks of an attempt, or none. Invalid: its id cannot be used."""
         checked(launch.job_id, launch.attempt)
-        orders.check(launch)
+        launch_orders.check(launch)
         self._call(partial(self._overseer.launch, launch))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         """Ask the tasks to end, and make them after the grace time."""
         key = checked(job_id, attempt)
-        self._call(partial(self._overseer.stop, key, Stop(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
+        self._call(partial(self._overseer.stop, key, StopRequest(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: Standing) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
         """On cards that its tasks share, this is what they are worth from now on."""
         if self._shares is not None:
             self._shares.change(checked(job_id, attempt), tasks, standing)
@@ -94,7 +94,7 @@ class LocalEngine:
             try:
                 self._call(partial(self._overseer.recover, checked(job_id, attempt)))
             except Invalid as problem:
-                self._reporter.send(EngineEnded(job_id, attempt, "lost", str(problem), never_started=True))
+                self._reporter.send(AttemptEnded(job_id, attempt, "lost", str(problem), never_started=True))
         threading.Thread(target=self._find_orphans, name="gpusquad-orphans", daemon=True).start()
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class LocalEngine:
     def _find_orphans(self) -> None:
         """In a thread of its own, as there may be very many old run folders."""
         try:
-            with_strays = strays.marked_keys(partial(run_folder, self._home))
+            with_strays = orphans.marked_keys(partial(run_folder, self._home))
             open_folders = {key for key in all_keys(self._home) if _may_run(self._home, key)}
             for key in with_strays | open_folders:
                 self._loop.call(partial(self._overseer.orphan, key, key in with_strays))

@@ -14,7 +14,7 @@ _STEP_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class AttemptLogChunk:
     """A piece of what a task wrote."""
 
     offset: int
@@ -24,7 +24,7 @@ class Chunk:
     """Where to read on."""
 
 
-class LogReader:
+class AttemptLogReader:
     """Offsets count every byte a task wrote, kept or not, so they stay true while old segments go."""
 
     def __init__(self, run_folder: Path | str) -> None:
@@ -39,14 +39,14 @@ class LogReader:
         pieces = self._pieces(task)
         return (pieces[0].start, pieces[-1].end) if pieces else (0, 0)
 
-    def read(self, task: int, offset: int, limit: int) -> Chunk:
+    def read(self, task: int, offset: int, limit: int) -> AttemptLogChunk:
         """At most ``limit`` bytes from there on; from the next byte that is kept where those are gone."""
         for piece in self._pieces(task):
             start = max(offset, piece.start)
             data = piece.read(start, limit) if start < piece.end else b""
             if data:  # empty: removed meanwhile, the next one is the oldest now
-                return Chunk(start, data, start + len(data))
-        return Chunk(offset, b"", offset)
+                return AttemptLogChunk(start, data, start + len(data))
+        return AttemptLogChunk(offset, b"", offset)
 
     def tail(self, task: int, lines: int) -> int:
         """The offset from which the last ``lines`` lines follow."""

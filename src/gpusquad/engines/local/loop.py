@@ -18,7 +18,7 @@ _MOST_WAIT_S = 3600.0
 Act = Callable[[], None]
 
 
-class Loop:
+class EngineLoop:
     """Calls from other threads, events of handles, and things to do later."""
 
     def __init__(self, name: str) -> None:

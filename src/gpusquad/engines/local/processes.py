@@ -7,7 +7,7 @@ import signal
 from functools import lru_cache
 
 
-class Identity:
+class ProcessIdentity:
     """One process: its id, when it started in clock ticks after boot, and which boot that was."""
 
     __slots__ = ("boot_id", "pid", "start_ticks")
@@ -18,7 +18,7 @@ class Identity:
         self.boot_id = boot_id
 
 
-class Stat:
+class ProcStat:
     """The part of /proc/PID/stat that matters here."""
 
     __slots__ = ("is_over", "parent", "pid", "session", "start_ticks")
@@ -33,13 +33,13 @@ class Stat:
         self.is_over = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 
-def identity(pid: int) -> Identity | None:
+def identity(pid: int) -> ProcessIdentity | None:
     """Who has this process id now."""
     found = stat(pid)
-    return None if found is None else Identity(pid, found.start_ticks, boot_id())
+    return None if found is None else ProcessIdentity(pid, found.start_ticks, boot_id())
 
 
-def hold(who: Identity) -> int | None:
+def hold(who: ProcessIdentity) -> int | None:
     """A pidfd of exactly that process, or None if it is gone. The pidfd stays true whatever becomes of the number."""
     if who.boot_id != boot_id():
         return None
@@ -64,7 +64,7 @@ def send(pidfd: int, number: int) -> bool:
     return True
 
 
-def kill(who: Identity, number: int) -> bool:
+def kill(who: ProcessIdentity, number: int) -> bool:
     """Signal exactly that process. False: it is gone already. PermissionError: it is not ours."""
     pidfd = hold(who)
     if pidfd is None:
@@ -75,27 +75,27 @@ def kill(who: Identity, number: int) -> bool:
         os.close(pidfd)
 
 
-def stat(pid: int) -> Stat | None:
+def stat(pid: int) -> ProcStat | None:
     """None: there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return Stat(pid, file.read())
+            return ProcStat(pid, file.read())
     except (FileNotFoundError, ProcessLookupError, ValueError):
         return None
 
 
-def everyone() -> list[Stat]:
+def everyone() -> list[ProcStat]:
     """Every process that can be seen."""
     found = (stat(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     return [one for one in found if one is not None]
 
 
-def descendants(ancestor: int) -> list[Stat]:
+def descendants(ancestor: int) -> list[ProcStat]:
     """Children, their children and so on, dead ones that nobody has reaped included."""
-    children: dict[int, list[Stat]] = {}
+    children: dict[int, list[ProcStat]] = {}
     for one in everyone():
         children.setdefault(one.parent, []).append(one)
-    found: list[Stat] = []
+    found: list[ProcStat] = []
     parents = [ancestor]
     while parents:
         mine = children.pop(parents.pop(), [])

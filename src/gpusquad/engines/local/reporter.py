@@ -20,7 +20,7 @@ _CLOSE_S = 5.0
 """Whoever takes the last report may itself be waiting for whoever closes us."""
 
 
-class Reporter:
+class ReportQueue:
     """Reports on one attempt arrive in order; one that is not taken holds up that attempt only."""
 
     def __init__(self, on_report: Callable[[Report], None]) -> None:

@@ -19,7 +19,7 @@ from gpusquad.engines.local.names import Key
 from gpusquad.gpu.api import Attachment, Holder, Quota
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
-from gpusquad.model.standing import Standing
+from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.virtual import part_named
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ShareEnvironment:
     """What the tasks of one launch have to be told."""
 
     env: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Parts:
 
 
 @runtime_checkable
-class Resizes(Protocol):
+class ResizableQuota(Protocol):
     """Can give tenants that run another part of the memory (``gpu.attach.quota.SquadQuota``)."""
 
     def resize(self, holder: Holder, memory_bytes: int) -> None:
@@ -47,7 +47,7 @@ class Resizes(Protocol):
 
 
 @runtime_checkable
-class Counts(Protocol):
+class PeakCounter(Protocol):
     """Knows what tenants have held at most (``gpu.attach.quota.SquadQuota``)."""
 
     def held_at_most(self, holder: Holder) -> int:
@@ -56,7 +56,7 @@ class Counts(Protocol):
 
 
 @runtime_checkable
-class Drains(Protocol):
+class DrainableQuota(Protocol):
     """A ``Quota`` that can take a tenant's work off the card before its processes are killed: where tenants share one
     context on the card, a kill amid its work can reach the neighbours."""
 
@@ -66,7 +66,7 @@ class Drains(Protocol):
 
 
 @runtime_checkable
-class Pauses(Protocol):
+class PausableQuota(Protocol):
     """A ``Quota`` that can keep tenants from the card for a moment: most programs die of the first signal, wherever
     they are."""
 
@@ -75,8 +75,8 @@ class Pauses(Protocol):
         ...
 
 
-NO_PARTS = Parts()
-Given = Callable[[Parts | Exception], object]
+NO_PARTS = ShareEnvironment()
+Given = Callable[[ShareEnvironment | Exception], object]
 
 
 class Shares:
@@ -106,7 +106,7 @@ class Shares:
 
         self._calls.put(do)
 
-    def change(self, key: Key, tasks: int, standing: Standing) -> None:
+    def change(self, key: Key, tasks: int, standing: SharingParams) -> None:
         def do() -> None:
             for holder in _holders(key, tasks):
                 self._quota.change(holder, standing)
@@ -116,7 +116,7 @@ class Shares:
     def resize(self, key: Key, tasks: int, before_bytes: int, memory_bytes: int) -> None:
         """In the caller's thread, who must hear of it. Where nobody keeps tasks to their parts nothing is asked."""
         quota = self._quota
-        if not isinstance(quota, Resizes):
+        if not isinstance(quota, ResizableQuota):
             return
         holders = _holders(key, tasks)
         for at, holder in enumerate(holders):
@@ -130,13 +130,13 @@ class Shares:
     def held_at_most(self, key: Key, tasks: int) -> list[int]:
         """By task, in the caller's thread. 0: not known."""
         quota = self._quota
-        return [quota.held_at_most(holder) if isinstance(quota, Counts) else 0 for holder in _holders(key, tasks)]
+        return [quota.held_at_most(holder) if isinstance(quota, PeakCounter) else 0 for holder in _holders(key, tasks)]
 
     def pause(self, key: Key, tasks: int, within_s: float, then: Callable[[], object]) -> None:
         """They are about to be told to end. ``then`` is called as soon as their work is off the cards: at once, or from
         a thread of its own. A daemon that hangs may hold that up for longer than it should."""
         quota = self._quota
-        if not tasks or not isinstance(quota, Pauses):
+        if not tasks or not isinstance(quota, PausableQuota):
             then()
             return
         threading.Thread(
@@ -146,7 +146,7 @@ class Shares:
     def drain(self, key: Key, tasks: int, within_s: float) -> None:
         """They are about to be killed. In a thread of its own: others must not wait for that."""
         quota = self._quota
-        if isinstance(quota, Drains):
+        if isinstance(quota, DrainableQuota):
             threading.Thread(
                 target=_drain, args=(quota, _holders(key, tasks), within_s), name="gpusquad-drain", daemon=True
             ).start()
@@ -163,17 +163,17 @@ class Shares:
             except Exception:
                 _log.exception("the parts of cards could not be set right")
 
-    def _try_to_give(self, launch: Launch) -> Parts | Exception:
+    def _try_to_give(self, launch: Launch) -> ShareEnvironment | Exception:
         try:
             return self._given(launch)
         except Exception as error:  # its owner must hear of it, whatever it is
             return error
 
-    def _given(self, launch: Launch) -> Parts:
+    def _given(self, launch: Launch) -> ShareEnvironment:
         given = {task.index: self._attach(launch, task) for task in launch.tasks if has_part(task)}
         notes = [self._note, *(note for one in given.values() for note in one.notes)]
         env = {index: one.env for index, one in given.items()}
-        return Parts(env, tuple(dict.fromkeys(note for note in notes if note)))
+        return ShareEnvironment(env, tuple(dict.fromkeys(note for note in notes if note)))
 
     def _attach(self, launch: Launch, task: TaskLaunch) -> Attachment:
         missing = [card for card in task.cards if card not in self._cards]
@@ -187,7 +187,7 @@ def _holders(key: Key, tasks: int) -> list[Holder]:
     return [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
 
 
-def _pause(quota: Pauses, holders: Sequence[Holder], within_s: float, then: Callable[[], object]) -> None:
+def _pause(quota: PausableQuota, holders: Sequence[Holder], within_s: float, then: Callable[[], object]) -> None:
     try:
         quota.pause(holders, within_s)
     except Exception:
@@ -196,7 +196,7 @@ def _pause(quota: Pauses, holders: Sequence[Holder], within_s: float, then: Call
         then()
 
 
-def _drain(quota: Drains, holders: Sequence[Holder], within_s: float) -> None:
+def _drain(quota: DrainableQuota, holders: Sequence[Holder], within_s: float) -> None:
     """All of them together within that time; one that is no tenant takes none."""
     until_s = time.monotonic() + within_s
     for holder in holders:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from gpusquad.engines.local.run_folder import RunFolder
 
-_PROGRAM = str(Path(__file__).with_name("keeper") / "__main__.py")
+_PROGRAM = str(Path(__file__).with_name("supervisor") / "__main__.py")
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "TZ")
 
 
 @dataclass(frozen=True, slots=True)
-class Spawned:
+class SpawnedSupervisor:
     """A keeper that has just begun: our child, to be reaped by us."""
 
     pidfd: int
@@ -26,7 +26,7 @@ class Spawned:
     """Tells when the tasks run; does not block."""
 
 
-def spawn(folder: RunFolder) -> Spawned:
+def spawn(folder: RunFolder) -> SpawnedSupervisor:
     """In a session of its own, and with all signals blocked until it can handle them: no stop is lost or kills it."""
     with contextlib.ExitStack() as on_error:
         order_end, feed = _pipe(on_error)
@@ -51,7 +51,7 @@ def spawn(folder: RunFolder) -> Spawned:
         os.close(theirs)
     os.set_blocking(feed, False)
     os.set_blocking(ready, False)
-    return Spawned(pidfd, feed, ready)
+    return SpawnedSupervisor(pidfd, feed, ready)
 
 
 def reap(pidfd: int) -> int | None:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from gpusquad.engines.local import folders, orders, spawn
+from gpusquad.engines.local import folders, launch_orders, spawn
 from gpusquad.engines.local.attempts import NONE, Attempt
 from gpusquad.engines.local.free_ports import FreePorts
-from gpusquad.engines.local.loop import Loop
-from gpusquad.engines.local.orders import Surroundings
-from gpusquad.engines.local.shares import NO_PARTS, Parts, Shares, has_parts
-from gpusquad.model.errors import Invalid, NotNow
+from gpusquad.engines.local.launch_orders import LaunchContext
+from gpusquad.engines.local.loop import EngineLoop
+from gpusquad.engines.local.shares import NO_PARTS, ShareEnvironment, Shares, has_parts
+from gpusquad.model.errors import Invalid, NotReady
 
 How = Literal["failed", "lost"]
 """failed: it could not go better another time."""
@@ -34,8 +34,8 @@ class Starter:
 
     def __init__(
         self,
-        loop: Loop,
-        around: Surroundings,
+        loop: EngineLoop,
+        around: LaunchContext,
         ports: FreePorts,
         at_once: int,
         on_begun: Callable[[Attempt], None],
@@ -86,15 +86,15 @@ class Starter:
         self._shares.give(attempt.launch, lambda given: self._loop.call(partial(self._has_parts, attempt, given)))
         return True
 
-    def _has_parts(self, attempt: Attempt, given: Parts | Exception) -> None:
+    def _has_parts(self, attempt: Attempt, given: ShareEnvironment | Exception) -> None:
         if attempt.stop is not None:
             return  # it is over; what it was given goes back with that of all who are
         match given:
-            case Parts():
+            case ShareEnvironment():
                 attempt.parts = given
                 self._queue.appendleft(attempt)
                 self._fill()
-            case NotNow():
+            case NotReady():
                 self._on_failed(attempt, "lost", f"its part of a card cannot be given here now: {given}")
             case Invalid() if not self.knows_all and attempt.tries < _TRIES:
                 attempt.tries += 1
@@ -123,12 +123,12 @@ class Starter:
         self._loop.on_writable(attempt.feed, partial(self._feed, attempt))
         self._on_begun(attempt)
 
-    def _prepare_and_spawn(self, attempt: Attempt) -> spawn.Spawned:
+    def _prepare_and_spawn(self, attempt: Attempt) -> spawn.SpawnedSupervisor:
         assert attempt.launch is not None
         folders.make(attempt.launch, self._around.home)
         if not attempt.ports:
             attempt.ports = self._ports.give(1 + len(attempt.launch.tasks))
-        attempt.order = orders.encode(attempt.launch, attempt.ports, self._around, attempt.parts or NO_PARTS)
+        attempt.order = launch_orders.encode(attempt.launch, attempt.ports, self._around, attempt.parts or NO_PARTS)
         return spawn.spawn(attempt.folder)
 
     def _retry_or_fail(self, attempt: Attempt, error: OSError) -> None:

@@ -18,7 +18,7 @@ import json
 import os
 import zlib
 
-from gpusquad.engines.local import whole_file
+from gpusquad.engines.local import atomic_file
 from gpusquad.engines.local.run_folder import RunFolder
 
 _SLOT_BYTES = 32 * 1024
@@ -42,7 +42,7 @@ class StatusFile:
         """With all the room it will ever need."""
         slot_bytes = max(_SLOT_BYTES, -(-tasks * _TASK_BYTES // 4096) * 4096)
         blank = (b" " * (slot_bytes - 1) + b"\n") * 2
-        whole_file.place(folder.status, blank)
+        atomic_file.place(folder.status, blank)
         return cls(os.open(folder.status, os.O_RDWR | os.O_CLOEXEC), slot_bytes, 0)
 
     @classmethod
@@ -57,7 +57,7 @@ class StatusFile:
         """Replaces the older slot."""
         self._sequence += 1
         data = self._line(status)
-        whole_file.write_all(self._handle, data, self._slot_bytes * (self._sequence % 2))
+        atomic_file.write_all(self._handle, data, self._slot_bytes * (self._sequence % 2))
 
     def sync(self) -> None:
         """Onto the disk, where that is possible."""
@@ -79,7 +79,7 @@ class StatusFile:
 
 def read(folder: RunFolder) -> dict | None:
     """The newest whole status; None: there is none."""
-    newest = _newest(_slots(whole_file.read(folder.status) or b""))
+    newest = _newest(_slots(atomic_file.read(folder.status) or b""))
     return None if newest is None else newest[1]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 
-from gpusquad.engines.local import whole_file
+from gpusquad.engines.local import atomic_file
 from gpusquad.engines.local.run_folder import RunFolder
 
 _SIZE_BYTES = 4096  # one page: written whole or not at all, even by a process that is killed meanwhile
 _CAUSE_CHARACTERS = 500
 
 
-class Stop:
+class StopRequest:
     """Why, and how long tasks may take to end by themselves."""
 
     __slots__ = ("cause", "grace_s")
@@ -24,29 +24,29 @@ class Stop:
 
 def reserve(folder: RunFolder) -> None:
     """Make room for a later wish; one that is there already stays."""
-    whole_file.place(folder.stop, b" " * _SIZE_BYTES)
+    atomic_file.place(folder.stop, b" " * _SIZE_BYTES)
 
 
-def ask(folder: RunFolder, stop: Stop) -> None:
+def ask(folder: RunFolder, stop: StopRequest) -> None:
     """Write the wish down. The keeper is to be signalled after this, not before."""
     body = json.dumps({"cause": stop.cause[:_CAUSE_CHARACTERS], "grace_s": stop.grace_s}, ensure_ascii=False)
     data = body.encode("utf-8", "replace").ljust(_SIZE_BYTES - 1) + b"\n"
-    if whole_file.place(folder.stop, data):
+    if atomic_file.place(folder.stop, data):
         return
     handle = os.open(folder.stop, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        whole_file.write_all(handle, data, 0)
+        atomic_file.write_all(handle, data, 0)
     finally:
         os.close(handle)
 
 
-def read(folder: RunFolder) -> Stop | None:
+def read(folder: RunFolder) -> StopRequest | None:
     """None: no wish, or one that is being written; then a signal follows."""
-    data = (whole_file.read(folder.stop) or b"").strip(b" \n\0")
+    data = (atomic_file.read(folder.stop) or b"").strip(b" \n\0")
     if not data:
         return None
     try:
         body = json.loads(data)
-        return Stop(str(body["cause"]), max(0.0, float(body["grace_s"])))
+        return StopRequest(str(body["cause"]), max(0.0, float(body["grace_s"])))
     except (ValueError, KeyError, TypeError):
         return None

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from gpusquad.gpu.attach.client_environment import own_environment
 from gpusquad.gpu.attach.records import read_json, write_whole
-from gpusquad.gpu.attach.telling import own_environment
-from gpusquad.gpu.bounded import run_within
-from gpusquad.gpu.measure.card.nvml import CardReader, NvmlError
 from gpusquad.gpu.mps import no_daemon_env
-from gpusquad.model.errors import Invalid, NotNow
+from gpusquad.gpu.nvml import CardReader, NvmlError
+from gpusquad.gpu.timeout_run import run_within
+from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.units import show_bytes
 
 WITHIN_S = 10.0
@@ -59,7 +59,7 @@ def new_context_cost(uuid: str, file: Path) -> int:
     """Measured now, and kept. 0: it cannot be, and the log says why."""
     try:
         bytes_ = context_cost(uuid)
-    except NotNow as error:
+    except NotReady as error:
         _log.warning("card %s: CUDA contexts are not charged to anybody's part: %s", uuid, error)
         return 0
     _log.info("card %s: a CUDA context costs %s, and is charged to the part of its process", uuid, show_bytes(bytes_))
@@ -91,8 +91,8 @@ def context_cost(uuid: str) -> int:
         raise _unknown(f"it said {done.stdout.strip()[-100:]!r}") from None
 
 
-def _unknown(why: str) -> NotNow:
-    return NotNow("context_bytes", why, "set it in the sharing settings")
+def _unknown(why: str) -> NotReady:
+    return NotReady("context_bytes", why, "set it in the sharing settings")
 
 
 def measure(card: CardReader) -> int:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from gpusquad.gpu import build
 from gpusquad.gpu.attach.records import make_open
-from gpusquad.gpu.attach.settings import Settings
-from gpusquad.model.errors import NotNow
+from gpusquad.gpu.attach.settings import CardSharingSettings
+from gpusquad.model.errors import NotReady
 
 ROOTS = Path("/var/lib/gpusquad/lib")
 """Root's own folders are closed to others, and a library that cannot be read is left out without an error."""
 
 
-def library_for_tenants(settings: Settings) -> Path:
+def library_for_tenants(settings: CardSharingSettings) -> Path:
     """A copy named by its content: tenants that have loaded an older one keep it."""
     built = settings.library or _built()
     if settings.library is None and not built.exists():  # caches are cleared; a missing library holds nobody
@@ -26,7 +26,7 @@ def library_for_tenants(settings: Settings) -> Path:
     folder = settings.library_folder or (ROOTS if os.geteuid() == 0 else None)
     path = _published(built, folder) if folder is not None else built
     if any(letter in str(path) for letter in " :\t"):
-        raise NotNow("library", f"{path} cannot be preloaded", "use a path without spaces and colons")
+        raise NotReady("library", f"{path} cannot be preloaded", "use a path without spaces and colons")
     return path.absolute()
 
 
@@ -35,7 +35,7 @@ def _built() -> Path:
     try:
         return build.library()
     except RuntimeError as error:  # a user id that has no home
-        raise NotNow("library", f"there is no place to build it: {error}", "set HOME or XDG_CACHE_HOME") from None
+        raise NotReady("library", f"there is no place to build it: {error}", "set HOME or XDG_CACHE_HOME") from None
 
 
 def _published(built: Path, folder: Path) -> Path:

@@ -10,18 +10,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from gpusquad.gpu.api import Attachment, Holder, Quota, Standing
-from gpusquad.gpu.attach.draining import pause, wait_until_done
-from gpusquad.gpu.attach.keeper import QUICK_S, CardKeeper, cards_of
+from gpusquad.gpu.api import Attachment, Holder, Quota, SharingParams
+from gpusquad.gpu.attach.card_manager import QUICK_S, CardManager, cards_of
+from gpusquad.gpu.attach.card_slices import CardSlice, place_on
+from gpusquad.gpu.attach.client_environment import to_container, to_process
+from gpusquad.gpu.attach.drain import pause, wait_until_done
 from gpusquad.gpu.attach.library import library_for_tenants
-from gpusquad.gpu.attach.places import Place, place_on
-from gpusquad.gpu.attach.pool import is_important
-from gpusquad.gpu.attach.records import Told
-from gpusquad.gpu.attach.settings import Settings
-from gpusquad.gpu.attach.telling import to_container, to_process
-from gpusquad.gpu.attach.words import about_tenant, mps_in_words, told_to_people
-from gpusquad.gpu.mps import NO_DAEMON, Run, run_here
-from gpusquad.gpu.squads.strangers import Stranger
+from gpusquad.gpu.attach.messages import about_tenant, mps_in_words, told_to_people
+from gpusquad.gpu.attach.mps_pool import is_important
+from gpusquad.gpu.attach.records import AttachRecord
+from gpusquad.gpu.attach.settings import CardSharingSettings
+from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.gpu.mps import NO_DAEMON, ProgramRunner, run_here
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
@@ -39,26 +39,26 @@ class SquadQuota(Quota):
 
     def __init__(
         self,
-        settings: Settings | None = None,
+        settings: CardSharingSettings | None = None,
         cards: Sequence[Card] = (),
         fallback: Quota | None = None,
-        run: Run = run_here,
+        run: ProgramRunner = run_here,
     ) -> None:
         """``cards``: those of the machine, so that a policy can be set before the first tenant comes; others join when
         a tenant is attached, or from the folder. ``fallback``: used where ``settings.strict`` is False. ``run`` runs
         the programs of MPS."""
-        self._settings, self._fallback, self._run = settings or Settings(), fallback, run
+        self._settings, self._fallback, self._run = settings or CardSharingSettings(), fallback, run
         self._lock = threading.Lock()
         self._left_until_s: dict[str, float] = {}
         self._still_to_forget: dict[str, set[str]] = {}
         """By card: who still exists, where others could not be detached yet."""
-        self._keepers: dict[str, CardKeeper] = {}
+        self._keepers: dict[str, CardManager] = {}
         for card in (*cards_of(self._settings), *cards):
             self._keeper_of(place_on(card).card, update=True)
 
     # -- tenants -----------------------------------------------------------------------------------------------------
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
         """Before the tenant exists; again for the same holder (also by another object on the same folder) the same.
         Whole cards are nobody else's: nothing has to be kept to there, but on virtual ones. Invalid says what to do
         about it. ``env`` of the answer goes over what the engine sets itself; its LD_PRELOAD is ours alone (the user's
@@ -78,12 +78,12 @@ class SquadQuota(Quota):
             without = self._fallback.attach(cards, holder, share, standing) if self._fallback else Attachment()
             return Attachment(without.env, without.mounts, without.devices, (*without.notes, note))
 
-    def change(self, holder: Holder, standing: Standing) -> None:
+    def change(self, holder: Holder, standing: SharingParams) -> None:
         """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start. Never raises; on a
         card that is left alone for a while it keeps the standing it had."""
         tenant = {"id": _id(holder), **_as_told(standing)}
 
-        def change(keeper: CardKeeper) -> None:
+        def change(keeper: CardManager) -> None:
             keeper.start()
             try:
                 keeper.ask({"do": "change", "tenant": tenant})
@@ -183,7 +183,7 @@ class SquadQuota(Quota):
         """In words, that the card's daemon did not answer when it was asked last. Empty: it did, or there is none."""
         return self._known(card_id).silence
 
-    def processes(self, card_id: str, listed: Iterable[Stranger], ours: Collection[int]) -> tuple[int, ...]:
+    def processes(self, card_id: str, listed: Iterable[UnmanagedProcess], ours: Collection[int]) -> tuple[int, ...]:
         """All processes on the card as the driver lists them, and those that belong here (the machine's pids of
         tenants' processes). The pids of strangers. Nothing is asked of a card without a daemon."""
         keeper = self._known(card_id)
@@ -209,7 +209,7 @@ class SquadQuota(Quota):
 
     # -- within ------------------------------------------------------------------------------------------------------
 
-    def _attach(self, place: Place, holder: Holder, share: Share | None, standing: Standing) -> Attachment:
+    def _attach(self, place: CardSlice, holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
         keeper, name = self._keeper_of(place.card), _id(holder)
         library = library_for_tenants(self._settings)
         with keeper.lock:
@@ -238,29 +238,29 @@ class SquadQuota(Quota):
         return to_container(told, file, Path(answer["decisions"]), library, keeper.pool, self._settings)
 
     def _to_tell(
-        self, keeper: CardKeeper, holder: Holder, share: Share | None, standing: Standing, quota_bytes: int
-    ) -> Told:
+        self, keeper: CardManager, holder: Holder, share: Share | None, standing: SharingParams, quota_bytes: int
+    ) -> AttachRecord:
         uid = holder.run_as[0] if holder.run_as is not None else os.geteuid()
-        alone = Told(dict(NO_DAEMON), uid=uid, job=holder.job)
+        alone = AttachRecord(dict(NO_DAEMON), uid=uid, job=holder.job)
         if share is not None and share.isolation == "isolated":
             return alone
         others = {one.uid for one in keeper.told.all().values() if one.is_pooled}
         if others - {uid}:
             why = f"user {uid} cannot join the MPS pool of user {min(others - {uid})}: it takes turns with it instead"
-            return Told(alone.env, (why,), uid=uid, job=holder.job)
+            return AttachRecord(alone.env, (why,), uid=uid, job=holder.job)
         if not keeper.pool.start():
             why = f"no MPS on this card ({keeper.pool.trouble}): tenants take turns instead of running at once"
-            return Told(alone.env, (why,), uid=uid, job=holder.job)
+            return AttachRecord(alone.env, (why,), uid=uid, job=holder.job)
         slack_bytes = self._settings.second_wall_bytes
         limit_bytes = None if slack_bytes is None or not quota_bytes else quota_bytes + slack_bytes
         env = keeper.pool.env(is_important(standing), limit_bytes)
-        return Told(env, is_pooled=True, uid=uid, job=holder.job)
+        return AttachRecord(env, is_pooled=True, uid=uid, job=holder.job)
 
-    def _on_all(self, do: Callable[[CardKeeper], object]) -> None:
+    def _on_all(self, do: Callable[[CardManager], object]) -> None:
         for keeper in self._all():
             self._on(keeper, do)
 
-    def _on(self, keeper: CardKeeper, do: Callable[[CardKeeper], object]) -> None:
+    def _on(self, keeper: CardManager, do: Callable[[CardManager], object]) -> None:
         """A card where it fails is left alone for a while: a daemon that does not start is not started all the time,
         and one that hangs is not waited for again and again."""
         if self._is_left(keeper):
@@ -274,17 +274,17 @@ class SquadQuota(Quota):
                 self._left_until_s[keeper.card.id] = time.monotonic() + _LEFT_FOR_S
                 _log.warning("card %s is not looked after: %s", keeper.card.id, error)
 
-    def _is_left(self, keeper: CardKeeper) -> bool:
+    def _is_left(self, keeper: CardManager) -> bool:
         return time.monotonic() < self._left_until_s.get(keeper.card.id, 0.0)
 
-    def _tend_on(self, keeper: CardKeeper) -> None:
+    def _tend_on(self, keeper: CardManager) -> None:
         if any(one.is_pooled for one in keeper.told.all().values()):
             keeper.pool.mend()  # first: whoever is asked may be started for it, and is told whether there is one
         self._forget_on(keeper, set())
         if keeper.told.all():
             keeper.start()
 
-    def _forget_on(self, keeper: CardKeeper, besides: set[str]) -> None:
+    def _forget_on(self, keeper: CardManager, besides: set[str]) -> None:
         """What is still to be forgotten there, but not ``besides``."""
         owners = self._still_to_forget.get(keeper.card.id)
         if owners is None:
@@ -294,7 +294,7 @@ class SquadQuota(Quota):
             if self._still_to_forget.get(keeper.card.id) is owners:  # else it was said anew meanwhile
                 del self._still_to_forget[keeper.card.id]
 
-    def _detach_all_but(self, keeper: CardKeeper, owners: set[str]) -> None:
+    def _detach_all_but(self, keeper: CardManager, owners: set[str]) -> None:
         told = keeper.told.all()
         answer = keeper.ask({"do": "status"}) if told else keeper.ask_if_running({"do": "status"})
         here = {one["id"]: one for one in answer["tenants"]} if answer is not None else {}
@@ -307,26 +307,26 @@ class SquadQuota(Quota):
         if not any(one.is_pooled for one in keeper.told.all().values()):
             keeper.pool.stop()
 
-    def _home_of(self, holder: Holder) -> tuple[CardKeeper | None, Told]:
+    def _home_of(self, holder: Holder) -> tuple[CardManager | None, AttachRecord]:
         """The card that it is on, and what it was told there. None: it is not known."""
         for keeper in self._all():
             told = keeper.told.all().get(_id(holder))
             if told is not None:
                 return keeper, told
-        return None, Told()
+        return None, AttachRecord()
 
-    def _all(self) -> list[CardKeeper]:
+    def _all(self) -> list[CardManager]:
         with self._lock:
             return list(self._keepers.values())
 
-    def _keeper_of(self, card: Card, update: bool = False) -> CardKeeper:
+    def _keeper_of(self, card: Card, update: bool = False) -> CardManager:
         """``update``: what is said of the card now holds, for example of its memory."""
         with self._lock:
             if card.id not in self._keepers or update:
-                self._keepers[card.id] = CardKeeper(card, self._settings, self._run)
+                self._keepers[card.id] = CardManager(card, self._settings, self._run)
             return self._keepers[card.id]
 
-    def _known(self, card_id: str) -> CardKeeper:
+    def _known(self, card_id: str) -> CardManager:
         with self._lock:
             keeper = self._keepers.get(physical(card_id))
             if keeper is None:
@@ -335,7 +335,7 @@ class SquadQuota(Quota):
             return keeper
 
 
-def _check_room(keeper: CardKeeper, quota_bytes: int, share: Share | None = None) -> None:
+def _check_room(keeper: CardManager, quota_bytes: int, share: Share | None = None) -> None:
     """Of one that is new: it could not even begin."""
     context_bytes = keeper.context_bytes()
     if 0 < quota_bytes <= context_bytes:
@@ -365,7 +365,7 @@ def _is_gone(name: str, tenant: Mapping[str, object], owners: set[str]) -> bool:
     return owner not in owners if owner else not tenant["processes"]
 
 
-def _as_told(standing: Standing) -> dict[str, object]:
+def _as_told(standing: SharingParams) -> dict[str, object]:
     deadline_us = standing.slo.deadline_us if standing.slo else None
     slo = {name: value for name, value in asdict(standing.slo).items() if value is not None} if standing.slo else None
     known = {"app": standing.app, "curve": standing.curve or None,

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from gpusquad.model.errors import NotNow
+from gpusquad.model.errors import NotReady
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Told:
+class AttachRecord:
     """One tenant's environment as far as MPS is concerned, and what people were told."""
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -31,29 +31,29 @@ class Told:
     job: str = ""
 
 
-class Records:
+class AttachRecords:
     """By tenant id. Read from the file each time: another process of the service may have written to it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def all(self) -> dict[str, Told]:
+    def all(self) -> dict[str, AttachRecord]:
         try:
             said = read_json(self._file)
-            return {name: Told(**{**one, "notes": tuple(one["notes"])}) for name, one in said.items()}
+            return {name: AttachRecord(**{**one, "notes": tuple(one["notes"])}) for name, one in said.items()}
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError, OSError) as error:
             _log.warning("%s cannot be read, and what it said is forgotten: %s", self._file, error)
             return {}
 
-    def keep(self, name: str, told: Told) -> None:
+    def keep(self, name: str, told: AttachRecord) -> None:
         self._write({**self.all(), name: told})
 
     def drop(self, name: str) -> None:
         self._write({kept: told for kept, told in self.all().items() if kept != name})
 
-    def _write(self, told: Mapping[str, Told]) -> None:
+    def _write(self, told: Mapping[str, AttachRecord]) -> None:
         write_whole(self._file, json.dumps({name: asdict(one) for name, one in told.items()}) + "\n")
 
 
@@ -69,7 +69,7 @@ def refuse_others(folder: Path) -> None:
     """Whoever may write to a folder may put links there, and have the service overwrite what they name."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-        raise NotNow("folder", f"others may write to {folder}", "remove it, and let the service make it")
+        raise NotReady("folder", f"others may write to {folder}", "remove it, and let the service make it")
 
 
 def write_whole(file: Path, content: str, mode: int = 0o644) -> None:

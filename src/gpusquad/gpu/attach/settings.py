@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from gpusquad.gpu.squads.strangers import RULES, Rule
+from gpusquad.gpu.daemon.unmanaged import RULES, Rule
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.sm_groups import sm_groups
@@ -50,7 +50,7 @@ def default_folder(home: Path | None = None) -> Path:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CardSharingSettings:
     """For all cards of a machine or node."""
 
     folder: Path = field(default_factory=default_folder)

@@ -33,7 +33,7 @@ from gpusquad.gpu.region.layout import (
     ServedLayout,
     TenantLayout,
 )
-from gpusquad.gpu.region.pages import Grant, Page
+from gpusquad.gpu.region.pages import ClientPage, Grant
 from gpusquad.model.errors import Invalid
 
 _ALL_BYTES = ctypes.sizeof(TenantLayout)
@@ -168,11 +168,11 @@ class CardRegion:
         content = os.pread(self._tenants[slot], nbytes, 0)
         return TenantLayout.from_buffer_copy(content.ljust(_ALL_BYTES, b"\0"))
 
-    def page(self, slot: int) -> Page:
+    def page(self, slot: int) -> ClientPage:
         tenant = self._read(slot, _HEAD_BYTES)
         all_of_them = [process for process in tenant.procs if process.pid]
         live = [process for process in all_of_them if process.state == LIVE]
-        return Page(
+        return ClientPage(
             asked_us=sum(process.asked_us for process in all_of_them),
             done_us=sum(process.done_us for process in all_of_them),
             launches=sum(process.launches + process.copies + process.graphs for process in all_of_them),

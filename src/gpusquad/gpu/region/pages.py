@@ -10,7 +10,7 @@ from gpusquad.model.squad import UNGATED_US
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ClientPage:
     """What the processes of a tenant tell, added up."""
 
     asked_us: int = 0
@@ -86,7 +86,7 @@ class Region(Protocol):
 
     def detach(self, slot: int) -> None: ...
 
-    def page(self, slot: int) -> Page: ...
+    def page(self, slot: int) -> ClientPage: ...
 
     def periods_us(self, slot: int) -> tuple[int, ...]:
         """How long an iteration takes, of each live process in whose launches one was found."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpusquad.model.squad import Effective, Tenant, sm_need
+from gpusquad.model.squad import EffectiveRate, GpuClient, sm_need
 from gpusquad.model.units import WHOLE_MILLI
 
 LONG_KERNEL = 0.25
@@ -18,7 +18,7 @@ LONG_KERNEL = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class PairCompatibility:
     """Two tenants beside each other, each with all SMs."""
 
     own: float
@@ -37,37 +37,39 @@ class Pairing:
 class Compatibility:
     """The matrix. It is symmetric in whether they go, not in what it costs each."""
 
-    pairs: dict[tuple[str, str], Pairing]
+    pairs: dict[tuple[str, str], PairCompatibility]
 
-    def goes(self, one: Tenant, other: Tenant) -> bool:
+    def goes(self, one: GpuClient, other: GpuClient) -> bool:
         return self.pairs[one.id, other.id].goes
 
-    def all_go(self, tenants: Sequence[Tenant]) -> bool:
+    def all_go(self, tenants: Sequence[GpuClient]) -> bool:
         return all(self.goes(one, other) for at, one in enumerate(tenants) for other in tenants[:at])
 
 
-def compatibility(tenants: Sequence[Tenant], effective: Effective, least_gain: float = 0.0) -> Compatibility:
+def compatibility(tenants: Sequence[GpuClient], effective: EffectiveRate, least_gain: float = 0.0) -> Compatibility:
     """``least_gain``: the work both do must exceed that of one by so much."""
-    pairs: dict[tuple[str, str], Pairing] = {}
+    pairs: dict[tuple[str, str], PairCompatibility] = {}
     for at, one in enumerate(tenants):
         for other in tenants[:at]:
             pairs[one.id, other.id] = found = pairing(one, other, effective, least_gain)
-            pairs[other.id, one.id] = Pairing(found.other, found.own, found.goes, found.why)
+            pairs[other.id, one.id] = PairCompatibility(found.other, found.own, found.goes, found.why)
     return Compatibility(pairs)
 
 
-def pairing(one: Tenant, other: Tenant, effective: Effective, least_gain: float = 0.0) -> Pairing:
+def pairing(one: GpuClient, other: GpuClient, effective: EffectiveRate, least_gain: float = 0.0) -> PairCompatibility:
     own = effective(one, WHOLE_MILLI, ((other, WHOLE_MILLI),))
     others = effective(other, WHOLE_MILLI, ((one, WHOLE_MILLI),))
     for waits, blocks in ((one, other), (other, one)):
         if blocks_goal(blocks, waits):
-            return Pairing(own, others, False, f"kernels of {blocks.id} are long against the target of {waits.id}")
+            return PairCompatibility(
+                own, others, False, f"kernels of {blocks.id} are long against the target of {waits.id}"
+            )
     if own + others <= 1.0 + least_gain and sm_need(one) + sm_need(other) > 1.0:
-        return Pairing(own, others, False, f"{one.id} and {other.id} want the same SMs: turns are as good")
-    return Pairing(own, others, True, f"together they do {own + others:.2f} of a card's work")
+        return PairCompatibility(own, others, False, f"{one.id} and {other.id} want the same SMs: turns are as good")
+    return PairCompatibility(own, others, True, f"together they do {own + others:.2f} of a card's work")
 
 
-def blocks_goal(blocks: Tenant, waits: Tenant) -> bool:
+def blocks_goal(blocks: GpuClient, waits: GpuClient) -> bool:
     """A single kernel of the one may cost the other a good part of its latency target."""
     target_us = waits.slo.latency_us if waits.slo is not None else None
     return target_us is not None and blocks.kernel_us > LONG_KERNEL * target_us

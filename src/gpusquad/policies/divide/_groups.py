@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpusquad.model.squad import CardFacts, Tenant
+from gpusquad.model.squad import GpuClient, ShareableCard
 
 
 def apportioned(parts: Sequence[float], groups: int) -> list[int]:
@@ -27,7 +27,7 @@ def apportioned(parts: Sequence[float], groups: int) -> list[int]:
 
 
 def masks(
-    tenants: Sequence[Tenant], counts: Sequence[int], card: CardFacts, before: Mapping[str, int]
+    tenants: Sequence[GpuClient], counts: Sequence[int], card: ShareableCard, before: Mapping[str, int]
 ) -> dict[str, int]:
     """Disjoint masks of so many groups each. Each keeps what it has, as far as it may have as many."""
     free = (1 << card.groups) - 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpusquad.model.squad import State, Tenant
+from gpusquad.model.squad import DivideState, GpuClient
 
 MOST_LENGTHS = 4
 """Nobody is owed more than so many squads' worth, nor owes it: old debts would starve somebody later."""
 
 
-def lags_us(tenants: Sequence[Tenant], state: State, length_us: int) -> dict[str, float]:
+def lags_us(tenants: Sequence[GpuClient], state: DivideState, length_us: int) -> dict[str, float]:
     """What was due in the last squad less what was had, added up. Whoever sleeps neither saves nor owes."""
     had = {t.id: t.attained_us - state.seen_us.get(t.id, t.attained_us) for t in tenants}
     total = sum(had[t.id] for t in tenants if t.id in state.dues)

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import log2
 
-from gpusquad.model.squad import MOST_LEVEL, Tenant
+from gpusquad.model.squad import MOST_LEVEL, GpuClient
 
 
-def levels(together: Sequence[Tenant], before: Mapping[str, int], minds_ends: bool = False) -> dict[str, int]:
+def levels(together: Sequence[GpuClient], before: Mapping[str, int], minds_ends: bool = False) -> dict[str, int]:
     """Among equally important ones a class for each half of the longest kernels; among those of one class, where ends
     are minded, one for each half of the most that is left. ``before``: levels that they had, which stay unless they are
     the wrong way round: beside long kernels short ones seem longer than they are."""
@@ -43,12 +43,12 @@ def _halvings(most_us: float, own_us: float) -> int:
     return int(log2(min(most_us / own_us, 2.0**MOST_LEVEL)))
 
 
-def _left_us(tenant: Tenant) -> int:
+def _left_us(tenant: GpuClient) -> int:
     """At least something: it is not over."""
     return max(tenant.remaining_us or 0, 1)
 
 
-def _most_left_us(together: Sequence[Tenant]) -> float:
+def _most_left_us(together: Sequence[GpuClient]) -> float:
     """0 where nobody is raised for its end: not all are known, or somebody has a goal that ends say nothing of."""
     left = [one.remaining_us for one in together if one.remaining_us is not None and not one.has_goal]
     return float(max(left)) if len(left) == len(together) else 0.0
@@ -61,11 +61,11 @@ def _spread(ranks: Mapping[str, tuple[int, int, int]]) -> dict[str, int]:
     return {name: of_rank.get(one, 0) for name, one in ranks.items()}
 
 
-def _still_right(together: Sequence[Tenant], before: Mapping[str, int]) -> bool:
+def _still_right(together: Sequence[GpuClient], before: Mapping[str, int]) -> bool:
     return any(before.values()) and all(_in_order(one, other, before) for one, other in combinations(together, 2))
 
 
-def _in_order(one: Tenant, other: Tenant, before: Mapping[str, int]) -> bool:
+def _in_order(one: GpuClient, other: GpuClient, before: Mapping[str, int]) -> bool:
     low, high = sorted((one, other), key=lambda tenant: before[tenant.id])
     is_raised = before[high.id] > before[low.id]
     if low.priority != high.priority:

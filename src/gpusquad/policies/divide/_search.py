@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from gpusquad.model.squad import Tenant
+from gpusquad.model.squad import GpuClient
 
-Worth = Callable[[Tenant, int, Sequence[tuple[Tenant, int]]], float]
+Worth = Callable[[GpuClient, int, Sequence[tuple[GpuClient, int]]], float]
 """What a tenant with this share beside others with theirs counts. It must not grow with the shares of others."""
 
 
 def best_counts(
-    tenants: Sequence[Tenant], groups: int, shares: Sequence[int], worth: Worth
+    tenants: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth
 ) -> tuple[float, tuple[int, ...]]:
     """Exact: every way is tried that could be better than the best so far. ``shares[n]`` is that of n groups."""
     search = _Search(tenants, groups, shares, worth)
@@ -22,7 +22,7 @@ def best_counts(
 
 
 def climbed_counts(
-    tenants: Sequence[Tenant], groups: int, shares: Sequence[int], worth: Worth, start: Sequence[int] = ()
+    tenants: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth, start: Sequence[int] = ()
 ) -> tuple[float, tuple[int, ...]]:
     """One group at a time from one to another, as long as it gains: near the best, not sure of it. From an even split;
     or a single step from the split to ``start`` from, for the next squad can take another."""
@@ -37,13 +37,13 @@ def climbed_counts(
     return best, tuple(counts)
 
 
-def total(tenants: Sequence[Tenant], counts: Sequence[int], shares: Sequence[int], worth: Worth) -> float:
+def total(tenants: Sequence[GpuClient], counts: Sequence[int], shares: Sequence[int], worth: Worth) -> float:
     pairs = [(tenant, shares[count]) for tenant, count in zip(tenants, counts, strict=True)]
     return sum(worth(tenant, share, pairs[:at] + pairs[at + 1 :]) for at, (tenant, share) in enumerate(pairs))
 
 
 def _best_step(
-    tenants: Sequence[Tenant], counts: list[int], shares: Sequence[int], worth: Worth
+    tenants: Sequence[GpuClient], counts: list[int], shares: Sequence[int], worth: Worth
 ) -> tuple[float, list[int]]:
     best, found = -inf, counts
     for giver in range(len(counts)):
@@ -63,7 +63,7 @@ def _best_step(
 class _Search:
     """Depth first, tenant by tenant, with a bound on what the rest could add."""
 
-    def __init__(self, tenants: Sequence[Tenant], groups: int, shares: Sequence[int], worth: Worth) -> None:
+    def __init__(self, tenants: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth) -> None:
         self._tenants, self._shares, self._worth = tenants, shares, worth
         self.best, self.counts = -inf, ()
         most = groups - len(tenants) + 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import exp
 
-from gpusquad.model.squad import Tenant
-from gpusquad.policies.divide._goals import target
+from gpusquad.model.squad import GpuClient
+from gpusquad.policies.divide._slo import target
 
 LEAST = 0.05
 MOST = 20.0
 
 
-def updated(tenants: Sequence[Tenant], before: Mapping[str, float], alpha: float, ease: float) -> dict[str, float]:
+def updated(tenants: Sequence[GpuClient], before: Mapping[str, float], alpha: float, ease: float) -> dict[str, float]:
     """The weights for the next squad; their mean is 1, except where a bound holds one back.
 
     A goal that is met makes ``target - actual`` nought and would leave a weight raised for ever, so each squad takes

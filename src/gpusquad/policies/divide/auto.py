@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpusquad.model.squad import CardFacts, Divide, Effective, Squad, State, Tenant
+from gpusquad.model.squad import DividePolicy, DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import COUNT
 from gpusquad.policies.divide.equal import Equal
 from gpusquad.policies.divide.hybrid import Hybrid
 from gpusquad.policies.divide.jct import Jct
 from gpusquad.policies.divide.priority import Priority
-from gpusquad.policies.divide.slo import SloFirst
+from gpusquad.policies.divide.slo import SloDivide
 from gpusquad.registry import register
 
-_POLICIES: dict[str, Divide] = {
-    "equal": Equal(), "priority": Priority(), "jct": Jct(), "slo": SloFirst(), "hybrid": Hybrid(),
+_POLICIES: dict[str, DividePolicy] = {
+    "equal": Equal(), "priority": Priority(), "jct": Jct(), "slo": SloDivide(), "hybrid": Hybrid(),
 }  # fmt: skip
 
 
@@ -31,13 +31,15 @@ class Auto:
     def __post_init__(self) -> None:
         check(self, "divide.auto", hold=COUNT)
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad:
         wanted, why = fitting(tenants)
         state = self._chosen(wanted, state)
         squad = _POLICIES[state.chosen].next_squad(tenants, card, effective, state)
         return replace(squad, why=f"{self._words(state, wanted, why)}; {squad.why}")
 
-    def _chosen(self, wanted: str, state: State) -> State:
+    def _chosen(self, wanted: str, state: DivideState) -> DivideState:
         if wanted == state.chosen:
             return replace(state, wanted="", wanted_for=0)
         for_squads = state.wanted_for + 1 if wanted == state.wanted else 1
@@ -45,13 +47,13 @@ class Auto:
             return replace(state, chosen=wanted, wanted="", wanted_for=0)
         return replace(state, wanted=wanted, wanted_for=for_squads)
 
-    def _words(self, state: State, wanted: str, why: str) -> str:
+    def _words(self, state: DivideState, wanted: str, why: str) -> str:
         if state.chosen == wanted:
             return f"{wanted}, because {why}"
         return f"{state.chosen} still; {wanted} for {state.wanted_for} of {self.hold} squads, because {why}"
 
 
-def fitting(tenants: Sequence[Tenant]) -> tuple[str, str]:
+def fitting(tenants: Sequence[GpuClient]) -> tuple[str, str]:
     """The policy for these tenants, and why. Whether they are idle now does not matter: that changes all the time."""
     kinds = {kind for tenant in tenants for kind in _kinds(tenant)}
     if len(tenants) < 2:
@@ -67,7 +69,7 @@ def fitting(tenants: Sequence[Tenant]) -> tuple[str, str]:
     return "equal", "neither goals, nor priorities, nor what is left tell them apart"
 
 
-def _kinds(tenant: Tenant) -> list[str]:
+def _kinds(tenant: GpuClient) -> list[str]:
     if tenant.slo is None:
         return []
     named = (("latency", tenant.slo.latency_us), ("throughput", tenant.slo.throughput_per_s),

@@ -18,15 +18,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
+from gpusquad.model.squad import Configuration, DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
-from gpusquad.policies.divide import _build
+from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
 from gpusquad.policies.divide._compatibility import blocks_goal
-from gpusquad.policies.divide._goals import foretold
+from gpusquad.policies.divide._configurations import ScoredConfiguration, given_parts
 from gpusquad.policies.divide._search import Worth, best_counts, climbed_counts
-from gpusquad.policies.divide._split import Way, given_parts
+from gpusquad.policies.divide._slo import foretold
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
 
@@ -62,18 +62,20 @@ class Hybrid:
             squad_us=SQUAD_US,
         )  # fmt: skip
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
-        alone = _build.nobody_to_share_with(tenants, state)
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad:
+        alone = _squad_builder.nobody_to_share_with(tenants, state)
         if alone is not None:
             return alone
         weights = updated(tenants, state.weights, self.alpha, self.ease)
-        state = _build.fresh(tenants, state, weights=weights)
+        state = _squad_builder.fresh(tenants, state, weights=weights)
         awake = [tenant for tenant in tenants if _counts_as_awake(tenant)] or list(tenants)
-        length_us = _build.length_us(tenants, self.squad_us)
+        length_us = _squad_builder.length_us(tenants, self.squad_us)
         if len(awake) == 1:
-            parts = [_build.Part(awake[0], credit_us=_build.queued_us(1, length_us))]
+            parts = [_squad_builder.ClientAllocation(awake[0], credit_us=_squad_builder.queued_us(1, length_us))]
             why = f"only {awake[0].id} is awake"
-            return _build.squad(parts, tenants, card, "unrestricted", length_us, why, state)
+            return _squad_builder.squad(parts, tenants, card, "unrestricted", length_us, why, state)
         names = tuple(f"{tenant.id} {tenant.slot}" for tenant in awake)
         kept = _kept(awake, card, state) if state.found_for == names and 0 < state.found_ago < self.keep else None
         way = kept or self.best(awake, weights, card, effective, state)
@@ -85,15 +87,15 @@ class Hybrid:
             if not part.tenant.is_idle
         ]
         why = _words(way, awake) + (", as found before" if kept else f": {way.score:.3f} of weighted work")
-        return _build.squad(parts, tenants, card, way.configuration, length_us, why, state)
+        return _squad_builder.squad(parts, tenants, card, way.configuration, length_us, why, state)
 
     def best(
-        self, awake: Sequence[Tenant], weights: Mapping[str, float], card: CardFacts, effective: Effective,
-        state: State,
-    ) -> Way:  # fmt: skip
+        self, awake: Sequence[GpuClient], weights: Mapping[str, float], card: ShareableCard, effective: EffectiveRate,
+        state: DivideState,
+    ) -> ScoredConfiguration:  # fmt: skip
         """The best configuration; the one that stands, where that is nearly as good."""
 
-        def worth(tenant: Tenant, share_milli: int, others: Sequence[tuple[Tenant, int]]) -> float:
+        def worth(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
             return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
 
         pauses = any(_pauses(tenant) for tenant in awake)
@@ -102,29 +104,31 @@ class Hybrid:
             ways.append(self._turns(awake, weights))
         if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
             everything = [(tenant, WHOLE_MILLI) for tenant in awake]
-            ways.append(Way("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything)))
+            ways.append(
+                ScoredConfiguration("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything))
+            )
         if len(awake) <= card.groups and not pauses:
             shares = [card.share_milli(count) for count in range(card.groups + 1)]
             standing = self._standing(awake, card, shares, worth, state)
             if len(awake) <= self.exact:
-                ways.append(Way("strict", *best_counts(awake, card.groups, shares, worth)))
+                ways.append(ScoredConfiguration("strict", *best_counts(awake, card.groups, shares, worth)))
             else:
                 start = standing[0].counts if standing else ()
-                ways.append(Way("strict", *climbed_counts(awake, card.groups, shares, worth, start)))
+                ways.append(ScoredConfiguration("strict", *climbed_counts(awake, card.groups, shares, worth, start)))
             ways += standing
         return max(ways, key=lambda way: way.score * (1.0 + self.stay * _stands(way, awake, state)))
 
-    def worth(self, tenant: Tenant, speed: float, weight: float) -> float:
+    def worth(self, tenant: GpuClient, speed: float, weight: float) -> float:
         """``w * T_eff * Q``."""
         return weight * speed * min(foretold(tenant, speed), 1.0) ** self.sharp
 
-    def _turns(self, awake: Sequence[Tenant], weights: Mapping[str, float]) -> Way:
+    def _turns(self, awake: Sequence[GpuClient], weights: Mapping[str, float]) -> ScoredConfiguration:
         total = sum(weights[tenant.id] for tenant in awake)
-        return Way("temporal", sum(self.worth(t, weights[t.id] / total, weights[t.id]) for t in awake))
+        return ScoredConfiguration("temporal", sum(self.worth(t, weights[t.id] / total, weights[t.id]) for t in awake))
 
     def _latency_first(
-        self, awake: Sequence[Tenant], weights: Mapping[str, float], effective: Effective
-    ) -> Iterator[Way]:
+        self, awake: Sequence[GpuClient], weights: Mapping[str, float], effective: EffectiveRate
+    ) -> Iterator[ScoredConfiguration]:
         """Those with a latency target have the card while they need it; the others what time that leaves."""
         first = [tenant for tenant in awake if tenant.has_latency_goal]
         rest = [tenant for tenant in awake if not tenant.has_latency_goal]
@@ -137,58 +141,58 @@ class Hybrid:
             for tenant in company:
                 speed = part * effective(tenant, WHOLE_MILLI, _without(shares, tenant))
                 score += self.worth(tenant, speed, weights[tenant.id])
-        yield Way("temporal", score, first=_build.slots(tenant.slot for tenant in first))
+        yield ScoredConfiguration("temporal", score, first=_squad_builder.slots(tenant.slot for tenant in first))
 
     def _standing(
-        self, awake: Sequence[Tenant], card: CardFacts, shares: Sequence[int], worth: Worth, state: State
-    ) -> list[Way]:
+        self, awake: Sequence[GpuClient], card: ShareableCard, shares: Sequence[int], worth: Worth, state: DivideState
+    ) -> list[ScoredConfiguration]:
         """The split of the last squad, if it is one of those awake now."""
         counts = _counts(awake, state)
         if 0 in counts or sum(counts) != card.groups:
             return []
         pairs = [(tenant, shares[count]) for tenant, count in zip(awake, counts, strict=True)]
-        return [Way("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
+        return [ScoredConfiguration("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
 
 
-def _counts_as_awake(tenant: Tenant) -> bool:
+def _counts_as_awake(tenant: GpuClient) -> bool:
     """A service between two requests does: the next one comes without asking, and is late if nothing was decided."""
     return not tenant.is_idle or _pauses(tenant)
 
 
-def _pauses(tenant: Tenant) -> bool:
+def _pauses(tenant: GpuClient) -> bool:
     return tenant.has_latency_goal and 0 < _busy(tenant) < _BUSY
 
 
-def _kept(awake: Sequence[Tenant], card: CardFacts, state: State) -> Way | None:
+def _kept(awake: Sequence[GpuClient], card: ShareableCard, state: DivideState) -> ScoredConfiguration | None:
     """What was found last. None: somebody else has handed out the groups since."""
     configuration = cast("Configuration", state.found)
     if configuration != "strict":
-        return Way(configuration, 0.0, first=state.first)
+        return ScoredConfiguration(configuration, 0.0, first=state.first)
     counts = _counts(awake, state)
-    return Way(configuration, 0.0, counts) if 0 not in counts and sum(counts) == card.groups else None
+    return ScoredConfiguration(configuration, 0.0, counts) if 0 not in counts and sum(counts) == card.groups else None
 
 
-def _busy(tenant: Tenant) -> float:
+def _busy(tenant: GpuClient) -> float:
     """The part of the time in which it needs the card, by its requests or as it is seen: others stand still for as long
     as something of it is there."""
     known = tenant.requests.busy_ratio if tenant.requests is not None else 0.0
     return min(1.0, max(known, tenant.busy_ratio))
 
 
-def _stands(way: Way, awake: Sequence[Tenant], state: State) -> bool:
+def _stands(way: ScoredConfiguration, awake: Sequence[GpuClient], state: DivideState) -> bool:
     same = way.configuration == state.configuration
     return same and (way.configuration != "strict" or way.counts == _counts(awake, state))
 
 
-def _counts(awake: Sequence[Tenant], state: State) -> tuple[int, ...]:
+def _counts(awake: Sequence[GpuClient], state: DivideState) -> tuple[int, ...]:
     return tuple(state.groups.get(tenant.id, 0).bit_count() for tenant in awake)
 
 
-def _without(pairs: Sequence[tuple[Tenant, int]], tenant: Tenant) -> tuple[tuple[Tenant, int], ...]:
+def _without(pairs: Sequence[tuple[GpuClient, int]], tenant: GpuClient) -> tuple[tuple[GpuClient, int], ...]:
     return tuple(pair for pair in pairs if pair[0] is not tenant)
 
 
-def _words(way: Way, awake: Sequence[Tenant]) -> str:
+def _words(way: ScoredConfiguration, awake: Sequence[GpuClient]) -> str:
     if way.counts:
         return ", ".join(f"{count} groups for {tenant.id}" for tenant, count in zip(awake, way.counts, strict=True))
     if way.first:

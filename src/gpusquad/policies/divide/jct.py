@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from gpusquad.model.squad import CardFacts, Configuration, Effective, Squad, State, Tenant
+from gpusquad.model.squad import Configuration, DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
-from gpusquad.policies.divide import _build
+from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, SQUAD_US
 from gpusquad.policies.divide._compatibility import Compatibility, blocks_goal, compatibility
 from gpusquad.policies.divide._groups import apportioned, masks
@@ -31,7 +31,7 @@ _STAY = 0.03
 class _Company:
     """Some who would run together."""
 
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[GpuClient, ...]
     configuration: Configuration
     nearing: float
     """How much they near their ends: the sum of weight times speed over what is left."""
@@ -52,12 +52,14 @@ class Jct:
     def __post_init__(self) -> None:
         check(self, "divide.jct", patience=COUNT, most_together=(1, _SHORTEST), squad_us=SQUAD_US)
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
-        alone = _build.nobody_to_share_with(tenants, state)
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad:
+        alone = _squad_builder.nobody_to_share_with(tenants, state)
         if alone is not None:
             return alone
         awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
-        length_us = _build.length_us(tenants, self.squad_us)
+        length_us = _squad_builder.length_us(tenants, self.squad_us)
         late = max(awake, key=lambda tenant: (state.waited.get(tenant.id, 0), -tenant.slot))
         if state.waited.get(late.id, 0) >= self.patience:
             company = self._best(awake, card, effective, state, late)
@@ -66,10 +68,15 @@ class Jct:
             company = self._best(awake, card, effective, state)
             why = _words(company)
         parts = _parts(company, _queued_us(company, tenants, len(awake), length_us), card, state, length_us)
-        return _build.squad(parts, tenants, card, company.configuration, length_us, why, state)
+        return _squad_builder.squad(parts, tenants, card, company.configuration, length_us, why, state)
 
     def _best(
-        self, awake: Sequence[Tenant], card: CardFacts, effective: Effective, state: State, late: Tenant | None = None
+        self,
+        awake: Sequence[GpuClient],
+        card: ShareableCard,
+        effective: EffectiveRate,
+        state: DivideState,
+        late: GpuClient | None = None,
     ) -> _Company:
         """Of all companies, or of those with the one that has waited for long."""
         ranked = sorted(awake, key=lambda tenant: (_left_us(tenant) / max(tenant.weight, 1e-3), tenant.slot))
@@ -87,7 +94,7 @@ class Jct:
         return max((one for one in companies if late is None or late in one.tenants), key=worth)
 
     def _companies(
-        self, ranked: Sequence[Tenant], card: CardFacts, effective: Effective, matrix: Compatibility
+        self, ranked: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, matrix: Compatibility
     ) -> Iterator[_Company]:
         """Everybody up to some length of work left, and all small companies of those with the least."""
         near = ranked[:_SHORTEST]
@@ -109,10 +116,10 @@ class Jct:
 
 
 def _together(
-    chosen: tuple[Tenant, ...],
+    chosen: tuple[GpuClient, ...],
     configuration: Configuration,
     shares: tuple[int, ...],
-    effective: Effective,
+    effective: EffectiveRate,
     counts: tuple[int, ...] = (),
 ) -> _Company:
     pairs = tuple(zip(chosen, shares, strict=True))
@@ -123,7 +130,7 @@ def _together(
     return _Company(chosen, configuration, nearing, counts)
 
 
-def _splits(size: int, card: CardFacts) -> list[tuple[int, ...]]:
+def _splits(size: int, card: ShareableCard) -> list[tuple[int, ...]]:
     """Pairs at three splits, more at the even one: finer steps change little and cost time."""
     if size > card.groups:
         return []
@@ -132,33 +139,38 @@ def _splits(size: int, card: CardFacts) -> list[tuple[int, ...]]:
     return sorted({tuple(apportioned([part, 1.0 - part], card.groups)) for part in _SPLITS})
 
 
-def _worth(tenant: Tenant, speed: float) -> float:
+def _worth(tenant: GpuClient, speed: float) -> float:
     return tenant.weight * speed / _left_us(tenant)
 
 
-def _left_us(tenant: Tenant) -> float:
+def _left_us(tenant: GpuClient) -> float:
     """Of one that nobody foretold: as much as it has had. What has run long will run long."""
     left_us = tenant.attained_us if tenant.remaining_us is None else tenant.remaining_us
     return float(max(left_us, _LEAST_LEFT_US))
 
 
-def _queued_us(company: _Company, tenants: Sequence[Tenant], awake: int, length_us: int) -> int:
+def _queued_us(company: _Company, tenants: Sequence[GpuClient], awake: int, length_us: int) -> int:
     """With all others standing still one may be as far ahead of the card as alone: where its program launches slower
     than the card works for a while, what it has queued is all that goes on. But nothing of that stands still for a
     service that wakes."""
     is_alone = company.configuration == "temporal" and not any(tenant.has_latency_goal for tenant in tenants)
-    return _build.queued_us(1 if is_alone else awake, length_us)
+    return _squad_builder.queued_us(1 if is_alone else awake, length_us)
 
 
-def _parts(company: _Company, queued_us: int, card: CardFacts, state: State, length_us: int) -> list[_build.Part]:
+def _parts(
+    company: _Company, queued_us: int, card: ShareableCard, state: DivideState, length_us: int
+) -> list[_squad_builder.ClientAllocation]:
     """All others fill the pauses of these."""
     if company.configuration != "strict":
         return [
-            _build.Part(tenant, credit_us=queued_us, due=_worth(tenant, 1.0), minds_ends=True)
+            _squad_builder.ClientAllocation(tenant, credit_us=queued_us, due=_worth(tenant, 1.0), minds_ends=True)
             for tenant in company.tenants
         ]
     chosen = masks(company.tenants, company.counts, card, state.groups)
-    return [_build.Part(tenant, chosen[tenant.id], credit_us=_build.ahead_us(length_us)) for tenant in company.tenants]
+    return [
+        _squad_builder.ClientAllocation(tenant, chosen[tenant.id], credit_us=_squad_builder.ahead_us(length_us))
+        for tenant in company.tenants
+    ]
 
 
 def _words(company: _Company) -> str:

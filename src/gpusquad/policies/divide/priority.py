@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
-from gpusquad.policies.divide._build import nobody_to_share_with
-from gpusquad.policies.divide._split import by_parts
+from gpusquad.policies.divide._configurations import by_parts
+from gpusquad.policies.divide._squad_builder import nobody_to_share_with
 from gpusquad.registry import register
 
 _LEAST = 1e-3
@@ -28,7 +28,9 @@ class Priority:
     def __post_init__(self) -> None:
         check(self, "divide.priority", ratio=(1, 1000), squad_us=SQUAD_US)
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad:
         alone = nobody_to_share_with(tenants, state)
         if alone is not None:
             return alone

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusquad.model.squad import CardFacts, Effective, Squad, State, Tenant
+from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
-from gpusquad.policies.divide._build import nobody_to_share_with
-from gpusquad.policies.divide._split import by_parts
+from gpusquad.policies.divide._configurations import by_parts
+from gpusquad.policies.divide._squad_builder import nobody_to_share_with
 from gpusquad.registry import register
 
 _LEAST_MILLI = 20
@@ -19,7 +19,7 @@ _LEAST_MILLI = 20
 
 @register("divide", "promised")
 @dataclass(frozen=True)
-class Promised:
+class GuaranteedShare:
     """Every tenant has the part that it was promised (``share.sm``); the others share the rest by weight."""
 
     squad_us: int = 2000
@@ -27,14 +27,16 @@ class Promised:
     def __post_init__(self) -> None:
         check(self, "divide.promised", squad_us=SQUAD_US)
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad:
         alone = nobody_to_share_with(tenants, state)
         if alone is not None:
             return alone
         return by_parts(tenants, _parts(tenants), card, effective, state, self.squad_us, "as promised")
 
 
-def _parts(tenants: Sequence[Tenant]) -> Mapping[str, float]:
+def _parts(tenants: Sequence[GpuClient]) -> Mapping[str, float]:
     others = [tenant for tenant in tenants if not tenant.promised_milli]
     left_milli = WHOLE_MILLI - sum(tenant.promised_milli for tenant in tenants)
     weights = sum(tenant.weight for tenant in others)

@@ -18,13 +18,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpusquad.model.squad import UNGATED_US, CardFacts, Configuration, Effective, Member, Squad, State, Tenant
+from gpusquad.model.squad import (
+    UNGATED_US,
+    Configuration,
+    DivideState,
+    EffectiveRate,
+    GpuClient,
+    ShareableCard,
+    Squad,
+    SquadMember,
+)
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
-from gpusquad.policies.divide import _build
+from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
-from gpusquad.policies.divide._goals import foretold, target
-from gpusquad.policies.divide._split import by_parts
+from gpusquad.policies.divide._configurations import by_parts
+from gpusquad.policies.divide._slo import foretold, target
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
 
@@ -35,7 +44,7 @@ _CLASS = 0.01
 
 @register("divide", "slo")
 @dataclass(frozen=True)
-class SloFirst:
+class SloDivide:
     """Goals of latency, throughput and deadline go first while they need it; all others fill every pause."""
 
     margin: float = 1.1
@@ -64,8 +73,10 @@ class SloFirst:
             evidence=COUNT, slack=PART, cooling=(0, COUNT[1]), squad_us=SQUAD_US,
         )  # fmt: skip
 
-    def next_squad(self, tenants: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad:
-        alone = _build.nobody_to_share_with(tenants, state)
+    def next_squad(
+        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad:
+        alone = _squad_builder.nobody_to_share_with(tenants, state)
         if alone is not None:
             return alone
         weights = updated(tenants, state.weights, self.alpha, self.ease)
@@ -75,14 +86,16 @@ class SloFirst:
         shared = self._shared(calm, card, effective, state)
         before = shared.state if shared is not None else state
         parts = [_part(one, shared, _more_urgent(one, tenants, urgency)) for one in tenants]
-        after = _build.fresh(tenants, before, weights=weights, beside=beside)
-        length_us = _build.length_us(tenants, self.squad_us)
+        after = _squad_builder.fresh(tenants, before, weights=weights, beside=beside)
+        length_us = _squad_builder.length_us(tenants, self.squad_us)
         why = _words(tenants, urgency, beside, shared)
-        found = _build.squad(parts, tenants, card, _configuration(urgency, shared), length_us, why, after)
+        found = _squad_builder.squad(parts, tenants, card, _configuration(urgency, shared), length_us, why, after)
         # Whose turn it is among those who share is their business: here everybody has a part.
         return replace(found, state=replace(found.state, waited=before.waited))
 
-    def _shared(self, calm: Sequence[Tenant], card: CardFacts, effective: Effective, state: State) -> Squad | None:
+    def _shared(
+        self, calm: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+    ) -> Squad | None:
         """How those that are not urgent share among themselves: by their own weights, for a goal that was missed is
         made good by going first. None: they sleep."""
         if all(one.is_idle for one in calm):
@@ -91,8 +104,8 @@ class SloFirst:
         return by_parts(calm, parts, card, effective, state, self.squad_us, "the others")
 
     def _urgency(
-        self, tenant: Tenant, tenants: Sequence[Tenant], beside: Mapping[str, int], weights: Mapping[str, float],
-        effective: Effective,
+        self, tenant: GpuClient, tenants: Sequence[GpuClient], beside: Mapping[str, int], weights: Mapping[str, float],
+        effective: EffectiveRate,
     ) -> float:  # fmt: skip
         if tenant.has_latency_goal:
             if beside[tenant.id] > 0:
@@ -102,14 +115,14 @@ class SloFirst:
             return _CALM
         return _AT_RISK + _CLASS * tenant.priority
 
-    def _is_at_ease(self, tenant: Tenant) -> bool:
+    def _is_at_ease(self, tenant: GpuClient) -> bool:
         assert tenant.slo is not None
         assert tenant.slo.latency_us is not None
         seen_us = tenant.requests.latency_us if tenant.requests is not None else 0.0
         return 0 < seen_us <= self.ease_ratio * tenant.slo.latency_us and tenant.attainment >= target(tenant)
 
     def _is_at_risk(
-        self, tenant: Tenant, tenants: Sequence[Tenant], weights: Mapping[str, float], effective: Effective
+        self, tenant: GpuClient, tenants: Sequence[GpuClient], weights: Mapping[str, float], effective: EffectiveRate
     ) -> bool:
         """By what is seen of it; by what is foretold side by side with all others, while nothing is. Of whom neither is
         known nobody can say that it is: others would yield to it for ever."""
@@ -121,7 +134,7 @@ class SloFirst:
         others = tuple((other, WHOLE_MILLI) for other in tenants if other is not tenant and not other.is_idle)
         return foretold(tenant, effective(tenant, WHOLE_MILLI, others)) < self.margin * max(weights[tenant.id], 1.0)
 
-    def _beside(self, tenant: Tenant, card: CardFacts, state: State) -> int:
+    def _beside(self, tenant: GpuClient, card: ShareableCard, state: DivideState) -> int:
         now = state.beside.get(tenant.id, 0)
         if now < 0:
             return now + 1
@@ -131,27 +144,29 @@ class SloFirst:
             return -self.cooling
         return 1
 
-    def _is_wasteful(self, tenant: Tenant) -> bool:
+    def _is_wasteful(self, tenant: GpuClient) -> bool:
         seen = tenant.requests
         if seen is None or seen.count < self.evidence:
             return False
         return tenant.busy_ratio > self.wasteful * seen.busy_ratio > 0
 
 
-def _more_urgent(tenant: Tenant, tenants: Sequence[Tenant], urgency: Mapping[str, float]) -> int:
+def _more_urgent(tenant: GpuClient, tenants: Sequence[GpuClient], urgency: Mapping[str, float]) -> int:
     """Those that sleep too: they wake without asking. Who has a latency target stands back for no other goal, though
     nobody may stand back for it."""
     least = _LATENCY + _CLASS * tenant.priority if tenant.has_latency_goal else _CALM
     own = max(urgency[tenant.id], least)
-    return _build.slots(one.slot for one in tenants if urgency[one.id] > own)
+    return _squad_builder.slots(one.slot for one in tenants if urgency[one.id] > own)
 
 
-def _part(tenant: Tenant, shared: Squad | None, first: int) -> _build.Part:
+def _part(tenant: GpuClient, shared: Squad | None, first: int) -> _squad_builder.ClientAllocation:
     """``shared``: what those have who are not urgent."""
     own = shared.of(tenant.slot) if shared is not None else None
     if own is None:
-        return _build.Part(tenant, yields=first)
-    return _build.Part(tenant, own.groups, own.restricted_us, own.yields | first, _credit_us(own), own.level)
+        return _squad_builder.ClientAllocation(tenant, yields=first)
+    return _squad_builder.ClientAllocation(
+        tenant, own.groups, own.restricted_us, own.yields | first, _credit_us(own), own.level
+    )
 
 
 def _configuration(urgency: Mapping[str, float], shared: Squad | None) -> Configuration:
@@ -160,13 +175,13 @@ def _configuration(urgency: Mapping[str, float], shared: Squad | None) -> Config
     return shared.configuration if shared is not None else "unrestricted"
 
 
-def _credit_us(shared: Member) -> int:
+def _credit_us(shared: SquadMember) -> int:
     """Only groups, which do not come often here, are worth standing at a gate for."""
     return shared.credit_us if shared.groups else UNGATED_US
 
 
 def _words(
-    tenants: Sequence[Tenant], urgency: Mapping[str, float], beside: Mapping[str, int], shared: Squad | None
+    tenants: Sequence[GpuClient], urgency: Mapping[str, float], beside: Mapping[str, int], shared: Squad | None
 ) -> str:
     ranked = sorted((one for one in tenants if urgency[one.id] > _CALM), key=lambda one: -urgency[one.id])
     told = [f"{_names(ranked)} first, others in the pauses" if ranked else "nothing is urgent"]
@@ -176,5 +191,5 @@ def _words(
     return "; ".join(told)
 
 
-def _names(tenants: Sequence[Tenant]) -> str:
+def _names(tenants: Sequence[GpuClient]) -> str:
     return ", ".join(one.id for one in tenants)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 
 DAY_S = 86_400.0
 
 
-def waited_us(job: Job, view: View) -> int:
+def waited_us(job: Job, view: OrderView) -> int:
     """Time since the request that was not spent running.
 
     Running time is taken off because a job that has run for days has not waited: under a preempting order it would
@@ -25,7 +25,7 @@ def waited_us(job: Job, view: View) -> int:
     return age_us - run_us
 
 
-def is_overdue(job: Job, view: View, max_wait_s: float) -> bool:
+def is_overdue(job: Job, view: OrderView, max_wait_s: float) -> bool:
     """Whether it has waited longer than anybody should."""
     limit_us = max_wait_s * US_PER_S
     # The age is an upper bound and costs nothing; most jobs are young.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpusquad.model.views import Forecast
+from gpusquad.model.views import RunTimePrediction
 
 NO_ESTIMATE = "none"
 """The source of a forecast that has nothing to stand on; its numbers are a stopgap for the plan."""
 
 
-def is_unknown(forecast: Forecast) -> bool:
+def is_unknown(forecast: RunTimePrediction) -> bool:
     """Such a job counts as the longest: leaving the estimate out must not be a way to the front."""
     return forecast.source == NO_ESTIMATE

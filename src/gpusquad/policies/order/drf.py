@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.registry import register
 
 
@@ -19,11 +19,11 @@ class DominantResourceFairness:
     varies: ClassVar[str] = "with_service"
     changes_with_each_start: ClassVar[bool] = True
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         tenant = view.tenant(job.tenant)
         held = tenant.dominant_ratio / tenant.weight if tenant.weight > 0 else math.inf
         return (held, job.submitted_us, job.id)
 
-    def next(self, view: View) -> Job | None:
+    def next(self, view: OrderView) -> Job | None:
         """Who starts next; ask again after each start."""
         return min(view.waiting(), key=lambda job: self.key(job, view), default=None)

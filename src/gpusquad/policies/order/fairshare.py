@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_step, check_wait, is_overdue
 from gpusquad.registry import register
 
@@ -26,7 +26,7 @@ class FairShare:
         check_step(self.step_gpu_s, "step_gpu_s")
         check_wait(self.max_wait_s)
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
             return (0, job.submitted_us, job.id)
         tenant = view.tenant(job.tenant)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gpusquad.model.job import Job
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.policies.order._estimates import is_unknown
 from gpusquad.registry import register
 
@@ -20,7 +20,7 @@ class Fifo:
 
     ties: Literal["arrival", "work"] = "arrival"
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         if self.ties == "arrival":
             # No id here: the core breaks equal keys by arrival, and ids need not sort as jobs arrived ("10" < "9").
             return (job.submitted_us,)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_wait, waited_us
 from gpusquad.policies.order._estimates import is_unknown
 from gpusquad.registry import register
@@ -38,13 +38,13 @@ class MostMerit:
         if not 0 <= self.own_runs < inf:
             raise Invalid("order.merit.own_runs", f"{self.own_runs!r} is no number of runs", "use 0 or more")
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         if self.due_us(job, view) <= view.due_until_us:
             return (0, job.submitted_us, job.id)
         forecast = view.forecast(job)
         return (1, is_unknown(forecast), -forecast.worth_on(job.gpus), job.submitted_us, job.id)
 
-    def due_us(self, job: Job, view: View) -> int:
+    def due_us(self, job: Job, view: OrderView) -> int:
         """When it has waited long enough."""
         if self.max_wait_s == inf:  # of which no part can be taken
             return _NEVER_US

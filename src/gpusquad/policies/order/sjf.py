@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
 from gpusquad.policies.order._estimates import is_unknown
 from gpusquad.registry import register
@@ -24,7 +24,7 @@ class ShortestJobFirst:
     def __post_init__(self) -> None:
         check_wait(self.max_wait_s)
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
             return (0, job.submitted_us, job.id)
         forecast = view.forecast(job)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gpusquad.model.job import Job, Slo
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_wait, is_overdue
 from gpusquad.policies.order._estimates import is_unknown
 from gpusquad.registry import register
@@ -16,7 +16,7 @@ _OVERDUE, _SERVICE, _DEADLINE, _REST = range(4)
 
 @register("order", "slo")
 @dataclass(frozen=True)
-class SloFirst:
+class SloOrder:
     """Services first, then deadlines by latest start, then the rest; who has waited max_wait_s goes before all."""
 
     varies: ClassVar[str] = "with_time"
@@ -28,7 +28,7 @@ class SloFirst:
     def __post_init__(self) -> None:
         check_wait(self.max_wait_s)
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         service = _is_service(job.slo)
         latest_us = None if service else _latest_start_us(job, view)
         # A deadline that can be met ages by itself, as its latest start draws near. With days to spare it has no claim
@@ -48,7 +48,7 @@ def _is_service(slo: Slo | None) -> bool:
     return slo is not None and (slo.latency_us, slo.throughput_per_s, slo.availability_ratio) != (None, None, None)
 
 
-def _latest_start_us(job: Job, view: View) -> int | None:
+def _latest_start_us(job: Job, view: OrderView) -> int | None:
     if job.slo is None or job.slo.deadline_us is None:
         return None
     # Without an estimate nobody can say that it is too late, so only the deadline itself counts.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from gpusquad.model.job import PRIORITY_CLASSES, URGENT, Job
 from gpusquad.model.units import US_PER_S
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.policies.order._ageing import DAY_S, check_step, waited_us
 from gpusquad.registry import register
 
@@ -26,7 +26,7 @@ class PriorityClass:
     def __post_init__(self) -> None:
         check_step(self.age_s, "age_s")
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         level = job.priority_level
         # Waiting makes a job important, never urgent: that class is for people to give.
         if level < _BELOW_URGENT:

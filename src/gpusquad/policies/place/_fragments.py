@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gpusquad.model.job import Request, Share
 from gpusquad.model.placement import Ints
-from gpusquad.model.share_room import memory_taken
+from gpusquad.model.share_memory import memory_taken
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.model.views import SpaceView
 

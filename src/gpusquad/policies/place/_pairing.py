@@ -8,7 +8,7 @@ from math import inf
 
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
-from gpusquad.policies.place._company import Goal, Weight, joining, later_by_joining
+from gpusquad.policies.place._neighbours import Goal, Weight, joining, later_by_joining
 from gpusquad.policies.place._tasks import gpu_memory
 
 _TRIED_ALL = 12

@@ -9,7 +9,7 @@ import numpy as np
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints
 from gpusquad.model.units import WHOLE_MILLI
-from gpusquad.model.views import Group, SpaceView, Trial
+from gpusquad.model.views import SpaceView, TaskGroup, Trial
 
 ChooseCard = Callable[[Ints], int]
 """From the cards that have room, the one to take."""
@@ -21,7 +21,7 @@ def cards_with_room(space: SpaceView, request: Request) -> Ints:
     return np.flatnonzero((space.card_room(request) > 0) & (nodes[space.fixed.card_node] > 0))
 
 
-def put_shares(group: Group, trial: Trial, choose: ChooseCard) -> bool:
+def put_shares(group: TaskGroup, trial: Trial, choose: ChooseCard) -> bool:
     """Task by task, each on the card chosen among those with room at that moment."""
     for _ in range(group.count):
         cards = cards_with_room(trial.space, group.request)
@@ -31,18 +31,18 @@ def put_shares(group: Group, trial: Trial, choose: ChooseCard) -> bool:
     return True
 
 
-def put_share(group: Group, trial: Trial, card: int) -> None:
+def put_share(group: TaskGroup, trial: Trial, card: int) -> None:
     trial.put(group, trial.space.fixed.card_node[card : card + 1], np.array([[card]]))
 
 
-def put_task(group: Group, trial: Trial, node: int) -> None:
+def put_task(group: TaskGroup, trial: Trial, node: int) -> None:
     """One task that asks for no share: the first idle cards of the node."""
     gpus = group.request.gpus
     cards = trial.space.idle_cards_of(node, group.request)[:gpus] if gpus else np.empty(0, dtype=np.int64)
     trial.put(group, np.array([node]), cards.reshape(1, gpus))
 
 
-def fill_counted(group: Group, trial: Trial, nodes: Ints, per_node: int | None = None) -> Ints | None:
+def fill_counted(group: TaskGroup, trial: Trial, nodes: Ints, per_node: int | None = None) -> Ints | None:
     """Like ``trial.fill``, but tells how many tasks each node of the cluster got; None if they do not all fit."""
     before = trial.space.room(group.request).copy()
     if not trial.fill(group, nodes, per_node):

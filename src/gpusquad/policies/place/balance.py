@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
-from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import least, node_sum, put_shares, utilisation
 from gpusquad.registry import register
 
@@ -30,7 +30,7 @@ class Balance:
         return sorted(jobs, key=lambda job: -utilisation(job))
 
 
-def _shares(group: Group, trial: Trial) -> bool:
+def _shares(group: TaskGroup, trial: Trial) -> bool:
     """Jobs without a profile add no load, so free SMs and memory break the tie."""
     space = trial.space
     return put_shares(
@@ -38,7 +38,7 @@ def _shares(group: Group, trial: Trial) -> bool:
     )
 
 
-def _whole(group: Group, trial: Trial) -> bool:
+def _whole(group: TaskGroup, trial: Trial) -> bool:
     """A task a turn, over the nodes with the most idle cards and the least load (CPU-only: the most free CPU)."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))

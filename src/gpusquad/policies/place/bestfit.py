@@ -9,7 +9,7 @@ import numpy as np
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
-from gpusquad.model.views import Group, Refusal, SpaceView, Trial
+from gpusquad.model.views import Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies._bounds import check
 from gpusquad.policies.place._tasks import cards_with_room, least, node_sum, put_share, put_task
 from gpusquad.registry import register
@@ -33,7 +33,7 @@ class BestFit:
                     return trial.refuse(group)
         return trial.done()
 
-    def _one(self, group: Group, trial: Trial) -> bool:
+    def _one(self, group: TaskGroup, trial: Trial) -> bool:
         space = trial.space
         nodes = np.flatnonzero(space.room(group.request))
         if not len(nodes):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
-from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import least, put_shares
 from gpusquad.registry import register
 
@@ -32,7 +32,7 @@ def _demand_bytes(share) -> int:
     return share.memory_on(1 << 50) if share else 1 << 60
 
 
-def _whole(group: Group, trial: Trial) -> bool:
+def _whole(group: TaskGroup, trial: Trial) -> bool:
     """Nodes with the fewest idle cards (CPU-only tasks: the least free CPU) first."""
     space = trial.space
     nodes = space.room(group.request).nonzero()[0]
@@ -44,7 +44,7 @@ def _whole(group: Group, trial: Trial) -> bool:
     return trial.fill(group, nodes[free.argsort(kind="stable")])
 
 
-def _shares(group: Group, trial: Trial) -> bool:
+def _shares(group: TaskGroup, trial: Trial) -> bool:
     """Task by task, the card with the least free memory that has room (and CPU beside it)."""
     space = trial.space
     return put_shares(group, trial, lambda cards: least(cards, space.card_memory_free))

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
-from gpusquad.model.views import FixedView, Group, Refusal, Trial
+from gpusquad.model.views import ClusterArraysView, Refusal, TaskGroup, Trial
 from gpusquad.policies._bounds import check
 from gpusquad.policies.place._fragments import Fragments
 from gpusquad.policies.place._tasks import least, put_share, put_task
@@ -17,7 +17,7 @@ from gpusquad.registry import register
 
 _KEPT = 4
 """Demands (and values of mix) remembered at a time for one cluster."""
-_known: WeakKeyDictionary[FixedView, dict[tuple, Fragments]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[ClusterArraysView, dict[tuple, Fragments]] = WeakKeyDictionary()
 
 
 @register("place", "fragmentation")
@@ -51,7 +51,7 @@ class Fragmentation:
         return kept[key]
 
 
-def _one(group: Group, trial: Trial, fragments: Fragments) -> bool:
+def _one(group: TaskGroup, trial: Trial, fragments: Fragments) -> bool:
     """The node that adds least; among equals the fullest, so that empty nodes stay empty."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))

@@ -23,9 +23,9 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.interference import Rate
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Ints, Placement
-from gpusquad.model.reasons import Code
-from gpusquad.model.views import Group, Refusal, SpaceView, Trial
-from gpusquad.policies.place._company import Companies, Floats, Goal, Weight
+from gpusquad.model.reasons import ReasonCode
+from gpusquad.model.views import Refusal, SpaceView, TaskGroup, Trial
+from gpusquad.policies.place._neighbours import Floats, Goal, NeighbourSets, Weight
 from gpusquad.policies.place._pairing import in_order_of_pairs
 from gpusquad.policies.place._tasks import cards_with_room, least, put_share
 from gpusquad.policies.place.standalone import Standalone, whole_cards
@@ -37,7 +37,7 @@ _OF_SLO = 2.0
 
 @register("place", "interference")
 @dataclass(frozen=True)
-class Interference:
+class InterferencePlace:
     """Where it and its neighbours lose least speed by prediction; waits where sharing a card would gain nothing."""
 
     goal: Goal = "jct"
@@ -57,7 +57,7 @@ class Interference:
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
         if trial.rate is None:
             return Standalone().propose(job, trial)
-        companies = Companies(job, trial.space, trial.rate, _WEIGHTS[self.weigh], self.goal, trial.left_us)
+        companies = NeighbourSets(job, trial.space, trial.rate, _WEIGHTS[self.weigh], self.goal, trial.left_us)
         notes: dict[str, None] = {}  # in order, each once
         for group in trial.groups:
             if group.request.share is None:
@@ -75,20 +75,22 @@ class Interference:
             return Standalone().rank(jobs)
         return in_order_of_pairs(jobs, rate, gpu, _WEIGHTS[self.weigh], self.goal)
 
-    def _shares(self, group: Group, trial: Trial, companies: Companies, notes: dict[str, None]) -> Refusal | None:
+    def _shares(
+        self, group: TaskGroup, trial: Trial, companies: NeighbourSets, notes: dict[str, None]
+    ) -> Refusal | None:
         for _ in range(group.count):
             cards = cards_with_room(trial.space, group.request)
             if not len(cards):
                 return trial.refuse(group)
             card, loss, is_worth_it = self._choose(cards, trial, companies)
             if not is_worth_it and not (trial.insists and loss < inf):
-                return trial.refuse(group, Code.INTERFERENCE, _words(card, trial.space, companies))
+                return trial.refuse(group, ReasonCode.INTERFERENCE, _words(card, trial.space, companies))
             if loss > self.join_loss:
                 notes[f"{trial.job.id} shares {_words(card, trial.space, companies)}"] = None
             put_share(group, trial, card)
         return None
 
-    def _choose(self, cards: Ints, trial: Trial, companies: Companies) -> tuple[int, float, bool]:
+    def _choose(self, cards: Ints, trial: Trial, companies: NeighbourSets) -> tuple[int, float, bool]:
         """The card, its loss, and whether that is less than waiting: the best company if joining costs little, else an
         idle card if there is one. Among equals the fullest, so that large holes stay whole."""
         space = trial.space
@@ -108,7 +110,7 @@ def _wait(turns: Floats, waiting: int) -> float:
     return float(np.partition(turns, place)[place])
 
 
-def _words(card: int, space: SpaceView, companies: Companies) -> str:
+def _words(card: int, space: SpaceView, companies: NeighbourSets) -> str:
     """A card, who is on it, and what joining them would be like."""
     in_turn = (space.sharers.get(card, ()), *space.expected.get(card, ()))
     names = ", ".join(dict.fromkeys(job.app or job.id for company in in_turn for job in company))

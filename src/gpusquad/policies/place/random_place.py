@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
-from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import cards_with_room, put_share, put_task
 from gpusquad.registry import register
 
@@ -30,7 +30,7 @@ class RandomPlace:
         return trial.done()
 
 
-def _one(group: Group, trial: Trial, drawn: tuple[int, int]) -> bool:
+def _one(group: TaskGroup, trial: Trial, drawn: tuple[int, int]) -> bool:
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))
     if not len(nodes):

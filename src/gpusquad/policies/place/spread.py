@@ -8,14 +8,14 @@ import numpy as np
 
 from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
-from gpusquad.model.views import Group, Refusal, Trial
+from gpusquad.model.views import Refusal, TaskGroup, Trial
 from gpusquad.policies.place._tasks import fill_counted, least, put_shares
 from gpusquad.registry import register
 
 
 @register("place", "spread")
 @dataclass(frozen=True)
-class Spread:
+class SpreadPlace:
     """The tasks of a gang on as many nodes as there are, the emptiest nodes and cards first."""
 
     def propose(self, job: Job, trial: Trial) -> Placement | Refusal:
@@ -27,7 +27,7 @@ class Spread:
         return trial.done()
 
 
-def _whole(group: Group, trial: Trial, held: np.ndarray) -> bool:
+def _whole(group: TaskGroup, trial: Trial, held: np.ndarray) -> bool:
     """A task a turn, nodes that hold none of the gang first."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))
@@ -39,7 +39,7 @@ def _whole(group: Group, trial: Trial, held: np.ndarray) -> bool:
     return True
 
 
-def _shares(group: Group, trial: Trial, held: np.ndarray) -> bool:
+def _shares(group: TaskGroup, trial: Trial, held: np.ndarray) -> bool:
     space = trial.space
     card_node = space.fixed.card_node
 

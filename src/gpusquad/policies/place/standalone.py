@@ -9,7 +9,7 @@ import numpy as np
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.units import WHOLE_MILLI, show_bytes
-from gpusquad.model.views import Group, Refusal, SpaceView, Trial
+from gpusquad.model.views import Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies.place._tasks import cards_with_room, gpu_memory, least, put_share, utilisation
 from gpusquad.registry import register
 
@@ -37,7 +37,7 @@ class Standalone:
             largest[job.app] = max(largest.get(job.app, 0), gpu_memory(job))
         return sorted(jobs, key=lambda job: (-largest[job.app], job.app))
 
-    def _shares(self, group: Group, trial: Trial, notes: dict[str, None]) -> bool:
+    def _shares(self, group: TaskGroup, trial: Trial, notes: dict[str, None]) -> bool:
         for _ in range(group.count):
             card = self._choose(group.request, trial, notes)
             if card is None:
@@ -70,7 +70,7 @@ class Standalone:
         return card
 
 
-def whole_cards(group: Group, trial: Trial) -> bool:
+def whole_cards(group: TaskGroup, trial: Trial) -> bool:
     """A task that has its cards to itself has no neighbours, so it only has to leave large holes whole."""
     space = trial.space
     nodes = np.flatnonzero(space.room(group.request))

@@ -9,11 +9,11 @@ import numpy as np
 
 from gpusquad.model.job import Job, Request
 from gpusquad.model.placement import Ints, Placement
-from gpusquad.model.views import FixedView, Group, Refusal, SpaceView, Trial
+from gpusquad.model.views import ClusterArraysView, Refusal, SpaceView, TaskGroup, Trial
 from gpusquad.policies.place._tasks import fill_counted, least, put_shares
 from gpusquad.registry import register
 
-_domains_known: WeakKeyDictionary[FixedView, tuple[Ints, Ints]] = WeakKeyDictionary()
+_domains_known: WeakKeyDictionary[ClusterArraysView, tuple[Ints, Ints]] = WeakKeyDictionary()
 
 
 @register("place", "topology")
@@ -35,7 +35,7 @@ class Topology:
             spanning += left if group.request.gpus > 1 else 0
         return trial.done(f"{spanning} tasks span NVLink domains" if spanning else "")
 
-    def _rest(self, group: Group, trial: Trial, racks: _Racks, turn: Ints, left: int) -> bool:
+    def _rest(self, group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints, left: int) -> bool:
         """Tasks for which domains do not matter, or that found none with room."""
         request = group.request
         if not left:
@@ -45,7 +45,7 @@ class Topology:
         if self.strict and request.gpus > 1 and _fits_a_domain(trial.space.fixed, request):
             return False
         nodes = _nodes_by_rack(trial.space, request, turn)
-        tasks = fill_counted(Group(group.index, request, left), trial, nodes)
+        tasks = fill_counted(TaskGroup(group.index, request, left), trial, nodes)
         if tasks is None:
             return False
         racks.use(np.flatnonzero(tasks))
@@ -73,7 +73,7 @@ class _Racks:
         self._used[self._rack[nodes]] = True
 
 
-def _inside_domains(group: Group, trial: Trial, racks: _Racks, turn: Ints) -> int:
+def _inside_domains(group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints) -> int:
     """Put what fits inside single domains; how many tasks are left over."""
     space, request = trial.space, group.request
     domain_of, node_of = _domains(space.fixed)
@@ -95,7 +95,7 @@ def _inside_domains(group: Group, trial: Trial, racks: _Racks, turn: Ints) -> in
     return left
 
 
-def _shares(group: Group, trial: Trial, racks: _Racks, turn: Ints) -> bool:
+def _shares(group: TaskGroup, trial: Trial, racks: _Racks, turn: Ints) -> bool:
     """The fullest card with room, in the gang's racks first."""
     space = trial.space
     card_node = space.fixed.card_node
@@ -114,7 +114,7 @@ def _idle(space: SpaceView, request: Request) -> np.ndarray:
     return space.card_idle if eligible is None else space.card_idle & eligible
 
 
-def _domains(fixed: FixedView) -> tuple[Ints, Ints]:
+def _domains(fixed: ClusterArraysView) -> tuple[Ints, Ints]:
     """Every card's domain, numbered over the whole cluster, and every domain's node."""
     if fixed not in _domains_known:
         names, domain = np.unique(fixed.card_domain, return_inverse=True)
@@ -123,7 +123,7 @@ def _domains(fixed: FixedView) -> tuple[Ints, Ints]:
     return _domains_known[fixed]
 
 
-def _fits_a_domain(fixed: FixedView, request: Request) -> bool:
+def _fits_a_domain(fixed: ClusterArraysView, request: Request) -> bool:
     """Whether any domain has that many cards, were they all idle."""
     domain_of, node_of = _domains(fixed)
     eligible = fixed.eligible_cards(request)

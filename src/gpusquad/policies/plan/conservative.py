@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.views import Board
+from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
 
 
@@ -21,7 +21,7 @@ class Conservative:
         if self.depth < 1:
             raise Invalid("plan.conservative.depth", f"{self.depth} is less than one", "use 1 or more")
 
-    def walk(self, board: Board) -> None:
+    def walk(self, board: PlanSession) -> None:
         promised = 0
         for job in board.in_order():
             if not (board.start(job) or board.insist(job)) and board.reserve(job):

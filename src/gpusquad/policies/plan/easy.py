@@ -7,7 +7,7 @@ from math import inf
 from typing import Literal
 
 from gpusquad.model.errors import Invalid
-from gpusquad.model.views import Board
+from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
 
 
@@ -34,7 +34,7 @@ class Easy:
         if not 0 <= self.wide <= 1:
             raise Invalid("plan.easy.wide", f"{self.wide!r} is not between 0 and 1", "use 0 to 1")
 
-    def walk(self, board: Board) -> None:
+    def walk(self, board: PlanSession) -> None:
         promised = 0
         for job in board.in_order():
             if not (board.start(job) or board.insist(job)) and board.reserve(job):

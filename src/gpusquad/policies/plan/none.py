@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusquad.model.views import Board
+from gpusquad.model.views import PlanSession
 from gpusquad.registry import register
 
 
 @register("plan", "none")
 @dataclass(frozen=True)
-class Strict:
+class NoBackfill:
     """Nobody passes: the first that does not fit holds up all behind it."""
 
-    def walk(self, board: Board) -> None:
+    def walk(self, board: PlanSession) -> None:
         for job in board.in_order():
             if not (board.start(job) or board.insist(job)):
                 board.reserve(job)

@@ -22,7 +22,7 @@ from gpusquad.predict.analytical.host import ELASTICITY
 from gpusquad.predict.analytical.measured import MeasuredCard, Samples
 from gpusquad.predict.analytical.probes import attention, convs, elementwise, matmuls, optimisers, recurrent
 from gpusquad.predict.analytical.probes import host as probes_host
-from gpusquad.predict.analytical.probes.clock import Clock
+from gpusquad.predict.analytical.probes.clock import DeviceTimer
 
 CONV_PARTS = 4
 
@@ -31,7 +31,7 @@ def calibrate(say: Callable[[str], None] = lambda _: None, thoroughness: float =
     """Measure the current card; more ``thoroughness`` is more shapes and more time."""
     torch = _torch()
     workspace_bytes = _workspace_bytes(torch)
-    clock = Clock(torch)
+    clock = DeviceTimer(torch)
     clock.warm_up()
     probes_host.measure(torch)  # the first of everything takes longer
     host_readings = [probes_host.measure(torch)]
@@ -48,7 +48,7 @@ def calibrate(say: Callable[[str], None] = lambda _: None, thoroughness: float =
     return _card(torch, clock, samples, host_us, constants)
 
 
-def _probes(torch: Any, clock: Clock, thoroughness: float) -> Iterator[tuple[str, Callable[[], dict[str, list]]]]:
+def _probes(torch: Any, clock: DeviceTimer, thoroughness: float) -> Iterator[tuple[str, Callable[[], dict[str, list]]]]:
     yield "elementwise", lambda: elementwise.measure(torch, clock)
     yield "optimisers", lambda: optimisers.measure(torch, clock)
     yield "attention", lambda: attention.measure(torch, clock)
@@ -88,7 +88,7 @@ def _context_bytes(torch: Any) -> float:
     return float(total - free - torch.cuda.memory_reserved())
 
 
-def _card(torch: Any, clock: Clock, samples: dict, host_us: dict, constants: dict) -> MeasuredCard:
+def _card(torch: Any, clock: DeviceTimer, samples: dict, host_us: dict, constants: dict) -> MeasuredCard:
     facts = torch.cuda.get_device_properties(torch.cuda.current_device())
     sheet = known(facts.name)
     return MeasuredCard(

@@ -12,7 +12,7 @@ Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class Card:
+class CardRoofline:
     """A GPU model's ceilings: measured by calibration, else from its data sheet."""
 
     name: str
@@ -42,7 +42,7 @@ class Card:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Card:
+    def from_dict(cls, plain: Mapping[str, Any]) -> CardRoofline:
         """Back from plain JSON; what is not known here is left out, so that newer files can be read."""
         known_fields = {each.name for each in fields(cls)}
         values = {name: value for name, value in plain.items() if name in known_fields}
@@ -54,7 +54,7 @@ class Card:
             raise Invalid("card", str(error)) from error
 
 
-def known(name: str) -> Card | None:
+def known(name: str) -> CardRoofline | None:
     """A shipped card by the name the driver gives it."""
     from gpusquad.predict.analytical.cards import find
 

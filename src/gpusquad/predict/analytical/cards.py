@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpusquad.predict.analytical.card import Card
+from gpusquad.predict.analytical.card import CardRoofline
 
 _GB, _MB, _T, _G = 10**9, 1 << 20, 1e12, 1e9
 
@@ -70,14 +70,14 @@ class Sheet:
     words: str = ""
     """What its driver's name has in it; the first is the model."""
 
-    def card(self, reach: Reach = REACH) -> Card:
+    def card(self, reach: Reach = REACH) -> CardRoofline:
         """With what programs get of the peaks."""
         ratio = reach.narrow_ratio if self.lanes == 16 else reach.wide_ratio
         sustained = reach.flops_per_watt_nm * self.power_w / self.process_nm
         vector = min(self.fp32 * _T * ratio, sustained)
         of_matrix = reach.tensor_ratio if self.lanes else reach.matrix_ratio
         products = {"fp32": vector} | {dtype: peak * _T * of_matrix for dtype, peak in self.matrix.items()}
-        return Card(
+        return CardRoofline(
             name=self.name,
             memory_bytes=int(self.memory_gb * _GB),
             sms=self.sms,
@@ -171,7 +171,7 @@ def find_sheet(name: str) -> Sheet | None:
     return max(fitting, key=lambda sheet: len(words & set(sheet.words.split())), default=None)
 
 
-def find(name: str, reach: Reach = REACH) -> Card | None:
+def find(name: str, reach: Reach = REACH) -> CardRoofline | None:
     """A shipped card by the name its driver gives it."""
     sheet = find_sheet(name)
     return sheet.card(reach) if sheet else None

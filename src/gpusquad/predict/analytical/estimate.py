@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeGuard
 from gpusquad.model.errors import Invalid
 from gpusquad.model.prediction import LEVELS, Quantiles
 from gpusquad.predict.analytical import host, onnx_file, pace, timing
-from gpusquad.predict.analytical.card import Card, known
+from gpusquad.predict.analytical.card import CardRoofline, known
 from gpusquad.predict.analytical.graph import Graph
 from gpusquad.predict.analytical.measured import MeasuredCard
 from gpusquad.predict.analytical.memory import MIB, Memory, peak
@@ -42,7 +42,7 @@ _CONFIDENCES = {"card": 0.8, "host": 0.6, "sheet": 0.4}
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RunEstimate:
     """A step and the whole run. Times are of one card working as all others of the gang do."""
 
     card: str
@@ -88,13 +88,13 @@ def estimate(
     precision: Precision = "fp32",
     training: bool = True,
     gpus: int = 1,
-    card: str | Path | Card = "NVIDIA H200",
+    card: str | Path | CardRoofline = "NVIDIA H200",
     epochs: float | None = None,
     data_size: int | None = None,
     compiled: bool = False,
     loss: Callable[..., Any] | None = None,
     pace_us: float | None = None,
-) -> Estimate:
+) -> RunEstimate:
     """``model``: a torch.nn.Module (followed without its weights' numbers; no GPU is needed), a path or the bytes of an
     ONNX file, or a Graph. ``sample``: what the module is called with, a tensor or a tuple, on any device; with ``loss``
     its last item is the target and the step trains ``loss(model(*sample[:-1]), sample[-1])``. For ONNX: the batch size.
@@ -129,12 +129,12 @@ def of_graph(
     optimizer: str | None,
     training: bool,
     gpus: int,
-    card: Card,
+    card: CardRoofline,
     epochs: float | None = None,
     data_size: int | None = None,
     compiled: bool = False,
     pace_us: float | None = None,
-) -> Estimate:
+) -> RunEstimate:
     """The same for a step that is already known op by op."""
     if training and optimizer is not None:
         graph = with_optimiser(graph, optimizer)
@@ -151,7 +151,7 @@ def of_graph(
     count = step_count(steps, epochs, data_size, graph.batch, gpus)
     is_measured = _has_host(card) if host_us > device_us else card.measured
     bound = "sheet" if not is_measured else "host" if host_us > device_us else "card"
-    return Estimate(
+    return RunEstimate(
         card.name,
         step_us,
         run_quantiles(count * step_us, bound, _known_ratio(graph)),
@@ -173,9 +173,9 @@ def run_quantiles(run_us: float, bound: str, known_ratio: float = 1.0) -> Quanti
     return Quantiles(LEVELS, values, "analytical", round(_CONFIDENCES[bound] * known_ratio, 3))
 
 
-def find_card(card: str | Path | Card) -> Card:
+def find_card(card: str | Path | CardRoofline) -> CardRoofline:
     """By name, or from a file of a calibration."""
-    if isinstance(card, Card):
+    if isinstance(card, CardRoofline):
         return card
     if str(card).endswith(".json"):
         return load_card(card)
@@ -190,10 +190,10 @@ def find_card(card: str | Path | Card) -> Card:
 
 
 @lru_cache(maxsize=8)
-def load_card(path: str | Path) -> Card:
+def load_card(path: str | Path) -> CardRoofline:
     """From a file of a calibration, or of ``Card.to_dict``."""
     plain = json.loads(Path(path).read_text(encoding="utf-8"))
-    return MeasuredCard.from_dict(plain) if plain.get("samples") else Card.from_dict(plain)
+    return MeasuredCard.from_dict(plain) if plain.get("samples") else CardRoofline.from_dict(plain)
 
 
 def _graph(model: Any, sample: Any, precision: Precision, trains: bool, loss: Callable[..., Any] | None) -> Graph:
@@ -208,18 +208,18 @@ def _graph(model: Any, sample: Any, precision: Precision, trains: bool, loss: Ca
     return trace(model, sample, precision, trains, loss)
 
 
-def _op_us(op: Op, card: Card) -> float:
+def _op_us(op: Op, card: CardRoofline) -> float:
     if card.measured or op.kind not in _TYPICAL:
         return timing.op_us(op, card)
     return timing.op_us(op, card) * _TYPICAL[op.kind][op.dtype in ("fp16", "bf16", "fp8", "int8")]
 
 
-def _has_host(card: Card) -> TypeGuard[MeasuredCard]:
+def _has_host(card: CardRoofline) -> TypeGuard[MeasuredCard]:
     """Whether the host was measured too."""
     return isinstance(card, MeasuredCard) and bool(card.host)
 
 
-def _pace_now(card: Card) -> float | None:
+def _pace_now(card: CardRoofline) -> float | None:
     """Of this host, if it is like the one that the card was calibrated in; None: they do not compare."""
     if not _has_host(card) or "pace" not in card.host or card.processor != pace.processor():
         return None
@@ -230,13 +230,13 @@ def _pace_now(card: Card) -> float | None:
     return pace.measure(torch)
 
 
-def _host_us(graph: Graph, card: Card, trains: bool, pace_us: float | None) -> float:
+def _host_us(graph: Graph, card: CardRoofline, trains: bool, pace_us: float | None) -> float:
     if _has_host(card):
         return host.host_us(graph.ops, card, trains, graph.parameter_tensors, graph.modules, pace_us)
     return sum(op.count * op.kernels for op in graph.ops) * card.host_op_us
 
 
-def _memory(graph: Graph, card: Card, trains: bool) -> Memory:
+def _memory(graph: Graph, card: CardRoofline, trains: bool) -> Memory:
     constants = card.constants if isinstance(card, MeasuredCard) else {}
     context = int(constants.get("context_bytes", _CONTEXT_BYTES))
     workspace = int(constants.get("product_workspace_bytes", _WORKSPACE_BYTES))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusquad.predict.analytical.card import Card
+from gpusquad.predict.analytical.card import CardRoofline
 from gpusquad.predict.analytical.op import Op
 from gpusquad.predict.analytical.training import OPTIMISERS
 
@@ -44,7 +44,7 @@ _MUCH_LIKE = {
 
 
 @dataclass(frozen=True)
-class MeasuredCard(Card):
+class MeasuredCard(CardRoofline):
     """A card with the microbenchmarks behind it."""
 
     samples: Mapping[str, Samples] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class MeasuredCard(Card):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> MeasuredCard:
-        base = Card.from_dict({name: value for name, value in plain.items() if name != "samples"})
+        base = CardRoofline.from_dict({name: value for name, value in plain.items() if name != "samples"})
         rows = {name: tuple(tuple(map(float, row)) for row in rows) for name, rows in plain.get("samples", {}).items()}
-        values = {name: getattr(base, name) for name in Card.__dataclass_fields__}
+        values = {name: getattr(base, name) for name in CardRoofline.__dataclass_fields__}
         return cls(
             **values,
             samples=rows,
@@ -121,7 +121,7 @@ class Family:
     """Logarithm of the time over what the ceilings allow."""
 
     @classmethod
-    def of(cls, name: str, rows: Samples, card: Card) -> Family:
+    def of(cls, name: str, rows: Samples, card: CardRoofline) -> Family:
         """From the rows of a calibration."""
         ops = [_op(name, row) for row in rows]
         points = np.array([features(op) for op in ops])
@@ -152,7 +152,7 @@ class Family:
         return float(np.exp(np.clip(at, ratios.min(), ratios.max())))
 
 
-def op_us(op: Op, card: Card) -> float:
+def op_us(op: Op, card: CardRoofline) -> float:
     """Device time of one op on a measured card, all of its ``count``."""
     if not op.kernels:
         return 0.0
@@ -169,7 +169,7 @@ def _find(families: Mapping[str, Family], op: Op, last: tuple[str, ...] = ()) ->
     return None
 
 
-def base_us(op: Op, card: Card) -> float:
+def base_us(op: Op, card: CardRoofline) -> float:
     """What the ceilings alone would allow."""
     work = op.flops / card.matmul_flops.get(op.dtype, card.vector_flops) if op.kind in _PRODUCTS else 0.0
     moving = op.moved_bytes / card.bandwidth

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from gpusquad.predict.analytical.card import Card
+from gpusquad.predict.analytical.card import CardRoofline
 from gpusquad.predict.analytical.op import Op
 
 _TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128))
@@ -51,7 +51,7 @@ _BUCKET_BYTES = 25 << 20
 """The last bucket of gradients has nothing to hide behind (25 MiB in PyTorch)."""
 
 
-def op_us(op: Op, card: Card, constants: Constants = CONSTANTS) -> float:
+def op_us(op: Op, card: CardRoofline, constants: Constants = CONSTANTS) -> float:
     """Device time of one op, all of its ``count``."""
     if card.measured:
         from gpusquad.predict.analytical import measured
@@ -63,7 +63,7 @@ def op_us(op: Op, card: Card, constants: Constants = CONSTANTS) -> float:
     return op.count * (work_us + op.kernels * card.launch_us + (constants.wait_us if op.waits else 0.0))
 
 
-def step_us(ops: Sequence[Op], card: Card, gpus: int = 1, graph: bool = False,
+def step_us(ops: Sequence[Op], card: CardRoofline, gpus: int = 1, graph: bool = False,
             constants: Constants = CONSTANTS) -> float:  # fmt: skip
     """A step of these ops, each of them on every card.
 
@@ -92,7 +92,7 @@ def step_us(ops: Sequence[Op], card: Card, gpus: int = 1, graph: bool = False,
     return max(device_us, host_us) + exposed_us
 
 
-def _product_us(op: Op, card: Card, constants: Constants) -> float:
+def _product_us(op: Op, card: CardRoofline, constants: Constants) -> float:
     ceiling = card.matmul_flops.get(op.dtype) or card.vector_flops
     memory_us = 1e6 * op.moved_bytes / card.bandwidth
     if op.kind == "attention":
@@ -102,7 +102,7 @@ def _product_us(op: Op, card: Card, constants: Constants) -> float:
     return _together_us(1e6 * op.flops / (ceiling * ratio), memory_us + extra_us, constants)
 
 
-def _stream_us(op: Op, card: Card) -> float:
+def _stream_us(op: Op, card: CardRoofline) -> float:
     memory_us = 1e6 * op.moved_bytes / card.bandwidth
     return max(memory_us, 1e6 * op.flops / card.vector_flops)
 
@@ -142,6 +142,6 @@ def _best_tiling(shape: tuple[int, ...], sms: int, ramp_k: float) -> tuple[float
     return best
 
 
-def _allreduce_us(op: Op, card: Card, gpus: int) -> float:
+def _allreduce_us(op: Op, card: CardRoofline, gpus: int) -> float:
     """A ring sends what is to be summed nearly twice over each link."""
     return 1e6 * 2 * (gpus - 1) / gpus * op.write_bytes / card.link_bandwidth + 2 * card.launch_us

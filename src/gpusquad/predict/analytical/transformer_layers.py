@@ -36,7 +36,7 @@ class Transformer:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunConfig:
     """How a model is run."""
 
     seq_len: int
@@ -52,7 +52,7 @@ class Run:
 class Builder:
     """Collects ops; in training each forward op brings those of its backward pass with it."""
 
-    def __init__(self, model: Transformer, run: Run) -> None:
+    def __init__(self, model: Transformer, run: RunConfig) -> None:
         self.model, self.run = model, run
         self.ops: list[Op] = []
         self.count = 1

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from gpusquad.model.errors import Invalid
 from gpusquad.predict.analytical.op import Op
-from gpusquad.predict.analytical.transformer_layers import VALUE_BYTES, Builder, Family, Run, Transformer
+from gpusquad.predict.analytical.transformer_layers import VALUE_BYTES, Builder, Family, RunConfig, Transformer
 
-__all__ = ["MODELS", "Run", "Transformer", "transformer_ops"]
+__all__ = ["MODELS", "RunConfig", "Transformer", "transformer_ops"]
 
 # Sizes from the configurations published with the models (Hugging Face hub); of those named gpt3 and switchxl4 from the
 # configurations in the NeuSight repository (scripts/asplos/data/DLmodel_configs), whose measurements are evaluated.
@@ -34,7 +34,7 @@ MODELS = {
 }
 
 
-def transformer_ops(model: Transformer, run: Run) -> list[Op]:
+def transformer_ops(model: Transformer, run: RunConfig) -> list[Op]:
     """The ops of one step: forward, and in training the loss, the backward pass and the gradients' all-reduce. The
     optimiser is not among them."""
     if run.dtype not in VALUE_BYTES:

@@ -21,7 +21,7 @@ from math import prod
 
 import numpy as np
 
-from gpusquad.model.interference import CoRun, Measured
+from gpusquad.model.interference import CoRun, MeasurementSeries
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.predict.interference.combine import ODDS, PRODUCT, USUAL, Combination
 from gpusquad.predict.interference.features import sm_need, speed_at
@@ -107,10 +107,10 @@ class TriplesCheck:
         )
 
 
-class Effective:
+class EffectiveThroughput:
     """``T_eff`` of one setting, fitted to its measurements."""
 
-    def __init__(self, measured: Measured, unseen: Unseen | None = None) -> None:
+    def __init__(self, measured: MeasurementSeries, unseen: Unseen | None = None) -> None:
         self._curves = {solo.workload: solo.by_sm for solo in measured.solos}
         self._unseen = unseen or Unseen(ratios_of(measured), solo_traits(measured))
         self._rho = {(one.own, one.other): _clipped(1.0 - one.ratio) for one in ratios_of(measured)}
@@ -180,7 +180,7 @@ class Effective:
                 both[1] += weight * weight
         return {pair: _clipped(up / down) if down > 0 else 0.0 for pair, (up, down) in sums.items()}
 
-    def _check_triples(self, measured: Measured) -> TriplesCheck:
+    def _check_triples(self, measured: MeasurementSeries) -> TriplesCheck:
         groups = [group for run in measured.co_runs if (group := self._triple(run))]
         triples = [one for group in groups for one in group]
         if not triples:
@@ -212,9 +212,9 @@ class Effective:
         return found
 
 
-def check_triples(measured: Measured) -> TriplesCheck:
+def check_triples(measured: MeasurementSeries) -> TriplesCheck:
     """How far the product form is off on what three did together, and whether the odds do better."""
-    return Effective(measured).triples
+    return EffectiveThroughput(measured).triples
 
 
 def errors(predicted: Sequence[float], truth: Sequence[float]) -> Errors | None:
@@ -260,7 +260,7 @@ def _between(triple: Triple, part: float) -> float:
     return triple.by_product ** (1.0 - part) * triple.by_odds**part
 
 
-def _splits(measured: Measured) -> list[Split]:
+def _splits(measured: MeasurementSeries) -> list[Split]:
     return [
         Split(own, other, run.sm_milli[place] / WHOLE_MILLI, run.sm_milli[1 - place] / WHOLE_MILLI,
               run.ratios[place].mean)

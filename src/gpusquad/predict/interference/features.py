@@ -8,7 +8,7 @@ from math import log2
 
 import numpy as np
 
-from gpusquad.model.interference import Solo
+from gpusquad.model.interference import SoloMeasurement
 from gpusquad.model.job import Profile
 from gpusquad.model.units import WHOLE_MILLI
 
@@ -26,7 +26,7 @@ class Traits:
     family: str = ""
 
 
-def traits_of(solo: Solo) -> Traits:
+def traits_of(solo: SoloMeasurement) -> Traits:
     """Of a workload that was measured alone. Sizes count by their logarithm: twice as much is one step."""
     values = {UTILISATION: solo.utilisation_ratio, BANDWIDTH: solo.bandwidth_ratio}
     if len(solo.by_sm) > 1:

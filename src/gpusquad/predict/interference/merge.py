@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpusquad.model.interference import CoRun, Measured, Setting, Solo
+from gpusquad.model.interference import CoRun, MeasurementSeries, MeasurementSetting, SoloMeasurement
 
 
-def merged(measured: Iterable[Measured]) -> list[Measured]:
+def merged(measured: Iterable[MeasurementSeries]) -> list[MeasurementSeries]:
     """One for each setting, those of the newest figures last. Figures of different settings stay apart."""
-    by_setting: dict[Setting, list[Measured]] = {}
+    by_setting: dict[MeasurementSetting, list[MeasurementSeries]] = {}
     for one in sorted(measured, key=lambda one: one.at_us):
         by_setting.setdefault(one.setting, []).append(one)
     return sorted((_as_one(series) for series in by_setting.values()), key=lambda one: one.at_us)
 
 
-def by_card(measured: Iterable[Measured]) -> dict[str, Measured]:
+def by_card(measured: Iterable[MeasurementSeries]) -> dict[str, MeasurementSeries]:
     """The setting that counts for each model of card: with all of its memory before a part of it, then the newest."""
     ordered = sorted(merged(measured), key=lambda one: (one.setting.memory_bytes is None, one.at_us))
     return {one.setting.gpu: one for one in ordered}
 
 
-def _as_one(series: list[Measured]) -> Measured:
+def _as_one(series: list[MeasurementSeries]) -> MeasurementSeries:
     """The oldest come first."""
     if len(series) == 1:
         return series[0]
-    solos: dict[str, Solo] = {}
+    solos: dict[str, SoloMeasurement] = {}
     runs: dict[tuple[tuple[str, int], ...], list[CoRun]] = {}
     for one in series:
         solos.update((solo.workload, solo) for solo in one.solos)
@@ -35,4 +35,4 @@ def _as_one(series: list[Measured]) -> Measured:
             found.setdefault(who, []).append(run)
         runs.update(found)
     co_runs = tuple(run for same in runs.values() for run in same)
-    return Measured(series[-1].setting, series[-1].at_us, tuple(solos.values()), co_runs)
+    return MeasurementSeries(series[-1].setting, series[-1].at_us, tuple(solos.values()), co_runs)

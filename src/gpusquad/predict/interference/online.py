@@ -16,7 +16,7 @@ from math import exp, isfinite, log, sqrt
 from typing import Any, NamedTuple
 
 from gpusquad.model.errors import Invalid
-from gpusquad.predict.interference.unseen import MOST_RATIO, Estimate, Source
+from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate, Source
 
 FORMAT = 1
 MOST_PAIRS = 10_000
@@ -53,7 +53,7 @@ class Offset:
     """How long it was watched."""
 
 
-class Online:
+class OnlineCorrections:
     """Corrections by pair. The same figures in the same order give the same state, to the last bit."""
 
     def __init__(self, most_pairs: int = MOST_PAIRS) -> None:
@@ -66,16 +66,16 @@ class Online:
     def get(self, key: Key) -> Offset | None:
         return self._pairs.get(key)
 
-    def corrected(self, key: Key, before: Estimate) -> Estimate:
+    def corrected(self, key: Key, before: RateEstimate) -> RateEstimate:
         """An estimate with what was seen since."""
         seen = self._pairs.get(key)
         if seen is None or before.rate <= 0.0:
             return before
         limit = log(MOST_FACTOR[before.source])
         rate = min(before.rate * exp(min(max(seen.offset, -limit), limit)), max(MOST_RATIO, before.rate))
-        return Estimate(rate, min(before.spread, rate * sqrt(seen.variance)), before.source)
+        return RateEstimate(rate, min(before.spread, rate * sqrt(seen.variance)), before.source)
 
-    def learn(self, keys: Sequence[Key], before: Sequence[Estimate], parts: Sequence[float], expected: float,
+    def learn(self, keys: Sequence[Key], before: Sequence[RateEstimate], parts: Sequence[float], expected: float,
               ratio: float, seconds: float) -> None:  # fmt: skip
         """A job ran at ``ratio`` for so long beside those of ``keys``, where ``expected`` was foretold. ``before`` are
         the pairs' uncorrected estimates, ``parts`` how much each counts for the whole."""
@@ -98,7 +98,7 @@ class Online:
                                             for key, one in self._pairs.items()]}  # fmt: skip
 
     @classmethod
-    def load(cls, data: object, where: str = "interference", most_pairs: int = MOST_PAIRS) -> Online:
+    def load(cls, data: object, where: str = "interference", most_pairs: int = MOST_PAIRS) -> OnlineCorrections:
         """What ``dump`` made. Invalid: something else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("pairs"), list):
             raise Invalid(where, f"is not of format {FORMAT}", "remove it: it is learnt again from running jobs")
@@ -108,7 +108,7 @@ class Online:
             result._keep(key, one)
         return result
 
-    def _grown(self, key: Key, estimate: Estimate, seconds: float) -> Offset:
+    def _grown(self, key: Key, estimate: RateEstimate, seconds: float) -> Offset:
         """As uncertain as it is by now."""
         first = max(estimate.spread / estimate.rate, _LEAST_SPREAD) ** 2 if estimate.rate > 0 else _LEAST_SPREAD**2
         old = self._pairs.get(key)

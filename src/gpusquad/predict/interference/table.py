@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpusquad.model.cluster import is_model
-from gpusquad.model.interference import Measured, Sharing, Solo
+from gpusquad.model.interference import MeasurementSeries, Sharing, SoloMeasurement
 from gpusquad.model.job import Job, Profile
 from gpusquad.predict.interference.combine import USUAL, Combination
-from gpusquad.predict.interference.effective import Effective
+from gpusquad.predict.interference.effective import EffectiveThroughput
 from gpusquad.predict.interference.features import Traits, traits_of_profile
 from gpusquad.predict.interference.merge import by_card
-from gpusquad.predict.interference.online import Key, Online
-from gpusquad.predict.interference.unseen import MOST_RATIO, Estimate, Unseen, ratios_of, solo_traits
+from gpusquad.predict.interference.online import Key, OnlineCorrections
+from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate, Unseen, ratios_of, solo_traits
 
 WorkloadKey = str | tuple[str, Profile | None]
 """The name of a workload that was measured; else what there is: a name, and what the job file expects."""
@@ -33,7 +33,7 @@ class _Card:
     told: str
     """The setting, in words."""
     workloads: frozenset[str]
-    measured: Mapping[tuple[str, str], Estimate]
+    measured: Mapping[tuple[str, str], RateEstimate]
     unseen: Unseen
     combination: Combination
     held: Mapping[str, int]
@@ -42,7 +42,7 @@ class _Card:
     too_much: tuple[Counter[WorkloadKey], ...] = ()
     """Three and more that were measured not to fit."""
     pairs: dict[tuple[WorkloadKey, WorkloadKey], float] = field(default_factory=dict)
-    before: dict[tuple[WorkloadKey, WorkloadKey], Estimate] = field(default_factory=dict)
+    before: dict[tuple[WorkloadKey, WorkloadKey], RateEstimate] = field(default_factory=dict)
     """Without what was learnt online: a question to the model is dear, and learning must not ask it anew."""
 
     def key(self, job: Job) -> WorkloadKey:
@@ -54,18 +54,23 @@ class _Card:
         return key[1].memory_bytes if key[1] is not None else 0
 
 
-class Interference:
+class InterferenceTable:
     """``rate(own, others, gpu)`` for one way of sharing cards. Settings are never mixed: of each model of card one
     counts, and those of the other way of sharing not at all."""
 
-    def __init__(self, measured: Iterable[Measured] = (), sharing: Sharing = "time-slicing",
-                 memory_bytes: Mapping[str, int] | None = None, online: Online | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        measured: Iterable[MeasurementSeries] = (),
+        sharing: Sharing = "time-slicing",
+        memory_bytes: Mapping[str, int] | None = None,
+        online: OnlineCorrections | None = None,
+    ) -> None:
         """``memory_bytes``: what a card of a model has, where the setting does not say."""
         self.sharing: Sharing = sharing
-        self.online = online or Online()
+        self.online = online or OnlineCorrections()
         self._memory = dict(memory_bytes or {})
         self._newest = by_card(one for one in measured if one.setting.sharing == sharing)
-        self.tables: Mapping[str, Measured] = self._newest  # by model of card, for whoever shows them
+        self.tables: Mapping[str, MeasurementSeries] = self._newest  # by model of card, for whoever shows them
         self._cards: dict[str, _Card] = {}
         """By the name asked for: several may be one card."""
 
@@ -92,7 +97,7 @@ class Interference:
             return rates[0]
         return card.combination.of(rates) if self._fit(card, own, others) else 0.0
 
-    def estimate(self, own: Job, other: Job, gpu: str = "") -> Estimate:
+    def estimate(self, own: Job, other: Job, gpu: str = "") -> RateEstimate:
         """Of a pair, with its spread and source."""
         card = self._cards.get(gpu) or self._find(gpu)
         return self._corrected(card, (card.key(own), card.key(other)))
@@ -107,7 +112,7 @@ class Interference:
         solo = self._solo(own, gpu)
         return 0.0 if solo is None else solo.steps_per_s.mean
 
-    def _solo(self, own: Job, gpu: str) -> Solo | None:
+    def _solo(self, own: Job, gpu: str) -> SoloMeasurement | None:
         card = self._cards.get(gpu) or self._find(gpu)
         measured = self._newest.get(card.gpu)
         return None if measured is None else measured.solo(own.app)
@@ -166,7 +171,7 @@ class Interference:
 
     def load(self, data: object) -> None:
         """Take up what ``dump`` gave. Invalid: something else, and nothing is changed."""
-        self.online = Online.load(data)
+        self.online = OnlineCorrections.load(data)
         for card in list(self._cards.values()):
             card.pairs.clear()
 
@@ -180,12 +185,12 @@ class Interference:
         found = card.pairs[pair] = self._corrected(card, pair).rate
         return found
 
-    def _corrected(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> Estimate:
+    def _corrected(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> RateEstimate:
         names = [key if isinstance(key, str) else key[0] for key in pair]
         before = self._before(card, pair)
         return self.online.corrected(Key(card.gpu, *names), before) if all(names) else before
 
-    def _before(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> Estimate:
+    def _before(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> RateEstimate:
         found = card.before.get(pair)
         if found is None:
             if len(card.before) >= _MOST_KEPT:
@@ -203,7 +208,7 @@ class Interference:
         self._cards[gpu] = card
         return card
 
-    def _like(self, gpu: str) -> Measured | None:
+    def _like(self, gpu: str) -> MeasurementSeries | None:
         """By part of its name; the newest of all where the caller does not say which card."""
         newest = sorted(self._newest.values(), key=lambda one: -one.at_us)
         return next((one for one in newest if not gpu or is_model(one.setting.gpu, gpu) or
@@ -244,12 +249,12 @@ def _name(job: Job) -> str:
     return job.app or job.name or job.id
 
 
-def _table_or_model(card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> Estimate:
+def _table_or_model(card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> RateEstimate:
     own, other = pair
     if isinstance(own, str) and isinstance(other, str) and (known := card.measured.get((own, other))) is not None:
         return known
     if card.memory_bytes is not None and card.bytes_of(own) + card.bytes_of(other) > card.memory_bytes:
-        return Estimate(0.0, 0.0, "features")
+        return RateEstimate(0.0, 0.0, "features")
     return card.unseen.estimate(_asked(own), _asked(other))
 
 
@@ -259,7 +264,7 @@ def _asked(key: WorkloadKey) -> str | Traits:
     return traits_of_profile(key[1]) if key[1] is not None else Traits()
 
 
-def _card(measured: Measured, memory_bytes: int | None) -> _Card:
+def _card(measured: MeasurementSeries, memory_bytes: int | None) -> _Card:
     setting = measured.setting
     unseen = Unseen(ratios_of(measured), solo_traits(measured))
     names = {solo.workload for solo in measured.solos} | {name for run in measured.co_runs for name in run.workloads}
@@ -269,7 +274,7 @@ def _card(measured: Measured, memory_bytes: int | None) -> _Card:
         workloads=frozenset(names - {""}),
         measured=_measured_pairs(measured),
         unseen=unseen,
-        combination=Effective(measured, unseen).combination,
+        combination=EffectiveThroughput(measured, unseen).combination,
         held={solo.workload: solo.memory_bytes for solo in measured.solos},
         memory_bytes=setting.memory_bytes or memory_bytes,
         too_much=tuple(Counter(run.workloads) for run in measured.co_runs if len(run.workloads) > 2 and not run.fits),
@@ -281,19 +286,19 @@ def _unknown_card(gpu: str, sharing: Sharing, memory_bytes: int | None) -> _Card
                  memory_bytes)  # fmt: skip
 
 
-def _measured_pairs(measured: Measured) -> dict[tuple[str, str], Estimate]:
+def _measured_pairs(measured: MeasurementSeries) -> dict[tuple[str, str], RateEstimate]:
     """Unrestricted pairs; 0 for those that did not fit, whichever of the two ran out of memory."""
-    found: dict[tuple[str, str], Estimate] = {}
+    found: dict[tuple[str, str], RateEstimate] = {}
     for one in ratios_of(measured):
         spread = max(_interval_spread(measured, one.own, one.other), _LEAST_SPREAD)
-        found[one.own, one.other] = Estimate(min(max(one.ratio, 0.0), MOST_RATIO), spread, "measured")
+        found[one.own, one.other] = RateEstimate(min(max(one.ratio, 0.0), MOST_RATIO), spread, "measured")
     for own, other, run, _ in measured.pairs():
         if not run.fits and (run.is_unrestricted or (own, other) not in found):
-            found[own, other] = Estimate(0.0, 0.0, "measured")
+            found[own, other] = RateEstimate(0.0, 0.0, "measured")
     return found
 
 
-def _interval_spread(measured: Measured, own: str, other: str) -> float:
+def _interval_spread(measured: MeasurementSeries, own: str, other: str) -> float:
     widths = [
         (run.ratios[place].high - run.ratios[place].low) / 2 / _Z95
         for first, second, run, place in measured.pairs()

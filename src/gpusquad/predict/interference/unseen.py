@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from gpusquad.model.interference import Measured
+from gpusquad.model.interference import MeasurementSeries
 from gpusquad.predict.interference._process import PairProcess, Pairs, Workloads
-from gpusquad.predict.interference._stands import STANDS, stands_of
+from gpusquad.predict.interference._rank import STANDS, stands_of
 from gpusquad.predict.interference.features import BANDWIDTH, SM_NEED, UTILISATION, Scale, Traits, traits_of
 
 Source = Literal["measured", "rows and columns", "features", "default"]
@@ -39,7 +39,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RateEstimate:
     """A rate, how far the truth usually is from it (one standard deviation), and what it stands on."""
 
     rate: float
@@ -47,7 +47,7 @@ class Estimate:
     source: Source
 
 
-def ratios_of(measured: Measured) -> list[Ratio]:
+def ratios_of(measured: MeasurementSeries) -> list[Ratio]:
     """Pairs on the whole card that fit, each direction once; of a pair measured more than once the mean."""
     found: dict[tuple[str, str], list[float]] = {}
     for own, other, run, place in measured.pairs():
@@ -58,7 +58,7 @@ def ratios_of(measured: Measured) -> list[Ratio]:
     return [Ratio(own, other, sum(seen) / len(seen)) for (own, other), seen in found.items()]
 
 
-def solo_traits(measured: Measured) -> dict[str, Traits]:
+def solo_traits(measured: MeasurementSeries) -> dict[str, Traits]:
     return {solo.workload: traits_of(solo) for solo in measured.solos}
 
 
@@ -82,13 +82,13 @@ class Unseen:
         self._processes: dict[bool, PairProcess] = {}
         self._stands = stands_of(self._pairs, self._figures, len(names)) if usable else np.zeros((0, STANDS))
 
-    def estimate(self, own: str | Traits, other: str | Traits) -> Estimate:
+    def estimate(self, own: str | Traits, other: str | Traits) -> RateEstimate:
         """A workload by name, or what is known of one that has none."""
         return self.estimates([(own, other)])[0]
 
-    def estimates(self, asked: Sequence[tuple[str | Traits, str | Traits]]) -> list[Estimate]:
+    def estimates(self, asked: Sequence[tuple[str | Traits, str | Traits]]) -> list[RateEstimate]:
         """The same for many at once."""
-        results: list[Estimate | None] = [None] * len(asked)
+        results: list[RateEstimate | None] = [None] * len(asked)
         kinds: dict[str, list[int]] = {}
         for at, pair in enumerate(asked):
             kinds.setdefault(self._kind(*pair), []).append(at)
@@ -98,12 +98,12 @@ class Unseen:
         return [one for one in results if one is not None]
 
     @property
-    def usual(self) -> Estimate:
+    def usual(self) -> RateEstimate:
         """For whom nothing is known of."""
         if not self._figures.size:
-            return Estimate(DEFAULT_RATIO, DEFAULT_SPREAD, "default")
+            return RateEstimate(DEFAULT_RATIO, DEFAULT_SPREAD, "default")
         rates = np.exp(self._figures)
-        return Estimate(_bounded(float(np.median(rates))), max(float(rates.std()), 0.02), "default")
+        return RateEstimate(_bounded(float(np.median(rates))), max(float(rates.std()), 0.02), "default")
 
     def _kind(self, own: str | Traits, other: str | Traits) -> str:
         known = [name in self._place if isinstance(name, str) else False for name in (own, other)]
@@ -115,7 +115,7 @@ class Unseen:
             return "duty" if all(UTILISATION in values for values in told) else "default"
         return "features" if all(not values.keys().isdisjoint(self._scale.names) for values in told) else "default"
 
-    def _of_kind(self, kind: str, asked: Sequence[tuple[str | Traits, str | Traits]]) -> Iterable[Estimate]:
+    def _of_kind(self, kind: str, asked: Sequence[tuple[str | Traits, str | Traits]]) -> Iterable[RateEstimate]:
         if kind == "default":
             return [self.usual] * len(asked)
         if kind == "duty":
@@ -166,14 +166,14 @@ class Unseen:
         return Workloads(points, groups, physical)
 
 
-def _estimate(mean: float, variance: float, source: Source) -> Estimate:
+def _estimate(mean: float, variance: float, source: Source) -> RateEstimate:
     rate = _bounded(exp(mean))
-    return Estimate(rate, rate * sqrt(variance), source)
+    return RateEstimate(rate, rate * sqrt(variance), source)
 
 
-def _by_duty(own: float, other: float) -> Estimate:
+def _by_duty(own: float, other: float) -> RateEstimate:
     """Where no pair was ever measured: time is divided once both want more than there is, and not before."""
-    return Estimate(_bounded(1.0 / max(1.0, own + other)), DEFAULT_SPREAD, "features")
+    return RateEstimate(_bounded(1.0 / max(1.0, own + other)), DEFAULT_SPREAD, "features")
 
 
 def _bounded(rate: float) -> float:

@@ -5,6 +5,6 @@
 
 from gpusquad.server.metrics.http import CountRequests
 from gpusquad.server.metrics.meters import Meters
-from gpusquad.server.metrics.snapshot import MetricsSource, Snapshot, TenantQueue, snapshot_of
+from gpusquad.server.metrics.snapshot import MetricsSnapshot, MetricsSource, TenantQueue, snapshot_of
 
-__all__ = ["CountRequests", "Meters", "MetricsSource", "Snapshot", "TenantQueue", "snapshot_of"]
+__all__ = ["CountRequests", "Meters", "MetricsSnapshot", "MetricsSource", "TenantQueue", "snapshot_of"]

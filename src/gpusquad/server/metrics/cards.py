@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from gpusquad.server.answers import CardStatus
-from gpusquad.server.texts import one_line
+from gpusquad.server.safe_text import one_line
 
 # Not "job": Prometheus puts the name of the scrape there, and would rename ours.
 LABELS = ("gpu", "UUID", "modelName", "Hostname", "job_id", "user", "tenant")

@@ -11,14 +11,14 @@ from prometheus_client.registry import Collector
 from gpusquad.core.transitions import JobState
 from gpusquad.server.answers import CardState, CardStatus
 from gpusquad.server.metrics.cards import card_families
-from gpusquad.server.metrics.labels import Bounded
-from gpusquad.server.metrics.snapshot import MetricsSource, Snapshot, TenantQueue
+from gpusquad.server.metrics.labels import BoundedLabels
+from gpusquad.server.metrics.snapshot import MetricsSnapshot, MetricsSource, TenantQueue
 
 
 class SnapshotCollector(Collector):
     """Asks the source. If that fails, the counters are still served, and one metric says what is missing."""
 
-    def __init__(self, source: MetricsSource, tenants: Bounded) -> None:
+    def __init__(self, source: MetricsSource, tenants: BoundedLabels) -> None:
         self._source = source
         self._tenants = tenants
 
@@ -37,7 +37,7 @@ def _answers(value: int) -> Metric:
     return GaugeMetricFamily("gpusquad_snapshot_up", text, value=value)
 
 
-def _families(snapshot: Snapshot, tenants: Bounded) -> Iterable[Metric]:
+def _families(snapshot: MetricsSnapshot, tenants: BoundedLabels) -> Iterable[Metric]:
     jobs = {str(state): snapshot.jobs.get(state, 0) for state in JobState}
     yield _gauge("gpusquad_jobs", "Jobs that the store keeps, by state.", "state", jobs)
     yield from _queues(_by_label(snapshot.queues, tenants))
@@ -63,7 +63,7 @@ def _card_states(cards: Iterable[CardStatus]) -> Mapping[str, int]:
     return counts
 
 
-def _by_label(queues: Mapping[str, TenantQueue], tenants: Bounded) -> Mapping[str, TenantQueue]:
+def _by_label(queues: Mapping[str, TenantQueue], tenants: BoundedLabels) -> Mapping[str, TenantQueue]:
     result: dict[str, TenantQueue] = {}
     for tenant, queue in sorted(queues.items()):
         label = tenants.of(tenant)

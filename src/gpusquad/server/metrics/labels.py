@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from gpusquad.server.texts import one_line
+from gpusquad.server.safe_text import one_line
 
 OTHER = "other"
 
 
-class Bounded:
+class BoundedLabels:
     """Lets the first names through and calls all later ones "other"."""
 
     def __init__(self, most: int) -> None:

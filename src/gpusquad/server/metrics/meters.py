@@ -18,13 +18,13 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from gpusquad import __version__
-from gpusquad.core.hang import RuleName
+from gpusquad.core.hang.hang import RuleName
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.metrics.collector import SnapshotCollector
-from gpusquad.server.metrics.labels import OTHER, Bounded, among
+from gpusquad.server.metrics.labels import OTHER, BoundedLabels, among
 from gpusquad.server.metrics.snapshot import MetricsSource
 from gpusquad.server.notify.outbox import NoticeOutcome
-from gpusquad.server.services.observer import Observer
+from gpusquad.server.services.runtime.observer import Observer
 
 disable_created_metrics()  # a series more for each series, which nobody reads
 
@@ -44,8 +44,8 @@ class Meters(Observer):
     def __init__(self, now_us: Callable[[], int], source: MetricsSource | None = None) -> None:
         self.registry = CollectorRegistry()
         self._now_us = now_us
-        self._tenants = Bounded(TENANTS_MOST)
-        self._rules, self._routes = Bounded(_RULES_MOST), Bounded(_ROUTES_MOST)
+        self._tenants = BoundedLabels(TENANTS_MOST)
+        self._rules, self._routes = BoundedLabels(_RULES_MOST), BoundedLabels(_ROUTES_MOST)
         self._make_scheduling()
         self._make_serving()
         if source is not None:

@@ -22,7 +22,7 @@ class TenantQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class MetricsSnapshot:
     """Jobs, queues and cards now."""
 
     jobs: Mapping[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Snapshot:
 class MetricsSource(Protocol):
     """Who knows the state of things. Asked once a scrape, from the thread that serves it."""
 
-    def metrics_snapshot(self) -> Snapshot: ...
+    def metrics_snapshot(self) -> MetricsSnapshot: ...
 
 
 class UnfinishedJob(Protocol):
@@ -55,7 +55,7 @@ def snapshot_of(
     unfinished: Iterable[UnfinishedJob], now_us: int, *, tenants: Iterable[str] = (),
     finished: Mapping[str, int] | None = None, cards: Sequence[CardStatus] = (),
     usable: Mapping[int, int] | None = None,
-) -> Snapshot:  # fmt: skip
+) -> MetricsSnapshot:  # fmt: skip
     """From the rows of unfinished jobs and what else is known.
 
     ``tenants``: shown even when they wait for nothing, so that their series go down to 0 instead of ending.
@@ -65,7 +65,7 @@ def snapshot_of(
     for row in rows:
         if row.state == JobState.PENDING:
             waits.setdefault(row.tenant, []).append(max(now_us - row.submitted_us, 0) / US_PER_S)
-    return Snapshot(
+    return MetricsSnapshot(
         jobs=Counter(str(row.state) for row in rows) + Counter(finished or {}),
         queues={tenant: TenantQueue(len(ages), max(ages, default=0.0)) for tenant, ages in waits.items()},
         cards=cards,

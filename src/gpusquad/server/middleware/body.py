@@ -12,7 +12,7 @@ from gpusquad.server.api_errors import error_answer
 from gpusquad.server.errors import TooLarge
 
 
-class Body:
+class BodyLimit:
     def __init__(self, app: ASGIApp, most_bytes: int, timeout_s: float) -> None:
         self._app = app
         self._most_bytes = most_bytes

@@ -15,7 +15,7 @@ from gpusquad.server.notify.sender import ChannelSender
 from gpusquad.store.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from gpusquad.server.services.turn import Told
+    from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 
 _log = structlog.get_logger("gpusquad.notices")
 LONGEST_SLEEP_S = 60.0
@@ -45,7 +45,7 @@ class NoticeLoop:
             return failure.reason
         return ""
 
-    def heard(self, told: Sequence[tuple[int, Told]]) -> None:
+    def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
         """Wake if any of it made a notice: for ``Desk.listeners``."""
         if self._outbox.has_new.is_set():
             self.wake()

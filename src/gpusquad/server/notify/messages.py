@@ -9,7 +9,7 @@ from typing import Any
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.notify.rules import NoticeKind
-from gpusquad.server.texts import one_line
+from gpusquad.server.safe_text import one_line
 from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
 
@@ -20,7 +20,7 @@ _NAME_MOST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class NoticeMessage:
     """A notice, ready to send."""
 
     title: str
@@ -52,7 +52,7 @@ _CURES: dict[NoticeKind, str] = {
 _OUT_OF_MEMORY = "Ask for more memory (memory: in the job file), or use less, and run gpusquad resubmit {id}."
 
 
-def write(kind: NoticeKind, job: JobRow, event: EventRow) -> Message:
+def write(kind: NoticeKind, job: JobRow, event: EventRow) -> NoticeMessage:
     """The notice of one kind about one job."""
     name = one_line(job.name, _NAME_MOST) or job.id
     owner = f"{one_line(job.user, 60)} in {one_line(job.tenant, 60)}"
@@ -65,16 +65,16 @@ def write(kind: NoticeKind, job: JobRow, event: EventRow) -> Message:
         f"What to do: {_cure(kind, job)}",
     ]
     title = one_line(f"{name} {_HEADLINES[kind]}", TITLE_MOST)
-    return Message(title, "\n".join(line for line in lines if line))
+    return NoticeMessage(title, "\n".join(line for line in lines if line))
 
 
-def digest(titles: Sequence[str]) -> Message:
+def digest(titles: Sequence[str]) -> NoticeMessage:
     """Many notices in one: a sweep that ends must not ring a phone a thousand times."""
     lines = [one_line(title, TITLE_MOST) for title in titles[:DIGEST_LINES]]
     if len(titles) > DIGEST_LINES:
         lines.append(f"… and {len(titles) - DIGEST_LINES} more.")
     lines.append("What to do: gpusquad history lists them.")
-    return Message(f"{len(titles)} notices", "\n".join(lines))
+    return NoticeMessage(f"{len(titles)} notices", "\n".join(lines))
 
 
 def _cause(event: EventRow) -> str:

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.notify.channels import SendFailed
-from gpusquad.server.notify.messages import Message, digest, write
+from gpusquad.server.notify.messages import NoticeMessage, digest, write
 from gpusquad.server.notify.rules import kind_of, receivers
 from gpusquad.server.notify.sender import Sender
 from gpusquad.store import notices
@@ -28,7 +28,7 @@ from gpusquad.store.jobs import JobRow
 from gpusquad.store.notices import NoticeRow, RuleRow
 
 if TYPE_CHECKING:
-    from gpusquad.server.services.turn import Told
+    from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 
 _log = structlog.get_logger("gpusquad.notices")
 NoticeOutcome = Literal["sent", "retried", "dead"]
@@ -99,7 +99,7 @@ class Outbox:
                 notices.add(c, rule.id, job.id, kind, message.title, message.body, event.at_us)
         return len(found)
 
-    def note(self, c: Connection, told: Sequence[Told]) -> None:
+    def note(self, c: Connection, told: Sequence[StoryEvent]) -> None:
         """What the scheduler tells, inside its transaction: for ``Desk.in_transaction``."""
         worth = [one for one in told if kind_of(one.kind, one.row.state, one.row.attempt) is not None]
         rules = {user: notices.rules(c, user) for user in {one.row.user for one in worth}}
@@ -152,7 +152,7 @@ class Outbox:
             sent += [_Result(row.id, "sent") for row in parcels.pop(0)]
         return sent
 
-    def _try(self, url: str, message: Message) -> SendFailed | None:
+    def _try(self, url: str, message: NoticeMessage) -> SendFailed | None:
         try:
             self.sender.send(url, message.title, message.body)
         except SendFailed as failure:
@@ -182,6 +182,6 @@ class Outbox:
         self._unsaved.clear()
 
 
-def _message(parcel: Sequence[NoticeRow]) -> Message:
+def _message(parcel: Sequence[NoticeRow]) -> NoticeMessage:
     first = parcel[0]
-    return Message(first.title, first.body) if len(parcel) == 1 else digest([row.title for row in parcel])
+    return NoticeMessage(first.title, first.body) if len(parcel) == 1 else digest([row.title for row in parcel])

@@ -10,7 +10,7 @@ from gpusquad.server.agent_auth import NODE, unauthenticated
 from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
-from gpusquad.server.schemas.agents import Reported, Samples
+from gpusquad.server.schemas.agents import AgentSamples, ReportAnswer
 
 SAMPLES = "/agents/samples"
 router = APIRouter(tags=["agents"])
@@ -24,8 +24,8 @@ async def node_of(request: Request) -> str:
     return node
 
 
-@router.post(SAMPLES, response_model=Reported)
-def report_samples(body: Samples, node: Annotated[str, Depends(node_of)], svc: Svc) -> Answer:
+@router.post(SAMPLES, response_model=ReportAnswer)
+def report_samples(body: AgentSamples, node: Annotated[str, Depends(node_of)], svc: Svc) -> Answer:
     """How the cards of the caller's node are, and the runs on them. The answer says how to divide the cards."""
     if svc.agents is None:
         raise NotFound("agents do not report here")

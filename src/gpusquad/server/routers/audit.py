@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import USUAL_ROWS, Cursor, Limit, QueryLine, Svc, TimeS, to_us
-from gpusquad.server.rights import Admin
+from gpusquad.server.permissions import Admin
 from gpusquad.server.schemas.people import AuditPage
 from gpusquad.server.views import Plain, page
 from gpusquad.store import audit

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from gpusquad.server.card_views import detail_view, division_view, revision_view
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import USUAL_ROWS, CardRef, Limit, Svc
-from gpusquad.server.rights import Admin, Reader
+from gpusquad.server.permissions import Admin, Reader
 from gpusquad.server.schemas.cards import CardDetail, CardDivision, CardDivisionPage, DivideRequest, DivideRevisionPage
 from gpusquad.server.views import page
 

@@ -13,9 +13,9 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import CardId, NodeId, RowId, Svc, TimeS, to_us
-from gpusquad.server.rights import Admin, Reader
+from gpusquad.server.permissions import Admin, Reader
 from gpusquad.server.schemas.base import Done
-from gpusquad.server.schemas.cluster import ClusterView, NodePage, Samples, WindowPage, WindowRequest, WindowView
+from gpusquad.server.schemas.cluster import ClusterView, NodePage, SamplePage, WindowPage, WindowRequest, WindowView
 from gpusquad.server.schemas.jobs import CauseRequest
 from gpusquad.server.views import node_view, page, sample_view, window_view
 from gpusquad.store import samples
@@ -74,7 +74,7 @@ def uncordon_card(card: CardId, who: Admin, svc: Svc) -> Answer:
     return Answer(_DONE)
 
 
-@router.get("/cards/{card:path}/samples", response_model=Samples)
+@router.get("/cards/{card:path}/samples", response_model=SamplePage)
 def list_samples(
     card: CardId,
     _: Reader,

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Query, Request
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
-from gpusquad.server.rights import Reader
-from gpusquad.server.routers.kept import kept
+from gpusquad.server.permissions import Reader
+from gpusquad.server.routers.app_state import kept
 from gpusquad.server.schemas.efficiency import EfficiencyView
-from gpusquad.server.services.efficiency import EfficiencyDesk
+from gpusquad.server.services.usage.efficiency import EfficiencyService
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 
@@ -22,16 +22,16 @@ MOST_HOURS = 168
 Hours = Annotated[int, Query(ge=1, le=MOST_HOURS, description="Looked back")]
 
 
-async def efficiency_desk(request: Request) -> EfficiencyDesk:
+async def efficiency_desk(request: Request) -> EfficiencyService:
     svc: Services = request.app.state.services
     return kept(
-        request.app.state, "efficiency", lambda: EfficiencyDesk(svc.database, svc.clock.now_us, svc.scheduler.cards)
+        request.app.state, "efficiency", lambda: EfficiencyService(svc.database, svc.clock.now_us, svc.scheduler.cards)
     )
 
 
 @router.get("/efficiency", response_model=EfficiencyView)
 async def get_efficiency(
-    _: Reader, svc: Svc, desk: Annotated[EfficiencyDesk, Depends(efficiency_desk)], hours: Hours = 24
+    _: Reader, svc: Svc, desk: Annotated[EfficiencyService, Depends(efficiency_desk)], hours: Hours = 24
 ) -> Answer:
     """GPU-hours of all tenants by what became of them, in all and by node. Attempts tell what was given, samples how
     busy it was, thirty looks in each slot who waited; a job counts as waiting from its submission, or the end of an
@@ -40,7 +40,7 @@ async def get_efficiency(
     return Answer(await svc.slow.run(lambda: _efficiency(desk, hours)))
 
 
-def _efficiency(desk: EfficiencyDesk, hours: int) -> Plain:
+def _efficiency(desk: EfficiencyService, hours: int) -> Plain:
     found = desk.over(hours)
     return {
         "since_s": found.since_us / US_PER_S,

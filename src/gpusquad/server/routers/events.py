@@ -8,9 +8,9 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from gpusquad.server.event_follow import follow_events
+from gpusquad.server.keepalive import stream
 from gpusquad.server.params import Svc
-from gpusquad.server.pulse import stream
-from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.permissions import Reader, tenant_seen
 
 router = APIRouter(tags=["events"])
 _STREAM: dict[int | str, dict[str, Any]] = {

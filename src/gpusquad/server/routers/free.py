@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from gpusquad.server.answers import CardStatus
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
-from gpusquad.server.rights import Reader
+from gpusquad.server.permissions import Reader
 from gpusquad.server.schemas.free import FreeView
 from gpusquad.server.views import Plain
 from gpusquad.store import marks

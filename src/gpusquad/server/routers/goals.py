@@ -12,10 +12,10 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import Who
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc, to_s
-from gpusquad.server.rights import Reader, may_see
-from gpusquad.server.routers.kept import kept
+from gpusquad.server.permissions import Reader, may_see
+from gpusquad.server.routers.app_state import kept
 from gpusquad.server.schemas.goals import GoalsView
-from gpusquad.server.services.goals import Goal, GoalDesk, Look, Seen, goals
+from gpusquad.server.services.sharing.slo import Goal, SloReport, SloService, SloSnapshot, goals
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store import goal_samples, people, policy
@@ -26,17 +26,17 @@ MOST_HOURS = 24 * 31
 MOST_SHOWN, MOST_POINTS, MOST_REVISIONS = 1_000, 20_000, 100
 SPANS = 48
 _US_PER_HOUR = 3600 * US_PER_S
-_NOTHING = Seen(None, None)
+_NOTHING = SloReport(None, None)
 
 
-async def goal_desk(request: Request) -> GoalDesk:
+async def goal_desk(request: Request) -> SloService:
     svc: Services = request.app.state.services
-    return kept(request.app.state, "goals", lambda: GoalDesk(svc.divides, svc.clock.now_us))
+    return kept(request.app.state, "goals", lambda: SloService(svc.divides, svc.clock.now_us))
 
 
 @router.get("/goals", response_model=GoalsView)
 async def get_goals(
-    who: Reader, svc: Svc, desk: Annotated[GoalDesk, Depends(goal_desk)],
+    who: Reader, svc: Svc, desk: Annotated[SloService, Depends(goal_desk)],
     hours: Annotated[int, Query(ge=1, le=MOST_HOURS, description="Looked back")] = 24,
 ) -> Answer:  # fmt: skip
     """Weights, goals and how far they are met, by tenant and by job; one's own tenant unless one administers.
@@ -45,7 +45,7 @@ async def get_goals(
     return Answer(await svc.slow.run(lambda: _goals(svc, who, desk, hours)))
 
 
-def _goals(svc: Services, who: Who, desk: GoalDesk, hours: int) -> Plain:
+def _goals(svc: Services, who: Who, desk: SloService, hours: int) -> Plain:
     now_us = svc.clock.now_us()
     since_us = max(0, now_us - hours * _US_PER_HOUR)
     with svc.database.read() as c:
@@ -74,7 +74,7 @@ def _goals(svc: Services, who: Who, desk: GoalDesk, hours: int) -> Plain:
     }  # fmt: skip
 
 
-def _job(goal: Goal, seen: Seen, now_us: int) -> Plain:
+def _job(goal: Goal, seen: SloReport, now_us: int) -> Plain:
     slo = goal.slo
     return {
         "job": goal.id,
@@ -93,14 +93,16 @@ def _job(goal: Goal, seen: Seen, now_us: int) -> Plain:
     }
 
 
-def _tenants(seen: Sequence[Goal], now: Mapping[str, Seen], weights: Mapping[str, float], now_us: int) -> list[Plain]:
+def _tenants(
+    seen: Sequence[Goal], now: Mapping[str, SloReport], weights: Mapping[str, float], now_us: int
+) -> list[Plain]:
     own: defaultdict[str, list[Goal]] = defaultdict(list)
     for goal in seen:
         own[goal.tenant].append(goal)
     return [_tenant(name, own[name], now, weights.get(name), now_us) for name in sorted(own)]
 
 
-def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, Seen], weight: float | None, now_us: int) -> Plain:
+def _tenant(name: str, own: Sequence[Goal], now: Mapping[str, SloReport], weight: float | None, now_us: int) -> Plain:
     judged = Counter(goal.is_met(now_us) for goal in own)
     met, missed = judged[True], judged[False]
     told = [seen.attainment for goal in own if (seen := now.get(goal.id)) and seen.attainment is not None]
@@ -128,11 +130,11 @@ def _deadlines(seen: Sequence[Goal], since_us: int, now_us: int) -> list[Plain]:
     ]
 
 
-def _on_record(record: Sequence[GoalSample]) -> list[Look]:
-    return [Look(one.at_us, {one.job_id: Seen(one.attainment, one.weight)}) for one in record]
+def _on_record(record: Sequence[GoalSample]) -> list[SloSnapshot]:
+    return [SloSnapshot(one.at_us, {one.job_id: SloReport(one.attainment, one.weight)}) for one in record]
 
 
-def _attainment(looks: Sequence[Look], wanted: set[str], since_us: int) -> list[Plain]:
+def _attainment(looks: Sequence[SloSnapshot], wanted: set[str], since_us: int) -> list[Plain]:
     found = [
         {"at_s": look.at_us / US_PER_S, "job": job, "attainment_ratio": seen.attainment, "weight": seen.weight}
         for look in looks

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from gpusquad.server.errors import Unavailable
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
-from gpusquad.server.rights import caller_of, check_admin
-from gpusquad.server.schemas.cluster import Health
+from gpusquad.server.permissions import caller_of, check_admin
+from gpusquad.server.schemas.cluster import HealthView
 
 router = APIRouter(tags=["health"])
 _TEXT: dict[int | str, dict[str, Any]] = {
@@ -20,13 +20,13 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/healthz", response_model=Health)
+@router.get("/healthz", response_model=HealthView)
 async def healthz() -> Answer:
     """Whether the process answers."""
     return Answer({"ok": True, "reason": ""})
 
 
-@router.get("/readyz", response_model=Health)
+@router.get("/readyz", response_model=HealthView)
 def readyz(svc: Svc) -> Answer:
     """Whether jobs are taken and decided on."""
     is_ready, reason = svc.scheduler.ready()

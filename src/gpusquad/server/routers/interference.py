@@ -10,13 +10,13 @@ from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.server.answers import Who
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
-from gpusquad.server.rights import Reader, may_see
+from gpusquad.server.permissions import Reader, may_see
+from gpusquad.server.routers.app_state import kept
 from gpusquad.server.routers.jobs import SeenJob
-from gpusquad.server.routers.kept import kept
 from gpusquad.server.schemas.interference import InterferenceView, NeighboursView
-from gpusquad.server.services.company import Company, Neighbour, company, pace
-from gpusquad.server.services.interference import InterferenceDesk
-from gpusquad.server.services.neighbours import Interference
+from gpusquad.server.services.sharing.card_neighbours import CardNeighbours, Neighbour, company, pace
+from gpusquad.server.services.sharing.interference import InterferenceService
+from gpusquad.server.services.sharing.interference_learning import InterferenceModel
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store.jobs import JobRow
@@ -24,15 +24,15 @@ from gpusquad.store.jobs import JobRow
 router = APIRouter(tags=["interference"])
 
 
-async def interference_desk(request: Request) -> InterferenceDesk:
+async def interference_desk(request: Request) -> InterferenceService:
     svc: Services = request.app.state.services
     desk = svc.scheduler.desk
-    return kept(request.app.state, "interference", lambda: InterferenceDesk(None if desk is None else desk.lock))
+    return kept(request.app.state, "interference", lambda: InterferenceService(None if desk is None else desk.lock))
 
 
 @router.get("/interference", response_model=InterferenceView)
 async def get_interference(
-    who: Reader, svc: Svc, desk: Annotated[InterferenceDesk, Depends(interference_desk)]
+    who: Reader, svc: Svc, desk: Annotated[InterferenceService, Depends(interference_desk)]
 ) -> Answer:
     """What the service knows of workloads that share a card: alone, every two of them beside each other and where the
     figure comes from, and how far off the model was. Workloads that were only learned of have names that tenants
@@ -64,12 +64,12 @@ def _neighbours(row: JobRow, who: Who, svc: Services) -> Plain:
     }
 
 
-def _model(svc: Services) -> Interference | None:
+def _model(svc: Services) -> InterferenceModel | None:
     neighbours = svc.scheduler.neighbours
     return None if neighbours is None else neighbours.model
 
 
-def _card(one: Company, who: Who) -> Plain:
+def _card(one: CardNeighbours, who: Who) -> Plain:
     return {
         "card": one.card.id,
         "node": one.card.node,

@@ -14,7 +14,7 @@ from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import ids_seen
 from gpusquad.server.params import MOST_ROWS, Limit, Svc
-from gpusquad.server.rights import Member
+from gpusquad.server.permissions import Member
 from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.routers.recommend import settled_as
 from gpusquad.server.schemas.jobs import FileRequest, Story, WhatIfView, WhenView, WhyView

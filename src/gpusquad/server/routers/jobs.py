@@ -22,7 +22,7 @@ from gpusquad.server.params import (
     split_states,
     to_us,
 )
-from gpusquad.server.rights import Member, Reader, tenant_seen
+from gpusquad.server.permissions import Member, Reader, tenant_seen
 from gpusquad.server.schemas.jobs import (
     CauseRequest,
     ChangedJob,
@@ -33,9 +33,9 @@ from gpusquad.server.schemas.jobs import (
     JobSource,
     JobView,
     Sort,
-    Submitted,
+    SubmissionAnswer,
 )
-from gpusquad.server.services.predictions import record_of
+from gpusquad.server.services.prediction.accuracy import record_of
 from gpusquad.server.views import Plain, changed_view, job_view, page, record_view
 from gpusquad.server.wiring import Services
 from gpusquad.store import jobs
@@ -75,7 +75,7 @@ LoggedJob = Annotated[JobRow, Depends(logged_job)]
 OwnedJob = Annotated[JobRow, Depends(owned_job)]
 
 
-@router.post("", status_code=201, response_model=Submitted)
+@router.post("", status_code=201, response_model=SubmissionAnswer)
 def submit_jobs(body: FileRequest, who: Member, svc: Svc, key: IdempotencyKey = None) -> Answer:
     """Submit a job file: one job, or one for every point of its sweep. All are accepted or none."""
     return submission.submit(submission.specs_of(body, who, svc), who, svc, key, "job.submit")
@@ -165,7 +165,7 @@ def release_job(row: OwnedJob, who: Member, svc: Svc) -> Answer:
     return _now(row, svc)
 
 
-@router.post("/{job}/resubmit", status_code=201, response_model=Submitted)
+@router.post("/{job}/resubmit", status_code=201, response_model=SubmissionAnswer)
 def resubmit_job(row: OwnedJob, who: Member, svc: Svc, key: IdempotencyKey = None) -> Answer:
     """The same job once more, as a new one."""
     return submission.submit([submission.again(row)], who, svc, key, "job.resubmit")

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from gpusquad.model.errors import Invalid
 from gpusquad.server.errors import NotFound, Unavailable
 from gpusquad.server.json_answer import Answer
-from gpusquad.server.log_follow import Follower, read_part
-from gpusquad.server.log_place import MOST_FOLLOWED, Place
+from gpusquad.server.keepalive import stream
+from gpusquad.server.log_follow import LogFollower, read_part
+from gpusquad.server.log_position import MOST_FOLLOWED, LogPosition
 from gpusquad.server.log_text import LONGEST_CHARACTER
 from gpusquad.server.params import Svc
-from gpusquad.server.pulse import stream
 from gpusquad.server.routers.jobs import LoggedJob
 from gpusquad.server.schemas.jobs import LogPart
 from gpusquad.server.views import tasks_of
@@ -64,8 +64,8 @@ async def stream_logs(
     """A job's log as it is written, over all attempts, up to its end."""
     if task == "all" and (tasks := tasks_of(row)) > MOST_FOLLOWED:
         raise Invalid("task", f"the job has {tasks} tasks, too many to follow at once", "name one: task=0")
-    place = Place.parse(last_event_id) if last_event_id else Place(0 if tail is None else row.attempt)
-    follower = Follower(svc, row.id, None if task == "all" else int(task), place, None if last_event_id else tail)
+    place = LogPosition.parse(last_event_id) if last_event_id else LogPosition(0 if tail is None else row.attempt)
+    follower = LogFollower(svc, row.id, None if task == "all" else int(task), place, None if last_event_id else tail)
     return stream(request, svc, follower.events)
 
 

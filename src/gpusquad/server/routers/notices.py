@@ -14,7 +14,7 @@ from gpusquad.server.json_answer import Answer
 from gpusquad.server.notify.channels import mask
 from gpusquad.server.notify.rules import check_kinds
 from gpusquad.server.params import USUAL_ROWS, Cursor, Limit, NumberId, Svc
-from gpusquad.server.rights import Member, Reader
+from gpusquad.server.permissions import Member, Reader
 from gpusquad.server.schemas.base import Done
 from gpusquad.server.schemas.people import (
     NoticePage,

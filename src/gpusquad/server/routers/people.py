@@ -11,7 +11,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.server.errors import Conflict, NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import PathName, Svc, to_s
-from gpusquad.server.rights import Admin, Reader, caller_of
+from gpusquad.server.permissions import Admin, Reader, caller_of
 from gpusquad.server.schemas.people import (
     Me,
     NewTenant,

@@ -10,7 +10,7 @@ from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import job_seen
 from gpusquad.server.params import Svc
-from gpusquad.server.rights import Reader
+from gpusquad.server.permissions import Reader
 from gpusquad.server.schemas.jobs import JobView
 from gpusquad.server.views import job_view
 

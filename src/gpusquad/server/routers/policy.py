@@ -11,7 +11,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import PolicyPreview
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import USUAL_ROWS, Limit, Svc
-from gpusquad.server.rights import Admin, Reader
+from gpusquad.server.permissions import Admin, Reader
 from gpusquad.server.schemas.cluster import PolicyRequest, PolicyView, PreviewView, RevisionPage
 from gpusquad.server.views import Plain, instant_s, page, policy_view
 from gpusquad.store import policy

@@ -10,11 +10,11 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
-from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.routers.predictions import USUAL_US
 from gpusquad.server.schemas.prediction_series import PredictionSeriesView
-from gpusquad.server.services.prediction_series import lines, points, series
-from gpusquad.server.services.predictions import MOST_ROWS
+from gpusquad.server.services.prediction.accuracy import MOST_ROWS
+from gpusquad.server.services.prediction.accuracy_series import lines, points, series
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store import run_forecasts

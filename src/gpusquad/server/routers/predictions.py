@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
-from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.predictions import PredictionsView
-from gpusquad.server.services.predictions import MOST_ROWS, report
+from gpusquad.server.services.prediction.accuracy import MOST_ROWS, report
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store import run_forecasts

@@ -8,7 +8,7 @@ from gpusquad.core.transitions import JobState
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import ids_in, rows_of
 from gpusquad.server.params import MOST_ROWS, USUAL_ROWS, Limit, Offset, QueryLine, Svc
-from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.jobs import QueuePage
 from gpusquad.server.views import job_view, queued_view
 from gpusquad.store import jobs

@@ -6,15 +6,15 @@ from fastapi import APIRouter
 
 from gpusquad.model.job import Job
 from gpusquad.model.prediction import Quantiles, certain
-from gpusquad.predict.expected import expected_run
+from gpusquad.predict.offline_estimate import expected_run
 from gpusquad.server.answers import Who
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import Svc
+from gpusquad.server.permissions import Member, tenant_used
 from gpusquad.server.recommendation import recommend_view
-from gpusquad.server.rights import Member, tenant_used
 from gpusquad.server.schemas.jobs import FileRequest
 from gpusquad.server.schemas.recommend import RecommendView
-from gpusquad.server.services.advice import Settled
+from gpusquad.server.services.jobs.advice import ResolvedJob
 from gpusquad.server.submission import specs_of
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
@@ -31,7 +31,7 @@ async def recommend(body: FileRequest, who: Member, svc: Svc) -> Answer:
     return Answer(await svc.slow.run(lambda: _recommend(body, who, svc)))
 
 
-def settled_as(spec: JobSpec, who: Who, svc: Services) -> Settled:
+def settled_as(spec: JobSpec, who: Who, svc: Services) -> ResolvedJob:
     """With the numbers it would get if it were submitted now."""
     return svc.advice.settle([spec], [_job(spec, who, svc)])[0]
 

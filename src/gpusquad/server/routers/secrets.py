@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, SecretName, Svc
-from gpusquad.server.rights import Member, tenant_used
+from gpusquad.server.permissions import Member, tenant_used
 from gpusquad.server.schemas.people import SecretPage, SecretRequest, SecretView
 from gpusquad.server.views import page
 

@@ -11,11 +11,11 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
-from gpusquad.server.rights import Reader
-from gpusquad.server.routers.kept import kept
+from gpusquad.server.permissions import Reader
+from gpusquad.server.routers.app_state import kept
 from gpusquad.server.schemas.timeline import TimelineView
-from gpusquad.server.services.ahead import Ahead
-from gpusquad.server.services.timeline import Span, timeline
+from gpusquad.server.services.queries.plan_forecast import PlanForecaster
+from gpusquad.server.services.queries.timeline import TimelineSpan, timeline
 from gpusquad.server.wiring import Services
 
 router = APIRouter(tags=["timeline"])
@@ -24,16 +24,16 @@ USUAL_US = 86_400 * US_PER_S
 """Back, unless told otherwise; ahead, half of it."""
 
 
-async def ahead_of(request: Request) -> Ahead | None:
+async def ahead_of(request: Request) -> PlanForecaster | None:
     """What is planned, as far as the scheduler plans."""
     services: Services = request.app.state.services
     desk = services.scheduler.desk
-    return None if desk is None else kept(request.app.state, "ahead", lambda: Ahead(desk))
+    return None if desk is None else kept(request.app.state, "ahead", lambda: PlanForecaster(desk))
 
 
 @router.get("/timeline", response_model=TimelineView)
 async def get_timeline(
-    who: Reader, svc: Svc, ahead: Annotated[Ahead | None, Depends(ahead_of)],
+    who: Reader, svc: Svc, ahead: Annotated[PlanForecaster | None, Depends(ahead_of)],
     from_s: TimeS = None, to_s: TimeS = None, node: QueryLine = None,
 ) -> Answer:  # fmt: skip
     """What ran on the cards, what runs and until when it is expected to, what is reserved and planned, and announced
@@ -43,7 +43,7 @@ async def get_timeline(
     return Answer(await svc.slow.run(lambda: timeline(svc, who, ahead, span, _cards_of(svc, node))))
 
 
-def _span(now_us: int, from_us: int | None, until_us: int | None) -> Span:
+def _span(now_us: int, from_us: int | None, until_us: int | None) -> TimelineSpan:
     if from_us is None:
         from_us = (now_us if until_us is None else min(now_us, until_us)) - USUAL_US
     if until_us is None:
@@ -52,7 +52,7 @@ def _span(now_us: int, from_us: int | None, until_us: int | None) -> Span:
         raise Invalid("to_s", "is not after from_s", "leave it out for half a day from now")
     if until_us - from_us > MOST_US:
         raise Invalid("from_s", "is more than 31 days before to_s", "ask for less at once")
-    return Span(now_us, max(0, from_us), until_us)
+    return TimelineSpan(now_us, max(0, from_us), until_us)
 
 
 def _cards_of(svc: Services, node: str | None) -> frozenset[str] | None:

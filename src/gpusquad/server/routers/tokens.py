@@ -13,7 +13,7 @@ from gpusquad.server.errors import Conflict, Forbidden, NotFound
 from gpusquad.server.ids import new_id
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import RowId, Svc, to_s, to_us
-from gpusquad.server.rights import SCOPES_OF, Reader, caller_of
+from gpusquad.server.permissions import SCOPES_OF, Reader, caller_of
 from gpusquad.server.schemas.people import NewToken, TokenPage, TokenRequest
 from gpusquad.server.views import Plain, page
 from gpusquad.store import people

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import MOST_ROWS, Limit, Svc, TimeS, to_us
-from gpusquad.server.rights import Reader, tenant_seen
+from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.cluster import UsagePage
 from gpusquad.server.views import page
 from gpusquad.store import attempts

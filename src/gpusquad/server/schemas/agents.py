@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from gpusquad.model.fields import MOST_TEXT
-from gpusquad.server.schemas.base import View
-from gpusquad.server.texts import one_line
+from gpusquad.server.safe_text import one_line
+from gpusquad.server.schemas.base import ApiView
 
 MOST_CARDS = 256
 MOST_PROCESSES = 1024
@@ -121,14 +121,14 @@ class RunSample(_Part):
     gpu_ratio: Ratio | None = None
 
 
-class Samples(_Part):
+class AgentSamples(_Part):
     kind: Literal["samples"]
     at_us: Count
     cards: Annotated[list[CardSample], Field(max_length=MOST_CARDS)]
     runs: Annotated[list[RunSample], Field(max_length=MOST_RUNS)] = Field(default_factory=list)
 
 
-class Reported(View):
+class ReportAnswer(ApiView):
     """What an agent is told in return."""
 
     ok: bool

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpusquad.server.params import MOST_TIME_S
 
 
-class View(BaseModel):
+class ApiView(BaseModel):
     """An answer, or a part of one. Every field is always there."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Body(BaseModel):
+class ApiBody(BaseModel):
     """What a caller sends. Fields we do not know are refused: they would be ignored wishes."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -25,7 +25,7 @@ Seconds = Annotated[float, Field(ge=0, le=MOST_TIME_S)]
 Next = Annotated[str | None, Field(description="Cursor of the next page; null: this is the last one")]
 
 
-class ReasonView(View):
+class ReasonView(ApiView):
     code: str
     message: str
     cure: str
@@ -33,7 +33,7 @@ class ReasonView(View):
     who: list[str]
 
 
-class ErrorView(View):
+class ErrorView(ApiView):
     code: str
     message: str
     field: str
@@ -42,11 +42,11 @@ class ErrorView(View):
     id: str | None = Field(None, description="Of an unexpected error: what to look for in the log")
 
 
-class ErrorBody(View):
+class ErrorBody(ApiView):
     error: ErrorView
 
 
-class Done(View):
+class Done(ApiView):
     """It is done, and there is nothing to tell."""
 
     ok: bool

@@ -7,15 +7,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpusquad.server.params import Line
-from gpusquad.server.schemas.base import Body, Next, View
+from gpusquad.server.schemas.base import ApiBody, ApiView, Next
 
 
-class DivideRequest(Body):
+class DivideRequest(ApiBody):
     policy: Line | None = Field(description="As in slo or hybrid:alpha=0.5; null: what the mode says, again")
     note: Line = ""
 
 
-class DivideView(View):
+class DivideView(ApiView):
     """What a card is to be divided by, and what became of that."""
 
     policy: str
@@ -32,7 +32,7 @@ class DivideView(View):
     message: str
 
 
-class CardDivision(View):
+class CardDivision(ApiView):
     id: str
     uuid: str | None
     node: str
@@ -43,12 +43,12 @@ class CardDivision(View):
     divide: DivideView
 
 
-class CardDivisionPage(View):
+class CardDivisionPage(ApiView):
     items: list[CardDivision]
     next: Next
 
 
-class TenantNow(View):
+class TenantNow(ApiView):
     """One of those who share a card. Of other tenants' jobs: only what room they take."""
 
     job: str | None
@@ -74,7 +74,7 @@ class TenantNow(View):
     note: str
 
 
-class StrangerNow(View):
+class StrangerNow(ApiView):
     """A process on the card that nothing holds: of no job, or without the library."""
 
     pid: int
@@ -82,7 +82,7 @@ class StrangerNow(View):
     memory_bytes: int
 
 
-class CardNow(View):
+class CardNow(ApiView):
     """How a card is divided at this moment."""
 
     policy: str
@@ -104,7 +104,7 @@ class CardDetail(CardDivision):
     now: CardNow | None = Field(description="null: the card is not divided now")
 
 
-class DivideRevision(View):
+class DivideRevision(ApiView):
     revision: int
     at_s: float
     by: str
@@ -113,6 +113,6 @@ class DivideRevision(View):
     note: str
 
 
-class DivideRevisionPage(View):
+class DivideRevisionPage(ApiView):
     items: list[DivideRevision]
     next: Next

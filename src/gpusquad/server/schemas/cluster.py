@@ -7,12 +7,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpusquad.server.params import Line
-from gpusquad.server.schemas.base import Body, Next, Seconds, View
+from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Seconds
 
 CardStateName = Literal["free", "busy", "shared", "taken_outside", "cordoned", "drained"]
 
 
-class CardUserView(View):
+class CardUserView(ApiView):
     """A job on a card; of other tenants only that there is one."""
 
     id: str | None
@@ -23,7 +23,7 @@ class CardUserView(View):
     )
 
 
-class CardView(View):
+class CardView(ApiView):
     id: str
     uuid: str | None
     model: str
@@ -36,7 +36,7 @@ class CardView(View):
     simulated: bool
 
 
-class WindowView(View):
+class WindowView(ApiView):
     id: str
     nodes: list[str]
     start_s: float
@@ -45,19 +45,19 @@ class WindowView(View):
     cause: str
 
 
-class WindowPage(View):
+class WindowPage(ApiView):
     items: list[WindowView]
     next: Next
 
 
-class WindowRequest(Body):
+class WindowRequest(ApiBody):
     nodes: list[Line] = Field(min_length=1, max_length=10_000)
     start_s: Seconds
     end_s: Seconds | None = None
     cause: Line = ""
 
 
-class NodeView(View):
+class NodeView(ApiView):
     id: str
     rack: str
     """Empty: not known."""
@@ -71,12 +71,12 @@ class NodeView(View):
     windows: list[WindowView]
 
 
-class NodePage(View):
+class NodePage(ApiView):
     items: list[NodeView]
     next: Next
 
 
-class ClusterView(View):
+class ClusterView(ApiView):
     gpus: int
     free: int
     usable: dict[str, int]
@@ -86,7 +86,7 @@ class ClusterView(View):
     mode: str
 
 
-class SampleView(View):
+class SampleView(ApiView):
     """One look at a card, or the means over a span. null: the card does not tell."""
 
     at_s: float
@@ -98,18 +98,18 @@ class SampleView(View):
     sm_clock_mhz: float | None
 
 
-class Samples(View):
+class SamplePage(ApiView):
     items: list[SampleView]
     next: Next
 
 
-class PreemptionRequest(Body):
+class PreemptionRequest(ApiBody):
     by: Line | None = None
     min_run_s: Seconds | None = None
     most_per_job: int | None = Field(None, ge=0, le=1_000_000)
 
 
-class PolicyRequest(Body):
+class PolicyRequest(ApiBody):
     """What to change; what is left out stays as the mode has it."""
 
     mode: Line | None = None
@@ -120,7 +120,7 @@ class PolicyRequest(Body):
     note: Line = ""
 
 
-class PolicyView(View):
+class PolicyView(ApiView):
     revision: int
     mode: str
     order: str
@@ -134,7 +134,7 @@ class PolicyView(View):
     note: str
 
 
-class Revision(View):
+class Revision(ApiView):
     revision: int
     at_s: float
     by: str
@@ -142,12 +142,12 @@ class Revision(View):
     note: str
 
 
-class RevisionPage(View):
+class RevisionPage(ApiView):
     items: list[Revision]
     next: Next
 
 
-class Moved(View):
+class MovedStart(ApiView):
     """A start now, and under the other policies."""
 
     job: str
@@ -155,13 +155,13 @@ class Moved(View):
     after_s: float | None
 
 
-class PreviewView(View):
+class PreviewView(ApiView):
     starts: list[str]
     preempted: list[str]
-    moved: list[Moved]
+    moved: list[MovedStart]
 
 
-class UsageLine(View):
+class UsageLine(ApiView):
     key: str
     tenant: str
     gpu_hours: float
@@ -169,11 +169,11 @@ class UsageLine(View):
     attempts: int
 
 
-class UsagePage(View):
+class UsagePage(ApiView):
     items: list[UsageLine]
     next: Next
 
 
-class Health(View):
+class HealthView(ApiView):
     ok: bool
     reason: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 
-class GpuHours(View):
+class GpuHours(ApiView):
     """All that there were, each of them once."""
 
     busy: float = Field(description="Given to jobs, and a kernel ran: means of samples, no more than was given")
@@ -28,12 +28,12 @@ class GpuHours(View):
     unknown: float = Field(description="Nobody looked at the card in that slot")
 
 
-class NodeHours(View):
+class NodeHours(ApiView):
     node: str
     hours: GpuHours
 
 
-class EfficiencyView(View):
+class EfficiencyView(ApiView):
     since_s: float
     until_s: float
     slot_s: float = Field(description="What samples are averaged over")

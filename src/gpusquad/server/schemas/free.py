@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 
-class FreeView(View):
+class FreeView(ApiView):
     """Every card is counted once, but for ``usable``, which are among those free."""
 
     gpus: int = Field(description="Of the gang that is asked for")

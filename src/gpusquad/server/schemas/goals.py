@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 
-class Wanted(View):
+class SloTargets(ApiView):
     """null: that is no part of the goal."""
 
     deadline_s: float | None = Field(description="The instant")
@@ -18,12 +18,12 @@ class Wanted(View):
     availability_ratio: float | None
 
 
-class JobGoal(View):
+class JobGoal(ApiView):
     job: str
     name: str
     tenant: str
     state: str
-    goal: Wanted
+    goal: SloTargets
     deadline_met: bool | None = Field(description="null: none, or it is still to come")
     attainment_ratio: float | None = Field(
         description="How far a service's goals are met now, by whoever divides its card; null: nobody does"
@@ -31,7 +31,7 @@ class JobGoal(View):
     weight: float | None = Field(description="What it counts for beside its neighbours, where its card is divided")
 
 
-class TenantGoals(View):
+class TenantGoals(ApiView):
     tenant: str
     weight: float | None = Field(description="Of the tenant; null: it is gone")
     jobs: int = Field(description="With a goal, not over or ended within the time")
@@ -41,7 +41,7 @@ class TenantGoals(View):
     attainment_ratio: float | None = Field(description="Mean of its services now; null: none is told of")
 
 
-class DeadlinePoint(View):
+class DeadlinePoint(ApiView):
     """Deadlines of a tenant that were met or missed within a span."""
 
     at_s: float
@@ -50,14 +50,14 @@ class DeadlinePoint(View):
     missed: int
 
 
-class AttainmentPoint(View):
+class AttainmentPoint(ApiView):
     at_s: float
     job: str
     attainment_ratio: float | None
     weight: float | None
 
 
-class PolicyPoint(View):
+class PolicyPoint(ApiView):
     """What decided from then on."""
 
     at_s: float
@@ -66,7 +66,7 @@ class PolicyPoint(View):
     settings: dict[str, Any]
 
 
-class GoalsView(View):
+class GoalsView(ApiView):
     since_s: float
     until_s: float
     span_s: float = Field(description="Of the points of deadlines")

@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 Source = Literal["measured", "learned", "predicted"]
 
 
-class IntervalView(View):
+class IntervalView(ApiView):
     """A mean with its 95 % confidence interval."""
 
     mean: float
@@ -20,12 +20,12 @@ class IntervalView(View):
     repeats: int
 
 
-class CurvePoint(View):
+class CurvePoint(ApiView):
     sm_ratio: float = Field(description="Part of the SMs")
     speed_ratio: float = Field(description="Speed with them over that with all")
 
 
-class SoloView(View):
+class SoloView(ApiView):
     """A workload alone on a card."""
 
     steps_per_s: IntervalView
@@ -36,12 +36,12 @@ class SoloView(View):
     power_w: float
 
 
-class WorkloadView(View):
+class WorkloadView(ApiView):
     name: str
     solo: SoloView | None = Field(description="null: it was never measured alone")
 
 
-class PairView(View):
+class PairView(ApiView):
     """What a workload has left beside another, neither being restricted. Not the same the other way round."""
 
     own: str
@@ -54,7 +54,7 @@ class PairView(View):
     watched_s: float = Field(description="How long such runs were watched")
 
 
-class ModelErrors(View):
+class ModelErrors(ApiView):
     """|predicted - real| in parts of the real figure."""
 
     count: int
@@ -64,14 +64,14 @@ class ModelErrors(View):
     bias: float = Field(description="The mean with its sign: above 0, what was predicted is too fast")
 
 
-class ErrorsView(View):
+class ErrorsView(ApiView):
     splits: ModelErrors | None = Field(description="Of the form that was fitted, on pairs with parts of the SMs")
     triples: ModelErrors | None = Field(description="Of what pairs foretell of three, in the way that is taken")
     running: ModelErrors | None = Field(description="Of measured or predicted pairs, against what ran here")
     words: str
 
 
-class CardInterference(View):
+class CardInterference(ApiView):
     """One model of card. Settings are not mixed: the one that counts is shown."""
 
     gpu: str
@@ -83,13 +83,13 @@ class CardInterference(View):
     errors: ErrorsView
 
 
-class InterferenceView(View):
+class InterferenceView(ApiView):
     sharing: str | None = Field(description="How cards are shared here; null: nobody asks what neighbours cost")
     cards: list[CardInterference]
     truncated: bool = Field(description="There are more workloads than are shown: 64 a card at most")
 
 
-class NeighbourView(View):
+class NeighbourView(ApiView):
     """Another job on the same card; of other tenants only that there is one, and what it costs."""
 
     job: str | None
@@ -102,7 +102,7 @@ class NeighbourView(View):
     basis: str | None
 
 
-class SharedCard(View):
+class SharedCard(ApiView):
     card: str
     node: str
     gpu: str
@@ -110,7 +110,7 @@ class SharedCard(View):
     speed_ratio: float | None = Field(description="Expected beside all of them, over alone; null: not known")
 
 
-class NeighboursView(View):
+class NeighboursView(ApiView):
     job: str
     cards: list[SharedCard] = Field(description="Empty: it is on no cards now")
     expected_ratio: float | None = Field(description="Of the slowest card: a gang is as fast as its slowest task")

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gpusquad.model.errors import Invalid
 from gpusquad.server.params import Line
-from gpusquad.server.schemas.base import Body, Next, ReasonView, View
+from gpusquad.server.schemas.base import ApiBody, ApiView, Next, ReasonView
 from gpusquad.spec.check import check
 from gpusquad.spec.model import JobFile
 from gpusquad.spec.params import MOST_PARAMS, MOST_VALUE_CHARS, PARAM_NAME
@@ -44,14 +44,14 @@ Span = Annotated[float, Field(ge=0, le=2**31)] | Annotated[str, Field(max_length
 """Seconds, or text with a unit: 90s, 2h."""
 
 
-class FileRequest(Body):
+class FileRequest(ApiBody):
     """A job file and what to fill into it."""
 
     file: CheckedFile
     params: Params = Field(default_factory=dict)
 
 
-class ChangeRequest(Body):
+class ChangeRequest(ApiBody):
     """What to change; what is left out stays."""
 
     name: Line | None = None
@@ -67,17 +67,17 @@ class ChangeRequest(Body):
     )
 
 
-class CauseRequest(Body):
+class CauseRequest(ApiBody):
     cause: Line = ""
 
 
-class Place(View):
+class TaskPlace(ApiView):
     task: int
     node: str
     cards: list[str]
 
 
-class Result(View):
+class TaskResult(ApiView):
     """The task that ended the gang."""
 
     task: int | None
@@ -86,14 +86,14 @@ class Result(View):
     oom: bool
 
 
-class Progress(View):
+class Progress(ApiView):
     step: float | None
     total: float | None
     ratio: float | None
     at_s: float | None
 
 
-class RunForecast(View):
+class RunForecast(ApiView):
     """How long a run is expected to take."""
 
     mid_s: float | None
@@ -102,7 +102,7 @@ class RunForecast(View):
     confidence: float | None = Field(description="0: a guess. 1: as good as measured. null: not known")
 
 
-class RunRecord(View):
+class RunTimeRecord(ApiView):
     """How good the latest predictions of this kind were, for the job's tenant."""
 
     count: int
@@ -110,7 +110,7 @@ class RunRecord(View):
     median_ratio: float = Field(description="Half of the predictions were this near, in parts of the truth")
 
 
-class End(View):
+class End(ApiView):
     """When a job that runs is expected to end, as things stand."""
 
     mid_s: float | None
@@ -118,23 +118,23 @@ class End(View):
     source: str
 
 
-class Wait(View):
+class DependencyView(ApiView):
     job: str
     on: str
 
 
-class ShortReason(View):
+class ShortReason(ApiView):
     code: str
     message: str
 
 
-class JobShare(View):
+class JobShare(ApiView):
     sm: float | None = Field(description="The part of the SMs that is held for it; null: none")
     memory: int | str | None = Field(description="Bytes, or a percentage of the card's; null: none was named")
     isolation: str = Field(description="shared or isolated")
 
 
-class JobView(View):
+class JobView(ApiView):
     id: str
     name: str
     tenant: str
@@ -154,13 +154,13 @@ class JobView(View):
     started_s: float | None
     ended_s: float | None
     cause: str
-    placement: list[Place]
-    result: Result | None
+    placement: list[TaskPlace]
+    result: TaskResult | None
     progress: Progress | None
     forecast: RunForecast | None
     retries_left: int
     preemptions: int
-    after: list[Wait]
+    after: list[DependencyView]
 
 
 class ChangedJob(JobView):
@@ -170,7 +170,7 @@ class ChangedJob(JobView):
 
 
 class JobDetail(JobView):
-    run_record: RunRecord | None
+    run_record: RunTimeRecord | None
 
 
 class QueuedView(JobView):
@@ -181,73 +181,73 @@ class QueuedView(JobView):
     reason: ShortReason | None
 
 
-class JobPage(View):
+class JobPage(ApiView):
     items: list[JobView]
     next: Next
 
 
-class QueuePage(View):
+class QueuePage(ApiView):
     items: list[QueuedView]
     running: list[JobView] = Field(description="On the first page only")
     counts: dict[str, int]
     next: Next
 
 
-class Noted(View):
+class SubmissionNotes(ApiView):
     """What the service chose for a job that left it open, and what it warns of."""
 
     chosen: list[str]
     warnings: list[str]
 
 
-class Submitted(Noted):
+class SubmissionAnswer(SubmissionNotes):
     group: str | None
     jobs: list[JobView]
 
 
-class JobSource(View):
+class JobSource(ApiView):
     """The job as it was accepted."""
 
     spec: dict[str, Any]
 
 
-class WhyView(View):
+class WhyView(ApiView):
     state: str
     position: int | None
     reasons: list[ReasonView]
 
 
-class AccuracyView(View):
+class AccuracyView(ApiView):
     count: int
     within_ratio: float | None
     median_error_s: float | None
 
 
-class WhenView(View):
+class WhenView(ApiView):
     state: str
     start_s: float | None
     high_s: float | None
     promised_s: float | None
     run: RunForecast | None
-    run_record: RunRecord | None
+    run_record: RunTimeRecord | None
     end: End | None
     position: int | None
     accuracy: AccuracyView | None
 
 
-class Delay(View):
+class Delay(ApiView):
     job: str
     by_s: float
 
 
-class WhatIfView(Noted):
+class WhatIfView(SubmissionNotes):
     refused: ReasonView | None
     starts_now: bool
     start_s: float | None
     high_s: float | None
     promised_s: float | None
     run: RunForecast | None
-    placement: list[Place]
+    placement: list[TaskPlace]
     reasons: list[ReasonView] = Field(description="Everything that would keep it waiting; empty if it would start now")
     delayed: list[Delay]
     preempted: list[str]
@@ -255,7 +255,7 @@ class WhatIfView(Noted):
     jobs: int = Field(description="Jobs the file makes; the answer is about the first")
 
 
-class StoryLine(View):
+class StoryLine(ApiView):
     id: int
     at_s: float
     kind: str
@@ -266,12 +266,12 @@ class StoryLine(View):
     data: Any
 
 
-class Story(View):
+class Story(ApiView):
     items: list[StoryLine]
     next: Next
 
 
-class LogPart(View):
+class LogPart(ApiView):
     task: int
     attempt: int
     offset: int

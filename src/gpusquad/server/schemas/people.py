@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpusquad.server.params import Line, Name
-from gpusquad.server.schemas.base import Body, Next, Seconds, View
+from gpusquad.server.schemas.base import ApiBody, ApiView, Next, Seconds
 
 RoleName = Literal["admin", "member", "viewer"]
 Scope = Literal["read", "submit", "admin"]
@@ -15,13 +15,13 @@ NoticeState = Literal["waiting", "sent", "dead"]
 Gpus = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
-class TokenFacts(View):
+class TokenFacts(ApiView):
     id: str
     label: str
     expires_s: float | None
 
 
-class Me(View):
+class Me(ApiView):
     user: str
     tenant: str
     role: RoleName
@@ -30,7 +30,7 @@ class Me(View):
     token: TokenFacts
 
 
-class TenantRequest(Body):
+class TenantRequest(ApiBody):
     weight: float = Field(1.0, gt=0, le=1e6)
     guaranteed_gpus: Gpus | None = None
     limit_gpus: Gpus | None = None
@@ -46,7 +46,7 @@ class NewTenant(TenantRequest):
     name: Name
 
 
-class TenantView(View):
+class TenantView(ApiView):
     name: str
     weight: float
     guaranteed_gpus: int | None
@@ -57,12 +57,12 @@ class TenantView(View):
     run_as: str | None
 
 
-class TenantPage(View):
+class TenantPage(ApiView):
     items: list[TenantView]
     next: Next
 
 
-class UserRequest(Body):
+class UserRequest(ApiBody):
     tenant: Name = "default"
     role: RoleName = "member"
     disabled: bool = False
@@ -72,32 +72,32 @@ class NewUser(UserRequest):
     name: Name
 
 
-class UserChange(Body):
+class UserChange(ApiBody):
     tenant: Name | None = None
     role: RoleName | None = None
     disabled: bool | None = None
 
 
-class UserView(View):
+class UserView(ApiView):
     name: str
     tenant: str
     role: RoleName
     disabled: bool
 
 
-class UserPage(View):
+class UserPage(ApiView):
     items: list[UserView]
     next: Next
 
 
-class TokenRequest(Body):
+class TokenRequest(ApiBody):
     label: Line = ""
     user: Name | None = Field(None, description="Whose; null: one's own. For others only an administrator may")
     scopes: list[Scope] | None = Field(None, min_length=1, max_length=3, description="null: all one has oneself")
     expires_s: Seconds | None = Field(None, description="Seconds since 1970; null: as long as the token that asks")
 
 
-class TokenView(View):
+class TokenView(ApiView):
     id: str
     user: str
     label: str
@@ -112,12 +112,12 @@ class NewToken(TokenView):
     token: str = Field(description="Shown this once")
 
 
-class TokenPage(View):
+class TokenPage(ApiView):
     items: list[TokenView]
     next: Next
 
 
-class AuditLine(View):
+class AuditLine(ApiView):
     id: int
     at_s: float
     actor: str
@@ -126,31 +126,31 @@ class AuditLine(View):
     data: Any
 
 
-class AuditPage(View):
+class AuditPage(ApiView):
     items: list[AuditLine]
     next: Next
 
 
-class SecretView(View):
+class SecretView(ApiView):
     name: str
 
 
-class SecretPage(View):
+class SecretPage(ApiView):
     items: list[SecretView]
     next: Next
 
 
-class SecretRequest(Body):
+class SecretRequest(ApiBody):
     value: str = Field(max_length=65_536)
 
 
-class RuleRequest(Body):
+class RuleRequest(ApiBody):
     kinds: list[Annotated[str, Field(max_length=32)]] = Field(min_length=1, max_length=20)
     url: str = Field(min_length=1, max_length=2048)
     label: Line = ""
 
 
-class RuleView(View):
+class RuleView(ApiView):
     id: int
     user: str
     kinds: list[str]
@@ -159,12 +159,12 @@ class RuleView(View):
     created_s: float
 
 
-class RulePage(View):
+class RulePage(ApiView):
     items: list[RuleView]
     next: Next
 
 
-class NoticeView(View):
+class NoticeView(ApiView):
     id: int
     rule: int
     job: str
@@ -177,18 +177,18 @@ class NoticeView(View):
     created_s: float
 
 
-class NoticePage(View):
+class NoticePage(ApiView):
     items: list[NoticeView]
     next: Next
 
 
-class TestRequest(Body):
+class TestRequest(ApiBody):
     """Which channel to try."""
 
     rule: int | None = Field(None, ge=1, le=2**53)
     url: str | None = Field(None, min_length=1, max_length=2048)
 
 
-class TestResult(View):
+class TestResult(ApiView):
     ok: bool
     error: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 
-class CrossLine(View):
+class CrossLine(ApiView):
     """Of one tenant and one source. Only runs that ended by themselves are judged; null: there was none."""
 
     tenant: str
@@ -23,7 +23,7 @@ class CrossLine(View):
     bias: float | None = Field(description="Median of ln(truth / middle): above 0, runs take longer than said")
 
 
-class SeriesPoint(View):
+class SeriesPoint(ApiView):
     """Runs of one source that ended within a span; spans without any are left out."""
 
     at_s: float
@@ -34,7 +34,7 @@ class SeriesPoint(View):
     bias: float | None
 
 
-class ForecastPoint(View):
+class ForecastPoint(ApiView):
     job: str
     attempt: int
     tenant: str
@@ -45,7 +45,7 @@ class ForecastPoint(View):
     truth_s: float
 
 
-class PredictionSeriesView(View):
+class PredictionSeriesView(ApiView):
     since_s: float
     until_s: float
     span_s: float

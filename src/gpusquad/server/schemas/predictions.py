@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 
-class ErrorLine(View):
+class ErrorLine(ApiView):
     """Of one tenant, or of one source. Only runs that ended by themselves are judged; null: there was none."""
 
     key: str
@@ -22,7 +22,7 @@ class ErrorLine(View):
     bias: float | None = Field(description="Median of ln(truth / middle): above 0, runs take longer than said")
 
 
-class CalibrationPoint(View):
+class CalibrationPoint(ApiView):
     """Of runs of one source, the part that ended by the value predicted at a level."""
 
     source: str
@@ -31,13 +31,13 @@ class CalibrationPoint(View):
     count: int
 
 
-class PredictionPoint(View):
+class PredictionPoint(ApiView):
     source: str
     predicted_s: float
     truth_s: float
 
 
-class PredictionsView(View):
+class PredictionsView(ApiView):
     since_s: float
     count: int = Field(description="Runs looked at: the newest 50,000 at most")
     tenants: list[ErrorLine]

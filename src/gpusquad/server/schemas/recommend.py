@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 
 
-class AdviceLine(View):
+class AdviceLine(ApiView):
     """One field of the job file."""
 
     field: str
@@ -17,7 +17,7 @@ class AdviceLine(View):
     why: str
 
 
-class TimesView(View):
+class TimesView(ApiView):
     """The run time with so many GPUs."""
 
     gpus: int
@@ -29,7 +29,7 @@ class TimesView(View):
     confidence: float
 
 
-class PeakView(View):
+class PeakView(ApiView):
     """The most that one card will hold."""
 
     mid_bytes: int
@@ -38,14 +38,14 @@ class PeakView(View):
     confidence: float
 
 
-class UseView(View):
+class UseView(ApiView):
     """How busy a run kept each of its cards."""
 
     job: str
     busy_ratios: list[float]
 
 
-class EvidenceView(View):
+class EvidenceView(ApiView):
     """The runs that were gone by."""
 
     runs: int
@@ -54,7 +54,7 @@ class EvidenceView(View):
     uses: list[UseView]
 
 
-class RecommendView(View):
+class RecommendView(ApiView):
     advice: list[AdviceLine]
     times: list[TimesView]
     memory: PeakView | None

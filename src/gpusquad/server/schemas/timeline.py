@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpusquad.server.schemas.base import View
+from gpusquad.server.schemas.base import ApiView
 from gpusquad.server.schemas.cluster import WindowView
 from gpusquad.server.schemas.jobs import End
 
 _OTHERS = "null: a job of another tenant"
 
 
-class Bar(View):
+class Bar(ApiView):
     """One attempt of a job on its cards."""
 
     job: str | None = Field(description=_OTHERS)
@@ -27,7 +27,7 @@ class Bar(View):
     expected: End | None = Field(description="When one that runs is expected to end")
 
 
-class Reservation(View):
+class ReservationView(ApiView):
     """A start that was promised to a job that waits."""
 
     job: str | None = Field(description=_OTHERS)
@@ -40,7 +40,7 @@ class Reservation(View):
     cards: list[str] = Field(description="Empty while counting cards is enough")
 
 
-class PlannedBar(View):
+class PlannedBar(ApiView):
     """A job that waits, as the plan replayed forward would start it. A forecast, not a promise."""
 
     job: str | None = Field(description=_OTHERS)
@@ -55,13 +55,13 @@ class PlannedBar(View):
     cards: list[str]
 
 
-class TimelineView(View):
+class TimelineView(ApiView):
     now_s: float
     from_s: float
     to_s: float
     bars: list[Bar]
     truncated: bool = Field(description="There are more bars than are shown, or than were looked at")
-    reservations: list[Reservation]
+    reservations: list[ReservationView]
     planned: list[PlannedBar]
     planned_at_s: float | None = Field(description="When the plan was worked out; null: not yet, or too many wait")
     planned_unknown: int = Field(description="Jobs that wait and start later than was looked ahead")

@@ -9,19 +9,19 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from gpusquad.core.changes import with_policies
-from gpusquad.core.forecast import Replay
-from gpusquad.core.policies import Policies, Preemption
+from gpusquad.core.explain.forecast import Replay
 from gpusquad.core.ports import PoliciesChanged
-from gpusquad.core.state import State
+from gpusquad.core.state.live_updates import with_policies
+from gpusquad.core.state.policies import Policies, PreemptionConfig
+from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.decision import Preempt, Start
 from gpusquad.model.errors import Invalid
-from gpusquad.model.prediction import Uses
+from gpusquad.model.prediction import QuantileLevels
 from gpusquad.modes import Mode, load_mode, mode_names
 from gpusquad.registry import create
 from gpusquad.server.answers import PolicyPreview, PolicyStatus, Who
-from gpusquad.server.services.desk import Desk
-from gpusquad.server.services.people import People
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.runtime.tenants import TenantCache
 from gpusquad.store import policy as revisions
 
 DEFAULT_MODE = "fifo"
@@ -30,10 +30,10 @@ _STEPS = 2000
 _MOST_MOVED = 100
 
 
-class PolicyDesk:
+class PolicyService:
     """Reads, sets and previews."""
 
-    def __init__(self, desk: Desk, people: People, default_mode: str = DEFAULT_MODE) -> None:
+    def __init__(self, desk: SchedulerContext, people: TenantCache, default_mode: str = DEFAULT_MODE) -> None:
         self._desk = desk
         self._people = people
         self._settings: dict[str, Any] = {"mode": default_mode}
@@ -102,7 +102,7 @@ class PolicyDesk:
         then = with_policies(now, policies)
         return _compare(now, then)
 
-    def _count_on(self, uses: Uses) -> None:
+    def _count_on(self, uses: QuantileLevels) -> None:
         """Those who wait are foretold anew if the mode counts on other quantiles; who runs was let in by the old."""
         before, self._desk.foretelling.uses = self._desk.foretelling.uses, uses
         if uses != before:
@@ -148,7 +148,7 @@ def _of_file(name: object) -> str:
     return "put the file into ~/.config/gpusquad/modes of the service's user and name it without .toml, or "
 
 
-def _preemption(plain: Preemption, wanted: Mapping[str, Any]) -> Preemption:
+def _preemption(plain: PreemptionConfig, wanted: Mapping[str, Any]) -> PreemptionConfig:
     given = {name: value for name, value in wanted.items() if value is not None}
     if given.get("by", "none") not in ("none", "priority", "order"):
         raise Invalid("preemption.by", f"{given['by']!r} is not known", "choose none, priority or order")
@@ -158,7 +158,7 @@ def _preemption(plain: Preemption, wanted: Mapping[str, Any]) -> Preemption:
         raise Invalid("preemption", str(error), "choose from by, min_run_s, most_per_job") from None
 
 
-def _compare(now: State, then: State) -> PolicyPreview:
+def _compare(now: SchedulerState, then: SchedulerState) -> PolicyPreview:
     waiting = {one.job.id for one in now.queue}
     before, after = Replay(now, "mid"), Replay(then, "mid")
     before.run(waiting, _STEPS)

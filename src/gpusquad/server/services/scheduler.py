@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gpusquad.core.hang import Rules
-from gpusquad.core.ports import Cancelled, Engine, EngineEnded, EngineStarted, Leaving, Report, Updated
-from gpusquad.core.sightings import ClusterEngine, Place, Sighting
+from gpusquad.core.hang.hang import HangRules
+from gpusquad.core.job_objects import JobObjectCreator
+from gpusquad.core.observed import ClusterEngine, Sighting, TaskLocation
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, Engine, GangStopping, JobCancelled, JobUpdated, Report
 from gpusquad.core.transitions import FINAL, JobState
-from gpusquad.core.wanted import Maker
 from gpusquad.model.cluster import Cluster
-from gpusquad.model.edge import job_from_dict, job_to_dict
+from gpusquad.model.codec import job_from_dict, job_to_dict
 from gpusquad.model.prediction import Predictor
 from gpusquad.server.answers import (
     CardStatus,
-    Change,
     ClusterStatus,
+    JobChange,
     NodeStatus,
-    Outlook,
+    PendingSummary,
     PolicyPreview,
     PolicyStatus,
-    Promised,
     QueueEntry,
+    ReservedStart,
     WhatIfAnswer,
     WhenAnswer,
     Who,
@@ -31,31 +31,31 @@ from gpusquad.server.answers import (
     WindowStatus,
 )
 from gpusquad.server.errors import Conflict, NotFound
-from gpusquad.server.services.asking import Asking
-from gpusquad.server.services.desk import Desk, Listener, Time
-from gpusquad.server.services.following import Follower, Following
-from gpusquad.server.services.foretelling import Foretelling, Foretold
-from gpusquad.server.services.holds import Holds
-from gpusquad.server.services.intake import Intake
-from gpusquad.server.services.launches import ReadSecret
-from gpusquad.server.services.learning import Learning
-from gpusquad.server.services.machines import Machines
-from gpusquad.server.services.models import Models
-from gpusquad.server.services.neighbours import Known, Neighbours
-from gpusquad.server.services.observer import Observer
-from gpusquad.server.services.outcomes import TOLD_TO_GO, Outcomes
-from gpusquad.server.services.outside import Outside
-from gpusquad.server.services.overruns import Overruns
-from gpusquad.server.services.people import People
-from gpusquad.server.services.policy import DEFAULT_MODE, PolicyDesk
-from gpusquad.server.services.promises import Promises
-from gpusquad.server.services.records import forecast_record, run_forecast_row
-from gpusquad.server.services.renewing import Renewing
-from gpusquad.server.services.resizing import Agreed, Resizing, resizes, with_memory
-from gpusquad.server.services.restore import restore
-from gpusquad.server.services.sightings import Sightings
-from gpusquad.server.services.standings import Standings
-from gpusquad.server.services.watch import Watcher
+from gpusquad.server.services.cluster.agent_watch import AgentWatcher
+from gpusquad.server.services.cluster.cluster_sync import ClusterSync
+from gpusquad.server.services.cluster.nodes import NodeService
+from gpusquad.server.services.cluster.progress_tracking import ProgressModel, ProgressTracking
+from gpusquad.server.services.context import Listener, SchedulerClock, SchedulerContext
+from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions
+from gpusquad.server.services.jobs.holds import Holds
+from gpusquad.server.services.jobs.intake import Intake
+from gpusquad.server.services.jobs.launches import ReadSecret
+from gpusquad.server.services.jobs.outcomes import TOLD_TO_GO, Outcomes
+from gpusquad.server.services.jobs.overruns import Overruns
+from gpusquad.server.services.jobs.prediction_refresh import PredictionRefresh
+from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.jobs.restore import restore
+from gpusquad.server.services.policy import DEFAULT_MODE, PolicyService
+from gpusquad.server.services.prediction.predictor import JobPrediction, LockedPredictor
+from gpusquad.server.services.prediction.predictor_files import PredictorFiles
+from gpusquad.server.services.prediction.training import PredictorTraining
+from gpusquad.server.services.queries.queries import QueryService
+from gpusquad.server.services.runtime.observer import Observer
+from gpusquad.server.services.runtime.records import forecast_record, run_forecast_row
+from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.sharing.interference_learning import InterferenceKnowledge, InterferenceLearner
+from gpusquad.server.services.sharing.memory_resize import MemoryResizer, ResizeAgreement, resizes, with_memory
+from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
 from gpusquad.spec.convert import DEFAULT_GRACE_S
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import jobs
@@ -70,23 +70,23 @@ class Setup:
     """What a scheduler is made of."""
 
     database: Database
-    clock: Time
+    clock: SchedulerClock
     cluster: Cluster
     make_engine: MakeEngine
     predictor: Predictor
     read_secret: ReadSecret
-    models: Models | None = None
+    models: PredictorFiles | None = None
     """Where what the predictor learned is kept. None: learned anew at each start."""
-    make_follower: Callable[[], Follower] | None = None
+    make_follower: Callable[[], ProgressModel] | None = None
     """Foretells ends from progress. None: progress is only shown."""
-    known: Known | None = None
+    known: InterferenceKnowledge | None = None
     """Of jobs that share a card, what they cost each other. None: nobody asks."""
     simulated: bool = False
     mode: str = DEFAULT_MODE
-    rules: Rules = field(default_factory=Rules)
+    rules: HangRules = field(default_factory=HangRules)
     on_cluster: bool = False
     """The engine is a ``ClusterEngine``: gangs are found, not only submitted."""
-    maker: Maker | None = None
+    maker: JobObjectCreator | None = None
     """Makes jobs that are submitted here, where the engine only finds them."""
     observer: Observer = field(default_factory=Observer)
     admits_strangers: Callable[[str], bool] = lambda card: False
@@ -98,29 +98,31 @@ class Scheduler:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._people = People(setup.database)
+        self._people = TenantCache(setup.database)
         engine = setup.make_engine(self._report)
         cluster_engine = cast(ClusterEngine, engine) if setup.on_cluster else None
-        foretelling = Foretelling(setup.predictor)
-        self._learning = Learning(foretelling, setup.database, setup.models)
-        self._desk = Desk(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
+        foretelling = LockedPredictor(setup.predictor)
+        self._learning = PredictorTraining(foretelling, setup.database, setup.models)
+        self._desk = SchedulerContext(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
                           cluster_engine, setup.observer)  # fmt: skip
-        self._learning.renewing = Renewing(self._desk)
-        self._standings = Standings(self._desk, self._people, setup.known)
-        self._resizing = Resizing(self._desk)
+        self._learning.renewing = PredictionRefresh(self._desk)
+        self._standings = SharingUpdates(self._desk, self._people, setup.known)
+        self._resizing = MemoryResizer(self._desk)
         self._outcomes = Outcomes(self._desk, self._people, setup.read_secret, self._standings)
         self._holds = Holds(self._desk, self._outcomes)
-        self._outside = Outside(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
+        self._outside = (
+            ClusterSubmissions(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
+        )
         self._intake = Intake(self._desk, self._people, self._holds, self._outside)
-        self._asking = Asking(self._desk, self._intake)
-        self._policy = PolicyDesk(self._desk, self._people, setup.mode)
-        self._machines = Machines(self._desk, self._outcomes, setup.admits_strangers)
-        self._sightings = Sightings(self._desk, self._outcomes, self._holds, self._machines, self._standings,
+        self._asking = QueryService(self._desk, self._intake)
+        self._policy = PolicyService(self._desk, self._people, setup.mode)
+        self._machines = NodeService(self._desk, self._outcomes, setup.admits_strangers)
+        self._sightings = ClusterSync(self._desk, self._outcomes, self._holds, self._machines, self._standings,
                                     self._intake.next_sequence, self._outside)  # fmt: skip
-        self._overruns = Overruns(self._desk, Promises(self._desk))
-        following = Following(self._desk, setup.make_follower)
-        self._neighbours = Neighbours(self._desk, setup.known)
-        self.watcher = Watcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following,
+        self._overruns = Overruns(self._desk, ReservationLog(self._desk))
+        following = ProgressTracking(self._desk, setup.make_follower)
+        self._neighbours = InterferenceLearner(self._desk, setup.known)
+        self.watcher = AgentWatcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following,
                                self._neighbours)  # fmt: skip
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ class Scheduler:
         for job_id, attempt in asked if engine is not None else ():
             row, job = self._desk.rows[job_id], self._desk.job(job_id)
             standing, tasks = self._standings.of(row, job), (row.placement or {}).get("tasks", ())
-            places = [Place(task["node"], tuple(task["cards"]), standing) for task in tasks]
+            places = [TaskLocation(task["node"], tuple(task["cards"]), standing) for task in tasks]
             assert engine is not None
             engine.resume(job, attempt, places, row.state != JobState.STARTING)
             if JobState(row.state) in TOLD_TO_GO:  # it may not have heard of it, or not have finished with it
@@ -209,11 +211,11 @@ class Scheduler:
         return self._people.names()
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> SchedulerContext:
         return self._desk
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> InterferenceLearner:
         return self._neighbours
 
     # -- jobs ------------------------------------------------------------------------------------------------------
@@ -231,12 +233,12 @@ class Scheduler:
             if engine is not None and not row.spec and row.state in (JobState.PENDING, JobState.HELD):
                 turn.acts.append(lambda: engine.withdraw(job_id, said))
             if row.state == JobState.PENDING:
-                self._desk.driver.apply(turn.now_us, Cancelled(job_id))
+                self._desk.driver.apply(turn.now_us, JobCancelled(job_id))
                 self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
             elif row.state == JobState.HELD:
                 self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
             elif row.state != JobState.STOPPING:
-                self._desk.driver.apply(turn.now_us, Leaving(job_id))
+                self._desk.driver.apply(turn.now_us, GangStopping(job_id))
                 self._outcomes.tell_to_go(turn, job_id, JobState.STOPPING, "cancelled", said, who.user)
 
         return self._change(job_id, handle)
@@ -257,22 +259,22 @@ class Scheduler:
 
         return self._change(job_id, handle)
 
-    def update(self, job_id: str, change: Change, who: Who) -> JobRow:
+    def update(self, job_id: str, change: JobChange, who: Who) -> JobRow:
         """Another goal, priority, estimate or part of a card's memory for a job that waits or runs."""
         with self._resizing.agreed(self.row(job_id), change) as agreed:
             return self._change(job_id, lambda row: self._update(row, agreed, who))
 
-    def _update(self, row: JobRow, agreed: Agreed, who: Who) -> None:
+    def _update(self, row: JobRow, agreed: ResizeAgreement, who: Who) -> None:
         turn, job_id, change = self._desk.turn, row.id, agreed.change
         job = job_from_dict(job_to_dict(self._desk.job(job_id)) | _as_written(change))
         if resizes(change):
             job = with_memory(job, change)
             self._resizing.check(row, job, agreed)
         self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
-        foretold: Foretold | None = None
+        foretold: JobPrediction | None = None
         if change.estimate_us is not None or change.limit_us is not None:
             foretold = self._desk.forecast(job, row.kept_us)
-        self._desk.driver.apply(turn.now_us, Updated(job, foretold.forecast if foretold else None))
+        self._desk.driver.apply(turn.now_us, JobUpdated(job, foretold.forecast if foretold else None))
         self._desk.jobs[job_id] = job
         columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
                    "core": job_to_dict(job)}  # fmt: skip
@@ -317,10 +319,10 @@ class Scheduler:
     def why(self, job_id: str) -> WhyAnswer:
         return self._asking.why(job_id)
 
-    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, Outlook]:
+    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
         return self._asking.outlooks(job_ids, most_s)
 
-    def promises(self) -> dict[str, Promised]:
+    def promises(self) -> dict[str, ReservedStart]:
         return self._asking.promises()
 
     def when(self, job_id: str) -> WhenAnswer:
@@ -388,19 +390,19 @@ class Scheduler:
         self._standings.tell_all()
 
     def _report(self, report: Report | Sighting) -> None:
-        if isinstance(report, (EngineStarted, EngineEnded)):
+        if isinstance(report, (AttemptStarted, AttemptEnded)):
             self._outcomes.report(report)
         else:
             self._sightings.hear(report)
 
 
-def _as_told(change: Change) -> dict[str, Any]:
+def _as_told(change: JobChange) -> dict[str, Any]:
     """For the job's story."""
     memory = {"memory_bytes": change.memory, "memory_milli": change.memory_milli}
     return _as_written(change) | {name: value for name, value in memory.items() if value is not None}
 
 
-def _as_written(change: Change) -> dict[str, Any]:
+def _as_written(change: JobChange) -> dict[str, Any]:
     """The parts of a job that change, as a job's plain form writes them."""
     texts = {name: getattr(change, name) for name in ("name", "priority", "queue", "lane")}
     times = {"estimate": change.estimate_us, "limit": change.limit_us}

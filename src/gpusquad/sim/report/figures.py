@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.job_table import JobTable
-from gpusquad.sim.outcome import Outcome, Result
+from gpusquad.sim.outcome import Outcome, SimulationResult
 from gpusquad.sim.report import series, text
 from gpusquad.sim.report.gantt import Bars, Gantt
 
@@ -38,7 +38,7 @@ _PERCENT_TICKS = {"tickvals": [0, 25, 50, 75, 100], "ticktext": ["0 %", "25 %", 
 _SIZE_CLASSES = ((1, "1 GPU"), (2, "2 GPUs"), (4, "3–4 GPUs"), (8, "5–8 GPUs"), (1 << 60, "more than 8 GPUs"))
 
 
-class Clock:
+class TimeAxis:
     """The time axis that all plots of a page share."""
 
     def __init__(self, tables: Sequence[JobTable]) -> None:
@@ -77,7 +77,7 @@ def colour_of(index: int) -> str:
     return f"series-{index % SERIES_COLOURS}"
 
 
-def queue_length(results: Sequence[Result], clock: Clock) -> Figure:
+def queue_length(results: Sequence[SimulationResult], clock: TimeAxis) -> Figure:
     """Jobs that wait, over time."""
     traces = []
     for i, result in enumerate(results):
@@ -86,7 +86,7 @@ def queue_length(results: Sequence[Result], clock: Clock) -> Figure:
     return {"data": traces, "layout": _over_time(clock, {"rangemode": "tozero", "tickformat": ",~d"})}
 
 
-def utilisation(results: Sequence[Result], clock: Clock) -> tuple[Figure, float]:
+def utilisation(results: Sequence[SimulationResult], clock: TimeAxis) -> tuple[Figure, float]:
     """GPU capacity held, over time, in percent; also the longest stretch (s) that one point averages."""
     traces, stretch = [], 0.0
     for i, result in enumerate(results):
@@ -103,7 +103,7 @@ def utilisation(results: Sequence[Result], clock: Clock) -> tuple[Figure, float]
 
 
 def _percent(
-    result: Result, index: int, clock: Clock, values: Sequence[int], whole: int, hover: str
+    result: SimulationResult, index: int, clock: TimeAxis, values: Sequence[int], whole: int, hover: str
 ) -> tuple[Figure, float]:
     at, means, stretch = series.mean_steps(result.samples.at_us, values, clock.zero_us, clock.end_us)
     return _line(result, index, clock.of(at), short(100 * means / whole), hover), stretch
@@ -116,7 +116,7 @@ def _stack(held: Figure, idle: Figure) -> None:
     idle["line"] = {**idle["line"], "color": "series-1", "width": 0.5}
 
 
-def _line(result: Result, index: int, x: list[float], y: list[float], hover: str) -> Figure:
+def _line(result: SimulationResult, index: int, x: list[float], y: list[float], hover: str) -> Figure:
     dash = _DASHES[index // SERIES_COLOURS % len(_DASHES)]
     return {
         "type": "scatter",
@@ -129,11 +129,11 @@ def _line(result: Result, index: int, x: list[float], y: list[float], hover: str
     }
 
 
-def _over_time(clock: Clock, y_axis: Figure) -> Figure:
+def _over_time(clock: TimeAxis, y_axis: Figure) -> Figure:
     return {"xaxis": clock.axis(), "yaxis": {**y_axis, "fixedrange": True}, "hovermode": "x unified", "height": 270}
 
 
-def distributions(results: Sequence[Result], tables: Sequence[JobTable]) -> dict[str, Figure]:
+def distributions(results: Sequence[SimulationResult], tables: Sequence[JobTable]) -> dict[str, Figure]:
     """CDFs of wait, slowdown and JCT."""
     pick: dict[str, Callable[[JobTable], NDArray]] = {
         "wait": lambda table: table.wait_s[table.started],
@@ -143,7 +143,7 @@ def distributions(results: Sequence[Result], tables: Sequence[JobTable]) -> dict
     return {name: _distribution(name, results, [get(table) for table in tables]) for name, get in pick.items()}
 
 
-def _distribution(name: str, results: Sequence[Result], values: Sequence[NDArray]) -> Figure:
+def _distribution(name: str, results: Sequence[SimulationResult], values: Sequence[NDArray]) -> Figure:
     is_time = name != "slowdown"
     traces = []
     for i, (result, of_result) in enumerate(zip(results, values, strict=True)):
@@ -166,7 +166,7 @@ def _log_layout(is_time: bool, top: float) -> Figure:
     return {"xaxis": axis, "yaxis": y_axis, "hovermode": "closest", "height": 270}
 
 
-def cards_over_time(result: Result, table: JobTable, chart: Gantt, clock: Clock) -> Figure:
+def cards_over_time(result: SimulationResult, table: JobTable, chart: Gantt, clock: TimeAxis) -> Figure:
     """The Gantt chart: a bar for each attempt on a card, coloured by tenant, or by size where there is one tenant."""
     kinds, kind_of = _kinds(result, table, chart.bars)
     traces = [
@@ -176,7 +176,7 @@ def cards_over_time(result: Result, table: JobTable, chart: Gantt, clock: Clock)
     return {"data": [trace for trace in traces if trace["x"]], "layout": _gantt_layout(chart, clock)}
 
 
-def _gantt_layout(chart: Gantt, clock: Clock) -> Figure:
+def _gantt_layout(chart: Gantt, clock: TimeAxis) -> Figure:
     rows = len(chart.cards)
     row_px = 22 if rows <= 16 else 16 if rows <= 40 else 12
     y_axis = {
@@ -200,7 +200,7 @@ def _gantt_layout(chart: Gantt, clock: Clock) -> Figure:
     }
 
 
-def _kinds(result: Result, table: JobTable, bars: Bars) -> tuple[list[tuple[str, str]], NDArray]:
+def _kinds(result: SimulationResult, table: JobTable, bars: Bars) -> tuple[list[tuple[str, str]], NDArray]:
     """Names and colours of the kinds of bars, and the kind of each bar; the last kind is several jobs in one bar."""
     by_party = table.by == "tenant" and len(table.party_names) > 1
     names, of_outcome = _by_party(table) if by_party else _by_size(result.outcomes)
@@ -226,7 +226,7 @@ def _by_size(outcomes: list[Outcome]) -> tuple[list[str], NDArray]:
     return [name for _, name in _SIZE_CLASSES], np.searchsorted(limits, gpus)
 
 
-def _bars(result: Result, chart: Gantt, bars: Bars, clock: Clock, name: str, colour: str) -> Figure:
+def _bars(result: SimulationResult, chart: Gantt, bars: Bars, clock: TimeAxis, name: str, colour: str) -> Figure:
     lanes = chart.lanes[bars.card]
     height = 0.86 / lanes
     return {
@@ -243,7 +243,7 @@ def _bars(result: Result, chart: Gantt, bars: Bars, clock: Clock, name: str, col
     }
 
 
-def _hover(result: Result, bars: Bars, i: int, clock: Clock) -> str:
+def _hover(result: SimulationResult, bars: Bars, i: int, clock: TimeAxis) -> str:
     start_us, end_us = int(bars.start_us[i]), int(bars.end_us[i])
     times = f"{clock.show(start_us)} → {clock.show(end_us)} ({text.duration((end_us - start_us) / US_PER_S)})"
     if bars.outcome[i] < 0:

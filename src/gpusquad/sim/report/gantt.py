@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusquad.model.cluster import Cluster
-from gpusquad.sim.outcome import Outcome, Result
+from gpusquad.sim.outcome import Outcome, SimulationResult
 
 Ints = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ class Gantt:
     """Attempts shorter than this may be drawn together; 0: each has its own bar."""
 
 
-def gantt(result: Result, most_bars: int = MOST_BARS, most_cards: int = MOST_CARDS) -> Gantt:
+def gantt(result: SimulationResult, most_bars: int = MOST_BARS, most_cards: int = MOST_CARDS) -> Gantt:
     """The Gantt chart of a result."""
     shown, names = cards_shown(result.cluster, most_cards)
     bars = _with_lanes(_all_bars(result.outcomes, shown))

@@ -16,10 +16,10 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S
 from gpusquad.sim.job_table import JobTable
 from gpusquad.sim.metrics import Summary, summarise
-from gpusquad.sim.outcome import Result
+from gpusquad.sim.outcome import SimulationResult
 from gpusquad.sim.report import figures, pieces, text
 from gpusquad.sim.report.gantt import Gantt, gantt
-from gpusquad.sim.report.lines import Cell, Line, cells, lines
+from gpusquad.sim.report.lines import Line, ReportCell, cells, lines
 
 MOST_PARTIES = 25
 MOST_SIDE_BY_SIDE = 4
@@ -28,12 +28,12 @@ MOST_WAITS = 10
 MOST_MOVED = 50
 
 
-def write_report(results: Sequence[Result], path: str | Path) -> None:
+def write_report(results: Sequence[SimulationResult], path: str | Path) -> None:
     """Write the report. The file is opened with no network and runs no script but its own."""
     Path(path).write_text(render(results), encoding="utf-8", errors="backslashreplace")
 
 
-def render(results: Sequence[Result]) -> str:
+def render(results: Sequence[SimulationResult]) -> str:
     """The page as text."""
     if not results:
         raise Invalid("report", "there is no result to show")
@@ -65,18 +65,18 @@ def render(results: Sequence[Result]) -> str:
 class _Page:
     """Everything worked out, before it becomes HTML."""
 
-    results: Sequence[Result]
+    results: Sequence[SimulationResult]
     tables: Sequence[JobTable]
     summaries: Sequence[Summary]
-    clock: figures.Clock
+    clock: figures.TimeAxis
     charts: Sequence[Gantt]
     figures: dict[str, figures.Figure]
     utilisation_note: str
 
     @staticmethod
-    def of(results: Sequence[Result]) -> _Page:
+    def of(results: Sequence[SimulationResult]) -> _Page:
         tables = [JobTable(result) for result in results]
-        clock = figures.Clock(tables)
+        clock = figures.TimeAxis(tables)
         charts = [gantt(result) for result in results]
         utilisation, stretch_s = figures.utilisation(results, clock)
         plots = {"queue": figures.queue_length(results, clock), "utilisation": utilisation}
@@ -104,7 +104,7 @@ class _Page:
         return "; ".join(parts)
 
 
-def _name(result: Result | Summary) -> str:
+def _name(result: SimulationResult | Summary) -> str:
     return text.plain(result.label, 60) or "result"
 
 
@@ -112,7 +112,7 @@ def _legend(page: _Page, with_policies: bool = False) -> str:
     return "".join(_legend_entry(result, i, with_policies) for i, result in enumerate(page.results))
 
 
-def _legend_entry(result: Result, index: int, with_policies: bool) -> str:
+def _legend_entry(result: SimulationResult, index: int, with_policies: bool) -> str:
     chosen = " · ".join(f"{key} {text.plain(value, 60)}" for key, value in result.policies.items())
     detail = f'<span class="muted">{escape(chosen)}</span>' if with_policies and chosen else ""
     return _chip(index, _name(result), detail)
@@ -134,7 +134,7 @@ def _headlines(page: _Page) -> str:
     )
 
 
-def _tile_values(page: _Page, values: Sequence[Cell]) -> str:
+def _tile_values(page: _Page, values: Sequence[ReportCell]) -> str:
     if not page.several:
         return f'<p class="big">{escape(values[0].text)}</p>'
     rows = (
@@ -159,7 +159,7 @@ def _number_table(page: _Page, name: str, group: Sequence[Line]) -> str:
     return f'<table class="numbers"><thead><tr><th>{escape(name)}</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _number_row(label: str, values: Sequence[Cell]) -> str:
+def _number_row(label: str, values: Sequence[ReportCell]) -> str:
     columns = "".join(
         f'<td class="{"best" if cell.best else ""}"><small>{escape(cell.change)}</small> {escape(cell.text)}</td>'
         for cell in values
@@ -225,7 +225,7 @@ def _party_rows(summary: Summary) -> str:
     return _table((kind.capitalize(), *heads), rows) + _left_out(len(summary.parties), len(shown), kind, "GPU hours")
 
 
-def _wait_rows(result: Result, table: JobTable, clock: figures.Clock) -> str:
+def _wait_rows(result: SimulationResult, table: JobTable, clock: figures.TimeAxis) -> str:
     """Jobs that never started are here too: they have waited until the end."""
     until_us = np.where(table.started, table.first_us, table.last_us)
     waits_us = np.where(table.admitted, until_us - table.submitted_us, 0)
@@ -236,7 +236,9 @@ def _wait_rows(result: Result, table: JobTable, clock: figures.Clock) -> str:
     return _table(("Job", "Owner", "GPUs", "Requested at", "Waited", "Ran", "Why"), rows, words=("Owner", "Why"))
 
 
-def _wait_row(result: Result, table: JobTable, clock: figures.Clock, i: int, wait_us: int) -> tuple[str, ...]:
+def _wait_row(
+    result: SimulationResult, table: JobTable, clock: figures.TimeAxis, i: int, wait_us: int
+) -> tuple[str, ...]:
     outcome = result.outcomes[i]
     job = outcome.job
     name = f"{text.plain(job.id, 40)} {text.plain(job.name, 60)}".strip()
@@ -247,7 +249,7 @@ def _wait_row(result: Result, table: JobTable, clock: figures.Clock, i: int, wai
     return (name, owner, text.count(job.gpus), clock.show(job.submitted_us), waited, ran, why)
 
 
-def _what_it_met(result: Result, at_us: int, gpus: int) -> str:
+def _what_it_met(result: SimulationResult, at_us: int, gpus: int) -> str:
     """Where no reason was kept: the state of the cluster when the job came."""
     samples = result.samples
     before = int(np.searchsorted(np.asarray(samples.at_us, dtype=np.int64), at_us)) - 1
@@ -258,7 +260,7 @@ def _what_it_met(result: Result, at_us: int, gpus: int) -> str:
     return f"wanted {text.plural(gpus, 'GPU')} when {text.number(free)} were free and {waiting} waited"
 
 
-def _moved_rows(result: Result, clock: figures.Clock) -> str:
+def _moved_rows(result: SimulationResult, clock: figures.TimeAxis) -> str:
     if not result.moved_promises:
         return '<p class="note">No reservation moved later.</p>'
     latest = sorted(result.moved_promises, key=lambda move: move[1] - move[2])[:MOST_MOVED]

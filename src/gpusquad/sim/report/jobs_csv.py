@@ -6,12 +6,12 @@ import csv
 from pathlib import Path
 
 from gpusquad.model.units import US_PER_S
-from gpusquad.sim.outcome import Outcome, Result
+from gpusquad.sim.outcome import Outcome, SimulationResult
 
 HEADER = ("job_id", "submitted_s", "started_s", "ended_s", "cards")
 
 
-def write_jobs(result: Result, path: str | Path) -> None:
+def write_jobs(result: SimulationResult, path: str | Path) -> None:
     """Rows in trace order. ``started_s`` is the first start, ``cards`` those of the last attempt (where it ended).
 
     What never happened is blank: all three for a job that never started, ``ended_s`` for one still running.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gpusquad.sim.metrics import Spread, Summary
+from gpusquad.sim.metrics import Distribution, Summary
 from gpusquad.sim.report import text
 
 Value = float | None
@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ReportCell:
     """One value, ready to show."""
 
     text: str
@@ -42,13 +42,13 @@ def lines(summaries: Sequence[Summary]) -> list[Line]:
     return [line for line in (*_end_lines(summaries), *_LINES) if _says_something(line, summaries)]
 
 
-def cells(line: Line, summaries: Sequence[Summary]) -> list[Cell]:
+def cells(line: Line, summaries: Sequence[Summary]) -> list[ReportCell]:
     """A line's values side by side: one unit for all, the best marked if they differ."""
     values = [line.get(summary) for summary in summaries]
     texts = _texts(line.kind, values)
     best = _best_text(line, values, texts)
     changes = ["", *(_change(line, values[0], value) for value in values[1:])]
-    return [Cell(shown, shown == best, change) for shown, change in zip(texts, changes, strict=True)]
+    return [ReportCell(shown, shown == best, change) for shown, change in zip(texts, changes, strict=True)]
 
 
 def _says_something(line: Line, summaries: Sequence[Summary]) -> bool:
@@ -95,7 +95,7 @@ def _end_lines(summaries: Sequence[Summary]) -> list[Line]:
     ]
 
 
-def _spread_lines(group: str, name: str, kind: Kind, get: Callable[[Summary], Spread]) -> list[Line]:
+def _spread_lines(group: str, name: str, kind: Kind, get: Callable[[Summary], Distribution]) -> list[Line]:
     return [
         Line(group, f"{name}, mean", kind, "low", lambda s: get(s).mean, headline=True),
         Line(group, f"{name}, median", kind, "low", lambda s: get(s).median),

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gpusquad.sim.metrics import Summary
 from gpusquad.sim.report import text
-from gpusquad.sim.report.lines import Cell, cells, lines
+from gpusquad.sim.report.lines import ReportCell, cells, lines
 
 MOST_PARTIES = 20
 
@@ -70,6 +70,6 @@ def _title(summary: Summary) -> str:
     return f"{text.plural(summary.gpus, 'GPU')} on {text.plural(summary.nodes, 'node')}"
 
 
-def _show(cell: Cell) -> Text:
+def _show(cell: ReportCell) -> Text:
     # The star too, because not every terminal has colours.
     return Text("★ " + cell.text, style="bold green") if cell.best else Text(cell.text)

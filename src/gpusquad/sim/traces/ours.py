@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from gpusquad.model.edge import job_from_dict, job_to_dict
+from gpusquad.model.codec import job_from_dict, job_to_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.model.fields import Fields, seconds
 from gpusquad.registry import register

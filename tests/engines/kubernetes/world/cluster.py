@@ -6,8 +6,8 @@ import copy
 from collections import deque
 from dataclasses import dataclass, field
 
-from gpusquad.engines.kubernetes.gang import ATTEMPT, is_over, node_name, phase_of
-from gpusquad.engines.kubernetes.objects import (
+from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, is_over, node_name, phase_of
+from gpusquad.kube.objects import (
     JOB,
     Object,
     annotations_of,
@@ -16,7 +16,7 @@ from gpusquad.engines.kubernetes.objects import (
     name_of,
     uid_of,
 )
-from tests.engines.kubernetes.reading import making
+from tests.engines.kubernetes.parse import making
 
 
 @dataclass

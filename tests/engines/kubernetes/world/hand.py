@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpusquad.core.ports import EngineEnded, EngineStarted
-from gpusquad.core.sightings import Found, Place, Withdrawn
-from gpusquad.engines.kubernetes.gang import ATTEMPT, Gang, Rank, is_over, node_name
-from gpusquad.engines.kubernetes.objects import JOB, Object, annotations_of, controller_of, name_of, uid_of
+from gpusquad.core.observed import GangFound, GangWithdrawn, TaskLocation
+from gpusquad.core.ports import AttemptEnded, AttemptStarted
+from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, GangRank, PodGang, is_over, node_name
+from gpusquad.kube.objects import JOB, Object, annotations_of, controller_of, name_of, uid_of
 
 if TYPE_CHECKING:
     from tests.engines.kubernetes.world.world import World
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Bind:
     """A binding on its way to the server, or its answer on the way back."""
 
-    gang: Gang
+    gang: PodGang
     attempt: int
-    place: Place
+    place: TaskLocation
     job: str
     pod: Object
     refused: str = ""
@@ -36,22 +36,22 @@ class Hand:
 
     def report(self, said: Any) -> None:
         world = self._world
-        if isinstance(said, Found):
+        if isinstance(said, GangFound):
             world.known.add(said.job.id)
-        elif isinstance(said, Withdrawn):
+        elif isinstance(said, GangWithdrawn):
             assert said.job_id in world.known
             world.withdrawn[said.job_id] += 1
             assert world.withdrawn[said.job_id] <= 1 + world.may_withdraw_again[said.job_id], "withdrawn twice"
-        elif isinstance(said, EngineStarted):
+        elif isinstance(said, AttemptStarted):
             assert said.job_id in world.known
             gang = world.book.by_job[said.job_id]
             assert gang.job is not None
             assert len(world.ran.get((said.job_id, said.attempt), ())) >= gang.job.tasks, "not all have run"
-        elif isinstance(said, EngineEnded):
+        elif isinstance(said, AttemptEnded):
             self._ended(said)
         world.said.append(said)
 
-    def _ended(self, said: EngineEnded) -> None:
+    def _ended(self, said: AttemptEnded) -> None:
         world, key = self._world, (said.job_id, said.attempt)
         assert said.job_id in world.known
         world.ends[key] += 1
@@ -64,7 +64,7 @@ class Hand:
         on_their_way = [bind for bind in world.binds if not bind.refused and uid_of(bind.pod) in there]
         assert not any((bind.job, bind.attempt) == key for bind in on_their_way), "being bound"
 
-    def bind(self, gang: Gang, rank: Rank, pod: Object) -> None:
+    def bind(self, gang: PodGang, rank: GangRank, pod: Object) -> None:
         assert gang.job is not None
         assert rank.place is not None
         assert uid_of(pod) not in self._world.bound_ever, "bound twice"
@@ -80,26 +80,26 @@ class Hand:
             assert failed or jobs & world.told_to_go, f"{name_of(pod)} is deleted and nobody makes it again: {why}"
         world.deletes.append(pod)
 
-    def delete_owner(self, gang: Gang, why: str) -> None:
+    def delete_owner(self, gang: PodGang, why: str) -> None:
         if gang.owner is not None:
             self._world.owner_deletes.append(gang.owner["name"])
 
-    def ask_owner(self, gang: Gang) -> None:
+    def ask_owner(self, gang: PodGang) -> None:
         if not gang.asking:
             gang.asking = True
             self._world.asked.append(gang)
 
-    def obstacle(self, gang: Gang, places: Sequence[Place]) -> str:
+    def obstacle(self, gang: PodGang, places: Sequence[TaskLocation]) -> str:
         return self._world.obstacle_is
 
-    def shut(self, rank: Rank, pod: Object) -> str:
+    def shut(self, rank: GangRank, pod: Object) -> str:
         return self._world.obstacle_is
 
-    def watch_start(self, gang: Gang) -> None:
+    def watch_start(self, gang: PodGang) -> None:
         self._world.timers.append((gang, gang.attempt))
 
     def look_again(self, nodes: Iterable[str]) -> None:
         pass
 
-    def lacks(self, gang: Gang, what: str) -> None:
+    def lacks(self, gang: PodGang, what: str) -> None:
         self._world.lacking.append(what)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.gang import is_over, node_name
-from gpusquad.engines.kubernetes.objects import JOB, annotations_of, is_leaving, name_of, uid_of
+from gpusquad.engines.kubernetes.gangs.pod_gang import is_over, node_name
+from gpusquad.kube.objects import JOB, annotations_of, is_leaving, name_of, uid_of
 from tests.engines.kubernetes.world.world import World
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpusquad.core.ports import EngineEnded, EngineStarted
-from gpusquad.core.sightings import Found, Place, Refound, Withdrawn
-from gpusquad.engines.kubernetes.book import Book
+from gpusquad.core.observed import GangFound, GangsResynced, GangWithdrawn, TaskLocation
+from gpusquad.core.ports import AttemptEnded, AttemptStarted
+from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
 from gpusquad.model.job import Job
 
 WAITS, ON_CARDS = ("pending",), ("starting", "running", "preempting", "stopping")
@@ -24,14 +24,14 @@ class Row:
     job: Job
     state: str = "pending"
     attempt: int = 0
-    places: tuple[Place, ...] = ()
+    places: tuple[TaskLocation, ...] = ()
 
 
 @dataclass
 class Service:
     """``said`` is on its way to it, ``calls`` to the book. What may end or be withdrawn more than once is counted."""
 
-    book: Book = field(init=False, repr=False)
+    book: GangRegistry = field(init=False, repr=False)
     store: dict[str, Row] = field(default_factory=dict)
     over: set[str] = field(default_factory=set)
     said: deque[Any] = field(default_factory=deque)
@@ -47,11 +47,11 @@ class Service:
     def hear(self) -> None:
         """The service handles what was said first."""
         said = self.said.popleft()
-        handle = {Found: self._found, Withdrawn: self._withdrawn, Refound: self._refound,
-                  EngineStarted: self._started, EngineEnded: self._ended}[type(said)]  # fmt: skip
+        handle = {GangFound: self._found, GangWithdrawn: self._withdrawn, GangsResynced: self._refound,
+                  AttemptStarted: self._started, AttemptEnded: self._ended}[type(said)]  # fmt: skip
         handle(said)
 
-    def _found(self, found: Found) -> None:
+    def _found(self, found: GangFound) -> None:
         job = found.job
         if job.id in self.over:
             self.calls.append(lambda: self.book.another_life(job.id))
@@ -64,21 +64,21 @@ class Service:
                 attempt = row.attempt
                 self._call("resume", job.id, attempt, lambda: self.book.resume(job, attempt, found.places, True))
 
-    def _withdrawn(self, gone: Withdrawn) -> None:
+    def _withdrawn(self, gone: GangWithdrawn) -> None:
         row = self.store.get(gone.job_id)
         if row is not None and row.state in WAITS:
             self._finish(gone.job_id)
 
-    def _refound(self, everybody: Refound) -> None:
+    def _refound(self, everybody: GangsResynced) -> None:
         for job in [job for job in self.store if job not in everybody.job_ids]:
             self._finish(job)
 
-    def _started(self, said: EngineStarted) -> None:
+    def _started(self, said: AttemptStarted) -> None:
         row = self.store.get(said.job_id)
         if row is not None and row.attempt == said.attempt and row.state == "starting":
             row.state = "running"
 
-    def _ended(self, said: EngineEnded) -> None:
+    def _ended(self, said: AttemptEnded) -> None:
         row = self.store.get(said.job_id)
         if row is None or row.attempt != said.attempt or row.state not in ON_CARDS:
             return
@@ -111,7 +111,9 @@ class Service:
         row = self.store[job]
         if row.state == "pending":
             row.places = tuple(
-                Place(f"node{number % 3}", tuple(f"GPU-{self.launched}-{number}-{n}" for n in range(request.cards)))
+                TaskLocation(
+                    f"node{number % 3}", tuple(f"GPU-{self.launched}-{number}-{n}" for n in range(request.cards))
+                )
                 for number, request in enumerate(_requests(row.job))
             )
             self.launched += 1

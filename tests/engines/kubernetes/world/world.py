@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpusquad.engines.kubernetes.actions import binding_of, verdict_on
-from gpusquad.engines.kubernetes.book import Book
-from gpusquad.engines.kubernetes.gang import Gang, is_over, node_name
-from gpusquad.engines.kubernetes.objects import Object, is_leaving, name_of, uid_of
-from gpusquad.engines.kubernetes.reading.asks import ask_of
-from gpusquad.engines.kubernetes.reading.membership import membership_of
+from gpusquad.engines.kubernetes.gangs.pod_gang import PodGang, is_over, node_name
+from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
+from gpusquad.engines.kubernetes.parse.membership import membership_of
+from gpusquad.engines.kubernetes.parse.requests import ask_of
+from gpusquad.kube.objects import Object, is_leaving, name_of, uid_of
 from tests.engines.kubernetes.world.cluster import Cluster
 from tests.engines.kubernetes.world.hand import Bind, Hand
 from tests.engines.kubernetes.world.service import ON_CARDS, Service
@@ -28,8 +28,8 @@ class World(Cluster, Service):
     binds: list[Bind] = field(default_factory=list)
     deletes: list[Object] = field(default_factory=list)
     owner_deletes: list[str] = field(default_factory=list)
-    asked: list[Gang] = field(default_factory=list)
-    timers: list[tuple[Gang, int]] = field(default_factory=list)
+    asked: list[PodGang] = field(default_factory=list)
+    timers: list[tuple[PodGang, int]] = field(default_factory=list)
     obstacle_is: str = ""
     bound_ever: set[str] = field(default_factory=set)
     withdrawn: Counter[str] = field(default_factory=Counter)
@@ -40,8 +40,8 @@ class World(Cluster, Service):
         self.book.open()
         self.said.clear()
 
-    def _new_book(self) -> Book:
-        return Book(lambda pod: membership_of(pod, self._find), ask_of, lambda formed: None, Hand(self))
+    def _new_book(self) -> GangRegistry:
+        return GangRegistry(lambda pod: membership_of(pod, self._find), ask_of, lambda formed: None, Hand(self))
 
     def _find(self, group: str, kind: str, namespace: str, name: str) -> Object | None:
         return self.jobs.get(name) if kind == "Job" else None
@@ -186,5 +186,5 @@ class World(Cluster, Service):
         return bool(self.events or self.calls or self.said or self.binds or self.deletes or self.owner_deletes)
 
 
-def _is_starting(gang: Gang, attempt: int) -> bool:
+def _is_starting(gang: PodGang, attempt: int) -> bool:
     return gang.placed and gang.attempt == attempt and not gang.started and not gang.stopping

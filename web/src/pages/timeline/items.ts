@@ -69,7 +69,7 @@ function planned(one: Schemas["PlannedBar"], now_s: number): Item {
   };
 }
 
-function reservation(one: Schemas["Reservation"], told: Told): Item {
+function reservation(one: Schemas["ReservationView"], told: Told): Item {
   const plan = told.planned.find((other) => sameStart(other) === sameStart(one));
   const start_s = Math.max(told.now_s, one.start_s);
   const end_s = Math.max(start_s, one.end_s ?? start_s);

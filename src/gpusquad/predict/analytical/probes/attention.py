@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpusquad.predict.analytical.probes.clock import Clock
+from gpusquad.predict.analytical.probes.clock import DeviceTimer
 from gpusquad.predict.analytical.probes.shapes import pick
 
 LENGTHS = (16, 64, 128, 197, 256, 512, 512, 1024, 2048, 4096)
@@ -13,7 +13,7 @@ WIDTHS = (32, 64, 64, 64, 80, 128)
 MOST_WORK = 3e11
 
 
-def measure(torch: Any, clock: Clock, shapes: int = 56) -> dict[str, list]:
+def measure(torch: Any, clock: DeviceTimer, shapes: int = 56) -> dict[str, list]:
     found: dict[str, list] = {}
     for dtype, kind in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
         for causal in (False, True):
@@ -29,7 +29,7 @@ def measure(torch: Any, clock: Clock, shapes: int = 56) -> dict[str, list]:
     return found
 
 
-def _times(torch: Any, clock: Clock, kind: Any, causal: bool, heads: int, length: int, width: int):
+def _times(torch: Any, clock: DeviceTimer, kind: Any, causal: bool, heads: int, length: int, width: int):
     shape = (heads // 8, 8, length, width)
     q, k, v = (torch.randn(shape, device="cuda", dtype=kind, requires_grad=True) for _ in range(3))
 

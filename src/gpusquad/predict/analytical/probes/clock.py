@@ -15,7 +15,7 @@ CYCLES_PER_US = 2000
 """Of a fast card: a slower one is held back a little longer."""
 
 
-class Clock:
+class DeviceTimer:
     """Device time of whatever one function queues."""
 
     def __init__(self, torch: Any) -> None:

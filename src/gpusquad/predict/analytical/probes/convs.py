@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpusquad.predict.analytical.probes.clock import Clock, arithmetic
+from gpusquad.predict.analytical.probes.clock import DeviceTimer, arithmetic
 from gpusquad.predict.analytical.probes.shapes import pick
 
 DTYPES = ("bf16", "tf32")
@@ -23,7 +23,7 @@ REFERENCE: Shape = (2, 16, 8, 8, 16, 3, 3, 1, 1)
 REFERENCE_EVERY = 12
 
 
-def measure(torch: Any, clock: Clock, dtype: str, shapes: Sequence[Shape]) -> dict[str, list]:
+def measure(torch: Any, clock: DeviceTimer, dtype: str, shapes: Sequence[Shape]) -> dict[str, list]:
     """Microseconds of the card, bytes for the time of the call, and (``issue.``) microseconds of the host."""
     found: dict[str, list] = {}
     for index, shape in enumerate(shapes):
@@ -46,7 +46,7 @@ def parts(shapes: int, count: int) -> list[list[Shape]]:
     return [every[start::count] for start in range(count)]
 
 
-def _times(torch: Any, clock: Clock, kind: Any, shape: Shape) -> Iterator[tuple[str, float, float, float]]:
+def _times(torch: Any, clock: DeviceTimer, kind: Any, shape: Shape) -> Iterator[tuple[str, float, float, float]]:
     batch, cin, height, width, cout, kh, kw, stride, groups = shape
     padding = (kh // 2, kw // 2) if stride < kh else (0, 0)
     image = torch.randn(batch, cin, height, width, device="cuda", dtype=kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpusquad.predict.analytical.probes.clock import Clock
+from gpusquad.predict.analytical.probes.clock import DeviceTimer
 
 SIZES = tuple(1 << power for power in (12, 15, 17, 19, 21, 22, 23, 24, 25, 26, 28))
 Probe = tuple[str, Callable[[], Any], float, int] | tuple[str, Callable[[], Any], float, int, int]
@@ -13,7 +13,7 @@ Probe = tuple[str, Callable[[], Any], float, int] | tuple[str, Callable[[], Any]
 how many numbers lie in a row, or how many rows are picked."""
 
 
-def measure(torch: Any, clock: Clock) -> dict[str, list]:
+def measure(torch: Any, clock: DeviceTimer) -> dict[str, list]:
     found: dict[str, list] = {}
     for dtype, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         for size in SIZES:

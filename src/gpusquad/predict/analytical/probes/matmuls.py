@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpusquad.predict.analytical.probes.clock import Clock, arithmetic
+from gpusquad.predict.analytical.probes.clock import DeviceTimer, arithmetic
 from gpusquad.predict.analytical.probes.shapes import spread
 
 DTYPES = ("bf16", "fp16", "tf32", "fp32")
@@ -18,7 +18,7 @@ REFERENCES = {"matmul": (1, 8, 64, 64), "bmm": (8, 16, 16, 32)}
 REFERENCE_EVERY = 12
 
 
-def measure(torch: Any, clock: Clock, dtype: str, shapes: int) -> dict[str, list]:
+def measure(torch: Any, clock: DeviceTimer, dtype: str, shapes: int) -> dict[str, list]:
     """Microseconds of the card, and (``issue.``) of the host."""
     found: dict[str, list] = {}
     few = dtype == "fp16"  # as bf16 almost everywhere
@@ -43,7 +43,7 @@ def measure(torch: Any, clock: Clock, dtype: str, shapes: int) -> dict[str, list
     return found
 
 
-def _time(clock: Clock, pool: Any, layout: str, batch: int, m: int, n: int, k: int) -> tuple[float, float]:
+def _time(clock: DeviceTimer, pool: Any, layout: str, batch: int, m: int, n: int, k: int) -> tuple[float, float]:
     def matrix(offset: int, rows: int, columns: int, turned: bool) -> Any:
         numbers = pool[offset : offset + batch * rows * columns]
         shape = (batch, columns, rows) if turned else (batch, rows, columns)

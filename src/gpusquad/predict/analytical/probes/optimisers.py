@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpusquad.predict.analytical.probes.clock import Clock
+from gpusquad.predict.analytical.probes.clock import DeviceTimer
 
 LISTS = ((1 << 10, 20), (1 << 10, 160), (1 << 16, 60), (1 << 18, 160), (1 << 20, 60), (1 << 22, 50), (1 << 25, 8))
 """Numbers in a tensor, tensors."""
 
 
-def measure(torch: Any, clock: Clock) -> dict[str, list]:
+def measure(torch: Any, clock: DeviceTimer) -> dict[str, list]:
     found: dict[str, list] = {}
     makers = {
         "adamw": lambda tensors: torch.optim.AdamW(tensors, lr=1e-4),

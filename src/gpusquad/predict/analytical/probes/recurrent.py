@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpusquad.predict.analytical.probes.clock import Clock, arithmetic
+from gpusquad.predict.analytical.probes.clock import DeviceTimer, arithmetic
 
 ROWS = ((8, 64), (8, 256), (32, 32), (32, 128), (128, 64), (256, 128))
 """Batch, length."""
@@ -16,7 +16,7 @@ WIDTHS = {
 """Of input and state; odd ones are no multiples of 16 bytes, which tensor cores are fed with."""
 
 
-def measure(torch: Any, clock: Clock) -> dict[str, list]:
+def measure(torch: Any, clock: DeviceTimer) -> dict[str, list]:
     """Microseconds of the card, and (``issue.``) of the host."""
     found: dict[str, list] = {}
     for dtype in ("bf16", "tf32"):
@@ -30,7 +30,7 @@ def measure(torch: Any, clock: Clock) -> dict[str, list]:
     return found
 
 
-def _times(torch: Any, clock: Clock, kind: Any, batch: int, length: int, wide: int, hidden: int) -> Iterator:
+def _times(torch: Any, clock: DeviceTimer, kind: Any, batch: int, length: int, wide: int, hidden: int) -> Iterator:
     layer = torch.nn.LSTM(wide, hidden, batch_first=True, device="cuda", dtype=kind)
     layer.flatten_parameters()
     given = torch.randn(batch, length, wide, device="cuda", dtype=kind, requires_grad=True)

@@ -1,0 +1,39 @@
+"""Processes on this node's shared cards that nothing holds: of no pod, or of a pod that runs without the library."""
+
+from __future__ import annotations
+
+import logging
+
+from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot, hidden_pods, may_be_hidden
+from gpusquad.gpu.attach.unmanaged import ListedProcess, UnmanagedWatch, WatchedQuota
+from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.model.virtual import physical
+
+_log = logging.getLogger(__name__)
+
+
+def lookout_for(squads: WatchedQuota) -> UnmanagedWatch[NodeSnapshot]:
+    return UnmanagedWatch(squads, on_cards, _tell)
+
+
+def on_cards(look: NodeSnapshot) -> dict[str, dict[int, ListedProcess]]:
+    """Parts are given to pods, by their uids."""
+    uids, hidden = {pod.key: pod.uid for pod in look.pods}, hidden_pods(look)
+    found: dict[str, dict[int, ListedProcess]] = {}
+    for reading in look.readings:
+        if reading.processes is None:
+            continue
+        here = found.setdefault(physical(reading.id), {})
+        is_hidden = may_be_hidden(reading.id, look, hidden)
+        for process in reading.processes:
+            owner = look.owners.get(process.pid)
+            seen = UnmanagedProcess(process.pid, process.name, process.memory_bytes or 0)
+            here[process.pid] = ListedProcess(seen, None if owner is None else uids.get(owner, owner), is_hidden)
+    return found
+
+
+def _tell(card: str, one: ListedProcess) -> None:
+    what = "is of no pod" if one.owner is None else "runs without the library, though of a pod with a part of it"
+    process = one.process
+    about = {"card": card, "pid": process.pid, "program": process.name, "memory_bytes": process.memory_bytes}
+    _log.warning("a process on a shared card %s, so nothing holds it", what, extra=about)

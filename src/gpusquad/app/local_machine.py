@@ -1,0 +1,72 @@
+"""What the agent found becomes the cluster of one machine."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpusquad.agent.agent_process import AgentProcess
+from gpusquad.app.config import SIMULATED_CARDS, ClusterConfig
+from gpusquad.model.cluster import Card, Cluster, Node
+from gpusquad.model.errors import Invalid
+
+INVENTORY_TIMEOUT_S = 60.0
+Hear = Callable[[Mapping[str, Any]], None]
+
+
+class LocalMachine:
+    """The agent of this machine and the cards it reported. Messages wait until somebody listens."""
+
+    def __init__(self, config: ClusterConfig, home: str) -> None:
+        self._config = config
+        self._home = home
+        self._hear: Hear | None = None
+        self._first: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self.agent = self._start(config.simulate)
+        found = self._inventory()
+        if not found["node"]["cards"] and config.simulate is None:
+            self.agent.close()
+            self.agent = self._start(SIMULATED_CARDS)
+            found = self._inventory()
+        self.inventory = found
+        self.simulated: bool = found["simulated"]
+        self.cluster = cluster_of(found)
+
+    def listen(self, hear: Hear) -> None:
+        self._hear = hear
+
+    def close(self) -> None:
+        self.agent.close()
+
+    def _start(self, simulate: int | None) -> AgentProcess:
+        arguments = ["--every", str(self._config.sample_every_s), "--home", self._home]
+        if self._config.virtual > 1:
+            arguments += ["--virtual", str(self._config.virtual)]
+        if simulate is not None:
+            arguments += ["--simulate", str(simulate)]
+        return AgentProcess(self._on_message, arguments)
+
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        if message.get("kind") == "inventory":
+            self._first.put(message)
+        if self._hear is not None:
+            self._hear(message)
+
+    def _inventory(self) -> Mapping[str, Any]:
+        try:
+            return self._first.get(timeout=INVENTORY_TIMEOUT_S)
+        except queue.Empty:
+            raise Invalid(
+                "cluster", "the agent did not say what cards there are", "see the log for its error"
+            ) from None
+
+
+def cluster_of(inventory: Mapping[str, Any]) -> Cluster:
+    node = inventory["node"]
+    cards = tuple(
+        Card(card["id"], card.get("model") or "generic", card.get("memory_bytes") or 0, card.get("sms") or 0,
+             card.get("domain") or 0)
+        for card in node["cards"]
+    )  # fmt: skip
+    return Cluster((Node(node["id"], cards, node["cpu_milli"], node["memory_bytes"]),))

@@ -1,0 +1,1 @@
+"""Tables and texts that the verbs print."""

@@ -1,0 +1,97 @@
+"""Policies, their history, and what others would change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from gpusquad.cli._jobs import short
+from gpusquad.cli._sanitize import one_line, value_text
+from gpusquad.cli._service import counted
+from gpusquad.cli._tables import TableColumn, console, facts, table
+from gpusquad.cli._times import NOT_KNOWN, relative, span, stamp
+
+Plain = Mapping[str, Any]
+MOST = 20
+
+
+def show_policy(policy: Plain, now_s: float) -> None:
+    out = console()
+    heading = Text.assemble("Mode ", (one_line(policy["mode"]), "bold"), f", revision {policy['revision']}")
+    if policy["revision"]:  # the first is the configuration's, and nobody changed it
+        heading.append(f", changed {relative(policy['since_s'], now_s)} by {one_line(policy['by'])}")
+    out.print(heading)
+    out.print(
+        facts([
+            ("order", policy["order"]),
+            ("plan", policy["plan"]),
+            ("place", policy["place"]),
+            ("divide", policy.get("divide") or ""),
+            ("preempts", _preemption(policy.get("preemption") or {})),
+            ("note", policy.get("note") or ""),
+            ("known modes", ", ".join(policy.get("modes") or ())),
+        ])
+    )  # fmt: skip
+
+
+def show_preview(preview: Plain, now_s: float) -> None:
+    out = console()
+    rows = [(short(job), "", "now", "starts now") for job in preview["starts"]]
+    rows += [(short(job), "", "", "is preempted") for job in preview.get("preempted") or ()]
+    rows += [_moved(one, now_s) for one in preview.get("moved") or () if one["job"] not in preview["starts"]]
+    if not rows:
+        out.print("Nothing would change for anybody who waits.")
+        return
+    columns = (
+        TableColumn("JOB"),
+        TableColumn("START NOW"),
+        TableColumn("START THEN"),
+        TableColumn("CHANGE", wraps=True),
+    )
+    out.print(table(columns, rows[:MOST], out.width))
+    if len(rows) > MOST:
+        out.print(f"\nand {counted(len(rows) - MOST, 'job')} more; --json shows all", style="dim")
+
+
+def show_revisions(revisions: Sequence[Plain], now_s: float) -> None:
+    out = console()
+    columns = (
+        TableColumn("REVISION", right=True),
+        TableColumn("WHEN"),
+        TableColumn("AGO", from_width=90),
+        TableColumn("BY", most=14),
+        TableColumn("SETTINGS", wraps=True),
+        TableColumn("NOTE", wraps=True, from_width=80),
+    )
+    rows = [
+        (str(one["revision"]), stamp(one["at_s"]), relative(one["at_s"], now_s), one["by"], _settings(one["settings"]),
+         one["note"])
+        for one in revisions
+    ]  # fmt: skip
+    out.print(table(columns, rows, out.width) if rows else "no changes so far")
+
+
+def _preemption(preemption: Plain) -> str:
+    if preemption.get("by") in (None, "none"):
+        return "nobody"
+    text = f"by {one_line(preemption['by'])}"
+    if preemption.get("min_run_s"):
+        text += f", after {span(preemption['min_run_s'])} of running"
+    if preemption.get("most_per_job") is not None:
+        text += f", a job at most {preemption['most_per_job']} times"
+    return text
+
+
+def _moved(one: Plain, now_s: float) -> tuple[str, str, str, str]:
+    before_s, after_s = one.get("before_s"), one.get("after_s")
+    told = [NOT_KNOWN if at_s is None else relative(at_s, now_s) for at_s in (before_s, after_s)]
+    change = ""
+    if before_s is not None and after_s is not None:
+        change = f"{span(abs(after_s - before_s))} {'later' if after_s > before_s else 'earlier'}"
+    return short(one["job"]), told[0], told[1], change
+
+
+def _settings(settings: Plain) -> str:
+    return " · ".join(f"{one_line(name)} {value_text(value)}" for name, value in settings.items() if value is not None)

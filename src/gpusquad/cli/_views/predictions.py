@@ -1,0 +1,71 @@
+"""Errors of predicted run times as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from gpusquad.cli._service import counted
+from gpusquad.cli._tables import Cell, TableColumn, table
+from gpusquad.cli._times import span, stamp
+
+Plain = Mapping[str, Any]
+NOTHING = "–"
+
+
+def predictions_view(answer: Plain, width: int) -> RenderableType:
+    """By tenant, by source, and what the columns mean."""
+    summary = f"{counted(answer['count'], 'run')} since {stamp(answer['since_s'])}"
+    if not answer["count"]:
+        return Text(f"{summary}: nothing to judge by yet", style="dim")
+    told = (
+        "OFF: half of the runs were this near to the middle of their forecast, in parts of the truth. ERROR: the mean "
+        "distance. BY P50, P90, P99: runs that ended by then; 50 %, 90 % and 99 % is right. BIAS: how much "
+        "longer the run in the middle took than foretold. CUT: stopped, preempted or lost, and not judged."
+    )
+    return Group(
+        _errors("TENANT", answer["tenants"], width), Text(), _errors("SOURCE", answer["sources"], width), Text(),
+        Text(summary, style="dim"), Text(told, style="dim"),
+    )  # fmt: skip
+
+
+def _errors(head: str, rows: Sequence[Plain], width: int) -> RenderableType:
+    columns = (
+        TableColumn(head, most=24, least=8),
+        TableColumn("RUNS", right=True),
+        TableColumn("CUT", right=True, from_width=60),
+        TableColumn("OFF", right=True),
+        TableColumn("ERROR", right=True, from_width=70),
+        TableColumn("BY P50", right=True),
+        TableColumn("BY P90", right=True),
+        TableColumn("BY P99", right=True, from_width=80),
+        TableColumn("BIAS", right=True, from_width=80),
+        TableColumn("PINBALL", right=True, from_width=100),
+    )
+    return table(columns, [_cells(row) for row in rows], width)
+
+
+def _cells(row: Plain) -> Sequence[Cell]:
+    return (
+        row["key"], f"{row['count']:,}", f"{row['cut']:,}", percent(row["median_ratio"]), _span(row["mean_error_s"]),
+        percent(row["within_p50"]), percent(row["within_p90"]), percent(row["within_p99"]), bias(row["bias"]),
+        _span(row["pinball_s"]),
+    )  # fmt: skip
+
+
+def percent(ratio: float | None) -> str:
+    return NOTHING if ratio is None else f"{100 * ratio:.0f} %"
+
+
+def bias(log_ratio: float | None) -> str:
+    """As a percentage of the middle: +20 % means that runs take that much longer than foretold."""
+    from math import expm1
+
+    return NOTHING if log_ratio is None else f"{100 * expm1(min(log_ratio, 20.0)):+.0f} %"
+
+
+def _span(seconds: float | None) -> str:
+    return NOTHING if seconds is None else span(seconds)

@@ -1,0 +1,75 @@
+"""The queue as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from gpusquad.cli._jobs import FINAL, ON_CARDS, STYLES, WAITING, cards, cause, outlook, short, time_in_state, words
+from gpusquad.cli._service import counted
+from gpusquad.cli._tables import TableColumn, table
+from gpusquad.cli._views.resources import gpus
+
+ROOMY = 110
+"""From this width on, reasons are sentences; below, they are their codes."""
+
+COLUMNS = (
+    TableColumn("#", right=True, style="dim"),
+    TableColumn("JOB"),
+    TableColumn("NAME", most=28, least=12),
+    TableColumn("USER", most=14, least=6, from_width=90),
+    TableColumn("TENANT", most=14, from_width=140),
+    TableColumn("GPUS", right=True),
+    TableColumn("STATE"),
+    TableColumn("FOR", right=True, from_width=100),
+    TableColumn("NEXT", most=24, least=12),
+    TableColumn("WHERE / WHY", wraps=True, style="dim", from_width=72),
+)
+
+
+def queue_view(answer: Mapping[str, Any], now_s: float, width: int) -> RenderableType:
+    """Who runs, then who waits, then a line of numbers."""
+    rows = [job_row(job, now_s, width) for job in (*answer["running"], *answer["items"])]
+    summary = Text(_summary(answer), style="dim")
+    return Group(table(COLUMNS, rows, width), Text(), summary) if rows else summary
+
+
+def job_row(job: Mapping[str, Any], now_s: float, width: int) -> Sequence[str | Text]:
+    position = job.get("position")
+    return (
+        "" if position is None else str(position),
+        short(job["id"]),
+        job["name"],
+        job["user"],
+        job["tenant"],
+        gpus(job),
+        Text(words(job["state"]), style=STYLES.get(job["state"], "")),
+        time_in_state(job, now_s),
+        outlook(job, now_s),
+        _detail(job, width),
+    )
+
+
+def _detail(job: Mapping[str, Any], width: int) -> str:
+    if job["state"] in ON_CARDS:
+        return (
+            cards(job["placement"]) if width >= ROOMY else " ".join(dict.fromkeys(p["node"] for p in job["placement"]))
+        )
+    reason = job.get("reason")
+    if width < ROOMY and job["state"] in WAITING and reason and reason.get("code"):
+        return words(reason["code"])
+    return cause(job)
+
+
+def _summary(answer: Mapping[str, Any]) -> str:
+    counts, shown = answer.get("counts") or {}, len(answer["items"])
+    order = ("running", "starting", "pending", "held")
+    parts = [f"{counts[state]:,} {words(state)}" for state in order if counts.get(state)]
+    parts += [f"{n:,} {words(state)}" for state, n in counts.items() if n and state not in order and state not in FINAL]
+    text = " · ".join(parts) or "nobody waits and nobody runs"
+    if answer.get("next") and shown:
+        text += f"; {counted(shown, 'waiting job')} shown, --limit N shows more"
+    return text

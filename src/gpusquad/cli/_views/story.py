@@ -1,0 +1,62 @@
+"""The events of a job as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from gpusquad.cli._jobs import STYLES, words
+from gpusquad.cli._sanitize import one_line, value_text
+from gpusquad.cli._tables import Cell, TableColumn, table
+from gpusquad.cli._times import span, stamp
+from gpusquad.model.units import US_PER_S
+
+SINCE_2001_US = 10**15
+"""Larger numbers of microseconds are instants, smaller ones spans."""
+
+COLUMNS = (
+    TableColumn("WHEN"),
+    TableColumn("AFTER", right=True, style="dim", from_width=70),
+    TableColumn("WHAT"),
+    TableColumn("STATE"),
+    TableColumn("TRY", right=True, from_width=90),
+    TableColumn("BY", most=14, from_width=80),
+    TableColumn("WHY", wraps=True),
+)
+
+
+def story_table(events: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+    """Oldest first; how long after the event before."""
+    return table(COLUMNS, _rows(events), width)
+
+
+def _rows(events: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Cell]]:
+    before_s = None
+    for event in events:
+        yield (
+            stamp(event["at_s"]),
+            "" if before_s is None else span(event["at_s"] - before_s),
+            words(event["kind"]),
+            Text(words(event["state"]), style=STYLES.get(event["state"], "")),
+            str(event["attempt"]),
+            event["actor"],
+            _why(event),
+        )
+        before_s = event["at_s"]
+
+
+def _why(event: Mapping[str, Any]) -> str:
+    """The cause, else what the event carries."""
+    if event["cause"] or not isinstance(event["data"], dict):
+        return one_line(event["cause"])
+    return value_text(dict(_readable(name, value) for name, value in event["data"].items()))
+
+
+def _readable(name: str, value: Any) -> tuple[str, Any]:
+    """Instants are told as people tell them."""
+    if name.endswith("_us") and isinstance(value, int) and value > SINCE_2001_US:
+        return name.removesuffix("_us"), stamp(value / US_PER_S)
+    return name, value

@@ -1,0 +1,1 @@
+"""Free capacity of the cluster, and placements that can be undone."""

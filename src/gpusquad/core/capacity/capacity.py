@@ -1,0 +1,279 @@
+"""Free capacity as arrays, one per resource, and all that changes it.
+
+Who asks what fits is told by ``Space``, which is one of these and keeps an index of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.model.cluster import ForeignUsage
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints, Placement, ShapePlacement
+from gpusquad.model.share_memory import memory_taken
+from gpusquad.model.units import WHOLE_MILLI
+
+MAX_SHARERS = 48
+"""Slots of a card: as many clients as MPS takes on every supported generation."""
+NOBODY = ForeignUsage()
+_CHANGES_KEPT = 100_000
+
+
+class Capacity:
+    """Free now (or at a future instant, in a copy)."""
+
+    def __init__(self, fixed: ClusterArrays) -> None:
+        self.fixed = fixed
+        self.card_ok = np.ones(len(fixed.card_ids), dtype=bool)
+        """Healthy, and not held by somebody whom this scheduler has no say over."""
+        self.card_broken = np.zeros(len(fixed.card_ids), dtype=bool)
+        self.card_foreign = np.zeros(len(fixed.card_ids), dtype=bool)
+        self.card_memory_free = fixed.card_memory.copy()
+        self.card_sm_free = np.full(len(fixed.card_ids), WHOLE_MILLI, dtype=np.int64)
+        self.card_slots_free = np.full(len(fixed.card_ids), MAX_SHARERS, dtype=np.int64)
+        self.card_idle = np.ones(len(fixed.card_ids), dtype=bool)
+        self.node_up = np.ones(len(fixed.node_ids), dtype=bool)
+        self.node_idle = fixed.node_cards.copy()
+        self.node_cpu_free = fixed.node_cpu.copy()
+        self.node_memory_free = fixed.node_memory.copy()
+        self.node_extra_free = fixed.node_extras.copy()
+        self.foreign: dict[int, ForeignUsage] = {}
+        """What others hold on a node, apart from cards."""
+        self.allowed: Mapping[str, NDArray[np.bool_]] = {}
+        """For each name that a request may give as ``where``: the nodes it means. A name not here means none."""
+        self.idle_total = int(self.node_idle.sum())
+        self.all_well = True
+        """No card lost, no node drained."""
+        self.card_load = np.zeros(len(fixed.card_ids))
+        self.sharers: dict[int, tuple[Job, ...]] = {}
+        self.card_company = np.zeros(len(fixed.card_ids), dtype=np.int64)
+        """Equal where the sharers are equal in all that matters to neighbours; 0 where there are none."""
+        self.expected: dict[int, tuple[tuple[Job, ...], ...]] = {}
+        """Who will share a card at later instants, by a promise. Only in copies that stand for a span of time."""
+        self._forget_changes()
+
+    def copy(self) -> Self:
+        """The same capacity, to try things on."""
+        other = object.__new__(type(self))
+        other.fixed = self.fixed
+        for name in ("card_ok", "card_broken", "card_foreign", "card_memory_free", "card_sm_free", "card_slots_free",
+                     "card_idle", "card_load", "card_company", "node_up", "node_idle", "node_cpu_free",
+                     "node_memory_free", "node_extra_free"):  # fmt: skip
+            setattr(other, name, getattr(self, name).copy())
+        other.idle_total = self.idle_total
+        other.all_well = self.all_well
+        other.sharers, other.expected = dict(self.sharers), dict(self.expected)
+        other.foreign, other.allowed = dict(self.foreign), self.allowed
+        other._forget_changes()
+        return other
+
+    def take(self, job: Job, placement: Placement) -> None:
+        """Subtract a gang."""
+        for part in placement.parts:
+            self.take_part(job, part)
+
+    def give_back(self, job: Job, placement: Placement) -> None:
+        """Add a gang's capacity again."""
+        for part in placement.parts:
+            self.give_back_part(job, part)
+
+    def take_part(self, job: Job, part: ShapePlacement) -> None:
+        request = job.groups[part.request_index][0]
+        cards = part.cards.ravel()
+        if request.share is not None:
+            self._change_shares(request, cards, -1)
+            self._seat(job, cards)
+        elif request.gpus:
+            self.card_memory_free[cards] = 0
+            self.card_sm_free[cards] = 0
+            self.card_slots_free[cards] = 0
+            self._set_idle(cards, False)
+        self._change_node(request, part.nodes, -1)
+
+    def give_back_part(self, job: Job, part: ShapePlacement) -> None:
+        request = job.groups[part.request_index][0]
+        cards = part.cards.ravel()
+        if request.share is not None:
+            self._change_shares(request, cards, +1)
+            self._unseat(job, cards)
+        elif request.gpus:
+            self.card_memory_free[cards] = self.fixed.card_memory[cards]
+            self.card_sm_free[cards] = WHOLE_MILLI
+            self.card_slots_free[cards] = MAX_SHARERS
+            self._set_idle(cards, True)
+        self._change_node(request, part.nodes, +1)
+
+    def release_rows(self, cards: Ints, nodes: Ints, amounts: Ints | None) -> None:
+        """Give back whole cards (and of rows whose card is -1 what a task took of its node), many at once."""
+        if amounts is not None:
+            np.add.at(self.node_cpu_free, nodes, amounts[:, 0])
+            np.add.at(self.node_memory_free, nodes, amounts[:, 1])
+            for row, free in enumerate(self.node_extra_free):
+                np.add.at(free, nodes, amounts[:, 2 + row])
+            cards = cards[cards >= 0]
+        self.card_memory_free[cards] = self.fixed.card_memory[cards]
+        self.card_sm_free[cards] = WHOLE_MILLI
+        self.card_slots_free[cards] = MAX_SHARERS
+        self._set_idle(cards, True)
+        self._changed.append(nodes)
+
+    def keep_least(self, other: Capacity) -> None:
+        """Free here and free there: what is left for somebody who needs both instants."""
+        for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free",
+                     "node_extra_free"):  # fmt: skip
+            mine = getattr(self, name)
+            np.minimum(mine, getattr(other, name), out=mine)
+        self._expect(other)
+        self.card_ok &= other.card_ok
+        self.node_up &= other.node_up
+        self._note_health()
+        self.card_idle &= other.card_idle
+        fixed = self.fixed
+        self.node_idle = np.bincount(fixed.card_node, weights=self.card_idle, minlength=len(self.node_up)).astype(
+            np.int64
+        )
+        self.idle_total = int(self.node_idle.sum())
+        self._forget_changes()
+
+    def _expect(self, other: Capacity) -> None:
+        """Whoever shares a card there and not here comes while somebody new would be on it."""
+        for card, there in other.sharers.items():
+            here = {job.id for job in self.sharers.get(card, ())}
+            if any(job.id not in here for job in there):
+                self.expected[card] = (*self.expected.get(card, ()), there)
+        for card, companies in other.expected.items():
+            self.expected[card] = (*self.expected.get(card, ()), *companies)
+
+    def healthy_cards(self) -> int:
+        """Of nodes that are up."""
+        return int(np.count_nonzero(self.card_ok & self.node_up[self.fixed.card_node]))
+
+    def set_card_ok(self, card: int, ok: bool) -> None:
+        """A card is lost or comes back. What runs there is ended by the caller."""
+        self.card_broken[card] = not ok
+        self._card_changed(card)
+
+    def set_foreign(self, node: int, foreign: ForeignUsage) -> None:
+        """What others hold on a node, now: instead of what they held before."""
+        before = self.foreign.get(node, NOBODY)
+        if foreign == before:
+            return
+        self.foreign[node] = foreign
+        self.node_cpu_free[node] -= foreign.cpu_milli - before.cpu_milli
+        self.node_memory_free[node] -= foreign.memory_bytes - before.memory_bytes
+        for sign, holds in ((1, before), (-1, foreign)):
+            for name, amount in holds.extras:
+                if name in self.fixed.extra_index:
+                    self.node_extra_free[self.fixed.extra_index[name], node] += sign * amount
+        held = {self.fixed.card_index[card] for card in foreign.cards if card in self.fixed.card_index}
+        first = int(self.fixed.node_first[node])
+        for card in range(first, first + int(self.fixed.node_cards[node])):
+            if self.card_foreign[card] != (card in held):
+                self.card_foreign[card] = card in held
+                self._card_changed(card)
+        self._changed.append(np.array([node], dtype=np.int64))
+
+    def set_allowed(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Other nodes for those who may not go everywhere."""
+        self.allowed = allowed
+        self._forget_changes()
+
+    def _card_changed(self, card: int) -> None:
+        one = np.array([card], dtype=np.int64)
+        self.card_ok[card] = not (self.card_broken[card] or self.card_foreign[card])
+        self._note_health()
+        self._set_idle(one, self.card_slots_free[one] == MAX_SHARERS)
+        self._changed.append(self.fixed.card_node[one])
+
+    def set_node_up(self, node: int, up: bool) -> None:
+        """A node takes new work or does not; what runs there runs on."""
+        self.node_up[node] = up
+        self._note_health()
+        first = int(self.fixed.node_first[node])
+        cards = np.arange(first, first + int(self.fixed.node_cards[node]))
+        self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
+        self._changed.append(np.array([node], dtype=np.int64))
+
+    def hide(self, nodes: Ints) -> None:
+        """Nothing new may go to these nodes (in a copy: they are promised elsewhere)."""
+        for node in nodes:
+            self.set_node_up(int(node), False)
+
+    def _note_health(self) -> None:
+        self.all_well = bool(self.card_ok.all() and self.node_up.all())
+
+    def _change_shares(self, request: Request, cards: Ints, sign: int) -> None:
+        share = request.share
+        assert share is not None
+        np.add.at(self.card_memory_free, cards, sign * memory_taken(share, self.fixed.card_memory[cards]))
+        np.add.at(self.card_sm_free, cards, sign * share.sm_milli)
+        np.add.at(self.card_slots_free, cards, sign)
+        cards = np.unique(cards)
+        self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
+
+    def _seat(self, job: Job, cards: Ints) -> None:
+        """Remember who shares a card: places look at neighbours and at the summed load."""
+        for card in cards.tolist():
+            self.sharers[card] = (*self.sharers.get(card, ()), job)
+            self.card_load[card] = summed_load(self.sharers[card])
+        np.add.at(self.card_company, cards, _kind(job))
+
+    def _unseat(self, job: Job, cards: Ints) -> None:
+        for card in cards.tolist():
+            left = list(self.sharers[card])
+            left.remove(job)
+            self.card_load[card] = summed_load(left)
+            if left:
+                self.sharers[card] = tuple(left)
+            else:
+                del self.sharers[card]
+        np.subtract.at(self.card_company, cards, _kind(job))
+
+    def _set_idle(self, cards: Ints, idle: bool | NDArray[np.bool_]) -> None:
+        """Idle means: healthy, on a node that takes work, and nobody on it."""
+        nodes = self.fixed.card_node[cards]
+        before = self.card_idle[cards]
+        if isinstance(idle, bool) and self.all_well and before.all() != idle and not (idle and before.any()):
+            # Most often all of them change and none is lost or drained.
+            self.card_idle[cards] = idle
+            np.add.at(self.node_idle, nodes, 1 if idle else -1)
+            self.idle_total += len(cards) if idle else -len(cards)
+            return
+        after = self.card_ok[cards] & self.node_up[nodes] & idle
+        self.card_idle[cards] = after
+        step = after.astype(np.int64) - before
+        np.add.at(self.node_idle, nodes, step)
+        self.idle_total += int(step.sum())
+
+    def _change_node(self, request: Request, nodes: Ints, sign: int) -> None:
+        if request.cpu_milli:
+            np.add.at(self.node_cpu_free, nodes, sign * request.cpu_milli)
+        if request.memory_bytes:
+            np.add.at(self.node_memory_free, nodes, sign * request.memory_bytes)
+        for name, amount in request.extras:
+            if name in self.fixed.extra_index:
+                np.add.at(self.node_extra_free[self.fixed.extra_index[name]], nodes, sign * amount)
+        self._changed.append(nodes)
+        if len(self._changed) > _CHANGES_KEPT:
+            self._forget_changes()
+
+    def _forget_changes(self) -> None:
+        """Everything may have changed: what was worked out from capacity before is void."""
+        self._changed: list[Ints] = []
+        """Nodes on which something changed, in that order."""
+
+
+def _kind(job: Job) -> int:
+    """A number for all that can make it another neighbour. Kinds of a card are summed: cut so that the sum of as many
+    as can share a card stays a whole number of 64 bits."""
+    return hash((job.app, job.profile, job.gang, job.priority, job.slo)) >> 8
+
+
+def summed_load(jobs: Iterable[Job]) -> float:
+    """Summed anew each time, so that no rounding is left behind."""
+    return sum(job.profile.utilisation_ratio if job.profile else 0.0 for job in jobs)

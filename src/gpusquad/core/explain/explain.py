@@ -1,0 +1,186 @@
+"""Why a job waits, where it stands, when it starts, what if: the cycle's own code run on a copy. Nothing here changes
+the state that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from math import inf
+
+from gpusquad.core.cycle import cycle
+from gpusquad.core.explain.feasibility import refusal, why_never
+from gpusquad.core.explain.forecast import Eta, WhatIf, what_if, when
+from gpusquad.core.explain.shape_fit import listed
+from gpusquad.core.explain.shortages import shortages
+from gpusquad.core.planning.session import CycleSession
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import NEVER_US, after_us
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.state_copy import copy_state
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.model.units import show_us
+
+__all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "when", "why", "why_never", "whys"]
+
+
+def why(state: SchedulerState, job_id: str) -> list[Reason]:
+    """Everything that keeps a pending job from starting now; empty if the cycle would start it."""
+    _check_pending(state, job_id)
+    return next(reasons for _, reasons in whys(state, (job_id,)))
+
+
+def whys(state: SchedulerState, job_ids: Iterable[str], spend: bool = False) -> Iterator[tuple[str, list[Reason]]]:
+    """The same for several, one after the other: the copy and the cycle are made once for all of them.
+
+    ``spend``: the state is a copy already, and nobody needs it after this.
+    """
+    after = state if spend else copy_state(state)
+    cycle(after, after.now_us)
+    asked = _Asked(after)
+    for job_id in job_ids:
+        yield job_id, _reasons(after, after.queue[job_id], asked) if job_id in after.queue else []
+
+
+def _reasons(after: SchedulerState, waiting: PendingJob, asked: _Asked) -> list[Reason]:
+    until_us = after_us(after.now_us, waiting.stay_us)
+    short = shortages(after, waiting.job, until_us)
+    reasons = [*_over_limits(after, waiting.job), *short]
+    if not short:
+        reasons += _reserved(after, waiting, until_us)
+    return reasons + _behind(after, waiting.job, asked)
+
+
+def position(state: SchedulerState, job_id: str) -> int:
+    """Where a pending job stands in the order; 1 is next."""
+    _check_pending(state, job_id)
+    return state.queue.position(state.queue[job_id]) + 1
+
+
+def _check_pending(state: SchedulerState, job_id: str) -> None:
+    if job_id in state.queue:
+        return
+    if job_id in state.runs:
+        passed = show_us(state.now_us - state.runs[job_id].started_us)
+        raise Invalid("job", f"{job_id} does not wait: it has been running for {passed}")
+    raise Invalid("job", f"there is no pending job {job_id!r}")
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+def _over_limits(state: SchedulerState, job: Job) -> list[Reason]:
+    """Both limits, where the cycle stops at the first."""
+    least, tenant, lane = job.gang.least_gpus, state.accounts.tenant(job.tenant), state.lane(job)
+    cards = len(state.space.fixed.card_ids)
+    lane_limit = int(lane.limit_ratio * cards) if lane.limit_ratio < 1 else None
+    reasons = []
+    for code, name, held, limit in (
+        (ReasonCode.TENANT_LIMIT, f"tenant {tenant.name}", state.accounts.of(job.tenant).gpus, tenant.limit_gpus),
+        (ReasonCode.LANE_LIMIT, f"lane {lane.name}", state.accounts.lane_gpus.get(lane.name, 0), lane_limit),
+    ):
+        if limit is not None and held + least > limit:
+            reasons.append(Reason(
+                code, f"{name} holds {held} of at most {limit} GPUs, and it needs {least}",
+                f"wait until {least + held - limit} come free, or have the limit raised" if least <= limit
+                else "it asks for more than the limit itself: ask for less",
+                {"held": held, "needed": least, "limit": limit},
+            ))  # fmt: skip
+    return reasons
+
+
+# -- promises to others --------------------------------------------------------------------------------------------
+
+
+def _reserved(state: SchedulerState, waiting: PendingJob, until_us: int) -> list[Reason]:
+    """It fits, but whom would it delay? The fewest promises that must go for it to start."""
+    job_id = waiting.job.id
+    in_way = [
+        p.job.id for p in state.timeline.promises.values()
+        if p.job.id != job_id and p.overlaps(state.now_us, until_us)
+    ]  # fmt: skip
+    if not in_way or _starts_without(state, job_id, ()):
+        return []
+    if not _starts_without(state, job_id, in_way):
+        return []
+    who = list(in_way)
+    for name in in_way:
+        fewer = [other for other in who if other != name]
+        if _starts_without(state, job_id, fewer):
+            who = fewer
+    return [_reservation(state, waiting, who)]
+
+
+def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]) -> bool:
+    """Whether the gang could start now if these held no promise. Limits are told apart from this."""
+    trial = copy_state(state)
+    for name in dropped:
+        trial.timeline.promises.pop(name)
+    trial.settled = False
+    trial.has_limits = False
+    waiting = trial.queue[job_id]
+    waiting.blocked = False
+    return CycleSession(trial).start(waiting.job)
+
+
+def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> Reason:
+    promises = sorted((state.timeline.promises[name] for name in who), key=lambda p: p.start_us)
+    ahead_us = max(0, promises[0].start_us - state.now_us)
+    runs_us = waiting.stay_us
+    told = listed(f"{p.job.id} (promised in {show_us(p.start_us - state.now_us)})" for p in promises)
+    long = "its run time is not known" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
+    return Reason(
+        ReasonCode.RESERVED, f"would delay {told}: {long}",
+        f"a run of at most {show_us(ahead_us)} may slip in before" if ahead_us else "wait",
+        {"ahead_us": ahead_us, "runs_us": runs_us}, tuple(p.job.id for p in promises),
+    )  # fmt: skip
+
+
+# -- the order -----------------------------------------------------------------------------------------------------
+
+
+def _behind(state: SchedulerState, job: Job, asked: _Asked) -> list[Reason]:
+    """The plan did not even ask for this job: it is held up by those before it."""
+    asked.walk()
+    if job.id in asked.who or state.queue[job.id].blocked:
+        return []
+    place = position(state, job.id)
+    ahead = asked.last or state.queue.at(0).job.id
+    return [Reason(
+        ReasonCode.BEHIND, f"number {place} in line, behind {ahead}, which the plan lets nobody pass",
+        "wait, or choose a plan with backfill",
+        {"position": place}, (ahead,),
+    )]  # fmt: skip
+
+
+class _Asked:
+    """A board on which nothing moves: it notes for whom the plan asks after a cycle in which nobody could start."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        self.who: set[str] = set()
+        self.last = ""
+        self._has_walked = False
+
+    def walk(self) -> None:
+        """Once: nothing moves, so another walk would see the same."""
+        if not self._has_walked:
+            self._has_walked = True
+            self._state.policies.plan.walk(self)
+
+    def in_order(self) -> Iterator[Job]:
+        yield from [waiting.job for waiting in self._state.queue if not waiting.blocked]
+
+    def start(self, job: Job) -> bool:
+        self.who.add(job.id)
+        self.last = job.id
+        return False
+
+    def insist(self, job: Job) -> bool:
+        return False
+
+    def reserve(self, job: Job) -> bool:
+        return job.id in self._state.timeline.promises
+
+    def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
+        yield from [job for job in self.in_order() if job.id not in self._state.timeline.promises]

@@ -1,0 +1,195 @@
+"""Refused at submission: what no state of the configured cluster could run, and which limit that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.explain.shape_fit import show
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.model.cluster import is_model
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.model.units import at_most_bytes, show_bytes
+
+_MAY_BE_LIFTED = frozenset({ReasonCode.TENANT_LIMIT, ReasonCode.LANE_LIMIT})
+
+
+def refusal(state: SchedulerState, job: Job, comes_back: bool = False) -> Reason | None:
+    """The reason not to admit the gang; None if it could run some day. Who was let in before waits for limits to be
+    lifted again, but not for nodes that nobody has."""
+    ruled_out = _by_rules(state, job)
+    if ruled_out is not None and not (comes_back and ruled_out.code in _MAY_BE_LIFTED):
+        return ruled_out
+    return None if state.can_ever_run(job) else _as_built(state, job)
+
+
+def why_never(state: SchedulerState, job: Job) -> Reason:
+    """The first limit that keeps the gang off the configured cluster, all healthy and empty."""
+    return _by_rules(state, job) or _as_built(state, job)
+
+
+def _as_built(state: SchedulerState, job: Job) -> Reason:
+    """What the cluster lacks for it."""
+    space = Space(state.space.fixed)
+    space.allowed = state.space.allowed
+    for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True):
+        for reason in _one_shape(space, request, low):
+            return reason
+    for reason in _sums(space, job):
+        return reason
+    return _never("the place finds no arrangement for it even when all is idle", "ask for less, or change the place")
+
+
+def _by_rules(state: SchedulerState, job: Job) -> Reason | None:
+    """Limits that are set, not built: lanes and tenants."""
+    try:
+        lane = state.lane(job)
+    except Invalid as error:
+        return _never(f"{error.field}: {error.problem}", error.cure)
+    least, cards = job.gang.least_gpus, len(state.space.fixed.card_ids)
+    tenant = state.accounts.tenants.get(job.tenant)
+    if tenant is not None and tenant.limit_gpus is not None and least > tenant.limit_gpus:
+        return Reason(
+            ReasonCode.TENANT_LIMIT,
+            f"asks for {least} GPUs; tenant {tenant.name} may never hold more than {tenant.limit_gpus}",
+            "ask for less, or have the limit raised", {"asked": least, "limit": tenant.limit_gpus},
+        )  # fmt: skip
+    limit = int(lane.limit_ratio * cards)
+    if lane.limit_ratio < 1 and least > limit:
+        return Reason(
+            ReasonCode.LANE_LIMIT,
+            f"asks for {least} GPUs; lane {lane.name} may never hold more than {limit} of {cards}",
+            "ask for less, or choose another lane",
+            {"asked": least, "limit": limit},
+        )
+    return None
+
+
+def _one_shape(space: Space, request: Request, tasks: int) -> Iterator[Reason]:
+    """What is wrong with the request itself, then with the number of tasks."""
+    if request.cards:
+        yield from _no_such_card(space, request)
+    yield from _too_much_for_a_node(space, request)
+    yield from _nowhere_to_go(space, request)
+    room = space.total_room(request)
+    if not room:
+        yield _never(
+            f"no node has {_wants(request)} together, even when everything is idle", "ask for less of one of them"
+        )
+    if room < tasks:
+        yield _never(
+            f"a gang of {tasks} tasks, but room for {room} at most when everything is idle",
+            f"ask for at most {room} tasks", asked=tasks, most=room,
+        )  # fmt: skip
+
+
+def _no_such_card(space: Space, request: Request) -> Iterator[Reason]:
+    fixed = space.fixed
+    if request.card is not None and request.card not in fixed.card_index:
+        yield _never(f"there is no card {request.card!r}", "leave the card open, or look up its name")
+    if not fixed.card_ids:
+        yield _never("asks for GPUs; the cluster has none", "ask for CPU and memory only", asked=request.cards, most=0)
+    if request.gpu_models and not any(is_model(name, asked) for name in fixed.models for asked in request.gpu_models):
+        models = " or ".join(request.gpu_models)
+        yield _never(f"asks for GPU model {models}; there are {', '.join(fixed.models)}", "choose one of those")
+    wanted = request.share.memory_bytes if request.share else request.min_card_memory_bytes
+    largest = int(fixed.card_memory[_of_its_kind(space, request)].max(initial=0))
+    field = "share.memory" if request.share else "gpu_memory"
+    if wanted and not largest:
+        unknown = f"how much memory the cards{_whose(request)} have is not known"
+        yield _never(
+            f"{field}: asks for a card with {show_bytes(wanted)}; {unknown}",
+            "ask for a percentage of it: 30%" if request.share else "leave it out", asked=wanted,
+        )  # fmt: skip
+    elif wanted > largest:
+        asked, there = _told_apart(wanted, largest)
+        yield _never(
+            f"{field}: asks for a card with {asked}; the largest{_whose(request)} has {there}",
+            f"ask for at most {at_most_bytes(largest)}", asked=wanted, most=largest,
+        )  # fmt: skip
+
+
+def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
+    fixed = space.fixed
+    if request.gpus:
+        kind = fixed.eligible_cards(request)
+        largest = int(np.bincount(fixed.card_node, weights=kind, minlength=1).max(initial=0))
+        if not largest and fixed.needs_whole(request):
+            whose, asked = "container" if request.gpus_together else "task", request.cards_at_once
+            yield _never(
+                f"gpus: asks for {asked} virtual cards a {whose}; it can have one of them",
+                f"ask for gpus: 1 a {whose}, and for more of them", asked=asked, most=1,
+            )  # fmt: skip
+        if request.gpus > largest:
+            yield _never(
+                f"asks for {request.gpus} GPUs on one node; the largest node{_whose(request)} has {largest}",
+                f"ask for at most {largest} a task, and for more tasks", asked=request.gpus, most=largest,
+            )  # fmt: skip
+    extras = {name: fixed.node_extras[row] for name, row in fixed.extra_index.items()}
+    nothing = np.zeros(1, dtype=np.int64)
+    for what, asked, there in (
+        ("cores", request.cpu_milli, fixed.node_cpu), ("memory", request.memory_bytes, fixed.node_memory),
+        *((name, amount, extras.get(name, nothing)) for name, amount in request.extras),
+    ):  # fmt: skip
+        most = int(there.max(initial=0))
+        if asked > most:
+            yield _never(
+                f"asks for {show(what, asked)} a task; the largest node has {show(what, most)}",
+                f"ask for at most {show(what, most)}", asked=asked, most=most,
+            )  # fmt: skip
+
+
+def _nowhere_to_go(space: Space, request: Request) -> Iterator[Reason]:
+    if request.where and not space.allowed.get(request.where, np.False_).any():
+        nodes = len(space.node_up)
+        yield _never(f"may go to none of the {nodes} nodes", "let it go to more nodes", asked=1, most=0)
+
+
+def _sums(space: Space, job: Job) -> Iterator[Reason]:
+    """Each shape fits alone: the gang may ask for too much in all."""
+    least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
+    fixed = space.fixed
+    for what, asked, most in (
+        ("GPUs", sum(low * r.gpus for r, low in least), len(fixed.card_ids)),
+        ("cores", sum(low * r.cpu_milli for r, low in least), int(fixed.node_cpu.sum())),
+        ("memory", sum(low * r.memory_bytes for r, low in least), int(fixed.node_memory.sum())),
+    ):
+        if asked > most:
+            yield _never(
+                f"the gang asks for {show(what, asked)} in all; the cluster has {show(what, most)}",
+                "ask for fewer tasks", asked=asked, most=most,
+            )  # fmt: skip
+
+
+def _of_its_kind(space: Space, request: Request) -> Ints:
+    """Cards of the models asked for, whatever their size."""
+    fixed = space.fixed
+    if not request.gpu_models:
+        return np.arange(len(fixed.card_ids))
+    wanted = [i for i, name in enumerate(fixed.models) if any(is_model(name, asked) for asked in request.gpu_models)]
+    return np.flatnonzero(np.isin(fixed.card_model, wanted))
+
+
+def _told_apart(one: int, other: int) -> tuple[str, str]:
+    """In short, unless that says the same of both."""
+    shown = show_bytes(one), show_bytes(other)
+    return shown if shown[0] != shown[1] else (f"{one} bytes", f"{other} bytes")
+
+
+def _whose(request: Request) -> str:
+    return f" with {' or '.join(request.gpu_models)}" if request.gpu_models else ""
+
+
+def _wants(request: Request) -> str:
+    parts = [f"{request.gpus} GPUs"] * bool(request.gpus) + ["the card"] * bool(request.share)
+    parts += [show("cores", request.cpu_milli)] * bool(request.cpu_milli)
+    return ", ".join(parts + [show("memory", request.memory_bytes)] * bool(request.memory_bytes))
+
+
+def _never(message: str, cure: str, **numbers: float) -> Reason:
+    return Reason(ReasonCode.NEVER_FITS, message, cure, numbers)

@@ -1,0 +1,120 @@
+"""Which resources a waiting gang is short of right now, in numbers. Promises and the order are no part of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.explain.obstacles import Obstacle, RelaxedSpaces, real_obstacles
+from gpusquad.core.explain.shape_fit import listed, scenes, show
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.model.cluster import UNKNOWN_OUTAGE
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.model.units import show_us
+from gpusquad.model.views import Refusal
+
+
+def shortages(state: SchedulerState, job: Job, until_us: int) -> list[Reason]:
+    """Why the gang does not fit now if it runs until then; empty if it fits."""
+    reliefs = RelaxedSpaces(state.space, state.timeline.closed_nodes(state.now_us, until_us))
+    answer = state.try_place(reliefs.lifted().copy(), job)
+    if isinstance(answer, Placement):
+        return []
+    reasons: list[Reason] = []
+    outside: set[Obstacle] = set()
+    for scene in scenes(state, reliefs, job):
+        real = scene.obstacles()
+        reasons += scene.reasons(real)
+        outside.update(real)
+    if not outside:
+        outside.update(_obstacles_together(state, reliefs, job))
+        reasons += _only_together(reliefs, job, outside, answer)
+    if Obstacle.DOWN in outside:
+        reasons.append(_down(state))
+    if Obstacle.WINDOW in outside:
+        reasons.append(_window(state, until_us))
+    return reasons
+
+
+def can_place(state: SchedulerState, space: Space, job: Job) -> bool:
+    """Whether the place finds room; the space stays as it is."""
+    return isinstance(state.try_place(space.copy(), job), Placement)
+
+
+# -- all shapes together -------------------------------------------------------------------------------------------
+
+
+def _only_together(reliefs: RelaxedSpaces, job: Job, real: set[Obstacle], answer: Refusal) -> list[Reason]:
+    """Every shape fits alone: the sums over the whole cluster are short, or else the place finds no arrangement."""
+    free = reliefs.lifted()
+    least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
+    cpu, memory = int(free.node_cpu_free[free.node_up].sum()), int(free.node_memory_free[free.node_up].sum())
+    sums = (
+        (Obstacle.CARDS, ReasonCode.NO_CARDS, "idle cards", sum(low * r.gpus for r, low in least), free.idle_total),
+        (Obstacle.CPU, ReasonCode.NO_CPU, "cores", sum(low * r.cpu_milli for r, low in least), cpu),
+        (Obstacle.MEMORY, ReasonCode.NO_MEMORY, "memory", sum(low * r.memory_bytes for r, low in least), memory),
+    )
+    reasons = [
+        Reason(code, f"the whole gang needs {show(what, needed)}, {show(what, there)} are free", "wait",
+               {"needed": needed, "idle" if code is ReasonCode.NO_CARDS else "most": there})
+        for obstacle, code, what, needed, there in sums if obstacle in real and needed > there
+    ]  # fmt: skip
+    if reasons or (real and real <= {Obstacle.DOWN, Obstacle.WINDOW}):
+        return reasons
+    if answer.code is ReasonCode.INTERFERENCE:
+        return [_interference(answer)]
+    text = "each part of the gang has room alone, but the place finds none for all at once"
+    if len(job.groups) == 1:
+        text = "there is room by count, but the place finds no arrangement it allows"
+    return [Reason(ReasonCode.PLACE, text, "wait, or choose another place", {"tasks": sum(low for _, low in least)})]
+
+
+def _interference(answer: Refusal) -> Reason:
+    """There is room, but whoever is there and the gang would cost each other more than they gain."""
+    return Reason(
+        ReasonCode.INTERFERENCE, f"sharing a card would gain nothing: {answer.note}",
+        "wait for an idle card or other neighbours, or choose a place that does not look at them",
+        {"room": answer.number},
+    )  # fmt: skip
+
+
+def _obstacles_together(state: SchedulerState, reliefs: RelaxedSpaces, job: Job) -> list[Obstacle]:
+    present = reliefs.present(request for request, _ in job.groups)
+    return real_obstacles(present, lambda lifted: can_place(state, reliefs.lifted(lifted), job))
+
+
+# -- outside the cards ---------------------------------------------------------------------------------------------
+
+
+def _down(state: SchedulerState) -> Reason:
+    space, fixed = state.space, state.space.fixed
+    nodes = [fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)]
+    cards = [fixed.card_ids[i] for i in np.flatnonzero(space.card_broken & space.node_up[fixed.card_node])]
+    outages = [state.outages.get(card, UNKNOWN_OUTAGE) for card in cards]
+    named = [f"{card} ({known.cause})" if known.cause else card for card, known in zip(cards, outages, strict=True)]
+    texts = [f"node {listed(nodes)}"] * bool(nodes) + [f"card {listed(named)}"] * bool(cards)
+    cures = dict.fromkeys([known.cure for known in outages if known.cure])
+    return Reason(
+        ReasonCode.DOWN, f"out of service: {', '.join(texts)}", "; ".join(cures) or "bring them back",
+        {"nodes": len(nodes), "cards": len(cards)}, (*nodes, *cards),
+    )  # fmt: skip
+
+
+def _window(state: SchedulerState, until_us: int) -> Reason:
+    """Maintenance that the gang would run into, or that is on."""
+    now_us = state.now_us
+    hit = [w for w in state.timeline.windows if w.start_us < until_us and (w.end_us is None or now_us < w.end_us)]
+    nodes = tuple(dict.fromkeys(name for window in hit for name in window.nodes))
+    start_us = min(window.start_us for window in hit)
+    ahead_us = max(0, start_us - now_us)
+    when = f"begins in {show_us(ahead_us)}" if ahead_us else "is on"
+    cure = f"a run of at most {show_us(ahead_us)} fits before it" if ahead_us else "wait until it is over"
+    return Reason(
+        ReasonCode.WINDOW,
+        f"maintenance of {listed(nodes)} {when}",
+        cure,
+        {"ahead_us": ahead_us, "nodes": len(nodes)},
+        nodes,
+    )

@@ -1,0 +1,1 @@
+"""What a cycle does with the queue: start, reserve, backfill, preempt, resize."""

@@ -1,0 +1,32 @@
+"""Predictions may be wrong at the cost of whoever waits, for a while. When the first in line has waited too long, all
+are judged by careful quantiles until it runs."""
+
+from __future__ import annotations
+
+from math import inf
+
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.model.units import US_PER_S
+
+
+def watch_patience(state: SchedulerState) -> None:
+    """Change over when the patience of the first in line is over, and back when it has started."""
+    plan = state.policies.plan
+    patience_s = getattr(plan, "patience_s", inf)
+    if patience_s == inf and not state.careful:
+        return
+    first = next((waiting for waiting in state.queue if not waiting.blocked), None)
+    careful = first is not None and _waited_us(state, first) > patience_s * US_PER_S * _part(state, first)
+    if careful != state.careful:
+        state.judge(careful)
+
+
+def _part(state: SchedulerState, waiting: PendingJob) -> float:
+    """Wide gangs lose patience sooner: what they wait for takes longer to come free."""
+    wide = getattr(state.policies.plan, "wide", 0.0)
+    return 1.0 - wide * min(1.0, waiting.job.gpus / max(1, state.gpus))
+
+
+def _waited_us(state: SchedulerState, waiting: PendingJob) -> int:
+    return state.now_us - waiting.job.submitted_us

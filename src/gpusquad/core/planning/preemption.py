@@ -1,0 +1,216 @@
+"""Preemption: who may push whom off, whom it costs least, and why it was them.
+
+Three rules: a higher class (``priority``), whoever the order puts first (``order``), and a tenant that calls in what
+others borrowed of its guarantee (``reclaim``). A victim must free something that is needed; the cheapest go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.state.queue import PendingJob, rank_of
+from gpusquad.core.state.runs import NEVER_US, Run, after_us
+from gpusquad.core.state.state import SchedulerState, cards_of
+from gpusquad.core.state.timeline import Reservation
+from gpusquad.model.decision import Decision, Preempt
+from gpusquad.model.job import URGENT
+from gpusquad.model.placement import Placement
+from gpusquad.model.units import US_PER_S, show_us
+
+LOOKED_AT = 8
+"""How far down the queue to look for somebody who may preempt: each look costs a trial."""
+LEAVING_US = 1
+"""Victims are planned to be gone just after now; the engine says when they really are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionRule:
+    """Whom a waiting job may push off, and in which words."""
+
+    name: str
+    victims: list[Run]
+    """Cheapest first."""
+    spend: Callable[[Run], bool] = lambda run: True
+    """Asked for each in turn: whether there is still a reason to take this one too."""
+
+
+def preempt(state: SchedulerState) -> list[Decision]:
+    """Make room for the first waiting jobs that may; they start when the cards are free."""
+    if not len(state.runs) or not len(state.queue) or not _enabled(state):
+        return []
+    decisions: list[Decision] = []
+    rules = _Rules(state)
+    tried: set[tuple[int, str, int]] = set()
+    for position in range(min(LOOKED_AT, len(state.queue))):
+        waiting = state.queue.at(position)
+        if waiting.blocked or waiting.job.id in state.claims:
+            continue
+        for rule in rules.of(waiting):
+            key = (waiting.shape, rule.name, len(rule.victims))
+            victims = choose_victims(state, waiting, rule) if key not in tried else []
+            tried.add(key)
+            if victims:
+                decisions.extend(_evict(state, waiting, rule, victims))
+                rules = _Rules(state)
+                tried.clear()
+                break
+    return decisions
+
+
+def next_reclaim_us(state: SchedulerState) -> int:
+    """When the next waiting job may call in what was borrowed."""
+    if not _any_guarantee(state):
+        return NEVER_US
+    due = (w.job.submitted_us + _reclaim_us(state, w) for w in state.queue if state.accounts.under_guarantee(w.job))
+    return min((at_us for at_us in due if at_us > state.now_us), default=NEVER_US)
+
+
+def lost_us(run: Run, now_us: int) -> int:
+    """What preempting a gang now would cost it: work since its last checkpoint, and the restart."""
+    ran = now_us - run.started_us
+    checkpoint = run.job.checkpoint
+    return (ran % checkpoint.every_us if checkpoint.every_us else ran) + checkpoint.restart_us
+
+
+def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule) -> list[Run]:
+    """The cheapest gangs whose leaving lets the waiting one fit; empty if there are none."""
+    if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.least_gpus:
+        return []
+    space = _open_space(state, waiting)
+    chosen: list[Run] = []
+    for run in rule.victims:
+        if not rule.spend(run):
+            continue
+        space.give_back(run.job, run.placement)
+        chosen.append(run)
+        if space.fits(waiting.job) and _can_place(state, space, waiting):
+            return _spare(state, space, waiting, chosen)
+    return []
+
+
+def _open_space(state: SchedulerState, waiting: PendingJob) -> Space:
+    """What is free now, on nodes that stay open for as long as the gang would be there."""
+    space = state.space.copy()
+    if state.timeline.windows:
+        closed = state.timeline.closed_nodes(state.now_us, after_us(state.now_us, waiting.stay_us))
+        space.hide(np.array(closed, dtype=np.int64))
+    return space
+
+
+def _spare(state: SchedulerState, space: Space, waiting: PendingJob, chosen: list[Run]) -> list[Run]:
+    """Let those stay who turned out not to be needed, the dearest first."""
+    needed = list(chosen)
+    for run in reversed(chosen[:-1]):
+        space.take(run.job, run.placement)
+        if space.fits(waiting.job) and _can_place(state, space, waiting):
+            needed.remove(run)
+        else:
+            space.give_back(run.job, run.placement)
+    return needed
+
+
+def _can_place(state: SchedulerState, space: Space, waiting: PendingJob) -> bool:
+    placement = state.try_place(space, waiting.job)
+    if isinstance(placement, Placement):
+        space.give_back(waiting.job, placement)
+        return True
+    return False
+
+
+def _evict(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, victims: list[Run]) -> Iterable[Decision]:
+    """Tell the victims to go, and hold what they leave for the one they leave for, before anything promised so far."""
+    job, now_us = waiting.job, state.now_us
+    state.remake_promises(f"{job.id} takes cards by {rule.name}")
+    space = _open_space(state, waiting)
+    for run in victims:
+        run.leaving = True
+        state.runs.move_end(run, now_us + LEAVING_US)
+        space.give_back(run.job, run.placement)
+        yield Preempt(run.job.id, job.id, _words(state, waiting, rule, run))
+    placement = state.try_place(space, job)
+    assert isinstance(placement, Placement)
+    start_us = now_us + LEAVING_US
+    state.claims[job.id] = rule.name
+    state.timeline.promises[job.id] = Reservation(job, start_us, after_us(start_us, waiting.stay_us), placement)
+    state.first_promise.setdefault(job.id, start_us)
+
+
+def _words(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, run: Run) -> str:
+    cost = show_us(lost_us(run, state.now_us))
+    return f"{rule.name}: {cards_of(run.placement)} cards for {waiting.job.id}; it loses {cost} of work and restart"
+
+
+def _enabled(state: SchedulerState) -> bool:
+    return state.policies.preemption.by != "none" or _any_guarantee(state)
+
+
+def _any_guarantee(state: SchedulerState) -> bool:
+    return any(t.guaranteed_gpus is not None for t in state.accounts.tenants.values())
+
+
+class _Rules:
+    """Who may push whom off, worked out once for all who wait."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        now_us = state.now_us
+        # Who started at this very instant stays, or two could push each other off for ever without time passing.
+        staying = [
+            run
+            for run in state.runs.by_id.values()
+            if not run.leaving and run.job.checkpoint.preemptible and run.started_us < now_us
+        ]
+        staying.sort(key=lambda run: (run.job.priority_level, lost_us(run, now_us) * run.job.gpus, -run.started_us,
+                                      run.sequence))  # fmt: skip
+        self._staying = staying
+        self._leavers = [run for run in staying if _may_leave(state, run)]
+        self._ranks: dict[str, tuple] = {}
+
+    def of(self, waiting: PendingJob) -> Iterable[PreemptionRule]:
+        """The rules by which this job may push others off, the strongest claim first."""
+        state, job = self._state, waiting.job
+        if state.accounts.under_guarantee(job) and state.now_us - job.submitted_us >= _reclaim_us(state, waiting):
+            others = [run for run in self._staying if run.job.tenant != job.tenant]
+            yield PreemptionRule("reclaim", others, _paying_back(state))
+        by = state.policies.preemption.by
+        if by == "none":
+            return
+        yield PreemptionRule("priority", [run for run in self._leavers if run.job.priority_level < job.priority_level])
+        if by == "order" and getattr(state.policies.order, "preempts", False):
+            mine = rank_of(waiting, state.key)
+            yield PreemptionRule("order", [run for run in self._leavers if mine < self._rank(run)])
+
+    def _rank(self, run: Run) -> tuple:
+        if run.job.id not in self._ranks:
+            self._ranks[run.job.id] = (run.job.priority != URGENT, *self._state.key(run.job), run.sequence)
+        return self._ranks[run.job.id]
+
+
+def _may_leave(state: SchedulerState, run: Run) -> bool:
+    rule = state.policies.preemption
+    return (
+        run.preemptions < rule.most_per_job
+        and state.now_us - run.started_us >= rule.min_run_s * US_PER_S
+        and run.lane.preemptible
+    )
+
+
+def _paying_back(state: SchedulerState) -> Callable[[Run], bool]:
+    """A tenant gives back no more than it borrowed."""
+    left: dict[str, int] = {}
+
+    def spend(run: Run) -> bool:
+        owner = run.job.tenant
+        borrowed = left.setdefault(owner, state.accounts.borrowed(owner))
+        left[owner] = borrowed - cards_of(run.placement)
+        return borrowed > 0
+
+    return spend
+
+
+def _reclaim_us(state: SchedulerState, waiting: PendingJob) -> int:
+    return round(state.accounts.tenant(waiting.job.tenant).reclaim_s * US_PER_S)

@@ -1,0 +1,412 @@
+"""The plan's hands: start a gang, promise it an instant, find who might slip in. Nothing here moves a promise later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+import numpy as np
+
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.planning.slowdown import crowded_out, spoiled_promise
+from gpusquad.core.state.limits import over_limit
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import FOREVER_US, NEVER_US, after_us
+from gpusquad.core.state.state import SchedulerState, cards_of
+from gpusquad.core.state.timeline import UNKNOWN_SPARE, Reservation
+from gpusquad.model.decision import Decision, Start
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.model.reasons import ReasonCode
+from gpusquad.model.units import US_PER_S
+
+LOOKS_IN_TURN = 16
+"""So many instants are looked at one after another for somebody whose place wants other neighbours."""
+
+
+class CycleSession:
+    """One cycle's working area."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self.state = state
+        self.decisions: list[Decision] = []
+        self._refused: dict[int, int] = {}
+        """Shape -> the shortest stay already refused in this cycle: capacity only shrinks, so a longer one is too."""
+        self._interfering: set[int] = set()
+        """Shapes for which there is room in this cycle, but beside nobody it would be good to join."""
+        self._interfered = 0
+        self._windows: dict[tuple[str, ...], Space] = {}
+        self._renewed: set[str] = set()
+        self._overcommits = bool(getattr(state.policies.place, "overcommit", False))
+        self._reranks = bool(getattr(state.policies.order, "changes_with_each_start", False))
+
+    # -- the plan asks ---------------------------------------------------------------------------------------------
+
+    def in_order(self) -> Iterator[Job]:
+        """Next first. Orders that change with each start are asked again after one."""
+        queue = self.state.queue
+        position, seen = 0, set()
+        while position < len(queue):
+            waiting = queue.at(position)
+            position += 1
+            if waiting.blocked or waiting.job.id in seen:
+                continue
+            if self._reranks:
+                seen.add(waiting.job.id)
+            yield waiting.job
+            if waiting.job.id not in queue:
+                position -= 1
+                if self._reranks:
+                    queue.resort(self.state.key)
+                    position = 0
+
+    def start(self, job: Job) -> bool:
+        state = self.state
+        waiting = state.queue[job.id]
+        if waiting.blocked or (state.settled and not waiting.fresh):
+            return False
+        if state.has_limits and over_limit(state, job) is not None:
+            return False
+        until_us = after_us(state.now_us, waiting.stay_us)
+        promised = job.id in state.timeline.promises
+        if not promised and until_us >= self._refused.get(waiting.shape, FOREVER_US + 1):
+            return False
+        placement = self._find(waiting, until_us)
+        if placement is None and promised:
+            placement = self._take_promised_cards(waiting, until_us)
+        if placement is None:
+            return False
+        if spoiled_promise(state, job, placement, until_us) is not None:
+            state.space.give_back(job, placement)
+            self._windows.clear()
+            return False
+        state.timeline.promises.pop(job.id, None)
+        self._tell_if_later(job.id, state.now_us)
+        for promise in state.timeline.promises.values():
+            if promise.overlaps(state.now_us, until_us):
+                self._stay_past(promise, job, placement)
+        state.begin(waiting, placement)
+        cause = state.claims.pop(job.id, "") or ("backfill" if self._passes_somebody(waiting) else "next")
+        self.decisions.append(Start(job.id, placement, cause))
+        return True
+
+    def _stay_past(self, promise: Reservation, job: Job, placement: Placement) -> None:
+        """Somebody will still be there when the promise begins: that much less is left over then."""
+        if not job.has_shares:
+            promise.spare_cards -= cards_of(placement)
+        if promise.wall is not None:
+            promise.wall.take(job, placement)
+
+    def _passes_somebody(self, waiting: PendingJob) -> bool:
+        queue = self.state.queue
+        return any(queue[job_id].rank < waiting.rank for job_id in self.state.timeline.promises)
+
+    def start_claims(self) -> None:
+        """Those for whom others left go before everybody; who does not fit when all have left gives up."""
+        state = self.state
+        for job_id in list(state.claims):
+            if not self.start(state.queue[job_id].job) and not any(run.leaving for run in state.runs.by_id.values()):
+                del state.claims[job_id]
+                state.timeline.promises.pop(job_id, None)
+
+    def insist(self, job: Job) -> bool:
+        """Who waits for better neighbours without knowing when they come would wait for ever beside a service that
+        never ends: the best of the bad ones will do."""
+        waiting = self.state.queue[job.id]
+        if waiting.shape not in self._interfering:
+            return False
+        promise = self.state.timeline.promises.get(job.id) or self._first_promise(waiting, None)
+        if promise is not None and promise.start_us < NEVER_US:
+            return False
+        waiting.insists = True
+        self._refused.pop(waiting.shape, None)
+        started = self.start(job)
+        waiting.insists = False
+        return started
+
+    def reserve(self, job: Job) -> bool:
+        state = self.state
+        old = state.timeline.promises.get(job.id)
+        self._renewed.add(job.id)
+        if old is not None and (state.settled or (not state.brighter and old.start_us > state.now_us)):
+            return True
+        new = self._first_promise(state.queue[job.id], old)
+        if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
+            if old.placement is not None:
+                # Something ended early: there may be more than was counted.
+                old.spare_cards, old.wall = UNKNOWN_SPARE, None
+            return True
+        if new is None:
+            state.timeline.promises.pop(job.id, None)
+            return False
+        self._give(new)
+        return True
+
+    def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
+        state = self.state
+        if state.settled:
+            chosen = sorted(state.fresh, key=lambda w: w.rank)
+        else:
+            chosen = [state.queue.at(int(i)) for i in np.flatnonzero(self._may_fit())]
+        if by != "order":
+            chosen = _by_age_then(by, chosen, state.now_us - aged_s * US_PER_S)
+        promises, refused = state.timeline.promises, self._refused
+        for waiting in chosen:
+            until_us = after_us(state.now_us, waiting.stay_us)
+            if until_us >= refused.get(waiting.shape, FOREVER_US + 1) or waiting.blocked or waiting.job.id in promises:
+                continue
+            yield waiting.job
+
+    def finish(self) -> None:
+        """Promises the plan did not renew have lapsed; everybody has been looked at."""
+        promises = self.state.timeline.promises
+        for job_id in [i for i in promises if i not in self._renewed and i not in self.state.claims]:
+            del promises[job_id]
+        for waiting in self.state.fresh:
+            waiting.fresh = False
+        self.state.fresh.clear()
+        self.state.settled = True
+        self.state.brighter = False
+        self.state.why_last, self.state.why_moved = self.state.why_moved, ""
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def _find(self, waiting: PendingJob, until_us: int) -> Placement | None:
+        """Cards for the gang now, such that every promise in its way still holds."""
+        state, job = self.state, waiting.job
+        if not self._overcommits and not state.space.fits(job):
+            return self._refuse(waiting, 0)
+        now_us = state.now_us
+        in_way = [p for p in state.timeline.promises.values() if p.job.id != job.id and p.overlaps(now_us, until_us)]
+        if not job.has_shares and any(job.gang.least_gpus > p.spare_cards for p in in_way):
+            return self._refuse(waiting, until_us)
+        closed = bool(state.timeline.windows) and bool(state.timeline.closed_nodes(now_us, until_us))
+        if not in_way and not closed:
+            return self._place_now(job) or self._refuse(waiting, 0)
+        if len(in_way) == 1 and not closed:
+            return self._find_beside(in_way[0], waiting, until_us)
+        return self._find_in_front(in_way, waiting, until_us) or self._refuse(waiting, until_us)
+
+    def _take_promised_cards(self, waiting: PendingJob, until_us: int) -> Placement | None:
+        """Its time has come: the cards it was promised will do where the place policy finds no others."""
+        state, job = self.state, waiting.job
+        placement = state.timeline.promises[job.id].placement
+        if placement is None or state.timeline.promises[job.id].start_us > state.now_us:
+            return None
+        free = state.timeline.available(state.now_us, until_us, state.now_us, job.id)
+        if not free.holds(job, placement):
+            return None
+        state.space.take(job, placement)
+        self._windows.clear()
+        if crowded_out(state, job, placement):
+            state.space.give_back(job, placement)
+            return None
+        return placement
+
+    def _find_beside(self, promise: Reservation, waiting: PendingJob, until_us: int) -> Placement | None:
+        """One promise in the way: the gang may take its cards if as good ones are left for it at that instant."""
+        job = waiting.job
+        if promise.placement is None and not job.has_shares:
+            placement = self._place_now(job) if job.gang.gpus <= promise.spare_cards and not job.is_elastic else None
+            if placement is not None or not job.is_elastic:
+                return placement or self._refuse(waiting, until_us)
+        placement = self._find_in_front([promise], waiting, until_us)
+        if placement is None and all(request.counts_decide for request, _ in promise.job.groups):
+            # Any idle card is as good to it as the named ones. For blocks of cards the trial is rarely worth its time.
+            placement = self._find_by_moving_cards(promise, job)
+        return placement or self._refuse(waiting, until_us)
+
+    def _find_in_front(self, in_way: list[Reservation], waiting: PendingJob, until_us: int) -> Placement | None:
+        """Only capacity that is free now and not promised at any instant of the stay."""
+        state = self.state
+        for promise in in_way:
+            self._name_cards(promise)
+        key = tuple(p.job.id for p in in_way)
+        window = self._windows.get(key)
+        if window is None and len(in_way) == 1 and not state.timeline.windows:
+            wall = self._wall(in_way[0])
+            if not self._overcommits and not wall.fits(waiting.job):
+                return None
+            window = self._windows[key] = state.space.copy()
+            window.keep_least(wall)
+        if window is None:
+            window = state.timeline.available(state.now_us, until_us, state.now_us, waiting.job.id)
+            if not state.timeline.windows:
+                self._windows[key] = window
+        if not self._overcommits and not window.fits(waiting.job):
+            return None
+        placement = self._place_on(window, waiting.job)
+        if placement is None:
+            return None
+        state.space.take(waiting.job, placement)
+        # The window has the gang taken already; any other is out of date (and so is this one where nodes close).
+        self._windows = {} if state.timeline.windows else {key: window}
+        return placement
+
+    def _wall(self, promise: Reservation) -> Space:
+        if promise.wall is None:
+            promise.wall = self.state.timeline.space_at(promise.start_us)
+            if promise.placement is not None:
+                promise.wall.take(promise.job, promise.placement)
+        return promise.wall
+
+    def _find_by_moving_cards(self, promise: Reservation, job: Job) -> Placement | None:
+        """Start the gang wherever it fits, if the promised one then still fits at its instant on other cards."""
+        state = self.state
+        placement = self._place_now(job)
+        if placement is None:
+            return None
+        future = state.timeline.available(promise.start_us, promise.end_us, state.now_us, promise.job.id)
+        elsewhere = state.try_place(future, promise.job) if future.fits(promise.job) else None
+        if isinstance(elsewhere, Placement):
+            promise.placement, promise.wall = elsewhere, None
+            return placement
+        state.space.give_back(job, placement)
+        return None
+
+    def _place_now(self, job: Job) -> Placement | None:
+        placement = self._place_on(self.state.space, job)
+        if placement is not None:
+            self._windows.clear()
+        return placement
+
+    def _place_on(self, space: Space, job: Job) -> Placement | None:
+        answer = self.state.try_place(space, job)
+        if isinstance(answer, Placement):
+            return answer
+        if answer.code is ReasonCode.INTERFERENCE:
+            self._interfering.add(self.state.queue[job.id].shape)
+            self._interfered += 1
+        return None
+
+    def _refuse(self, waiting: PendingJob, until_us: int) -> None:
+        if waiting.job.id not in self.state.timeline.promises:
+            known = self._refused.get(waiting.shape, FOREVER_US)
+            self._refused[waiting.shape] = min(known, until_us)
+
+    def _may_fit(self) -> np.ndarray:
+        """A quick no for most: by shape, and by what promises leave over for those who stay too long."""
+        state = self.state
+        queue = state.queue
+        if self._overcommits:
+            return np.ones(len(queue), dtype=bool)
+        fits = np.zeros(len(state.shape_jobs), dtype=bool)
+        cards = np.zeros(len(state.shape_jobs), dtype=np.int64)
+        for shape in state.shape_waiting:
+            job = state.shape_jobs[shape]
+            fits[shape] = state.space.fits(job)
+            cards[shape] = 0 if job.has_shares else job.gang.least_gpus
+        may = fits[queue.shapes]
+        for promise in state.timeline.promises.values():
+            if may.any():
+                short = queue.stay_us <= promise.start_us - state.now_us
+                may &= short | (cards[queue.shapes] <= promise.spare_cards)
+        return may
+
+    # -- promising -------------------------------------------------------------------------------------------------
+
+    def _first_promise(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
+        """The earliest instant at which the whole gang fits, all promises given before left as they are."""
+        state, job = self.state, waiting.job
+        timeline = state.timeline
+        alone = timeline.first_fit_alone(job, state.now_us, old.start_us if old else None)
+        others = [p for p in timeline.promises.values() if p.job.id != job.id]
+        if not others and not timeline.windows and alone > state.now_us and len(job.groups) == 1:
+            promise = self._promise_alone(waiting, alone)
+            if promise is not None or not job.has_shares:
+                return promise
+            # There is room then, but the place may want other neighbours.
+        return self._first_of(waiting, [at_us for at_us in timeline.instants(state.now_us) if at_us >= alone])
+
+    def _first_of(self, waiting: PendingJob, instants: list[int]) -> Reservation | None:
+        """The more often the place refused the neighbours there will be, the more instants are passed over: a promise
+        a little later than it could be is worth more than the time to look at every end of ten thousand."""
+        look_at, before = 0, self._interfered
+        last_known_us = max((at_us for at_us in instants if at_us < NEVER_US), default=NEVER_US)
+        for index, at_us in enumerate(instants):
+            if index < look_at and at_us < last_known_us:
+                continue
+            promise = self._promise_at(waiting, at_us)
+            if promise is not None:
+                return promise
+            look_at = index + 1 + ((self._interfered - before) // LOOKS_IN_TURN) ** 2
+        return None
+
+    def _promise_alone(self, waiting: PendingJob, at_us: int) -> Reservation | None:
+        if at_us > NEVER_US:
+            return None
+        timeline, job = self.state.timeline, waiting.job
+        if timeline.counting_is_enough(job):
+            spare = self.state.space.idle_total + timeline.runs.cards_free_by(at_us) - job.gang.least_gpus
+            return Reservation(job, at_us, after_us(at_us, waiting.stay_us), None, spare)
+        return self._promise_at(waiting, at_us)
+
+    def _promise_at(self, waiting: PendingJob, at_us: int) -> Reservation | None:
+        state, job = self.state, waiting.job
+        for other in state.timeline.promises.values():
+            self._name_cards(other)
+        end_us = after_us(at_us, waiting.stay_us)
+        space = state.timeline.available(at_us, end_us, state.now_us, job.id)
+        placement = self._place_on(space, job) if self._overcommits or space.fits(job) else None
+        if placement is None:
+            return None
+        return Reservation(job, at_us, end_us, placement, self._left_over(job, placement, at_us))
+
+    def _left_over(self, job: Job, placement: Placement, at_us: int) -> int:
+        """Cards idle at that instant beside those promised."""
+        if job.has_shares:
+            return UNKNOWN_SPARE
+        return self.state.timeline.space_at(at_us).idle_total - cards_of(placement)
+
+    def _name_cards(self, promise: Reservation) -> None:
+        """From a count of cards to cards by name: others are about to be promised some, or to share some."""
+        if promise.placement is None:
+            placement = self.state.try_place(self.state.timeline.space_at(promise.start_us), promise.job)
+            if isinstance(placement, Placement):
+                promise.placement = placement
+
+    def _give(self, promise: Reservation) -> None:
+        state = self.state
+        job_id = promise.job.id
+        if promise.start_us < NEVER_US and job_id not in state.first_promise:
+            state.first_promise[job_id] = self._latest_end_waited_for(promise)
+        promise.first_us = state.first_promise.get(job_id, promise.start_us)
+        self._tell_if_later(job_id, promise.start_us)
+        state.timeline.promises[job_id] = promise
+        self._windows.clear()
+        self._refused.clear()
+
+    def _tell_if_later(self, job_id: str, start_us: int) -> None:
+        """Also of who starts at once, just too late: what moved its promise took it away, and no other is given."""
+        state = self.state
+        first_us = state.first_promise.get(job_id, start_us)
+        if start_us > first_us and state.why_moved:
+            state.moved.append((job_id, first_us, start_us, state.why_moved))
+
+    def _latest_end_waited_for(self, promise: Reservation) -> int:
+        """The promise is made for the high quantile of the ends it waits for."""
+        latest = promise.start_us
+        for end_us, _, job_id in self.state.runs.ends:
+            if end_us > promise.start_us:
+                break
+            latest = max(latest, min(self.state.runs[job_id].high_end_us, NEVER_US))
+        return latest
+
+
+def _by_age_then(by: str, waiting: list[PendingJob], born_before_us: float) -> list[PendingJob]:
+    """Who came before that instant goes by request time, the others by what the plan says."""
+    key = _shortest if by == "shortest" else _merit
+    young = [w for w in waiting if w.job.submitted_us >= born_before_us]
+    old = [] if len(young) == len(waiting) else [w for w in waiting if w.job.submitted_us < born_before_us]
+    old.sort(key=lambda w: (w.job.submitted_us, w.sequence))
+    young.sort(key=key)
+    return old + young
+
+
+def _shortest(waiting: PendingJob) -> float:
+    return waiting.forecast.high_us
+
+
+def _merit(waiting: PendingJob) -> float:
+    """Most slowdown saved for the card time it takes."""
+    return -waiting.forecast.worth_on(waiting.job.gpus)

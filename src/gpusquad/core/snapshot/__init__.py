@@ -1,0 +1,1 @@
+"""Scheduler state as a file: dump and load."""

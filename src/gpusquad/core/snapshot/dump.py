@@ -1,0 +1,137 @@
+"""The state at one instant as plain data: dumped in production, loaded elsewhere, decided again with equal outcome."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+
+from gpusquad.core.snapshot.load import load_accounts, load_allowed, load_health, load_promises, load_queue, load_runs
+from gpusquad.core.snapshot.schema import (
+    SavedAccounts,
+    SavedPendingJob,
+    SavedPlacement,
+    SavedPolicies,
+    SavedReservation,
+    SavedRun,
+    SavedShapePlacement,
+    Snapshot,
+)
+from gpusquad.core.snapshot.serialization import from_plain, to_plain
+from gpusquad.core.state.policies import Policies
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import Run
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.timeline import Reservation
+from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import Rate
+from gpusquad.model.placement import Placement
+from gpusquad.registry import create, find, names
+
+VERSION = 1
+_KINDS = ("order", "plan", "place")
+
+
+def dump_snapshot(state: SchedulerState) -> dict:
+    """Plain data, ready for JSON."""
+    space, fixed, known = state.space, state.space.fixed, (state.queue, state.runs)
+    return to_plain(Snapshot(
+        version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.settled,
+        brighter=state.brighter,
+        any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
+        why_moved=state.why_moved, resizes=state.resizes, careful=state.careful,
+        due_until_us=state.due_until_us,
+        cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
+        pending=tuple(_save_waiting(w) for w in state.queue),
+        running=tuple(_save_run(r) for r in state.runs.by_id.values()),
+        sharers={fixed.card_ids[card]: tuple(job.id for job in jobs) for card, jobs in space.sharers.items()},
+        cards_lost=tuple(fixed.card_ids[i] for i in np.flatnonzero(space.card_broken)),
+        outages=state.outages,
+        nodes_drained=tuple(fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)),
+        promises=tuple(_save_promise(p) for p in state.timeline.promises.values()),
+        first_promise={i: at_us for i, at_us in state.first_promise.items() if any(i in where for where in known)},
+        claims=state.claims,
+        allowed={name: tuple(fixed.node_ids[i] for i in np.flatnonzero(mask)) for name, mask in space.allowed.items()},
+        foreign={fixed.node_ids[node]: foreign for node, foreign in space.foreign.items()},
+        accounts=SavedAccounts(tuple(state.accounts.tenants.values()), state.accounts.held, state.accounts.lane_gpus),
+    ))  # fmt: skip
+
+
+def load_snapshot(data: dict, rate: Rate | None = None) -> SchedulerState:
+    """A state that decides as the dumped one would have, given the rate function it had."""
+    if not isinstance(data, dict) or "version" not in data:
+        raise Invalid("snapshot.version", "is missing", "this is no snapshot")
+    if data["version"] != VERSION:
+        raise Invalid("snapshot.version", f"{data['version']!r} is not known", f"this program reads version {VERSION}")
+    saved = from_plain(Snapshot, data, "snapshot")
+    state = SchedulerState(saved.cluster, _load_policies(saved.policies), saved.windows, rate)
+    load_allowed(state, saved)
+    load_runs(state, saved)
+    load_health(state, saved)
+    state.careful, state.due_until_us = saved.careful, saved.due_until_us
+    load_queue(state, saved)
+    load_promises(state, saved)
+    load_accounts(state, saved.accounts)
+    state.now_us, state.sequence = saved.now_us, saved.sequence
+    state.settled, state.brighter = saved.settled, saved.brighter
+    state.why_moved, state.first_promise = saved.why_moved, dict(saved.first_promise)
+    state.resizes = saved.resizes
+    return state
+
+
+# -- policies ------------------------------------------------------------------------------------------------------
+
+
+def _save_policies(policies: Policies) -> SavedPolicies:
+    texts = {kind: _text_of(kind, getattr(policies, kind), policies.names.get(kind)) for kind in _KINDS}
+    return SavedPolicies(**texts, preemption=policies.preemption, lanes=policies.lanes, tenants=policies.tenants,
+                         demand=policies.demand, names=policies.names)  # fmt: skip
+
+
+def _text_of(kind: str, policy: object, said: str | None) -> str:
+    """The text it was made from; for one made by hand its registered name and parameters."""
+    if said is not None and said.partition(":")[0].strip() in names(kind) and create(kind, said) == policy:
+        return said
+    name = next((n for n in names(kind) if find(kind, n) is type(policy)), None)
+    if name is None:
+        raise Invalid(f"policies.{kind}", f"{type(policy).__name__} has no name", "register it to dump a snapshot")
+    values = [f"{f.name}={getattr(policy, f.name)}" for f in fields(policy) if f.init] if is_dataclass(policy) else []
+    return f"{name}:{','.join(values)}" if values else name
+
+
+def _load_policies(saved: SavedPolicies) -> Policies:
+    made = {kind: create(kind, getattr(saved, kind)) for kind in _KINDS}
+    return Policies(**made, preemption=saved.preemption, lanes=saved.lanes, tenants=saved.tenants,
+                    demand=saved.demand, names=dict(saved.names))  # fmt: skip
+
+
+# -- who runs, who waits, who was promised what --------------------------------------------------------------------
+
+
+def _save_waiting(waiting: PendingJob) -> SavedPendingJob:
+    return SavedPendingJob(
+        waiting.job, waiting.forecast, waiting.sequence, waiting.rank[1:-1], waiting.attempt, waiting.kept_us,
+        waiting.served_gpu_us, waiting.preemptions, waiting.fresh, waiting.blocked,
+    )  # fmt: skip
+
+
+def _save_run(run: Run) -> SavedRun:
+    return SavedRun(
+        run.job, _save_placement(run.placement), run.forecast, run.started_us, run.end_us, run.sequence, run.attempt,
+        run.kept_us, run.served_gpu_us, run.preemptions, run.leaving, run.slack_us,
+        None if run.shrinks_to is None else _save_placement(run.shrinks_to),
+    )  # fmt: skip
+
+
+def _save_promise(promise: Reservation) -> SavedReservation:
+    placement = None if promise.placement is None else _save_placement(promise.placement)
+    return SavedReservation(
+        promise.job.id, promise.start_us, promise.end_us, placement, promise.spare_cards, promise.first_us
+    )
+
+
+def _save_placement(placement: Placement) -> SavedPlacement:
+    parts = [
+        SavedShapePlacement(p.request_index, tuple(p.nodes.tolist()), tuple(p.cards.tolist())) for p in placement.parts
+    ]
+    return SavedPlacement(tuple(parts), placement.note)

@@ -1,0 +1,1 @@
+"""What the scheduler knows: queue, runs, accounts, reservations."""

@@ -1,0 +1,204 @@
+"""What a scheduler that lives on must take in its stride: gangs that ran before it, goals and policies that change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.ports import EndPredicted, GangAdopted, PriorAttempts
+from gpusquad.core.state.policies import Policies
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import NEVER_US, Run
+from gpusquad.core.state.state import SchedulerState, cards_of, tasks_in
+from gpusquad.model.cluster import Cluster
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement, ShapePlacement
+from gpusquad.model.units import US_PER_S
+from gpusquad.model.views import RunTimePrediction
+
+SLACK_US = 5 * US_PER_S
+SLACK_RATIO = 0.05
+"""An end that moves by less than both (the ratio: of what is left) stays: plans are not remade for every breath."""
+
+
+def adopt(state: SchedulerState, event: GangAdopted) -> Run:
+    """A gang is found on its cards: it holds them, and counts, as if this scheduler had started it."""
+    job, past = event.job, event.past
+    if past.sequence is None:
+        state.sequence += 1
+    else:
+        state.sequence = max(state.sequence, past.sequence)
+    state.space.take(job, event.placement)
+    end_us = _predicted_end_us(job, event.forecast, event.placement, event.started_us)
+    run = Run(job, event.placement, event.forecast, event.started_us, end_us,
+              state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
+              past.served_gpu_us, past.preemptions)  # fmt: skip
+    if state.careful:
+        state.give_slack(run)
+    state.runs.add(run)
+    state.accounts.change(job, cards_of(run.placement), run.lane.name, state.now_us, +1)
+    state.unsettle()
+    return run
+
+
+def update(state: SchedulerState, job: Job, forecast: RunTimePrediction | None) -> None:
+    """The job is another one now; what it asks for stays."""
+    if job.id in state.queue:
+        _update_waiting(state, job, forecast)
+    elif job.id in state.runs:
+        _update_run(state, job, forecast)
+
+
+def foresee(state: SchedulerState, event: EndPredicted) -> None:
+    """A running gang is expected to end at another time. Later: promises are remade. Sooner: they may come forward."""
+    run = state.runs.by_id.get(event.job_id)
+    if run is None or run.leaving:
+        return
+    last_us = _last_end_us(run, state.now_us)
+    end_us = min(max(event.end_us, state.now_us), last_us)
+    behind_us = run.high_end_us - run.end_us if event.high_end_us is None else event.high_end_us - event.end_us
+    high_end_us = min(end_us + max(0, behind_us), last_us)
+    moves = _matters(run.end_us, end_us, state.now_us)
+    if not moves and not _matters(run.high_end_us, high_end_us, state.now_us):
+        return
+    if not moves:
+        end_us = run.end_us
+    if not run.job.is_elastic:  # whose forecast is one for all its tasks
+        run.forecast = _seen_forecast(run, end_us, max(end_us, high_end_us))
+    if moves:
+        state.move_end(event.job_id, end_us, event.why)
+
+
+def with_policies(state: SchedulerState, policies: Policies) -> SchedulerState:
+    """The same world under other policies. Promises are made anew: they belong to an order and a plan."""
+    other = _like(state, state.space.fixed.cluster, policies, "the policies changed")
+    other.space.allowed = state.space.allowed
+    _move_in(state, other, lambda placement: placement)
+    return other
+
+
+def with_cluster(state: SchedulerState, cluster: Cluster) -> SchedulerState:
+    """The same queue and policies on other nodes. Who ran on nodes or cards that are gone is left out."""
+    other = _like(state, cluster, state.policies, "nodes came or went")
+    _move_in(state, other, _translation(state.space.fixed, other.space.fixed))
+    return other
+
+
+def _like(state: SchedulerState, cluster: Cluster, policies: Policies, why: str) -> SchedulerState:
+    other = SchedulerState(cluster, policies, tuple(state.timeline.windows), state.rate)
+    other.now_us, other.sequence, other.resizes = state.now_us, state.sequence, state.resizes
+    other.first_promise, other.moved, other.later = state.first_promise, state.moved, state.later
+    other.why_moved = why
+    return other
+
+
+def _move_in(state: SchedulerState, other: SchedulerState, translate: Callable[[Placement], Placement | None]) -> None:
+    """Everybody who runs or waits, and what is known of the nodes."""
+    _copy_health(state, other)
+    for run in sorted(state.runs.by_id.values(), key=lambda run: run.sequence):
+        placement = translate(run.placement)
+        if placement is not None:
+            shrinks_to = None if run.shrinks_to is None else translate(run.shrinks_to)
+            _take_over(other, replace(run, placement=placement, shrinks_to=shrinks_to))
+    for name, held in state.accounts.held.items():
+        now = other.accounts.of(name)
+        now.decayed_gpu_us, now.at_us = held.decayed_gpu_us, held.at_us
+    for waiting in state.queue:
+        _enqueue_again(other, waiting, waiting.job, waiting.forecast)
+    other.claims = dict(state.claims)
+
+
+def _translation(before: ClusterArrays, after: ClusterArrays) -> Callable[[Placement], Placement | None]:
+    """From indexes into one cluster to those into another, by name."""
+    nodes = np.array([after.node_index.get(name, -1) for name in before.node_ids], dtype=np.int64)
+    cards = np.array([after.card_index.get(name, -1) for name in before.card_ids], dtype=np.int64)
+
+    def translate(placement: Placement) -> Placement | None:
+        parts = tuple(
+            ShapePlacement(part.request_index, nodes[part.nodes], cards[part.cards]) for part in placement.parts
+        )
+        if any((part.nodes < 0).any() or (part.cards < 0).any() for part in parts):
+            return None
+        return Placement(parts, placement.note)
+
+    return translate
+
+
+def _update_waiting(state: SchedulerState, job: Job, forecast: RunTimePrediction | None) -> None:
+    waiting = state.dequeue(job.id)
+    state.remake_promises(f"{job.name or job.id} was changed")
+    state.timeline.promises.pop(job.id, None)
+    _enqueue_again(state, waiting, job, forecast or waiting.forecast)
+
+
+def _enqueue_again(state: SchedulerState, waiting: PendingJob, job: Job, forecast: RunTimePrediction) -> None:
+    state.enqueue(job, forecast, attempt=waiting.attempt, kept_us=waiting.kept_us,
+                  served_gpu_us=waiting.served_gpu_us, preemptions=waiting.preemptions,
+                  sequence=waiting.sequence)  # fmt: skip
+
+
+def _update_run(state: SchedulerState, job: Job, forecast: RunTimePrediction | None) -> None:
+    old = state.runs.remove(job.id)
+    state.space.give_back(old.job, old.placement)
+    state.accounts.change(old.job, cards_of(old.placement), old.lane.name, state.now_us, -1)
+    end_us = old.end_us
+    if forecast is not None:
+        end_us = _predicted_end_us(job, forecast, old.placement, old.started_us)
+    run = replace(old, job=job, forecast=forecast or old.forecast, end_us=end_us)
+    _take_over(state, run)
+    state.remake_promises(f"{job.name or job.id} was changed")
+
+
+def _predicted_end_us(job: Job, forecast: RunTimePrediction, placement: Placement, started_us: int) -> int:
+    """As for a start: an elastic gang on fewer tasks needs longer."""
+    mid_us = forecast.mid_us
+    if job.is_elastic:
+        mid_us = -(-mid_us * job.tasks // tasks_in(placement))
+    return min(started_us + mid_us, NEVER_US)
+
+
+def _last_end_us(run: Run, now_us: int) -> int:
+    """Nobody runs past its limit, but for the moments it takes to be stopped."""
+    if run.job.limit_us is None:
+        return NEVER_US
+    return max(now_us, run.started_us + run.job.limit_us)
+
+
+def _matters(before_us: int, then_us: int, now_us: int) -> bool:
+    return abs(then_us - before_us) > max(SLACK_US, SLACK_RATIO * (max(before_us, then_us) - now_us))
+
+
+def _seen_forecast(run: Run, end_us: int, high_end_us: int) -> RunTimePrediction:
+    mid_us, high_us = max(1, end_us - run.started_us), max(1, high_end_us - run.started_us)
+    return replace(run.forecast, mid_us=mid_us, high_us=high_us, source="progress", promise_us=None,
+                   mean_us=None, later_us=(high_us,) if high_us > mid_us else ())  # fmt: skip
+
+
+def _take_over(state: SchedulerState, run: Run) -> None:
+    run = replace(run, lane=state.lane(run.job), end_us=run.end_us - run.slack_us, slack_us=0)
+    if state.careful:
+        state.give_slack(run)
+    state.space.take(run.job, run.placement)
+    state.runs.add(run)
+    state.accounts.change(run.job, cards_of(run.placement), run.lane.name, state.now_us, +1)
+
+
+def _copy_health(state: SchedulerState, other: SchedulerState) -> None:
+    before, after = state.space, other.space
+    for card in np.flatnonzero(before.card_broken):
+        if (index := after.fixed.card_index.get(before.fixed.card_ids[card])) is not None:
+            after.set_card_ok(index, False)
+    other.outages = {card: outage for card, outage in state.outages.items() if card in after.fixed.card_index}
+    for node in np.flatnonzero(~before.node_up):
+        if (index := after.fixed.node_index.get(before.fixed.node_ids[node])) is not None:
+            after.set_node_up(index, False)
+    for node, foreign in before.foreign.items():
+        if (index := after.fixed.node_index.get(before.fixed.node_ids[node])) is not None:
+            after.set_foreign(index, foreign)
+
+
+def past_of(run: Run | PendingJob) -> PriorAttempts:
+    return PriorAttempts(run.attempt, run.kept_us, run.served_gpu_us, run.preemptions, run.sequence)

@@ -1,0 +1,172 @@
+"""Who waits, in order, with the numbers that decide quickly kept beside as arrays."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from gpusquad.core.state.lanes import Lane
+from gpusquad.core.state.runs import FOREVER_US, NEVER_US
+from gpusquad.model.job import URGENT, Job
+from gpusquad.model.placement import Ints
+from gpusquad.model.views import RunTimePrediction
+
+Key = Callable[[Job], tuple]
+
+
+@dataclass(slots=True, eq=False)
+class PendingJob:
+    """A pending job."""
+
+    job: Job
+    forecast: RunTimePrediction
+    shape: int
+    """Jobs that ask for the same have the same number."""
+    sequence: int
+    """Arrival number: breaks ties."""
+    lane: Lane
+    attempt: int = 0
+    kept_us: int = 0
+    """Work of earlier attempts that a checkpoint kept."""
+    served_gpu_us: int = 0
+    preemptions: int = 0
+    fresh: bool = True
+    """Not looked at yet by any cycle."""
+    blocked: bool = False
+    """Over its tenant's or lane's limit: passed over, holds no promise."""
+    rank: tuple = ()
+    stay_us: int = 0
+    """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
+    insists: bool = False
+    """Nothing better is known to come: its place is asked to refuse only what cannot be."""
+    due_us: int | None = None
+    """When it should be on its cards at the latest, once the order was asked."""
+
+    def __post_init__(self) -> None:
+        self.judge(careful=False)
+
+    def judge(self, careful: bool) -> None:
+        """By which quantile it is expected to stay."""
+        job, forecast = self.job, self.forecast
+        high_us = forecast.high_us if not careful or forecast.careful_us is None else forecast.careful_us
+        if job.is_elastic:
+            high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
+        self.stay_us = min(high_us, FOREVER_US)
+
+    def takes_us(self, gpus: int, horizon_us: int) -> float:
+        """Of the whole cluster's time, as far as anybody looks ahead. Of gangs wider than half of it only one can run:
+        the rest is lost. What takes nobody knows how long counts nothing: it alone would make all behind it late."""
+        asked, expected_us = self.job.gpu_milli, self.forecast.expected_us
+        if not asked or expected_us >= NEVER_US:
+            return 0.0
+        return min(expected_us, horizon_us) / max(1, gpus * 1000 // asked)
+
+
+class Queue:
+    """Pending jobs sorted by rank, smallest first."""
+
+    def __init__(self) -> None:
+        self._waiting: list[PendingJob] = []
+        self._ranks: list[tuple] = []
+        self._by_id: dict[str, PendingJob] = {}
+        self._shape = np.zeros(64, dtype=np.int64)
+        self._stay_us = np.zeros(64, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[PendingJob]:
+        return iter(self._waiting)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._by_id
+
+    def __getitem__(self, job_id: str) -> PendingJob:
+        return self._by_id[job_id]
+
+    def at(self, position: int) -> PendingJob:
+        return self._waiting[position]
+
+    @property
+    def shapes(self) -> Ints:
+        """Shape number of each, in order."""
+        return self._shape[: len(self._waiting)]
+
+    @property
+    def stay_us(self) -> Ints:
+        """How long each may stay, in order."""
+        return self._stay_us[: len(self._waiting)]
+
+    def insert(self, waiting: PendingJob, key: Key) -> int:
+        """Put a job at its place and return the position."""
+        self._by_id[waiting.job.id] = waiting  # first, so that whoever ranks it can ask about it
+        waiting.rank = rank_of(waiting, key)
+        position = bisect_left(self._ranks, waiting.rank)
+        self._make_room(position)
+        self._ranks.insert(position, waiting.rank)
+        self._waiting.insert(position, waiting)
+        self._shape[position] = waiting.shape
+        self._stay_us[position] = waiting.stay_us
+        return position
+
+    def remove(self, job_id: str) -> PendingJob:
+        waiting = self._by_id.pop(job_id)
+        position = self.position(waiting)
+        count = len(self._waiting)
+        del self._waiting[position]
+        del self._ranks[position]
+        for array in (self._shape, self._stay_us):
+            array[position : count - 1] = array[position + 1 : count]
+        return waiting
+
+    def position(self, waiting: PendingJob) -> int:
+        return bisect_left(self._ranks, waiting.rank)
+
+    def resort(self, key: Key) -> bool:
+        """Rank everybody anew; says whether the order changed."""
+        ranked = [(rank_of(w, key), w) for w in self._waiting]
+        changed = any(a[0] > b[0] for a, b in pairwise(ranked))
+        if changed:
+            ranked.sort(key=lambda pair: pair[0])
+        self._ranks = [rank for rank, _ in ranked]
+        self._waiting = [w for _, w in ranked]
+        for rank, waiting in ranked:
+            waiting.rank = rank
+        if changed:
+            count = len(ranked)
+            self._shape[:count] = [w.shape for w in self._waiting]
+            self._stay_us[:count] = [w.stay_us for w in self._waiting]
+        return changed
+
+    def place_anew(self, waiting: PendingJob, key: Key) -> bool:
+        """One of them is ranked anew, or stays otherwise; says whether the order changed."""
+        before = self.position(waiting)
+        rank = rank_of(waiting, key)
+        if rank == waiting.rank:
+            self._stay_us[before] = waiting.stay_us
+            return False
+        self.remove(waiting.job.id)
+        return self.insert(waiting, lambda _: rank[1:-1]) != before
+
+    def judge(self, careful: bool) -> None:
+        """Expect everybody to stay by another quantile."""
+        for waiting in self._waiting:
+            waiting.judge(careful)
+        self._stay_us[: len(self._waiting)] = [w.stay_us for w in self._waiting]
+
+    def _make_room(self, position: int) -> None:
+        count = len(self._waiting)
+        if count == len(self._shape):
+            self._shape = np.concatenate((self._shape, np.zeros_like(self._shape)))
+            self._stay_us = np.concatenate((self._stay_us, np.zeros_like(self._stay_us)))
+        for array in (self._shape, self._stay_us):
+            array[position + 1 : count + 1] = array[position:count]
+
+
+def rank_of(waiting: PendingJob, key: Key) -> tuple:
+    """Urgent jobs above all, then the order's key, then arrival."""
+    return (waiting.job.priority != URGENT, *key(waiting.job), waiting.sequence)

@@ -1,0 +1,224 @@
+"""Who runs, until when, and what that frees: rows in arrays, so that the future is a few operations away."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.state.lanes import Lane
+from gpusquad.model.job import Job, Request
+from gpusquad.model.placement import Ints, Placement
+from gpusquad.model.views import RunTimePrediction
+
+NEVER_US = 1 << 60
+"""An end that nobody knows."""
+FOREVER_US = NEVER_US + 1
+"""Past every end, the unknown ones too."""
+_DEAD_US = NEVER_US + 2
+
+
+def after_us(now_us: int, duration_us: int) -> int:
+    """When something of that length is over: past everything if the length is unknown."""
+    return min(now_us + duration_us, FOREVER_US)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A gang on its cards."""
+
+    job: Job
+    placement: Placement
+    forecast: RunTimePrediction
+    started_us: int
+    end_us: int
+    """Predicted end (middle quantile); moves when it overruns or a neighbour slows it."""
+    sequence: int
+    lane: Lane
+    attempt: int = 0
+    kept_us: int = 0
+    served_gpu_us: int = 0
+    """GPU time of earlier attempts."""
+    preemptions: int = 0
+    leaving: bool = False
+    """Told to go; its cards are free when the engine says so."""
+    shrinks_to: Placement | None = None
+    """Where it will run when the tasks told to go have gone."""
+    slack_us: int = 0
+    """How much of the predicted end is there because somebody's patience is over."""
+    rows: tuple[int, int] = field(default=(0, 0))
+    has_shares: bool = False
+
+    @property
+    def high_end_us(self) -> int:
+        forecast = self.forecast
+        high_us = forecast.high_us if forecast.promise_us is None else forecast.promise_us
+        return min(self.end_us - self.slack_us + max(high_us - forecast.mid_us, self.slack_us), NEVER_US)
+
+
+class Releases:
+    """Resources that come free, one row a card or task: which node, which card, when. Dead rows never come free."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.dead = 0
+        self.end_us = np.zeros(64, dtype=np.int64)
+        self.card = np.zeros(64, dtype=np.int64)
+        """-1: a row that frees no card, but what a task took of its node."""
+        self.node = np.zeros(64, dtype=np.int64)
+        self.kind = np.zeros(64, dtype=np.int64)
+        """What the row frees of its node: a row of the table of amounts."""
+
+    def append(self, end_us: int, card: Ints | int, node: Ints, kind: int) -> None:
+        size = len(node)
+        while self.count + size > len(self.end_us):
+            self._grow()
+        block = slice(self.count, self.count + size)
+        self.end_us[block] = end_us
+        self.card[block] = card
+        self.node[block] = node
+        self.kind[block] = kind
+        self.count += size
+
+    def keep(self, alive: Ints) -> None:
+        """Close the gaps."""
+        self.count = len(alive)
+        self.dead = 0
+        for name in ("end_us", "card", "node", "kind"):
+            array = getattr(self, name)
+            array[: self.count] = array[alive]
+
+    def _grow(self) -> None:
+        for name in ("end_us", "card", "node", "kind"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate((array, np.zeros_like(array))))
+
+
+class Runs:
+    """All running gangs."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Run] = {}
+        self.ends: list[tuple[int, int, str]] = []
+        """(predicted end, sequence, job), soonest first."""
+        self.limits: list[tuple[int, int, str]] = []
+        """(when its time limit is up, sequence, job), soonest first."""
+        self.sharing: dict[str, Run] = {}
+        self.elastic: dict[str, Run] = {}
+        self.any_node_rows = False
+        self._rows = Releases()
+        self._kinds: dict[Request, int] = {}
+        self._amounts: tuple[ClusterArrays, Ints] | None = None
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __getitem__(self, job_id: str) -> Run:
+        return self.by_id[job_id]
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self.by_id
+
+    def add(self, run: Run) -> None:
+        self.by_id[run.job.id] = run
+        insort(self.ends, (run.end_us, run.sequence, run.job.id))
+        if run.job.limit_us is not None:
+            insort(self.limits, (run.started_us + run.job.limit_us, run.sequence, run.job.id))
+        first = self._rows.count
+        for part in run.placement.parts:
+            self._add_rows(run, part.nodes, part.cards, part.request_index)
+        run.rows = (first, self._rows.count)
+        if run.has_shares:
+            self.sharing[run.job.id] = run
+        if run.job.is_elastic:
+            self.elastic[run.job.id] = run
+
+    def remove(self, job_id: str) -> Run:
+        run = self.by_id.pop(job_id)
+        del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, job_id))]
+        if run.job.limit_us is not None:
+            self.limits.remove((run.started_us + run.job.limit_us, run.sequence, job_id))
+        self.sharing.pop(job_id, None)
+        self.elastic.pop(job_id, None)
+        first, last = run.rows
+        self._rows.end_us[first:last] = _DEAD_US
+        self._rows.dead += last - first
+        if self._rows.dead > 256 and self._rows.dead * 2 > self._rows.count:
+            self._compact()
+        return run
+
+    def move_end(self, run: Run, end_us: int) -> None:
+        """A prediction changed."""
+        del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, run.job.id))]
+        run.end_us = end_us
+        insort(self.ends, (end_us, run.sequence, run.job.id))
+        self._rows.end_us[run.rows[0] : run.rows[1]] = end_us
+
+    def overdue(self, now_us: int) -> list[Run]:
+        """Runs whose predicted end is past."""
+        late = []
+        for end_us, _, job_id in self.ends:
+            if end_us >= now_us:
+                break
+            late.append(self.by_id[job_id])
+        return late
+
+    def nth_card_free_us(self, n: int) -> int:
+        """When the n-th card held whole comes free (later than NEVER_US if there are not that many)."""
+        if n > self._rows.count:
+            return FOREVER_US
+        return int(np.partition(self._rows.end_us[: self._rows.count], n - 1)[n - 1])
+
+    def cards_free_by(self, at_us: int) -> int:
+        """How many rows come free by then."""
+        return int(np.count_nonzero(self._rows.end_us[: self._rows.count] <= at_us))
+
+    def release_until(self, space: Space, at_us: int) -> None:
+        """Give back, in a copy of the space, what is predicted to be free at that instant."""
+        rows = self._rows
+        due = np.flatnonzero(rows.end_us[: rows.count] <= at_us)
+        space.release_rows(rows.card[due], rows.node[due],
+                           self._table(space.fixed)[rows.kind[due]] if self.any_node_rows else None)  # fmt: skip
+        for run in self.sharing.values():
+            if run.end_us <= at_us:
+                for part in run.placement.parts:
+                    if run.job.groups[part.request_index][0].share is not None:  # the rest has rows
+                        space.give_back_part(run.job, part)
+
+    def _add_rows(self, run: Run, nodes: Ints, cards: Ints, group: int) -> None:
+        request = run.job.groups[group][0]
+        if request.share is not None:
+            run.has_shares = True
+            return
+        if request.cpu_milli or request.memory_bytes or request.extras:
+            self.any_node_rows = True
+            self._rows.append(run.end_us, -1, nodes, self._kind(request))
+        if request.gpus:
+            self._rows.append(run.end_us, cards.ravel(), np.repeat(nodes, request.gpus), 0)
+
+    def _kind(self, request: Request) -> int:
+        """0 frees nothing of a node."""
+        kind = self._kinds.get(request)
+        if kind is None:
+            kind = self._kinds[request] = len(self._kinds) + 1
+            self._amounts = None
+        return kind
+
+    def _table(self, fixed: ClusterArrays) -> Ints:
+        """What each kind of row frees of its node."""
+        if self._amounts is None or self._amounts[0] is not fixed:
+            nothing = np.zeros(2 + len(fixed.extra_index), dtype=np.int64)
+            self._amounts = fixed, np.stack([nothing, *(fixed.amounts(request) for request in self._kinds)])
+        return self._amounts[1]
+
+    def _compact(self) -> None:
+        runs = sorted((run for run in self.by_id.values() if run.rows[1] > run.rows[0]), key=lambda run: run.rows)
+        blocks = [np.arange(*run.rows) for run in runs]
+        self._rows.keep(np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64))
+        at = 0
+        for run, block in zip(runs, blocks, strict=True):
+            run.rows = (at, at + len(block))
+            at += len(block)

@@ -1,0 +1,59 @@
+"""A state to try things on: whatever is asked of it, the original stays as it is."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+
+from gpusquad.core.state.accounts import Accounts
+from gpusquad.core.state.queue import PendingJob, Queue
+from gpusquad.core.state.runs import Runs
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.timeline import Timeline
+
+
+def copy_state(state: SchedulerState) -> SchedulerState:
+    """An equal state. Jobs, placements and policies never change, so they are shared; all else is the copy's own."""
+    other = copy(state)
+    other.space = state.space.copy()
+    other.runs = copy_runs(state.runs)
+    other.timeline = Timeline(other.space, other.runs, tuple(state.timeline.windows))
+    other.timeline.promises = {name: replace(promise, wall=None) for name, promise in state.timeline.promises.items()}
+    other.accounts = _copy_accounts(state.accounts)
+    for name in ("claims", "outages", "first_promise", "moved", "later", "shapes", "shape_jobs", "_possible"):
+        setattr(other, name, copy(getattr(state, name)))
+    other._configured = None
+    refill_queue(other, [replace(waiting) for waiting in state.queue])
+    return other
+
+
+def copy_runs(runs: Runs) -> Runs:
+    other = Runs()
+    for run in runs.by_id.values():
+        other.add(replace(run))
+    # It stays set when the last run with CPU is gone, and decides how promises are made.
+    other.any_node_rows = runs.any_node_rows
+    return other
+
+
+def refill_queue(state: SchedulerState, waiting: list[PendingJob]) -> None:
+    """Queue these with the ranks they have, not with those the order would give now: that is the next cycle's work."""
+    state.queue = Queue()
+    state.fresh = []
+    state.shape_waiting = {}
+    for each in waiting:
+        key = each.rank[1:-1]
+        state.queue.insert(each, lambda _, key=key: key)
+        state.shape_waiting[each.shape] = state.shape_waiting.get(each.shape, 0) + 1
+        if each.fresh:
+            state.fresh.append(each)
+    if state.careful:
+        state.queue.judge(careful=True)
+
+
+def _copy_accounts(accounts: Accounts) -> Accounts:
+    other = copy(accounts)
+    other.tenants = dict(accounts.tenants)
+    other.held = {name: replace(held) for name, held in accounts.held.items()}
+    other.lane_gpus = dict(accounts.lane_gpus)
+    return other

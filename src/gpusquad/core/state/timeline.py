@@ -1,0 +1,136 @@
+"""The future as far as it is known: predicted ends, promises given, maintenance windows.
+
+A promise is kept by what it leaves to others: at the instant it begins there is a *wall*, the capacity then, less what
+is promised. Somebody who would still run at that instant must fit in front of the wall and behind it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusquad.core.capacity.space import Space
+from gpusquad.core.state.runs import FOREVER_US, NEVER_US, Runs
+from gpusquad.model.cluster import MaintenanceWindow
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+
+_LAST = 1 << 62
+"""Sorts behind every sequence number."""
+UNKNOWN_SPARE = 1 << 40
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """A waiting gang's earliest start, and the cards it will have."""
+
+    job: Job
+    start_us: int
+    end_us: int
+    placement: Placement | None
+    """None while counting cards is enough."""
+    spare_cards: int = UNKNOWN_SPARE
+    """Cards idle at the start beside those promised: nobody who needs more may stay so long. """
+    first_us: int = 0
+    """The start first promised (from high quantiles)."""
+    wall: Space | None = None
+    """Capacity at the start less what is promised, once worked out; ends as predicted do not change it."""
+
+    def overlaps(self, start_us: int, end_us: int) -> bool:
+        return self.start_us < end_us and start_us < self.end_us
+
+
+class Timeline:
+    """Answers: what is free from then until then, and when does a gang fit first."""
+
+    def __init__(self, space: Space, runs: Runs, windows: tuple[MaintenanceWindow, ...] = ()) -> None:
+        self.space = space
+        self.runs = runs
+        self.windows = list(windows)
+        self.promises: dict[str, Reservation] = {}
+        """In the order of the queue they were given in."""
+
+    def space_at(self, at_us: int) -> Space:
+        """Capacity at an instant with nobody new started: a copy."""
+        future = self.space.copy()
+        self.runs.release_until(future, at_us)
+        return future
+
+    def available(self, start_us: int, end_us: int, now_us: int, without: str = "") -> Space:
+        """What somebody may use who runs from start to end and moves no promise: a copy."""
+        promises = [p for p in self.promises.values() if p.job.id != without and p.overlaps(start_us, end_us)]
+        free = self._less_promised(start_us, now_us, promises)
+        for at_us in sorted({p.start_us for p in promises if p.start_us > start_us}):
+            free.keep_least(self._less_promised(at_us, now_us, promises))
+        self._close_windows(free, start_us, end_us)
+        return free
+
+    def _less_promised(self, at_us: int, now_us: int, promises: list[Reservation]) -> Space:
+        free = self.space.copy() if at_us <= now_us else self.space_at(at_us)
+        for promise in promises:
+            if promise.start_us <= at_us < promise.end_us and promise.placement is not None:
+                free.take(promise.job, promise.placement)
+        return free
+
+    def closed_nodes(self, start_us: int, end_us: int) -> list[int]:
+        """Nodes with a maintenance window in that time."""
+        index = self.space.fixed.node_index
+        return sorted({
+            index[name] for window in self.windows for name in window.nodes
+            if name in index and window.start_us < end_us and (window.end_us is None or start_us < window.end_us)
+        })  # fmt: skip
+
+    def _close_windows(self, free: Space, start_us: int, end_us: int) -> None:
+        if self.windows:
+            free.hide(np.array(self.closed_nodes(start_us, end_us), dtype=np.int64))
+
+    def instants(self, now_us: int) -> list[int]:
+        """When capacity may grow: predicted ends (who is due and still runs: just after now), ends of promises and
+        of windows. NEVER_US stands for ends that nobody knows."""
+        times = {end_us for end_us, _, _ in self.runs.ends}
+        times.update(p.end_us for p in self.promises.values())
+        times.update(w.end_us for w in self.windows if w.end_us is not None)
+        return sorted({max(t, now_us + 1) for t in times if t <= NEVER_US})
+
+    def first_fit_alone(self, job: Job, now_us: int, hint_us: int | None = None) -> int:
+        """The first instant at which the gang fits if nobody else were promised anything (after NEVER_US: none)."""
+        if self.counting_is_enough(job):
+            return self._first_fit_by_count(job, now_us)
+        if self.space.fits(job):
+            return now_us  # it waits for a window or for others' promises, not for cards
+        ends = self.runs.ends
+        low, high = bisect_right(ends, (now_us, _LAST)), len(ends)
+        if low and self._fits_at(job, now_us):
+            return now_us + 1
+        if hint_us is not None:
+            # The last answer is most often still right: look there and just before it first.
+            guess = bisect_right(ends, (hint_us, _LAST)) - 1
+            if guess >= low and self._fits_at(job, ends[guess][0]):
+                high = bisect_left(ends, (ends[guess][0],))
+                if high > low and not self._fits_at(job, ends[high - 1][0]):
+                    return ends[high][0]
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits_at(job, ends[middle][0]):
+                high = middle
+            else:
+                low = middle + 1
+        return ends[low][0] if low < len(ends) else FOREVER_US
+
+    def _fits_at(self, job: Job, at_us: int) -> bool:
+        return self.space_at(at_us).fits(job)
+
+    def counting_is_enough(self, job: Job) -> bool:
+        """One idle card a task is all it needs, and cards come free one run at a time."""
+        return (
+            self.space.all_well
+            and not self.runs.sharing
+            and not self.runs.any_node_rows
+            and all(request.counts_decide for request, _ in job.groups)
+        )
+
+    def _first_fit_by_count(self, job: Job, now_us: int) -> int:
+        missing = job.gang.least_gpus - self.space.idle_total
+        return now_us if missing <= 0 else max(now_us + 1, self.runs.nth_card_free_us(missing))

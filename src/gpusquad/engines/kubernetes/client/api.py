@@ -1,0 +1,371 @@
+"""The API server over HTTP: raw JSON in and out, many requests in flight, and patience when the server asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from gpusquad.kube.access import KubeAccess
+from gpusquad.kube.objects import Object
+from gpusquad.model.errors import Invalid
+
+PATCHES = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+Shrink = Callable[[Object], Object]
+"""Takes away what nobody reads; may change the object it is given."""
+Sleep = Callable[[float], Awaitable[None]]
+
+_MOST_TRIES = 6
+_MOST_PATIENCE_S = 30.0
+_IDLE_S = 30.0
+"""How long an unused connection is kept. Shorter than the server keeps it, so that we do not send into a closed one."""
+_SILENCE_S = 150.0
+"""The server sends a bookmark about every minute; a stream that is silent for longer has lost its other end."""
+_WATCH_S = (300.0, 600.0)
+"""The server ends a stream after a time in between, so that streams spread over its replicas again."""
+_PIECE_BYTES = 2**20
+
+
+class ApiRefused(Exception):
+    """The server answered, and the answer is no."""
+
+    def __init__(self, status: int, reason: str = "", message: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+    @property
+    def is_conflict(self) -> bool:
+        """Somebody else was first: it changed, or it is there already."""
+        return self.status == 409
+
+    @property
+    def is_there_already(self) -> bool:
+        return self.reason == "AlreadyExists"
+
+    @property
+    def is_missing(self) -> bool:
+        return self.status == 404
+
+    @property
+    def is_forbidden(self) -> bool:
+        return self.status == 403
+
+    @property
+    def is_gone(self) -> bool:
+        """The version asked for is older than what the server remembers."""
+        return self.status == 410
+
+    @property
+    def is_busy(self) -> bool:
+        """It might have said yes at another time."""
+        return self.status in (429, 503)
+
+
+class ApiUnreachable(Exception):
+    """No answer. Unless the connection was never made, what was asked for may have been done all the same."""
+
+    def __init__(self, message: str, may_be_done: bool = True) -> None:
+        super().__init__(message)
+        self.may_be_done = may_be_done
+
+
+@dataclass(frozen=True)
+class ObjectList:
+    """All objects of a collection as they were at one version."""
+
+    items: list[Object]
+    version: str
+
+
+class AsyncKubeApi:
+    """Lives in one event loop. Requests wait here, and not at the server, when there are too many."""
+
+    def __init__(
+        self,
+        access: KubeAccess,
+        *,
+        in_flight: int = 64,
+        per_second: float | None = None,
+        timeout_s: float = 30.0,
+        page: int = 500,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._access = access
+        self._slots = asyncio.Semaphore(in_flight)
+        self._sleep = sleep
+        self._pace = _Pace(per_second, sleep) if per_second else None
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._page = str(page)
+        self._renewing = asyncio.Lock()
+        self._session: aiohttp.ClientSession | None = None
+        # What is needed only where the certificate has another name than the address.
+        self._how: dict[str, Any] = {"server_hostname": access.server_name} if access.server_name else {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all requests and streams."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # --- one object ---
+    # `urgent` passes by all that wait for their turn: for what must not be late, such as a lease.
+
+    async def get(self, path: str, *, urgent: bool = False, **query: str) -> Object:
+        return await self._ask("GET", path, query, None, "", urgent)
+
+    async def post(self, path: str, content: Object, *, urgent: bool = False, **query: str) -> Object:
+        return await self._ask("POST", path, query, content, "application/json", urgent)
+
+    async def put(self, path: str, content: Object, *, urgent: bool = False, **query: str) -> Object:
+        return await self._ask("PUT", path, query, content, "application/json", urgent)
+
+    async def patch(
+        self, path: str, content: Object | list[Object], *, kind: str = "merge", urgent: bool = False, **query: str
+    ) -> Object:
+        return await self._ask("PATCH", path, query, content, PATCHES[kind], urgent)
+
+    async def delete(self, path: str, options: Object | None = None, *, urgent: bool = False, **query: str) -> Object:
+        """The options may name a uid, so that a later object of the same name stays."""
+        return await self._ask("DELETE", path, query, options, "application/json", urgent)
+
+    async def read(self, path: str, **query: str) -> bytes:
+        """What is no JSON: the log of a container."""
+        url = self._url(path, query)
+        async with self._slots:
+            return await self._try_often("GET", url, None, "", lambda content: content)
+
+    # --- collections ---
+
+    async def list(self, path: str, *, shrink: Shrink | None = None, **query: str) -> ObjectList:
+        """The newest state, in pages so that neither side holds it twice. `shrink` sees each object as it comes."""
+        try:
+            return await self._list_pages(path, {**query, "limit": self._page}, shrink)
+        except ApiRefused as error:
+            if not error.is_gone:
+                raise
+            return await self._list_pages(path, dict(query), shrink)  # too slow for the pages: all at once
+
+    async def watch(self, path: str, version: str, **query: str) -> AsyncGenerator[Object, None]:
+        """Events after the version, bookmarks too, as {"type", "object"}. It ends when the server ends it.
+
+        Unreachable: the stream broke. An event ERROR (its object is a Status) is the last one.
+        """
+        asked = {
+            "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version,
+            "timeoutSeconds": str(int(random.uniform(*_WATCH_S))), **query,
+        }  # fmt: skip
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.total, sock_read=_SILENCE_S)
+        headers = await self._headers("")
+        with _reaching(may_be_done=False):
+            async with self._open().request(
+                "GET", self._url(path, asked), headers=headers, timeout=timeout, allow_redirects=False,
+                read_bufsize=_PIECE_BYTES, **self._how,
+            ) as answer:  # fmt: skip
+                if answer.status != 200:
+                    content = await answer.read()
+                    if answer.status == 401:
+                        await self._renew()  # for whoever tries again
+                    raise _refusal(answer, content)
+                async for line in _lines(answer.content):
+                    yield orjson.loads(line)
+
+    # --- how ---
+
+    async def _list_pages(self, path: str, query: dict[str, str], shrink: Shrink | None) -> ObjectList:
+        items: list[Object] = []
+        while True:
+            answer = await self._ask("GET", path, query, None, "", urgent=False)
+            _add_items(items, answer, shrink)
+            more = answer["metadata"].get("continue")
+            if not more:
+                return ObjectList(items, answer["metadata"]["resourceVersion"])
+            query["continue"] = more
+
+    async def _ask(
+        self, method: str, path: str, query: dict[str, str], content: object, kind: str, urgent: bool
+    ) -> Any:
+        url = self._url(path, query)
+        body = orjson.dumps(content) if content is not None else None
+        if urgent:
+            return await self._try_often(method, url, body, kind)
+        async with self._slots:
+            if self._pace is not None:
+                await self._pace.turn()
+            # Whoever has to be patient keeps its slot: a server that is asking for less gets less.
+            return await self._try_often(method, url, body, kind)
+
+    async def _try_often(
+        self, method: str, url: URL, body: bytes | None, kind: str, read: Callable[[bytes], Any] = orjson.loads
+    ) -> Any:
+        token_was_renewed = False
+        for number in range(1, _MOST_TRIES + 1):
+            try:
+                return await self._try(method, url, body, kind, read)
+            except ApiRefused as error:
+                if error.status == 401 and not token_was_renewed and await self._renew():
+                    token_was_renewed = True
+                    continue
+                pause_s = _pause_s(error, method)
+                if pause_s is None or number == _MOST_TRIES:
+                    raise
+            await self._sleep(pause_s)
+        raise AssertionError("the last try raises or returns")
+
+    async def _try(self, method: str, url: URL, body: bytes | None, kind: str, read: Callable[[bytes], Any]) -> Any:
+        headers = await self._headers(kind if body is not None else "")
+        with _reaching(may_be_done=method != "GET"):
+            async with self._open().request(
+                method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False, **self._how
+            ) as answer:
+                content = await answer.read()
+        if answer.status >= 300:
+            raise _refusal(answer, content)
+        try:
+            return read(content)
+        except orjson.JSONDecodeError:
+            raise ApiRefused(answer.status, "NotJSON", f"the answer to {method} {url.path} is no JSON") from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        """Made with the first request: it belongs to the loop that is running then."""
+        if self._session is None:
+            # The slots limit the requests; streams come on top of them.
+            tls = self._access.tls()
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S, ssl=tls if tls is not None else True)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "gpusquad", "Accept": "application/json"},
+                skip_auto_headers=("Accept-Encoding",),  # compressing costs both sides more than a network like theirs
+                trust_env=False,
+            )
+        return self._session
+
+    def _url(self, path: str, query: dict[str, str]) -> URL:
+        whole = f"{self._access.url}{path}"
+        return URL(f"{whole}?{urlencode(query)}" if query else whole, encoded=True)
+
+    async def _headers(self, kind: str) -> dict[str, str]:
+        headers = {"Content-Type": kind} if kind else {}
+        token = self._token()
+        if token is None:
+            await self._renew()
+            token = self._token()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    def _token(self) -> str | None:
+        with _having_token():
+            return self._access.token.now()
+
+    async def _renew(self) -> bool:
+        """False: there is no other token to be had."""
+        before = self._token()
+        async with self._renewing:
+            if self._token() != before:
+                return True  # by somebody who came before us
+            with _having_token():
+                return await asyncio.to_thread(self._access.token.renew)
+
+
+class _Pace:
+    """Spreads requests evenly, and lets a tenth of a second's worth go at once after a rest."""
+
+    def __init__(self, per_second: float, sleep: Sleep) -> None:
+        self._sleep = sleep
+        self._each_s = 1.0 / per_second
+        self._next_s = 0.0
+
+    async def turn(self) -> None:
+        now_s = time.monotonic()
+        self._next_s = max(self._next_s, now_s - 0.1) + self._each_s
+        if self._next_s > now_s:
+            await self._sleep(self._next_s - now_s)
+
+
+@contextlib.contextmanager
+def _reaching(may_be_done: bool) -> Iterator[None]:
+    """Turns all the ways in which a connection fails into one."""
+    try:
+        yield
+    except aiohttp.ClientConnectorError as error:
+        raise ApiUnreachable(str(error), may_be_done=False) from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise ApiUnreachable(str(error) or "no answer in time", may_be_done) from error
+
+
+@contextlib.contextmanager
+def _having_token() -> Iterator[None]:
+    """A token that cannot be had now may be had later, as the server may."""
+    try:
+        yield
+    except Invalid as error:
+        raise ApiUnreachable(f"no token: {error}", may_be_done=False) from error
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Of any length. What comes after the last line end was cut off and does not count."""
+    begun: list[bytes] = []
+    while piece := await content.readany():
+        first, *rest = piece.split(b"\n")
+        begun.append(first)
+        if not rest:
+            continue
+        rest.insert(0, b"".join(begun))
+        begun = [rest.pop()]
+        for line in rest:
+            if line:
+                yield line
+
+
+def _add_items(items: list[Object], answer: Object, shrink: Shrink | None) -> None:
+    """With kind and version, which a list leaves out and a watch does not."""
+    kind, version = answer["kind"].removesuffix("List"), answer["apiVersion"]
+    for item in answer["items"] or ():
+        item.setdefault("kind", kind)
+        item.setdefault("apiVersion", version)
+        items.append(shrink(item) if shrink is not None else item)
+
+
+def _pause_s(error: ApiRefused, method: str) -> float | None:
+    """How long to wait before the same again. None: it makes no sense, or could do something twice."""
+    if error.retry_after_s is None or error.retry_after_s > _MOST_PATIENCE_S:
+        return None
+    # 429 with a time comes before the request is looked at, so nothing has been done yet.
+    if error.status != 429 and (error.status < 500 or method == "POST"):
+        return None
+    return error.retry_after_s * random.uniform(1.0, 1.25)
+
+
+def _refusal(answer: aiohttp.ClientResponse, content: bytes) -> ApiRefused:
+    retry_after = answer.headers.get("Retry-After", "")
+    retry_after_s = float(retry_after) if retry_after.isdecimal() else None
+    status: Any = None
+    with contextlib.suppress(orjson.JSONDecodeError):
+        status = orjson.loads(content)
+    if not isinstance(status, dict):
+        return ApiRefused(answer.status, "", content[:300].decode(errors="replace").strip(), retry_after_s)
+    return ApiRefused(answer.status, str(status.get("reason") or ""), str(status.get("message") or ""), retry_after_s)

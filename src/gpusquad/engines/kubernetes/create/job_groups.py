@@ -1,0 +1,115 @@
+"""The Jobs of one group stand and fall together, as tasks of a gang do everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.reflector import Reflector
+from gpusquad.engines.kubernetes.parse.conventions.gpusquad import NAME
+from gpusquad.engines.kubernetes.parse.groups import GroupKey
+from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.objects import Object, is_leaving, labels_of, name_of, namespace_of, uid_of
+
+_JOBS = "/apis/batch/v1/jobs"
+_PAUSE_S = 2.0
+_TRIES = 30
+_log = logging.getLogger(__name__)
+
+
+class JobGroupWatcher:
+    """Watches the Jobs that carry the name of a group. Lives in the hub's thread."""
+
+    def __init__(self, api: AsyncKubeApi) -> None:
+        self._api = api
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.jobs = Reflector(api, _JOBS, hear=self._hear, query={"labelSelector": NAME}, shrink=shrink_other)
+
+    def remove(self, key: GroupKey) -> bool:
+        """Nobody wants this group any more. Its pods go with its Jobs. False: it has none that we know of."""
+        if not self._of_key(key):
+            return False
+        self._start(self._remove(key.namespace, key.name))
+        return True
+
+    def verdict_on(self, key: GroupKey) -> str:
+        """How a group without pods stands: one of its Jobs speaks for none of the others. Empty: it has none."""
+        jobs = self._of_key(key)
+        if any(_has(job, "Failed") for job in jobs):
+            return "failed"
+        if jobs:
+            return "succeeded" if all(_has(job, "Complete") for job in jobs) else "goes on"
+        return ""
+
+    async def _remove(self, namespace: str, group: str) -> None:
+        """Asked of the server: Jobs that came just now are to go too."""
+        found: list[Object] = []
+
+        async def find() -> None:
+            path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+            found[:] = (await self._api.list(path, labelSelector=f"{NAME}={group}")).items
+
+        await _insist(find, f"find the Jobs of {group}")
+        await asyncio.gather(*map(self._delete, found))
+
+    def _hear(self, change: str, job: Object, before: Object | None) -> None:
+        """One has failed: the others would wait for it for ever. They are made to fail too, and not deleted, so that
+        whoever asks how they ended is told so."""
+        if change == "deleted" or not _has(job, "Failed") or (before is not None and _has(before, "Failed")):
+            return
+        for other in self._of(namespace_of(job), labels_of(job)[NAME]):
+            if name_of(other) != name_of(job) and not _is_over(other):
+                _log.info("Job %s failed, so %s is ended", name_of(job), name_of(other))
+                self._start(self._end(other))
+
+    def _of_key(self, key: GroupKey) -> list[Object]:
+        return self._of(key.namespace, key.name) if key.kind == NAME else []
+
+    def _of(self, namespace: str, group: str) -> list[Object]:
+        return [
+            job for job in self.jobs.items.values()
+            if namespace_of(job) == namespace and labels_of(job).get(NAME) == group and not is_leaving(job)
+        ]  # fmt: skip
+
+    async def _end(self, job: Object) -> None:
+        content = {"metadata": {"uid": uid_of(job)}, "spec": {"activeDeadlineSeconds": 1}}
+        await _insist(lambda: self._api.patch(_path(job), content), f"end Job {name_of(job)}")
+
+    async def _delete(self, job: Object) -> None:
+        options = {"preconditions": {"uid": uid_of(job)}, "propagationPolicy": "Background"}
+        await _insist(lambda: self._api.delete(_path(job), options), f"delete Job {name_of(job)}")
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _insist(ask: Any, what: str) -> None:
+    for _ in range(_TRIES):
+        try:
+            await ask()
+            return
+        except ApiRefused as error:
+            if not error.is_busy and error.status < 500:
+                if error.status not in (404, 409):
+                    _log.warning("could not %s: %s", what, error)
+                return
+        except ApiUnreachable as error:
+            _log.info("trying again to %s: %s", what, error)
+        await asyncio.sleep(_PAUSE_S)
+
+
+def _path(job: Object) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace_of(job)}/jobs/{name_of(job)}"
+
+
+def _is_over(job: Object) -> bool:
+    return _has(job, "Failed") or _has(job, "Complete")
+
+
+def _has(job: Object, condition: str) -> bool:
+    found = (job.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == condition and each.get("status") == "True" for each in found)

@@ -1,0 +1,217 @@
+"""A job as objects of Kubernetes: one numbered Job for each role, a name for its pods to find each other by, and a
+Secret for what must not stand in a Job.
+
+The Jobs are equals; service and secret belong to all of them, and go when the last one has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpusquad.core.job_objects import JobObjectRequest, TaskProgram
+from gpusquad.engines.kubernetes.create.annotations import SUBMISSION, said_of
+from gpusquad.engines.kubernetes.create.environment import RoleRanks, command_of, variables
+from gpusquad.engines.kubernetes.create.names import group_name, job_names
+from gpusquad.engines.kubernetes.parse.conventions.gpusquad import NAME, SIZE
+from gpusquad.engines.kubernetes.parse.groups import GroupKey
+from gpusquad.engines.kubernetes.parse.ids import job_id
+from gpusquad.engines.kubernetes.parse.requests import MIN_MEMORY, USE_CARD, USE_MODEL
+from gpusquad.engines.kubernetes.parse.roles import FIRST_RANK, ROLE
+from gpusquad.engines.kubernetes.parse.shares import ISOLATION, MEMORY, MEMORY_PERCENT, SM_PERCENT
+from gpusquad.kube.objects import GPU, SCHEDULER, Object, name_of, uid_of
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import PLACE_BYTES, Request, Share
+
+CONTAINER = "main"
+_MOST_ROLE_TEXT = 63
+
+
+@dataclass(frozen=True)
+class ManifestSettings:
+    """How jobs are made here."""
+
+    scheduler: str = SCHEDULER
+    image: str = ""
+    """For jobs that name none."""
+    namespaces: dict[str, str] = field(default_factory=dict)
+    """Of tenants whose namespace is called otherwise than they are."""
+    keep_s: float = 7 * 86_400.0
+    """Finished jobs, with their pods and logs, go after this long."""
+    dry_run: bool = False
+    """Nothing is to be written: nothing can be submitted either."""
+
+
+@dataclass(frozen=True)
+class JobManifests:
+    """All objects of one job. ``beside`` need the Jobs as their owners."""
+
+    job_id: str
+    namespace: str
+    mark: str
+    jobs: tuple[Object, ...]
+    beside: tuple[Object, ...]
+
+
+def plan_of(wanted: JobObjectRequest, settings: ManifestSettings) -> JobManifests:
+    """Raises ``Invalid`` for what cannot be made on a cluster."""
+    _check(wanted, settings)
+    job = wanted.job
+    namespace = namespace_for(job.tenant, settings)
+    group = group_name(job.name, wanted.mark)
+    seats = seats_of(wanted, group)
+    found_as = id_of(namespace, group)
+    own = _Own(wanted, settings, namespace, group, found_as, seats)
+    programs = zip(seats, job.roles, wanted.programs, strict=True)
+    beside = [*([own.service()] if job.tasks > 1 else ()), *([own.secret()] if wanted.secrets else ())]
+    return JobManifests(
+        found_as, namespace, wanted.mark, tuple(own.job(s, r.request, p) for s, r, p in programs), tuple(beside)
+    )
+
+
+def namespace_for(tenant: str, settings: ManifestSettings) -> str:
+    return settings.namespaces.get(tenant, tenant)
+
+
+def id_of(namespace: str, group: str) -> str:
+    """Under which the pods of a group of that name are found: see ``conventions.ours``."""
+    return job_id(GroupKey(NAME, namespace, group, f"{NAME}:{namespace}/{group}"))
+
+
+def seats_of(wanted: JobObjectRequest, group: str) -> list[RoleRanks]:
+    roles, first, seats = wanted.job.roles, 0, []
+    for role, name in zip(roles, job_names(group, [role.name for role in roles]), strict=True):
+        seats.append(RoleRanks(role.name, name, first, role.count))
+        first += role.count
+    return seats
+
+
+def owned_by(item: Object, jobs: Sequence[Object]) -> Object:
+    """The same object, which goes with the last of these."""
+    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job), "uid": uid_of(job)} for job in jobs]
+    return {**item, "metadata": {**item["metadata"], "ownerReferences": owners}}
+
+
+def _check(wanted: JobObjectRequest, settings: ManifestSettings) -> None:
+    if settings.dry_run:
+        raise Invalid("kubernetes.dry_run", "is set: nothing is written to the cluster", "use kubectl meanwhile")
+    if not (wanted.image or settings.image):
+        cure = "add image to the job file; an administrator may set one for all as kubernetes.image"
+        raise Invalid("image", "is missing, and on a cluster every job needs one", cure)
+    if wanted.job.is_elastic:
+        raise Invalid("min", "elastic jobs are not supported on Kubernetes", "leave out min and max, and write count")
+    for role in wanted.job.roles:
+        if any("," in model for model in role.request.gpu_models):
+            raise Invalid("gpu_model", "holds a comma, which separates models on a cluster", "write it without")
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What all objects of one job have in common."""
+
+    wanted: JobObjectRequest
+    settings: ManifestSettings
+    namespace: str
+    group: str
+    found_as: str
+    seats: Sequence[RoleRanks]
+
+    def job(self, seat: RoleRanks, request: Request, program: TaskProgram) -> Object:
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": self._metadata(seat.job),
+            "spec": {
+                "completionMode": "Indexed",
+                "parallelism": seat.count,
+                "completions": seat.count,
+                # Each try of the gang may lose all of its pods.
+                "backoffLimit": self.wanted.retries * seat.count,
+                "podFailurePolicy": {"rules": [_FORGIVE_DISRUPTION]},
+                "ttlSecondsAfterFinished": round(self.settings.keep_s),
+                "template": {"metadata": self._of_pod(seat, request), "spec": self._pod(seat, request, program)},
+            },
+        }
+
+    def service(self) -> Object:
+        """Gives each pod a name that the others know before it runs. It has no address of its own."""
+        spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {NAME: self.group}}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": self._metadata(self.group), "spec": spec}
+
+    def secret(self) -> Object:
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": self._metadata(self.group), "type": "Opaque",
+                "stringData": dict(self.wanted.secrets)}  # fmt: skip
+
+    def _metadata(self, name: str) -> Object:
+        said = {**said_of(self.wanted.job), SUBMISSION: self.wanted.mark}
+        return {"name": name, "namespace": self.namespace, "labels": {NAME: self.group}, "annotations": said}
+
+    def _of_pod(self, seat: RoleRanks, request: Request) -> Object:
+        said = {
+            **said_of(self.wanted.job),
+            NAME: self.group,
+            SIZE: str(self.wanted.job.tasks),
+            ROLE: seat.role[:_MOST_ROLE_TEXT],
+            FIRST_RANK: str(seat.first),
+            **({USE_MODEL: ",".join(request.gpu_models)} if request.gpu_models else {}),
+            **({USE_CARD: request.card} if request.card else {}),
+            **({MIN_MEMORY: str(request.min_card_memory_bytes)} if request.min_card_memory_bytes else {}),
+            **({ISOLATION: "isolated"} if request.share and request.share.isolation == "isolated" else {}),
+        }
+        return {"labels": {NAME: self.group}, "annotations": said}
+
+    def _pod(self, seat: RoleRanks, request: Request, program: TaskProgram) -> Object:
+        wanted = self.wanted
+        container: Object = {
+            "name": CONTAINER,
+            "image": wanted.image or self.settings.image,
+            "command": command_of(seat, program.command),
+            "env": variables(wanted, self.found_as, seat, self.seats, self.group, program.env, self.group),
+            "resources": resources_of(request),
+            **({"workingDir": wanted.workdir} if wanted.workdir else {}),
+        }
+        return {
+            "schedulerName": self.settings.scheduler,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": round(wanted.grace_s),
+            "enableServiceLinks": False,
+            **({"subdomain": self.group} if wanted.job.tasks > 1 else {}),
+            "containers": [container],
+        }
+
+
+_FORGIVE_DISRUPTION: Object = {
+    "action": "Ignore",
+    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+}
+"""Pods that were taken away for others do not count as failures of the job."""
+
+
+def resources_of(request: Request) -> Object:
+    """As requests and as limits: a task gets what it asked for, no less and no more."""
+    amounts: dict[str, str] = {}
+    if request.cpu_milli:
+        amounts["cpu"] = f"{request.cpu_milli}m"
+    if request.memory_bytes:
+        amounts["memory"] = str(request.memory_bytes)
+    if request.cards:
+        amounts[GPU] = str(request.cards)
+    if request.share is not None:
+        amounts |= _amounts_of(request.share)
+    return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
+
+
+def _amounts_of(share: Share) -> dict[str, str]:
+    # A place has no name of its own here: it becomes what is counted for it.
+    memory_bytes = PLACE_BYTES if share.is_place else share.memory_bytes
+    amounts = {
+        MEMORY: memory_bytes,
+        MEMORY_PERCENT: _whole_percents(share.named_memory_milli),
+        SM_PERCENT: _whole_percents(share.sm_milli),
+    }
+    return {name: str(amount) for name, amount in amounts.items() if amount}
+
+
+def _whole_percents(milli: int) -> int:
+    """Never less than was asked for."""
+    return -(-milli // 10)

@@ -1,0 +1,109 @@
+"""Puts the objects of jobs into the cluster: all of them or none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.create.annotations import SUBMISSION
+from gpusquad.engines.kubernetes.create.manifests import JobManifests, owned_by
+from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
+from gpusquad.model.errors import Invalid
+
+_TRIES = 4
+_PAUSE_S = 0.3
+_PLURALS = {"Job": "jobs", "Service": "services", "Secret": "secrets"}
+_log = logging.getLogger(__name__)
+
+
+async def create(api: AsyncKubeApi, plans: Sequence[JobManifests]) -> None:
+    """Raises ``Invalid`` where the server refuses, ``Unreachable`` where it does not answer; then nothing is left of
+    what was made here. What an earlier try of the same submission made stays as it is."""
+    made: list[Object] = []
+    tasks = [asyncio.ensure_future(_create_one(api, plan, made)) for plan in plans]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(_remove(api, item) for item in made))
+        raise
+
+
+async def _create_one(api: AsyncKubeApi, plan: JobManifests, made: list[Object]) -> None:
+    own: list[Object] = []
+    try:
+        jobs = [await _post(api, item, plan, own) for item in plan.jobs]
+        for item in plan.beside:
+            await _post_beside(api, owned_by(item, jobs), plan, is_new=bool(own))
+    finally:
+        made += own
+
+
+async def _post(api: AsyncKubeApi, item: Object, plan: JobManifests, made: list[Object]) -> Object:
+    """The Job as it is now in the cluster."""
+    for number in range(1, _TRIES + 1):
+        try:
+            result = await api.post(path_of(item), item)
+            made.append(result)
+            return result
+        except ApiRefused as error:
+            if not error.is_there_already:
+                raise _in_words(error, item, plan) from None
+            there = await api.get(f"{path_of(item)}/{name_of(item)}")
+            if annotations_of(there).get(SUBMISSION) != plan.mark:
+                raise Invalid("name", f"{item['kind']} {name_of(item)} is there already", "submit it again") from None
+            if not is_leaving(there):
+                made += [there] if number > 1 else []  # by the try that was not answered
+                return there
+        except ApiUnreachable:
+            if number == _TRIES:
+                raise
+        await asyncio.sleep(_PAUSE_S)
+    raise Invalid("name", f"{item['kind']} {name_of(item)} is still being deleted", "submit it again in a moment")
+
+
+async def _post_beside(api: AsyncKubeApi, item: Object, plan: JobManifests, is_new: bool) -> None:
+    """What goes with its Jobs. If it is there and they are new, then it is another try's and on its way out, or was
+    made by a request whose answer was lost."""
+    was_lost = False
+    for _ in range(_TRIES):
+        try:
+            await api.post(path_of(item), item)
+            return
+        except ApiRefused as error:
+            if not error.is_there_already:
+                raise _in_words(error, item, plan) from None
+            if not is_new or was_lost:
+                return
+        except ApiUnreachable:
+            was_lost = True
+        await asyncio.sleep(_PAUSE_S)
+    raise ApiUnreachable(f"{item['kind']} {name_of(item)} could not be made")
+
+
+async def _remove(api: AsyncKubeApi, job: Object) -> None:
+    options = {"preconditions": {"uid": uid_of(job)}, "propagationPolicy": "Background"}
+    try:
+        await api.delete(f"{path_of(job)}/{name_of(job)}", options)
+    except (ApiRefused, ApiUnreachable) as error:
+        _log.error("Job %s/%s of a failed submission could not be removed: %s", namespace_of(job), name_of(job), error)
+
+
+def path_of(item: Object) -> str:
+    root = f"/apis/{item['apiVersion']}" if "/" in item["apiVersion"] else f"/api/{item['apiVersion']}"
+    return f"{root}/namespaces/{namespace_of(item)}/{_PLURALS[item['kind']]}"
+
+
+def _in_words(error: ApiRefused, item: Object, plan: JobManifests) -> Invalid:
+    what = f"{item['kind']} {name_of(item)}"
+    if error.is_missing:
+        cure = f"kubectl create namespace {plan.namespace}, or name another one under kubernetes.namespaces"
+        return Invalid("tenant", f"the cluster has no namespace {plan.namespace}", cure)
+    if error.is_forbidden:
+        cure = "see the quotas of the namespace and what the service may do there"
+        return Invalid("kubernetes", f"the cluster does not let us make {what}: {error.message}", cure)
+    return Invalid("kubernetes", f"the cluster refuses {what}: {error.message}")

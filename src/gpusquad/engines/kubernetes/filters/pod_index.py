@@ -1,0 +1,203 @@
+"""Where pods are, and who of all pods keeps others away.
+
+Every pod of the cluster belongs in here, whoever schedules it: placed ones count for affinity, spread, host ports and
+claims; those that wait only make their anti-affinity known. Pods that ended count for nothing, pods that are being
+deleted count until they are gone (except for spread, which looks past them), as kube-scheduler has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpusquad.engines.kubernetes.filters.errors import UnsupportedRule
+from gpusquad.engines.kubernetes.filters.pod_affinity import Term, terms_of
+from gpusquad.engines.kubernetes.filters.ports import HostPort, ports_of
+from gpusquad.engines.kubernetes.filters.selectors import Labels
+from gpusquad.engines.kubernetes.filters.term_lookup import TermLookup
+from gpusquad.engines.kubernetes.filters.volumes import claims_mounted
+from gpusquad.kube.objects import Object, is_leaving, key_of, labels_of, namespace_of
+
+Tag = tuple[str, str] | Term | str | int
+"""A label, a term of anti-affinity, the key of a claim, or a port of the host."""
+LOG_KEPT = 50_000
+"""Changes kept for those who count along; whoever is further behind counts anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodKind:
+    """All that matters of a placed pod to others. Pods alike share one, compared by identity."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    leaving: bool
+    repels: tuple[Term, ...]
+    ports: tuple[HostPort, ...]
+    claims: tuple[str, ...]
+
+    def tags(self) -> Iterator[Tag]:
+        """All that it can be found by."""
+        yield from self.labels.items()
+        yield from self.repels
+        yield from self.claims
+        yield from {port.port for port in self.ports}
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """One pod more (+1) or less (-1) on a node."""
+
+    kind: PodKind
+    slot: int
+    by: int
+
+
+class PodIndex:
+    """Nodes have slots here, given out once and for good, so that counts are arrays whatever becomes of nodes."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, Labels] = {}
+        self.namespaces_version = 0
+        self.version = 0
+        self._slots: dict[str, int] = {}
+        self._kinds: dict[tuple, PodKind] = {}
+        self._pods: dict[str, tuple[PodKind, int]] = {}
+        self._where: dict[PodKind, Counter[int]] = {}
+        self._by_tag: dict[Tag, set[PodKind]] = {}
+        self._terms = TermLookup()
+        self._terms_of: dict[str, tuple[Term, ...]] = {}
+        self._log: list[PodChange] = []
+        self._log_start = 0
+
+    # --- what the engine tells it ---
+
+    def put(self, pod: Object, node: str | None = None) -> tuple[Term, ...]:
+        """A pod as it is now, new or changed. ``node``: it was just bound there, which the pod itself does not say yet.
+
+        Returns anti-affinity that nobody had before: rules of pods that match it have to be made again.
+        """
+        if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            self.remove(pod)
+            return ()
+        key, place = key_of(pod), node or pod["spec"].get("nodeName")
+        terms = _repels(pod)
+        new = self._terms.replace(self._terms_of.get(key, ()), terms)
+        if terms:
+            self._terms_of[key] = terms
+        else:
+            self._terms_of.pop(key, None)
+        self._place(key, self._kind(pod, terms) if place else None, place)
+        return new
+
+    def remove(self, pod: Object) -> None:
+        key = key_of(pod)
+        self._terms.replace(self._terms_of.pop(key, ()), ())
+        self._place(key, None, None)
+
+    def put_namespace(self, name: str, labels: Labels | None) -> None:
+        """None: it is gone. Rules of pods in it have to be made again if other pods choose namespaces by labels."""
+        if self.namespaces.get(name) == labels:
+            return
+        if labels is None:
+            del self.namespaces[name]
+        else:
+            self.namespaces[name] = dict(labels)
+        self.namespaces_version += 1
+        self.version += 1
+
+    # --- what rules ask ---
+
+    def repellers(self, pod: Object) -> tuple[Term, ...]:
+        """Anti-affinity of other pods, placed or waiting, that matches this pod; its own is among it if it does."""
+        namespace = namespace_of(pod)
+        return self._terms.matching(labels_of(pod), namespace, self.namespaces.get(namespace, {}))
+
+    # --- what tallies ask ---
+
+    def slot(self, node: str) -> int:
+        return self._slots.setdefault(node, len(self._slots))
+
+    @property
+    def slots(self) -> int:
+        return len(self._slots)
+
+    def counted(self) -> int:
+        """How many changes there have been."""
+        return self._log_start + len(self._log)
+
+    def since(self, position: int) -> list[PodChange] | None:
+        """Changes after the first ``position`` ones; None: they are forgotten."""
+        return self._log[position - self._log_start :] if position >= self._log_start else None
+
+    def kinds(self, tags: Iterable[Tag] | None = None) -> Iterator[tuple[PodKind, Counter[int]]]:
+        """All kinds of placed pods with their numbers by slot; or only those with one of these tags."""
+        if tags is None:
+            yield from self._where.items()
+            return
+        found: set[PodKind] = set()
+        for tag in tags:
+            found |= self._by_tag.get(tag, set())
+        for kind in found:
+            yield kind, self._where[kind]
+
+    # --- how ---
+
+    def _kind(self, pod: Object, terms: tuple[Term, ...]) -> PodKind:
+        labels = labels_of(pod)
+        key = (
+            namespace_of(pod),
+            tuple(sorted(labels.items())),
+            is_leaving(pod),
+            terms,
+            ports_of(pod),
+            claims_mounted(pod),
+        )
+        kind = self._kinds.get(key)
+        return kind or self._kinds.setdefault(key, PodKind(key[0], dict(labels), *key[2:]))
+
+    def _place(self, key: str, kind: PodKind | None, node: str | None) -> None:
+        new = None if kind is None or node is None else (kind, self.slot(node))
+        old = self._pods.get(key)
+        if old == new:
+            return
+        self._pods.pop(key, None)
+        if new is not None:  # before the old one goes, with which its kind might be forgotten
+            self._pods[key] = new
+            self._count(*new, 1)
+        if old is not None:
+            self._count(*old, -1)
+        self.version += 1
+
+    def _count(self, kind: PodKind, slot: int, by: int) -> None:
+        where = self._where.get(kind)
+        if where is None:
+            where = self._where[kind] = Counter()
+            for tag in kind.tags():
+                self._by_tag.setdefault(tag, set()).add(kind)
+        where[slot] += by
+        if not where[slot]:
+            del where[slot]
+        if not where:
+            self._forget(kind)
+        self._log.append(PodChange(kind, slot, by))
+        if len(self._log) > 2 * LOG_KEPT:
+            del self._log[:LOG_KEPT]
+            self._log_start += LOG_KEPT
+
+    def _forget(self, kind: PodKind) -> None:
+        del self._where[kind]
+        for tag in kind.tags():
+            self._by_tag[tag].discard(kind)
+            if not self._by_tag[tag]:
+                del self._by_tag[tag]
+        key = (kind.namespace, tuple(sorted(kind.labels.items())), kind.leaving, kind.repels, kind.ports, kind.claims)
+        self._kinds.pop(key, None)
+
+
+def _repels(pod: Object) -> tuple[Term, ...]:
+    """What cannot be read keeps nobody away; kube-scheduler passes over it as well."""
+    try:
+        return terms_of(pod, "podAntiAffinity")
+    except UnsupportedRule:
+        return ()

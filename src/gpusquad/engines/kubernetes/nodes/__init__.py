@@ -1,0 +1,1 @@
+"""Nodes and their devices, as the scheduler sees them."""

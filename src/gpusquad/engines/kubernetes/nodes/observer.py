@@ -1,0 +1,172 @@
+"""The nodes as the service should know them, and only what has changed since it was told last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from gpusquad.core.observed import ClusterObserved
+from gpusquad.core.ports import ForeignUsageChanged
+from gpusquad.engines.kubernetes.filters import NodeMasks, PlacementRule, PodIndex, Storage
+from gpusquad.engines.kubernetes.nodes.node import broken_cards, foreign_on, node_of
+from gpusquad.kube.objects import Object, name_of, uid_of
+from gpusquad.model.cluster import Cluster, ForeignUsage, Node
+
+_log = logging.getLogger(__name__)
+MOST_RULES = 2048
+"""Kept before those are dropped that nobody uses any more."""
+OursOn = Callable[[str], frozenset[str]]
+"""The cards of a node that gangs of ours hold."""
+
+
+class ClusterObserver:
+    """Hears of nodes and pods; ``news`` is what is different now. Also knows who may go where."""
+
+    def __init__(self, is_ours: Callable[[str], bool], ours_on: OursOn) -> None:
+        self.index = PodIndex()
+        self.storage = Storage()
+        self.rules: dict[str, PlacementRule] = {}
+        self._is_ours = is_ours
+        self._ours_on = ours_on
+        self._items: dict[str, Object] = {}
+        self._nodes: dict[str, Node] = {}
+        self._position: dict[str, int] = {}
+        """Of each node in what the service was told last."""
+        self._pods: dict[str, dict[str, Object]] = {}
+        """On each node, by uid: all that take room there."""
+        self._foreign: dict[str, ForeignUsage] = {}
+        self._stale: set[str] = set()
+        """Nodes on which others may hold something else now."""
+        self._broken: dict[str, frozenset[str]] = {}
+        self._new_faults = False
+        self._reshaped = True
+        """Nodes came, went or changed their size."""
+        self._remask = True
+        self._masks = NodeMasks([], self.index, self.storage)
+
+    # -- what is heard ---------------------------------------------------------------------------------------------
+
+    def node_seen(self, item: Object) -> None:
+        name = name_of(item)
+        node = node_of(item)
+        is_new = name not in self._items
+        self._items[name] = item
+        self._stale.add(name)
+        self._note_broken(name, broken_cards(item))
+        if is_new or self._nodes[name] != node:
+            self._nodes[name] = node
+            self._reshaped = True
+        elif not self._reshaped and self._masks.node_changed(self._position[name], item):
+            self._remask = True
+
+    def node_gone(self, name: str) -> None:
+        if self._items.pop(name, None) is not None:
+            del self._nodes[name]
+            self._foreign.pop(name, None)
+            self._note_broken(name, frozenset())
+            self._reshaped = True
+
+    def _note_broken(self, name: str, cards: frozenset[str]) -> None:
+        if self._broken.get(name, frozenset()) != cards:
+            self._broken[name] = cards
+            self._new_faults = True
+
+    def pod_on(self, pod: Object, node: str) -> None:
+        """A pod takes room on a node."""
+        self._pods.setdefault(node, {})[uid_of(pod)] = pod
+        if not self._is_ours(uid_of(pod)):
+            self._stale.add(node)
+
+    def pod_off(self, pod: Object, node: str) -> None:
+        if self._pods.get(node, {}).pop(uid_of(pod), None) is not None:
+            self._stale.add(node)
+
+    def look_again(self, nodes: Iterable[str]) -> None:
+        """Pods there have become ours, or are no more."""
+        self._stale.update(nodes)
+
+    def live_changed(self) -> None:
+        """Pods or volumes that rules look at are others now."""
+        if any(rule.is_live for rule in self.rules.values()):
+            self._remask = True
+
+    def know(self, rule: PlacementRule) -> None:
+        if rule.name not in self.rules:
+            self.rules[rule.name] = rule
+            self._remask = True
+
+    def forget_rules(self, used: Callable[[], set[str]]) -> None:
+        if len(self.rules) > MOST_RULES:
+            keep = used()
+            self.rules = {name: rule for name, rule in self.rules.items() if name in keep}
+            self._remask = True
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    @property
+    def changed(self) -> bool:
+        return self._reshaped or self._remask or bool(self._stale)
+
+    @property
+    def nodes(self) -> dict[str, Object]:
+        return self._items
+
+    @property
+    def masks(self) -> NodeMasks:
+        return self._masks
+
+    def allows(self, rule: PlacementRule, node: str) -> bool:
+        """By what is known at this moment."""
+        if self._reshaped:
+            self._reshape_masks()
+        position = self._position.get(node)
+        return position is not None and bool(self._masks.mask(rule)[position])
+
+    def news(self) -> ClusterObserved | None:
+        """What the service does not know yet; None: nothing."""
+        if not self.changed:
+            return None
+        cluster = None
+        if self._reshaped:
+            self._reshape_masks()
+            self._reshaped = False
+            cluster = Cluster(_each_card_once(self._nodes[name] for name in self._position))
+        allowed = None
+        if self._remask or cluster is not None:
+            allowed = {name: self._masks.mask(rule) for name, rule in self.rules.items()}
+            self._remask = False
+        broken = None
+        if self._new_faults:
+            self._new_faults = False
+            broken = frozenset(card for cards in self._broken.values() for card in cards)
+        return ClusterObserved(cluster, allowed, tuple(self._others()), broken)
+
+    def _reshape_masks(self) -> None:
+        names = sorted(self._nodes)
+        self._position = {name: position for position, name in enumerate(names)}
+        self._masks = self._masks.with_nodes([self._items[name] for name in names])
+
+    def _others(self) -> Iterable[ForeignUsageChanged]:
+        stale, self._stale = self._stale, set()
+        for name in sorted(stale & self._nodes.keys()):
+            pods = [pod for uid, pod in self._pods.get(name, {}).items() if not self._is_ours(uid)]
+            foreign = foreign_on(self._nodes[name], self._items[name], pods, self._ours_on(name))
+            if self._foreign.get(name, ForeignUsage()) != foreign:
+                self._foreign[name] = foreign
+                yield ForeignUsageChanged(name, foreign)
+
+
+def _each_card_once(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """A card that two nodes claim (a copied disk, agents that simulate) belongs to the first: no node's word may keep
+    the whole cluster from being seen."""
+    seen: set[str] = set()
+    found = []
+    for node in nodes:
+        cards = tuple(card for card in node.cards if card.id not in seen)
+        seen.update(card.id for card in cards)
+        if len(cards) < len(node.cards):
+            _log.warning("%s: %d cards are claimed by another node too", node.id, len(node.cards) - len(cards))
+            node = replace(node, cards=cards)
+        found.append(node)
+    return tuple(found)

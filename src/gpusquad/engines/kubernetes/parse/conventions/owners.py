@@ -1,0 +1,94 @@
+"""Groups that follow from who made the pods: the topmost owner that we know decides.
+
+A pod of a Deployment, a StatefulSet, a Knative or KServe service is alone: services start and scale one pod at a time,
+also from none. So is a pod of an owner that we do not know; whether that one makes deleted pods again is not known
+either, so its pods are not taken away from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from gpusquad.engines.kubernetes.parse.conventions import batch_job, jobset, kubeflow, ray
+from gpusquad.engines.kubernetes.parse.groups import GANG, Membership, alone, said_by
+from gpusquad.engines.kubernetes.parse.lookups import Find, LookupPending, group_of, look
+from gpusquad.kube.annotations import flag_of
+from gpusquad.kube.objects import Object, annotations_of, controller_of, namespace_of, uid_of
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRule:
+    """How one kind of owner is read."""
+
+    gang: Callable[[Object, Object], Membership | None]
+    """Of a pod and its owner. None: each of the owner's pods is alone."""
+    remakes: Callable[[Object, int], bool]
+    """Whether the owner gets over the loss of so many pods at once, and makes them again."""
+
+
+_RULES: dict[tuple[str, str], OwnerRule] = {
+    ("batch", "Job"): OwnerRule(batch_job.gang, batch_job.remakes),
+    ("jobset.x-k8s.io", "JobSet"): OwnerRule(jobset.gang, jobset.remakes),
+    ("ray.io", "RayCluster"): OwnerRule(ray.gang, ray.remakes),
+    **{
+        ("kubeflow.org", kind): OwnerRule(partial(kubeflow.gang, kind), partial(kubeflow.remakes, kind))
+        for kind in kubeflow.KINDS
+    },
+}
+_ALWAYS_REMAKE = {
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("apps", "DaemonSet"),
+    ("", "ReplicationController"),
+    ("batch.volcano.sh", "Job"),
+}
+_MOST_LEVELS = 8
+
+
+def owned(pod: Object, find: Find) -> Membership | None:
+    """The gang of the pod's topmost known owner. None: it has no such owner."""
+    found = _topmost(pod, find)
+    if found is None:
+        return None
+    rule, owner = found
+    membership = None if flag_of(annotations_of(owner), GANG) is False else rule.gang(pod, owner)
+    return membership or alone(pod, remakes=rule.remakes(owner, 1), said=said_by(owner))
+
+
+def remade(pod: Object, find: Find, together: int) -> bool:
+    """Whether this pod comes again if ``together`` pods of its group are deleted at once."""
+    controller = controller_of(pod)
+    if controller is None:
+        return False
+    if _kind(controller) in _ALWAYS_REMAKE:
+        return True
+    found = _topmost(pod, find)
+    return found is not None and found[0].remakes(found[1], together)
+
+
+def _topmost(pod: Object, find: Find) -> tuple[OwnerRule, Object] | None:
+    result = None
+    item = pod
+    for _ in range(_MOST_LEVELS):
+        reference = controller_of(item)
+        rule = _RULES.get(_kind(reference)) if reference is not None else None
+        if reference is None or rule is None:
+            break
+        item = _owner(reference, namespace_of(pod), find)
+        result = rule, item
+    return result
+
+
+def _owner(reference: Object, namespace: str, find: Find) -> Object:
+    """Under the uid that the reference names: another object of that name is somebody else."""
+    group, kind = _kind(reference)
+    owner = look(find, group, kind, namespace, reference["name"])
+    if uid_of(owner) != reference.get("uid"):
+        raise LookupPending(kind, namespace, reference["name"], "is not the one that made the pod")
+    return owner
+
+
+def _kind(reference: Object) -> tuple[str, str]:
+    return group_of(reference.get("apiVersion", "")), reference.get("kind", "")

@@ -1,0 +1,106 @@
+"""The part a pod plays in its gang, and its place among those who play the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gpusquad.kube.objects import PREFIX, Object, annotations_of, labels_of, name_of, uid_of
+
+WORKER = "worker"
+LEADER = "leader"
+HEAD = "head"
+
+Place = tuple[int, str, tuple[int, ...], tuple[tuple[int, int, str], ...], str]
+
+LWS_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+RAY_TYPE = "ray.io/node-type"
+RAY_GROUP = "ray.io/group"
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
+JOB_ROLE = "training.kubeflow.org/job-role"
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+TASK = "volcano.sh/task-spec"
+SUBGROUP = "kai.scheduler/subgroup-name"
+ROLE = PREFIX + "role"
+FIRST_RANK = PREFIX + "first-rank"
+"""On pods that we made: the rank of the first that plays the same part. Roles stand in the order of these."""
+
+_FIRST = (HEAD, LEADER, "launcher", "master", "chief", "scheduler")
+"""Those whom the others look for stand first."""
+_INDEXES = (
+    "jobset.sigs.k8s.io/job-index",
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    LWS_INDEX,
+    "volcano.sh/task-index",
+    "apps.kubernetes.io/pod-index",
+    "kueue.x-k8s.io/pod-group-pod-index",
+    "gpusquad.io/index",
+)
+_MOST_TEXT = 63
+
+
+def role_of(pod: Object) -> str:
+    """From the labels of whoever made the pod; ``worker`` where there are none."""
+    for read in _ROLES:
+        role = "".join(filter(str.isprintable, read(pod)[:_MOST_TEXT])).strip()
+        if role:
+            return role.lower()
+    return WORKER
+
+
+def place_of(pod: Object) -> Place:
+    """Pods sorted by it stand in an order of their own, in whichever they came."""
+    role, first = role_of(pod), first_rank(pod)
+    return (rank_of(role) if first is None else first, role, index_of(pod), _by_numbers(name_of(pod)), uid_of(pod))
+
+
+def rank_of(role: str) -> int:
+    return _FIRST.index(role) if role in _FIRST else len(_FIRST)
+
+
+def first_rank(pod: Object) -> int | None:
+    text = annotations_of(pod).get(FIRST_RANK, "")
+    return int(text) if _is_number(text) else None
+
+
+def _lws_role(pod: Object) -> str:
+    index = labels_of(pod).get(LWS_INDEX)
+    return "" if index is None else (LEADER if index == "0" else WORKER)
+
+
+def _ray_role(pod: Object) -> str:
+    kind = labels_of(pod).get(RAY_TYPE)
+    return HEAD if kind == HEAD else labels_of(pod).get(RAY_GROUP, "")
+
+
+def _label(name: str) -> Callable[[Object], str]:
+    return lambda pod: labels_of(pod).get(name) or annotations_of(pod).get(name, "")
+
+
+_ROLES = (
+    _lws_role,
+    _ray_role,
+    _label(REPLICA_TYPE),
+    _label(JOB_ROLE),
+    _label(REPLICATED_JOB),
+    _label(TASK),
+    _label(SUBGROUP),
+    _label(ROLE),
+)
+
+
+def index_of(pod: Object) -> tuple[int, ...]:
+    """Its number among those who play the same part, by whoever numbers them."""
+    texts = (labels_of(pod).get(name) or annotations_of(pod).get(name, "") for name in _INDEXES)
+    return tuple(int(text) for text in texts if _is_number(text))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
+
+
+def _by_numbers(name: str) -> tuple[tuple[int, int, str], ...]:
+    """``worker-10`` comes after ``worker-9``."""
+    pieces = re.findall(r"\d{1,18}|\D+", name, re.ASCII)
+    return tuple((0, int(piece), piece) if piece.isdecimal() else (1, 0, piece) for piece in pieces)

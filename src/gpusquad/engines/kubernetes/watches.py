@@ -1,0 +1,127 @@
+"""Everything the engine watches, turned into what the book and the survey hear of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
+from gpusquad.engines.kubernetes.client.reflector import Hear, Reflector
+from gpusquad.engines.kubernetes.filters.storage import Section
+from gpusquad.engines.kubernetes.gangs.pod_gang import is_over, node_name
+from gpusquad.engines.kubernetes.gangs.registry import GangRegistry
+from gpusquad.engines.kubernetes.lookups import Lookups
+from gpusquad.engines.kubernetes.nodes.observer import ClusterObserver
+from gpusquad.engines.kubernetes.pruning import shrink_node, shrink_other, shrink_pod
+from gpusquad.kube.objects import Object, labels_of, name_of, namespace_of, uid_of
+
+_STORAGE: dict[Section, str] = {
+    "claims": "/api/v1/persistentvolumeclaims",
+    "volumes": "/api/v1/persistentvolumes",
+    "classes": "/apis/storage.k8s.io/v1/storageclasses",
+    "csi_nodes": "/apis/storage.k8s.io/v1/csinodes",
+    "csi_drivers": "/apis/storage.k8s.io/v1/csidrivers",
+    "attachments": "/apis/storage.k8s.io/v1/volumeattachments",
+}
+
+
+class ClusterWatches:
+    """``stirred`` is called after every change that the service may have to hear of."""
+
+    def __init__(self, api: AsyncKubeApi, book: GangRegistry, survey: ClusterObserver, lookups: Lookups, scheduler: str,
+                 stirred: Callable[[], None]) -> None:  # fmt: skip
+        self._book = book
+        self._survey = survey
+        self._lookups = lookups
+        self._scheduler = scheduler
+        self._stirred = stirred
+        self.pods = Reflector(api, "/api/v1/pods", hear=self._pod, shrink=shrink_pod)
+        self.nodes = Reflector(api, "/api/v1/nodes", hear=self._node, shrink=shrink_node)
+        self._others = [
+            Reflector(api, "/api/v1/namespaces", hear=self._namespace, shrink=shrink_other),
+            *(
+                Reflector(api, path, hear=self._stored(section), shrink=shrink_other)
+                for section, path in _STORAGE.items()
+            ),
+        ]
+        self._ours: dict[str, Object] = {}
+
+    @property
+    def all(self) -> list[Reflector]:
+        """What pods are judged by comes before the pods."""
+        return [*self._others, self.nodes, self.pods]
+
+    async def synced(self) -> None:
+        await asyncio.gather(*(reflector.synced.wait() for reflector in self.all))
+
+    def see_again(self, uids: set[str]) -> None:
+        """What these pods' groups are read from has changed."""
+        for uid in sorted(uids & self._ours.keys()):
+            self._see(self._ours[uid])
+        self._stirred()
+
+    def ours(self, uid: str) -> Object | None:
+        """A pod of ours as it was seen last."""
+        return self._ours.get(uid)
+
+    def _pod(self, change: str, pod: Object, before: Object | None) -> None:
+        node_before = node_name(before) if before is not None and not is_over(before) else ""
+        is_there = change != "deleted" and not is_over(pod)
+        node = node_name(pod) if is_there else ""
+        self._index(is_there, pod, node != node_before)
+        if pod["spec"].get("schedulerName") == self._scheduler:
+            self._ours_changed(change, pod)
+        if node_before and node_before != node:
+            self._survey.pod_off(pod, node_before)
+        if node:
+            self._survey.pod_on(pod, node)
+        self._stirred()
+
+    def _index(self, is_there: bool, pod: Object, moved: bool) -> None:
+        """Also pods that wait: their anti-affinity may match others, whose rules are then to be made again."""
+        index = self._survey.index
+        new_terms = index.put(pod) if is_there else index.remove(pod)
+        for other in self._ours.values() if new_terms else ():
+            namespace = index.namespaces.get(namespace_of(other))
+            if any(term.matches(labels_of(other), namespace_of(other), namespace) for term in new_terms or ()):
+                self._see(other)
+        if moved:
+            self._survey.live_changed()
+
+    def _ours_changed(self, change: str, pod: Object) -> None:
+        uid = uid_of(pod)
+        if change == "deleted":
+            self._ours.pop(uid, None)
+            self._lookups.forget(uid)
+            self._book.gone(pod)
+        else:
+            self._ours[uid] = pod
+            self._see(pod)
+
+    def _see(self, pod: Object) -> None:
+        self._lookups.reading_for = uid_of(pod)
+        self._book.seen(pod)
+
+    def _node(self, change: str, node: Object, before: Object | None) -> None:
+        if change == "deleted":
+            self._survey.node_gone(name_of(node))
+            self._book.node_gone(name_of(node))
+        else:
+            self._survey.node_seen(node)
+        self._stirred()
+
+    def _namespace(self, change: str, item: Object, before: Object | None) -> None:
+        self._survey.index.put_namespace(name_of(item), None if change == "deleted" else labels_of(item))
+        self._survey.live_changed()
+        self._stirred()
+
+    def _stored(self, section: Section) -> Hear:
+        def hear(change: str, item: Object, before: Object | None) -> None:
+            if change == "deleted":
+                self._survey.storage.drop(section, item)
+            else:
+                self._survey.storage.put(section, item)
+            self._survey.live_changed()
+            self._stirred()
+
+        return hear

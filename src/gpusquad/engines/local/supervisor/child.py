@@ -1,0 +1,135 @@
+"""A task between fork and exec: it prepares itself, says so, and waits until all the others are ready too."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+
+from gpusquad.engines.local.cgroup_bases import CONTROLLERS
+from gpusquad.engines.local.cgroups import TaskCgroups
+from gpusquad.engines.local.supervisor import inbox, programs, syscalls
+from gpusquad.engines.local.supervisor.launch_order import LaunchOrder, TaskLaunchOrder
+from gpusquad.engines.local.supervisor.programs import CannotStart
+
+GO = b"g"
+READY, NOTE, ERROR = "ready", "note ", "error "
+_NOT_STARTED = 127
+_KILL_ME_FIRST = "300"
+
+
+class PipeEnds:
+    """Ends of pipes that the child uses."""
+
+    __slots__ = ("go", "output", "report")
+
+    def __init__(self, output: int, report: int, go: int) -> None:
+        self.output = output
+        self.report = report
+        self.go = go
+
+
+def become(
+    task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, keeper: int, umask: int
+) -> None:
+    """Never returns: the process is the task from here on, or ends."""
+    try:
+        path = _prepare(task, order, groups, ends, keeper, umask)
+        _say(ends.report, READY)
+        if os.read(ends.go, 1) == GO:
+            _execute(path, task)
+    except CannotStart as problem:
+        _say(ends.report, ERROR + str(problem))
+    except BaseException as error:  # whatever it is: this copy of the keeper must end, and the keeper must hear of it
+        sys.excepthook(type(error), error, error.__traceback__)
+        _say(ends.report, f"{ERROR}{type(error).__name__}: {error}")
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def _prepare(
+    task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, keeper: int, umask: int
+) -> str:
+    """Everything that can go wrong is tried here. Returns the program's path."""
+    os.setsid()
+    _join(groups, task, ends.report)
+    _prefer_as_victim()
+    _change_user(order.run_as)
+    # After the change of user, which would undo it.
+    syscalls.die_with_parent(signal.SIGKILL)
+    if os.getppid() != keeper:
+        os._exit(_NOT_STARTED)
+    os.umask(umask)
+    _enter(order.workdir)
+    for folder in order.writable:
+        if not os.access(folder, os.W_OK | os.X_OK):
+            _say(ends.report, f"{NOTE}the task's user cannot write to {folder}")
+    path = programs.find(task.command, task.env)
+    _redirect(ends.output)
+    inbox.default_signals()
+    return path
+
+
+def _join(groups: TaskCgroups, task: TaskLaunchOrder, report: int) -> None:
+    try:
+        groups.join(task.rank)
+    except OSError as error:
+        if any(task.limits.asks(controller) for controller in CONTROLLERS):
+            _say(report, f"{NOTE}limits do not hold: task {task.rank} cannot join its group: {error.strerror}")
+
+
+def _prefer_as_victim() -> None:
+    """When the machine runs out of memory, the kernel shall take a task rather than the keeper or the service."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
+            if int(file.read()) < int(_KILL_ME_FIRST):
+                file.seek(0)
+                file.write(_KILL_ME_FIRST)
+    except (OSError, ValueError):
+        return
+
+
+def _change_user(run_as: tuple[int, int] | None) -> None:
+    if run_as is None or run_as == (os.geteuid(), os.getegid()):
+        return
+    user, group = run_as
+    try:
+        os.setgroups(_groups_of(user, group))
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    except OSError as error:
+        raise CannotStart(f"it cannot become user {user}, group {group}: {error.strerror}") from error
+
+
+def _groups_of(user: int, group: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(user).pw_name, group)
+    except KeyError:
+        return [group]
+
+
+def _enter(workdir: str) -> None:
+    try:
+        os.chdir(workdir)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise CannotStart(f"its working folder {workdir} cannot be entered: {why}") from error
+
+
+def _redirect(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+
+
+def _execute(path: str, task: TaskLaunchOrder) -> None:
+    try:
+        os.execve(path, task.command, task.env)
+    except OSError as error:
+        raise CannotStart(f"{task.command[0]}: {error.strerror}") from error
+
+
+def _say(report: int, line: str) -> None:
+    os.write(report, line.replace("\n", " ").encode("utf-8", "replace")[:4000] + b"\n")

@@ -1,0 +1,135 @@
+"""The processes of a gang: the tasks, and whatever they leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from gpusquad.engines.local import processes
+from gpusquad.engines.local.cgroups import TaskCgroups
+from gpusquad.engines.local.supervisor import child, inbox
+from gpusquad.engines.local.supervisor.launch_order import LaunchOrder, TaskLaunchOrder
+from gpusquad.engines.local.supervisor.log_writer import LogWriter
+
+
+class Task:
+    """The first process of a task: leader of its own session and process group."""
+
+    def __init__(self, order: TaskLaunchOrder, pid: int, report: int, log: LogWriter) -> None:
+        self.order = order
+        self.pid = pid
+        self.report = report
+        """What it says until it is the user's program; then this end closes."""
+        self.log = log
+        self.code: int | None = None
+        """How it ended; negative: by a signal."""
+
+
+class ProcessGang:
+    """All tasks of the attempt. We reap them, so a process id here is never somebody else's until we have."""
+
+    def __init__(self, order: LaunchOrder, groups: TaskCgroups, logs: str, umask: int) -> None:
+        self.tasks: list[Task] = []
+        self._order = order
+        self._groups = groups
+        self._logs = logs
+        self._umask = umask
+        self._go_child, self._go = os.pipe2(os.O_CLOEXEC)
+
+    def fork(self) -> None:
+        """All of them, up to the barrier."""
+        inbox.block_signals()
+        try:
+            for order in self._order.tasks:
+                self.tasks.append(self._fork(order))
+        finally:
+            inbox.unblock_signals()
+            os.close(self._go_child)
+
+    def release(self) -> None:
+        """Let them all become the user's programs."""
+        os.write(self._go, child.GO * len(self.tasks))
+
+    def identities(self) -> list[list[int]]:
+        """Process id and start time of each."""
+        found = [processes.stat(task.pid) for task in self.tasks]
+        return [[task.pid, one.start_ticks if one else 0] for task, one in zip(self.tasks, found, strict=True)]
+
+    def reap(self) -> list[Task]:
+        """Tasks that ended since the last call, in the order we hear of it. Orphans left to us are buried too."""
+        ended = []
+        by_pid = {task.pid: task for task in self.tasks if task.code is None}
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid in by_pid:
+                    by_pid[pid].code = os.waitstatus_to_exitcode(status)
+                    ended.append(by_pid[pid])
+        return ended
+
+    def out_of_memory(self, task: Task) -> bool:
+        return self._groups.oom_kills(task.order.rank) > 0
+
+    def terminate(self) -> None:
+        """Ask every task to end: its whole process group, and what is left of groups whose leader has gone."""
+        for number in (signal.SIGTERM, signal.SIGCONT):  # one that is stopped could not listen
+            for task in self.tasks:
+                if task.code is None:
+                    with contextlib.suppress(PermissionError):
+                        os.killpg(task.pid, number)
+            for one in self._left_in_sessions():
+                _signal(one, number)
+
+    def is_at_work(self) -> bool:
+        """Whether anybody in the sessions of the tasks still runs. A shell dies at once; its child may be saving."""
+        return any(task.code is None for task in self.tasks) or bool(self._left_in_sessions())
+
+    def kill(self) -> tuple[list[int], list[int]]:
+        """Kill whoever descends from us. Returns who is left, and who of them is not ours to kill."""
+        self._groups.kill()
+        spared = {one.pid for one in self._descendants() if not _signal(one, signal.SIGKILL)}
+        left = {one.pid for one in self._descendants()} | self._groups.pids()
+        return sorted(left), sorted(spared & left)
+
+    def _fork(self, order: TaskLaunchOrder) -> Task:
+        output, output_child = os.pipe2(os.O_CLOEXEC)
+        report, report_child = os.pipe2(os.O_CLOEXEC)
+        if self._order.run_as is not None:
+            with contextlib.suppress(OSError):
+                os.fchown(output_child, *self._order.run_as)  # else its user cannot open /dev/stdout
+        keeper = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            # Without this, a waiting child would never see the keeper's end of the barrier close.
+            os.close(self._go)
+            ends = child.PipeEnds(output_child, report_child, self._go_child)
+            child.become(order, self._order, self._groups, ends, keeper, self._umask)
+        os.close(output_child)
+        os.close(report_child)
+        os.set_blocking(report, False)
+        log = LogWriter(self._logs, order.rank, output, self._order.log_bytes, self._order.log_segment_bytes)
+        return Task(order, pid, report, log)
+
+    def _descendants(self) -> list[processes.ProcStat]:
+        """Orphans become our children, so without children there is nobody: no need to look at all processes."""
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return []
+        return [one for one in processes.descendants(os.getpid()) if not one.is_over]
+
+    def _left_in_sessions(self) -> list[processes.ProcStat]:
+        ended = {task.pid for task in self.tasks if task.code is not None}
+        return [one for one in self._descendants() if one.session in ended] if ended else []
+
+
+def _signal(one: processes.ProcStat, number: int) -> bool:
+    """False: it is not ours to signal."""
+    try:
+        processes.kill(processes.ProcessIdentity(one.pid, one.start_ticks, processes.boot_id()), number)
+    except PermissionError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""What reaches a keeper from outside: signals, and the wish to stop that comes with one of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from gpusquad.engines.local import stop_file
+from gpusquad.engines.local.run_folder import RunFolder
+from gpusquad.engines.local.stop_file import StopRequest
+
+_HEARD = (signal.SIGTERM, signal.SIGCHLD)
+_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Inbox:
+    """Signals as bytes in a pipe, so that one poll waits for them and for everything else."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.stop: StopRequest | None = None
+        self.told_from_outside = False
+        """SIGTERM came without a wish of the engine: the machine goes down, or somebody wants the keeper gone."""
+        self._folder = folder
+        self.pipe, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in _HEARD:
+            signal.signal(number, _do_nothing)
+        for number in _IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        # The engine starts us with signals blocked: one that came before this line waits, and is heard now.
+        unblock_signals()
+
+    def look(self) -> None:
+        """Is there a wish to stop? Also without a signal: it may have been written before we had the folder."""
+        self.stop = stop_file.read(self._folder) or self.stop
+
+    def take(self, grace_s: float) -> None:
+        """Read the signals that came. ``grace_s``: for a stop that nobody wrote down."""
+        try:
+            came = os.read(self.pipe, 4096)
+        except BlockingIOError:
+            return
+        if signal.SIGTERM in came:
+            self.look()
+            if self.stop is None:
+                self.told_from_outside = True
+                self.stop = StopRequest("the keeper of the gang was told to end by somebody else", grace_s)
+
+
+def block_signals() -> None:
+    """Around a fork: a signal that reached the child before it has handlers of its own would be taken for ours."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+
+
+def unblock_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def default_signals() -> None:
+    """In a child: as a program expects to find them."""
+    signal.set_wakeup_fd(-1)
+    for number in (*_HEARD, *_IGNORED, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    unblock_signals()
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    """The byte in the pipe is all we need."""

@@ -1,0 +1,59 @@
+"""How a tenant is told of its part: by the environment of a process, or by what is mounted into a container.
+
+A new shell may shed an environment; a container cannot shed its mounts. There the loader finds the library by
+``/etc/ld.so.preload`` and the library its files by fixed paths, so that no variable is needed but those of MPS.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpusquad.gpu.api import Attachment, Mount
+from gpusquad.gpu.attach.mps_pool import MpsPool
+from gpusquad.gpu.attach.records import AttachRecord, write_whole
+from gpusquad.gpu.attach.settings import CardSharingSettings
+
+_PRELOAD, _TENANT = "LD_PRELOAD", "GPUSQUAD_TENANT"
+LIBRARY_INSIDE = "/usr/lib/gpusquad/libgpusquad.so"
+PRELOAD_INSIDE = "/etc/ld.so.preload"
+TENANT_INSIDE, MATES_INSIDE = "/run/gpusquad/tenant", "/run/gpusquad/tenants"
+DECISIONS_INSIDE = "/run/gpusquad/decisions"
+
+
+def to_process(told: AttachRecord, tenant: Path, library: Path) -> Attachment:
+    env = {**told.env, _PRELOAD: str(library), _TENANT: str(tenant)}
+    return Attachment(env=env, notes=told.notes)
+
+
+def own_environment() -> dict[str, str]:
+    """For our programs that look after tenants: none of them is one, whoever started us."""
+    return {name: value for name, value in os.environ.items() if name not in (_PRELOAD, _TENANT)}
+
+
+def to_container(
+    told: AttachRecord, tenant: Path, decisions: Path, library: Path, pool: MpsPool, settings: CardSharingSettings
+) -> Attachment:
+    """Mates' files can be read and not written, its own through another mount of the same file. No file that is
+    mounted alone is ever replaced while its tenant is attached: a mount would go on showing the old one."""
+    preload = settings.folder / "ld.so.preload"
+    write_preload(preload)
+    mounts = [
+        Mount(LIBRARY_INSIDE, str(library)),
+        Mount(PRELOAD_INSIDE, str(preload)),
+        Mount(TENANT_INSIDE, str(tenant), read_only=False),
+        Mount(DECISIONS_INSIDE, str(decisions)),
+        Mount(MATES_INSIDE, str(tenant.parent)),
+    ]
+    if told.is_pooled:
+        mounts.append(Mount(str(pool.pipes), str(pool.pipes), read_only=False))
+        if settings.shm is not None:
+            mounts.append(Mount("/dev/shm", str(settings.shm), read_only=False))
+    return Attachment(env=dict(told.env), mounts=tuple(mounts), notes=told.notes)
+
+
+def write_preload(file: Path) -> None:
+    """Once: containers have it mounted."""
+    content = f"{LIBRARY_INSIDE}\n"
+    if not file.exists() or file.read_text(encoding="utf-8") != content:
+        write_whole(file, content)

@@ -1,0 +1,30 @@
+"""What people are told of a card that is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpusquad.gpu.attach.card_manager import CardManager
+from gpusquad.gpu.attach.records import AttachRecord
+from gpusquad.model.errors import Invalid, NotReady
+
+
+def about_tenant(told: AttachRecord | None) -> dict[str, object]:
+    if told is None:
+        return {"job": "", "isolation": "", "note": ""}
+    return {"job": told.job, "isolation": "shared" if told.is_pooled else "isolated", "note": "; ".join(told.notes)}
+
+
+def mps_in_words(keeper: CardManager, told: Mapping[str, AttachRecord]) -> str:
+    pooled = sum(one.is_pooled for one in told.values())
+    if pooled:
+        return f"pool of {pooled}"
+    if not keeper.pool.is_installed:
+        return "none: tenants take turns"
+    return keeper.pool.trouble or "not needed now"
+
+
+def told_to_people(error: Invalid | OSError) -> Invalid:
+    if isinstance(error, Invalid):
+        return error
+    return NotReady("card", f"its folder cannot be used: {error}", "make it writable for the service")

@@ -1,0 +1,383 @@
+"""The loop of a card's daemon: look at the tenants' pages, ask the policy for the next squad, write the grants.
+
+It has no clock and does not sleep: ``step`` is told the time and answers how long nothing needs to be done, so that the
+same loop runs a real card and a simulated one. Whatever has to be faster than a look (a tenant that idles, and whose
+part others may use) is decided by the tenants themselves, from the grants.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gpusquad import registry
+from gpusquad.gpu.daemon.client import GpuClientAccount, GpuClientSpec, plain_facts
+from gpusquad.gpu.daemon.guarantees import GuaranteeGuard
+from gpusquad.gpu.daemon.quotas import check_quota, granted_bytes
+from gpusquad.gpu.daemon.starvation import StarvationGuard
+from gpusquad.gpu.daemon.unmanaged import STAND_IN_SLOT, Rule, UnmanagedProcess, named, stand_in, strangers
+from gpusquad.gpu.daemon.virtual_cards import VirtualCardPolicy
+from gpusquad.gpu.region.pages import Grant, Region
+from gpusquad.model.errors import Invalid, NotReady
+from gpusquad.model.squad import (
+    LONGEST_SQUAD_US,
+    MOST_LEVEL,
+    UNGATED_US,
+    DivideState,
+    EffectiveRate,
+    GpuClient,
+    ShareableCard,
+    Squad,
+    SquadMember,
+)
+from gpusquad.model.units import US_PER_S, show_bytes
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTiming:
+    """How often the loop looks."""
+
+    shortest_look_us: int = 200
+    looks_a_squad: int = 3
+    """So that who runs dry, wakes or falls asleep is seen before the squad is over."""
+    asleep_us: int = 2_000
+    """All tenants idle: whoever wakes begins at once, and those who yield do so without the daemon."""
+    fast_asleep_us: int = 50_000
+    """The same, after a second of it."""
+    beat_us: int = 250_000
+    """With one tenant or none there is nothing to decide but to be alive."""
+    reclaim_us: int = 100_000
+
+
+class SquadLoop:
+    """One card."""
+
+    def __init__(
+        self,
+        region: Region,
+        card: ShareableCard,
+        policy: str,
+        effective: EffectiveRate,
+        rule: Rule = "report",
+        pace: LoopTiming | None = None,
+    ) -> None:
+        self._region, self._card, self._effective, self._rule = region, card, effective, rule
+        self._pace = pace or LoopTiming()
+        self._tenants: dict[int, GpuClientAccount] = {}
+        self._state = DivideState()
+        self._strangers: tuple[UnmanagedProcess, ...] = ()
+        self._changed = True
+        self._seen_us: int | None = None
+        self._ends_us = 0
+        self._reclaimed_us = 0
+        self._awake_us = 0
+        self.number = 0
+        self.squad: Squad | None = None
+        self.failure = ""
+        """What the policy's last error was, as long as it does not answer again."""
+        self.policy = policy
+        self._policy = _made(policy)
+
+    def set_policy(self, policy: str) -> None:
+        """From the next squad on. What was learned of tenants is kept: weights and lags mean the same to all."""
+        self._policy = _made(policy)
+        self.policy = policy
+        self._state = replace(self._state, chosen="", wanted="", wanted_for=0)
+        self._changed = True
+
+    def adopt(self, slot: int, facts: GpuClientSpec, told_us: int, now_us: int) -> None:
+        """A tenant that another daemon attached and that runs on. ``told_us``: when its facts were said, for neither a
+        deadline nor its work waits for us."""
+        self._tenants[slot] = GpuClientAccount(slot, facts, told_us, now_us)
+        self._changed = True
+
+    def attach(self, facts: GpuClientSpec, now_us: int, uid: int | None = None, gid: int | None = None) -> int:
+        """The slot of a new tenant, whose processes run under that user id."""
+        if any(one.facts.id == facts.id for one in self._tenants.values()):
+            raise Invalid("tenant.id", f"{facts.id!r} is on this card already", "detach it first, or change it")
+        if self._rule == "refuse" and self._strangers:
+            raise NotReady(
+                "card", f"processes that nobody holds are on it: {named(self._strangers)}",
+                "end them, or set sharing.strangers to report or share",
+            )  # fmt: skip
+        check_quota(facts, self._others(None), self._card)
+        slot = next((slot for slot in range(self._region.slots) if slot not in self._tenants), None)
+        if slot is None:
+            raise Invalid("card", f"has {self._region.slots} tenants, and no slot for more")
+        self._region.attach(slot, uid=uid, gid=gid, quota_bytes=facts.quota_bytes)
+        self.adopt(slot, facts, now_us, now_us)
+        return slot
+
+    def change(self, facts: GpuClientSpec, now_us: int) -> None:
+        """Another goal, priority, weight, estimate or quota for one that runs."""
+        tenant = self._named(facts.id)
+        before = tenant.facts
+        check_quota(facts, self._others(tenant), self._card)
+        tenant.tell(facts, now_us)
+        self._changed = True
+        if 0 < facts.quota_bytes < (before.quota_bytes or self._card.memory_bytes):
+            self._check_shrunk(tenant, before, now_us)
+
+    def _check_shrunk(self, tenant: GpuClientAccount, before: GpuClientSpec, now_us: int) -> None:
+        """First it holds, then it is looked at: between the two nobody can take more."""
+        wanted = tenant.facts.quota_bytes
+        self._next_squad(now_us)
+        held = self._region.page(tenant.slot).used_bytes
+        if held > wanted:
+            tenant.tell(before, now_us)
+            self._next_squad(now_us)
+            raise Invalid("tenant.quota_bytes", f"it holds {show_bytes(held)} now", "ask for no less than that")
+
+    def detach(self, name: str) -> None:
+        tenant = self._named(name)
+        del self._tenants[tenant.slot]
+        self._region.detach(tenant.slot)
+        self._changed = True
+
+    def hold(self, name: str, until_us: int) -> None:
+        """No more of its work goes to the card until then: it is about to be ended, and what it has there is to be done
+        before. There is an end to it, so that nobody stands at the gate for ever if whoever ends it does not."""
+        self._named(name).held_until_us = until_us
+        self._changed = True
+
+    def facts(self, name: str) -> GpuClientSpec:
+        return self._named(name).facts
+
+    def tenants(self) -> dict[int, GpuClientSpec]:
+        """Those on the card, by slot."""
+        return {slot: tenant.facts for slot, tenant in self._tenants.items()}
+
+    def told(self) -> dict[int, tuple[GpuClientSpec, int]]:
+        """What was said of each, by slot, and when."""
+        return {slot: (tenant.facts, tenant.told_at_us) for slot, tenant in self._tenants.items()}
+
+    def has_processes(self) -> bool:
+        """As last seen."""
+        return any(tenant.page.pids for tenant in self._tenants.values())
+
+    def report(self, name: str, latencies_us: Sequence[float], now_us: int) -> None:
+        """Latencies of requests that are done."""
+        self._named(name).window.latencies(now_us, latencies_us)
+
+    def processes(self, listed: Iterable[UnmanagedProcess], ours: Collection[int]) -> tuple[UnmanagedProcess, ...]:
+        """All processes the card has, and the pids that belong here. Those that do not."""
+        found = strangers(listed, ours)
+        if found != self._strangers:
+            names = named(found) or "none any more"
+            _log.warning("processes on the card that nobody holds: %s; rule: %s", names, self._rule)
+            self._changed = self._changed or self._rule == "share"
+        self._strangers = found
+        return found
+
+    def step(self, now_us: int) -> int:
+        """Do what is due, and say for how many microseconds nothing will be."""
+        self._region.beat(now_us * 1000)
+        woken = self._look(now_us)
+        if self._changed or woken or self._is_due(now_us):
+            self._next_squad(now_us)
+        return self._rest_us(now_us)
+
+    def status(self, now_us: int) -> dict[str, object]:
+        """In plain words and numbers, for people."""
+        squad = self.squad
+        return {
+            "policy": self.policy,
+            "groups": self._card.groups,
+            "failure": self.failure,
+            "squads": self.number,
+            "configuration": squad.configuration if squad else "",
+            "length_us": squad.length_us if squad else 0,
+            "why": squad.why if squad else "",
+            "tenants": [self._tenant_status(one, now_us) for one in self._tenants.values()],
+            "strangers": [{"pid": s.pid, "name": s.name, "memory_bytes": s.memory_bytes} for s in self._strangers],
+            "rule": self._rule,
+        }
+
+    def _look(self, now_us: int) -> bool:
+        """Read every page. True: somebody woke or fell asleep."""
+        if now_us - self._reclaimed_us >= self._pace.reclaim_us:
+            self._reclaimed_us = now_us
+            self._reclaim()
+            self._changed |= any(self._quota_bytes(one) != one.grant.quota_bytes for one in self._tenants.values())
+        served, turned = {}, False
+        for slot, tenant in self._tenants.items():
+            served[slot] = tenant.see(self._region.page(slot), now_us, self._card)
+            self._hear(tenant, now_us)
+            self._changed |= tenant.let_go(now_us)
+            is_idle = tenant.forecast.is_idle(now_us)
+            turned, tenant.was_idle = turned or is_idle != tenant.was_idle, is_idle
+        passed_us = now_us - self._seen_us if self._seen_us is not None else 0
+        total_us = sum(served.values())
+        # Side by side without restriction each one's kernels seem to have had the whole card.
+        scale = min(1.0, passed_us / total_us) if total_us > 0 else 1.0
+        for slot, us in served.items():
+            self._tenants[slot].attained_us += us * scale
+        self._seen_us = now_us
+        return turned and len(self._tenants) > 1
+
+    def _hear(self, tenant: GpuClientAccount, now_us: int) -> None:
+        """What its programs tell of their requests. Those that an earlier daemon has heard of are not counted again."""
+        tenant.served, fresh_us = self._region.served(tenant.slot, tenant.served)
+        if fresh_us:
+            tenant.window.latencies(now_us, fresh_us)
+
+    def _reclaim(self) -> None:
+        for slot, tenant in self._tenants.items():
+            lost = self._region.reclaim(slot)
+            if lost:
+                _log.info("%s: %d bytes given back of processes that died", tenant.facts.id, lost)
+
+    def _is_due(self, now_us: int) -> bool:
+        if self.squad is None:
+            return True
+        if len(self._tenants) < 2:
+            return False
+        if self._runs_dry():
+            return True
+        if all(tenant.was_idle for tenant in self._tenants.values()):
+            return False
+        return now_us >= self._ends_us
+
+    def _runs_dry(self) -> bool:
+        """Nobody has anything on the card and somebody stands at the gate: the squad was too short for its length."""
+        busy = any(tenant.page.in_flight for tenant in self._tenants.values())
+        return not busy and any(tenant.forecast.is_starved for tenant in self._tenants.values())
+
+    def _next_squad(self, now_us: int) -> None:
+        dry = self._runs_dry()
+        snapshot = [tenant.snapshot(now_us, dry) for tenant in self._tenants.values()]
+        if self._rule == "share" and self._strangers:
+            snapshot.append(stand_in())
+        self.squad = self._decide(snapshot)
+        self._state = self.squad.state
+        self.number += 1
+        self._ends_us = now_us + self.squad.length_us
+        self._changed = False
+        self._write(self.squad)
+
+    def _decide(self, snapshot: Sequence[GpuClient]) -> Squad:
+        """A policy that fails must not stop anybody: then all run as if nobody divided the card."""
+        # Under MPS each has a place in the driver's queue; whoever is not takes turns with all that are.
+        are_ranked = not any(tenant.facts.is_time_sliced for tenant in self._tenants.values())
+        card = replace(self._card, has_priorities=are_ranked)
+        try:
+            squad = self._policy.next_squad(snapshot, card, self._effective, self._state)
+            _check(squad, snapshot, card)
+            self.failure = ""
+            return squad
+        except Exception as error:
+            if not self.failure:
+                _log.exception("divide %s failed; nobody is held until it answers again", self.policy)
+            self.failure = f"{type(error).__name__}: {error}"
+            members = tuple(SquadMember(tenant.slot) for tenant in snapshot)
+            return Squad(members, "unrestricted", LONGEST_SQUAD_US, f"{self.policy} failed: {error}", DivideState())
+
+    def _write(self, squad: Squad) -> None:
+        shared = squad.of(STAND_IN_SLOT) is not None
+        grants = {}
+        for member in squad.members:
+            if member.slot != STAND_IN_SLOT:
+                tenant = self._tenants[member.slot]
+                tenant.grant = grants[member.slot] = self._grant(member, tenant, shared)
+        self._region.write(grants)
+
+    def _grant(self, member: SquadMember, tenant: GpuClientAccount, shared: bool) -> Grant:
+        quota_bytes = self._quota_bytes(tenant)
+        if tenant.held_until_us:
+            return Grant(self.number, quota_bytes, credit_us=0)
+        from_us = tenant.forecast.settled_us
+        credit_us = self._credit_us(member, shared)
+        return Grant(
+            squad=self.number,
+            quota_bytes=quota_bytes,
+            credit_us=UNGATED_US if credit_us == UNGATED_US else from_us + credit_us,
+            mask=0 if tenant.facts.is_time_sliced else member.groups,
+            mates=member.mates & ((1 << self._region.slots) - 1),
+            restricted_us=from_us + member.restricted_us if member.restricted_us else 0,
+            borrows=member.borrows and not shared,
+            loan_us=member.loan_us or self._card.loan_us,
+            within=tenant.facts.within,
+            linger_us=member.linger_us,
+            yields=member.yields & ((1 << self._region.slots) - 1),
+            level=0 if tenant.facts.is_time_sliced else member.level,
+        )
+
+    def _quota_bytes(self, tenant: GpuClientAccount) -> int:
+        return granted_bytes(tenant, self._others(tenant), self._card)
+
+    def _credit_us(self, member: SquadMember, shared: bool) -> int:
+        """Nobody can yield to strangers, of whom nothing is seen: all others stand at the gate for their part."""
+        if not shared or member.groups:
+            return member.credit_us
+        assert self.squad is not None
+        return min(member.credit_us, self.squad.length_us // len(self.squad.members))
+
+    def _rest_us(self, now_us: int) -> int:
+        pace = self._pace
+        if len(self._tenants) < 2:
+            return pace.beat_us
+        if all(tenant.was_idle for tenant in self._tenants.values()):
+            return pace.asleep_us if now_us - self._awake_us < US_PER_S else pace.fast_asleep_us
+        self._awake_us = now_us
+        assert self.squad is not None
+        look_us = max(pace.shortest_look_us, self.squad.length_us // pace.looks_a_squad)
+        return max(1, min(look_us, max(self._ends_us - now_us, pace.shortest_look_us)))
+
+    def _others(self, tenant: GpuClientAccount | None) -> list[GpuClientAccount]:
+        return [one for one in self._tenants.values() if one is not tenant]
+
+    def _named(self, name: str) -> GpuClientAccount:
+        for tenant in self._tenants.values():
+            if tenant.facts.id == name:
+                return tenant
+        known = ", ".join(one.facts.id for one in self._tenants.values()) or "nobody"
+        raise Invalid("tenant.id", f"{name!r} is not on this card", f"here: {known}")
+
+    def _names(self, slots: int) -> list[str]:
+        return [one.facts.id for slot, one in self._tenants.items() if slots >> slot & 1]
+
+    def _tenant_status(self, tenant: GpuClientAccount, now_us: int) -> dict[str, object]:
+        now, page, grant = tenant.snapshot(now_us), tenant.page, tenant.grant
+        gated = grant.credit_us != UNGATED_US
+        groups = grant.mask or tenant.facts.within  # without restriction it still never leaves its virtual card
+        return {
+            **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
+            "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
+            "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
+            "processes": len(page.pids), "groups": groups.bit_count(), "level": grant.level, "gated": gated,
+            "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
+            "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
+            "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
+            "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
+            "meets_peers": page.meets_peers, "iterations_per_s": self._iterations_per_s(tenant, now_us),
+        }  # fmt: skip
+
+    def _iterations_per_s(self, tenant: GpuClientAccount, now_us: int) -> float | None:
+        """As found in its launches; None: they do not repeat. A program that stands still does not say so."""
+        still_us = tenant.forecast.unlaunched_us(now_us)
+        periods_us = self._region.periods_us(tenant.slot)
+        return sum(US_PER_S / max(one, still_us) for one in periods_us) if periods_us else None
+
+
+def _made(policy: str) -> VirtualCardPolicy:
+    """Policies are objects without a memory, so one of each is enough for all virtual cards."""
+    chosen, as_promised = registry.create("divide", policy), registry.create("divide", "promised")
+    return VirtualCardPolicy(lambda: StarvationGuard(GuaranteeGuard(chosen, as_promised)))
+
+
+def _check(squad: Squad, snapshot: Sequence[GpuClient], card: ShareableCard) -> None:
+    """A policy may be anybody's: what it says is written to shared memory only if it makes sense."""
+    if sorted(member.slot for member in squad.members) != sorted(tenant.slot for tenant in snapshot):
+        raise Invalid("squad.members", "are not the tenants of the card, each once")
+    for member in squad.members:
+        if member.groups >> card.groups or member.groups < 0:
+            raise Invalid("squad.groups", f"{member.groups:#x} names groups the card does not have")
+        if not 0 <= member.credit_us <= UNGATED_US:
+            raise Invalid("squad.credit_us", f"{member.credit_us} is no credit")
+        if not 0 <= member.level <= MOST_LEVEL:
+            raise Invalid("squad.level", f"{member.level} is none of 0 to {MOST_LEVEL}")
+    if not 0 < squad.length_us <= LONGEST_SQUAD_US:
+        raise Invalid("squad.length_us", f"{squad.length_us} is not within {LONGEST_SQUAD_US}")

@@ -1,0 +1,1 @@
+"""Kubernetes names, quantities and annotations that the scheduler and the agent both read."""

@@ -1,0 +1,65 @@
+"""What the tests found, in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusquad.measure.analysis.stats import Difference, asymmetries, diagonals
+from gpusquad.model.interference import MeasurementSeries
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was asked, how often the answer was yes, and a line for each of those, the largest difference first."""
+
+    summary: str
+    lines: tuple[str, ...] = ()
+
+
+def findings(measured: MeasurementSeries) -> list[Findings]:
+    """Empty: nothing was measured often enough to be tested."""
+    return [found for found in (lopsided_pairs(measured), odd_twins(measured)) if found is not None]
+
+
+def lopsided_pairs(measured: MeasurementSeries) -> Findings | None:
+    """Pairs of which one loses more than the other."""
+    tested = asymmetries(measured)
+    found = [one for one in tested if one.loss.is_significant]
+    lines = []
+    for one in sorted(found, key=lambda one: -abs(one.loss.mean)):
+        winner = one.second if one.loser == one.first else one.first
+        lines.append(f"{one.loser} loses {_points(one.loss)} more than {winner} ({_sure(one.loss)})")
+    summary = f"In {len(found)} of {_counted(len(tested), 'pair')} one loses more than the other"
+    return Findings(summary, tuple(lines)) if tested else None
+
+
+def odd_twins(measured: MeasurementSeries) -> Findings | None:
+    """Workloads that their twin harms otherwise than their other neighbours do in the mean."""
+    tested = diagonals(measured)
+    found = [one for one in tested if one.loss.is_significant]
+    lines = []
+    for one in sorted(found, key=lambda one: -abs(one.loss.mean)):
+        more = "more" if one.loss.mean > 0 else "less"
+        beside = f"beside its twin than beside the mean of {_counted(one.others, 'other')}"
+        lines.append(f"{one.workload} loses {_points(one.loss)} {more} {beside} ({_sure(one.loss)})")
+    workloads = _counted(len(tested), "workload")
+    summary = f"Beside their twin, {len(found)} of {workloads} lose more or less than beside others"
+    return Findings(summary, tuple(lines)) if tested else None
+
+
+def p_words(p: float) -> str:
+    """Nobody needs to know how far below a thousandth it is."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+def _points(found: Difference) -> str:
+    return f"{100 * abs(found.mean):.1f} points"
+
+
+def _sure(found: Difference) -> str:
+    low, high = sorted((abs(found.low), abs(found.high)))
+    return f"{100 * low:.1f} to {100 * high:.1f}, {p_words(found.adjusted_p)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

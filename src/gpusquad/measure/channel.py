@@ -1,0 +1,123 @@
+"""A process that answers line by line, seen from whoever asks. No wait is without an end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_CHUNK_BYTES = 65536
+_ENDS_WITHIN_S = 10.0
+_OF_KUBECTL = "command terminated with exit code"
+"""kubectl exec adds it after the last words of what it ran."""
+
+
+class WorkerGone(RuntimeError):
+    """It ended, or did not answer in time."""
+
+
+class Channel:
+    """One process and what it was asked."""
+
+    def __init__(self, label: str, process: subprocess.Popen[bytes], log: Path | None = None) -> None:
+        self.label = label
+        self._process = process
+        self._log = log
+        self._unread = b""
+
+    def send(self, do: str, **request: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError):  # its end of the pipe is closed, or ours
+            raise WorkerGone(f"{self.label} has ended{self._last_words()}") from None
+
+    def answer(self, until_s: float) -> dict[str, Any]:
+        """The next answer, by an instant of the monotonic clock. Gone: none came, or not one in JSON."""
+        while b"\n" not in self._unread:
+            self._unread += self._more(until_s)
+        line, _, self._unread = self._unread.partition(b"\n")
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise WorkerGone(f"{self.label} said what is no answer: {line[:200]!r}") from None
+
+    def ask(self, do: str, within_s: float, **request: Any) -> dict[str, Any]:
+        self.send(do, **request)
+        return self.answer(time.monotonic() + within_s)
+
+    def close(self, *, politely: bool = True) -> None:
+        """Tells it to quit and waits a little; whoever stays is killed."""
+        if politely:
+            close_all([self])
+            return
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:  # what was not written cannot be any more
+                    continue
+
+    def wait(self, until_s: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, until_s - time.monotonic()))
+
+    def _more(self, until_s: float) -> bytes:
+        assert self._process.stdout is not None
+        number = self._process.stdout.fileno()
+        poller = select.poll()
+        poller.register(number, select.POLLIN | select.POLLHUP)
+        if not poller.poll(max(0.0, until_s - time.monotonic()) * 1000):
+            raise WorkerGone(f"{self.label} did not answer in time{self._last_words()}")
+        data = os.read(number, _CHUNK_BYTES)
+        if not data:
+            raise WorkerGone(f"{self.label} has ended{self._last_words()}")
+        return data
+
+    def _last_words(self) -> str:
+        if self._log is None or not self._log.exists():
+            return ""
+        said = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = [line for line in said if not line.startswith(_OF_KUBECTL)] or said
+        return f": {lines[-1][-300:]}" if lines else ""
+
+
+def close_all(channels: Sequence[Channel]) -> None:
+    """Tells all to quit, then waits for all: the end of a process with a card takes half a second or more."""
+    for channel in channels:
+        _sent(channel, "quit", {})
+    until_s = time.monotonic() + _ENDS_WITHIN_S
+    for channel in channels:
+        channel.wait(until_s)
+        channel.close(politely=False)
+
+
+def ask_all(channels: Sequence[Channel], do: str, within_s: float, **request: Any) -> list[dict[str, Any] | WorkerGone]:
+    """Asks all at once; of each its answer, or that it is gone."""
+    until_s = time.monotonic() + within_s
+    sent = [_sent(channel, do, request) for channel in channels]
+    return [_answer(channel, until_s) if lost is None else lost for channel, lost in zip(channels, sent, strict=True)]
+
+
+def _sent(channel: Channel, do: str, request: dict[str, Any]) -> WorkerGone | None:
+    try:
+        channel.send(do, **request)
+    except WorkerGone as lost:
+        return lost
+
+
+def _answer(channel: Channel, until_s: float) -> dict[str, Any] | WorkerGone:
+    try:
+        return channel.answer(until_s)
+    except WorkerGone as lost:
+        return lost

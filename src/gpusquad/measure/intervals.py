@@ -1,0 +1,20 @@
+"""The mean of a few repeats and how far it may be off, by Student's t."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpusquad.measure.analysis.student import quantile
+from gpusquad.model.interference import ConfidenceInterval
+
+
+def interval(samples: Sequence[float]) -> ConfidenceInterval:
+    """95 %. One sample says nothing of its spread: the interval is then the mean itself, and ``repeats`` tells."""
+    count = len(samples)
+    mean = math.fsum(samples) / count
+    if count < 2:
+        return ConfidenceInterval(mean, mean, mean, count)
+    deviation = math.sqrt(math.fsum((one - mean) ** 2 for one in samples) / (count - 1))
+    half = quantile(count - 1) * deviation / math.sqrt(count)
+    return ConfidenceInterval(mean, mean - half, mean + half, count)

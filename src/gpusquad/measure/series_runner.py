@@ -1,0 +1,301 @@
+"""Runs the cells: brings their workers up, gives them one common instant to start, and watches the card meanwhile."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from gpusquad.measure.card.memory import free_for, to_park
+from gpusquad.measure.cells import CellRepeat, MeasurementCell
+from gpusquad.measure.channel import Channel, WorkerGone
+from gpusquad.measure.launcher import Launcher
+from gpusquad.measure.pool import Worker, WorkerId, WorkerPool, workers_of
+from gpusquad.measure.windows import Measurement
+from gpusquad.model.errors import Invalid
+
+STEWARD_WITHIN_S = 60.0
+_TAIL_S = 0.05
+_TRIES = 6
+_LONGEST_DELAY_S = 3.0
+_FEWEST_STEPS = 3
+_MOST_STRETCH = 4
+"""A window in which somebody does too few steps to tell is made longer, up to so many times."""
+_SLACK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class CardUnderTest:
+    """Where it is measured."""
+
+    gpu: str
+    driver: str
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How it is measured."""
+
+    length_s: float = 1.0
+    lead_in_s: float = 0.2
+    """Runs so long together before counting begins."""
+    memory_bytes: int | None = None
+    """So much of the card for a cell, all together. None: all of it."""
+    most_workers: int = 40
+    patience_s: float = 20.0
+    """A worker that is so late with a window's answer hangs: one step of the slowest workload is far shorter."""
+    build_within_s: float = 180.0
+    arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of a workload's worker, where its name does not say all."""
+
+
+Env = Callable[[int], Mapping[str, str]]
+"""The environment of a worker with so many thousandths of the SMs."""
+Tell = Callable[[int, int, str], None]
+"""Progress: done, of, what comes now."""
+
+
+class SeriesRunner:
+    """``with Conductor(…) as conductor: conductor.play(turns, record)``."""
+
+    def __init__(self, launcher: Launcher, env: Env, options: Options, card: str = "0") -> None:
+        self._launcher = launcher
+        self._env = env
+        self._options = options
+        self._card = card
+        self._pool = WorkerPool(self._start, options.most_workers)
+        self._steward: Channel | None = None
+        self._clock_ahead_s = 0.0
+        self._delay_s = launcher.start_delay_s
+        self._begun_s = time.monotonic()
+        self._lengths_s: dict[MeasurementCell, float] = {}
+        """Of cells that need longer windows."""
+        self.card = CardUnderTest("", "", 0)
+
+    def __enter__(self) -> SeriesRunner:
+        module = "gpusquad.measure.card.monitor"
+        self._steward = self._launcher.start("steward", module, ["--card", self._card], self._env(1000))
+        try:
+            asked_s = time.monotonic()
+            seen = self._ask_steward("hello")
+            self._clock_ahead_s = float(seen["now_s"]) - (asked_s + time.monotonic()) / 2
+            self.card = CardUnderTest(str(seen["gpu"]), str(seen["driver"]), int(seen["total_bytes"]))
+        except WorkerGone as lost:
+            self.__exit__()
+            raise Invalid("card", str(lost)) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+        if self._steward is not None:
+            self._steward.close()
+
+    def play(
+        self,
+        turns: Sequence[CellRepeat],
+        record: Callable[[Measurement], None],
+        tell: Tell = lambda done, of, what: None,
+        until_s: float = float("inf"),
+    ) -> None:
+        """All turns in their order, as long as there is time. A cell that has no room or fails is not tried again."""
+        given_up: set[MeasurementCell] = set()
+        done = 0
+        for _, stage in groupby(turns, key=lambda turn: turn.stage):
+            ahead = list(stage)
+            self._pool.keep_only({one for turn in turns[done:] for one in workers_of(turn.cell)})
+            self._prepare(ahead, until_s)
+            for turn in ahead:
+                if time.monotonic() >= until_s:
+                    return
+                done += 1
+                if turn.cell in given_up:
+                    continue
+                tell(done, len(turns), str(turn.cell))
+                measured = self.measure(turn)
+                if measured.failed or not measured.fits:
+                    given_up.add(turn.cell)
+                record(measured)
+
+    def measure(self, turn: CellRepeat) -> Measurement:
+        """One window. Whatever goes wrong with a worker is the result of this cell and of no other."""
+        at_s = time.monotonic() - self._begun_s
+        length_s = self._lengths_s.get(turn.cell, self._options.length_s)
+        try:
+            lost = self._pool.ready(ids := workers_of(turn.cell))
+            if lost:
+                raise next(iter(lost.values()))
+            workers = [self._pool.use(one) for one in ids]
+            full = self._make_ready(workers)
+            if any(full):
+                return Measurement(turn.cell, turn.repeat, length_s, out_of_memory=full, at_s=at_s)
+            answers, seen = self._window(workers, length_s)
+            fewest = min((float(answer.get("steps", _FEWEST_STEPS)) for answer in answers), default=_FEWEST_STEPS)
+            if fewest < _FEWEST_STEPS and turn.cell not in self._lengths_s:
+                length_s = self._lengths_s[turn.cell] = length_s * stretch(fewest)
+                answers, seen = self._window(workers, length_s)
+        except WorkerGone as lost:
+            return Measurement(turn.cell, turn.repeat, length_s, failed=str(lost), at_s=at_s)
+        held_bytes = sum(worker.now_bytes for worker in workers)
+        full = tuple(bool(answer["out_of_memory"]) for answer in answers)
+        for worker, is_full in zip(workers, full, strict=True):
+            worker.is_built = not is_full
+        if any(full):
+            return Measurement(turn.cell, turn.repeat, length_s, out_of_memory=full, at_s=at_s)
+        return Measurement(
+            turn.cell,
+            turn.repeat,
+            length_s,
+            steps=tuple(float(answer["steps"]) for answer in answers),
+            out_of_memory=full,
+            memory_bytes=held_bytes,
+            utilisation_ratio=float(seen["utilisation_ratio"]),
+            bandwidth_ratio=float(seen["bandwidth_ratio"]),
+            power_w=float(seen["power_w"]),
+            counters=dict(seen["counters"]),
+            at_s=at_s,
+        )
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def _start(self, one: WorkerId) -> Channel:
+        arguments = self._options.arguments.get(one.workload, (one.workload,))
+        return self._launcher.start(str(one), "gpusquad.measure.worker", arguments, self._env(one.sm_milli))
+
+    def _prepare(self, turns: Sequence[CellRepeat], until_s: float) -> None:
+        """Starts and builds what a stage needs, all at once: a start takes seconds, most of them waiting."""
+        wanted = list(dict.fromkeys(one for turn in turns for one in workers_of(turn.cell)))
+        if not wanted or time.monotonic() >= until_s:
+            return
+        self._ask_steward("room", free_bytes=-1)
+        before_bytes = int(self._ask_steward("memory")["used_bytes"])
+        up = set(self._pool.workers)
+        self._pool.ready(wanted[: self._options.most_workers])
+        fresh = [worker for one, worker in self._pool.workers.items() if one not in up]
+        used_bytes = int(self._ask_steward("memory")["used_bytes"])
+        for worker in fresh:
+            worker.context_bytes = max(0, used_bytes - before_bytes) // len(fresh)
+        self._weigh(fresh)
+        asked = [one for one in self._pool.workers.values() if one.id in wanted and not one.is_built]
+        for worker, answer in self._pool.try_ask(asked, "build", self._options.build_within_s):
+            if not isinstance(answer, WorkerGone) and "error" not in answer:  # else its cells will say so
+                _note_built(worker, answer)
+        self._weigh([worker for worker in asked if worker.is_built])
+
+    def _build(self, worker: Worker) -> None:
+        """Afterwards it is built, or there was no room. Gone: something else was in the way."""
+        _note_built(worker, self._pool.ask([worker], "build", self._options.build_within_s)[0])
+        self._weigh([worker])
+
+    def _weigh(self, workers: Sequence[Worker]) -> None:
+        """What each process truly holds, where NVML tells processes apart; else what was worked out stands."""
+        by_process = self._ask_steward("memory")["by_process"]
+        for worker in workers:
+            seen_bytes = int(by_process.get(str(worker.pid), 0))
+            if seen_bytes and worker.is_built:
+                worker.held_bytes = seen_bytes
+            elif seen_bytes:
+                worker.context_bytes = seen_bytes
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def _make_ready(self, workers: Sequence[Worker]) -> tuple[bool, ...]:
+        """All built, within the limit. Says of each whether it found no room."""
+        if self._options.memory_bytes is not None:
+            return self._make_ready_within(workers, self._options.memory_bytes)
+        full = self._build_in_turn(workers)
+        if any(full):  # first those not used for long, as much as two of the largest take; then all
+            largest_bytes = max(worker.held_bytes for worker in self._pool.workers.values())
+            self._pool.park(to_park(2 * largest_bytes, self._idle(workers)))
+            full = self._build_in_turn(workers)
+        if any(full):
+            self._pool.park(self._idle(workers))
+            full = self._build_in_turn(workers)
+        return full
+
+    def _idle(self, cell: Sequence[Worker]) -> dict[Worker, int]:
+        """Who could give memory back, and how much; the least recently used first."""
+        return {
+            worker: worker.held_bytes - worker.context_bytes
+            for worker in self._pool.workers.values()
+            if worker.is_built and worker not in cell
+        }
+
+    def _make_ready_within(self, workers: Sequence[Worker], limit_bytes: int) -> tuple[bool, ...]:
+        """The ballast leaves the cell its limit. Who is built and surely fits stays; else it is truly tried."""
+        left_bytes = free_for(limit_bytes, [worker.now_bytes for worker in workers])
+        if all(worker.is_built for worker in workers) and left_bytes >= 0:
+            self._ask_steward("room", free_bytes=left_bytes)
+            return tuple(False for _ in workers)
+        self._pool.park(workers)
+        self._weigh(workers)
+        left_bytes = free_for(limit_bytes, [worker.now_bytes for worker in workers])
+        if left_bytes < 0:
+            return tuple(True for _ in workers)
+        self._leave_free(left_bytes, workers)
+        return self._build_in_turn(workers)
+
+    def _build_in_turn(self, workers: Sequence[Worker]) -> tuple[bool, ...]:
+        """One after the other, so that it is clear whom the room did not suffice for."""
+        for worker in workers:
+            if not worker.is_built:
+                self._build(worker)
+        return tuple(not worker.is_built for worker in workers)
+
+    def _leave_free(self, wanted_bytes: int, cell: Sequence[Worker]) -> None:
+        """Holds the rest of the card; where others hold too much of it, they are parked."""
+        free_bytes = int(self._ask_steward("room", free_bytes=wanted_bytes)["free_bytes"])
+        missing_bytes = wanted_bytes - free_bytes - _SLACK_BYTES
+        if missing_bytes > 0:
+            self._pool.park(to_park(missing_bytes, self._idle(cell)))
+            self._ask_steward("room", free_bytes=wanted_bytes)
+
+    # -- the window ------------------------------------------------------------------------------------------------
+
+    def _window(self, workers: Sequence[Worker], length_s: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """The same window for all. Where word of it came too late to somebody, again with more time before it."""
+        for _ in range(_TRIES):
+            answers, seen = self._try_window(workers, length_s)
+            if not any(answer.get("late") for answer in answers):
+                return answers, seen
+            self._delay_s = min(2 * self._delay_s, _LONGEST_DELAY_S)
+        raise WorkerGone("word of the window came too late each time: the machine has no time for its workers")
+
+    def _try_window(self, workers: Sequence[Worker], length_s: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """On the clock of the machine that the workers run on."""
+        lead_in_s = self._options.lead_in_s
+        start_s = time.monotonic() + self._clock_ahead_s + self._delay_s
+        counted_s = start_s + lead_in_s
+        assert self._steward is not None
+        self._steward.send("watch", from_s=counted_s, to_s=counted_s + length_s)
+        times = {"start_s": start_s, "lead_in_s": lead_in_s, "length_s": length_s, "tail_s": _TAIL_S}
+        within_s = self._delay_s + lead_in_s + length_s + self._options.patience_s
+        try:
+            answers = self._pool.ask(workers, "run", within_s, **times)
+        finally:
+            seen = self._steward.answer(time.monotonic() + STEWARD_WITHIN_S)
+        return answers, _checked(seen)
+
+    def _ask_steward(self, do: str, **request: Any) -> dict[str, Any]:
+        assert self._steward is not None
+        return _checked(self._steward.ask(do, STEWARD_WITHIN_S, **request))
+
+
+def stretch(steps: float) -> int:
+    """How many times longer a window with so few steps should be."""
+    return min(_MOST_STRETCH, math.ceil((_FEWEST_STEPS + 1) / max(steps, 1e-9)))
+
+
+def _note_built(worker: Worker, answer: Mapping[str, Any]) -> None:
+    worker.is_built = not answer["out_of_memory"]
+    worker.pid = int(answer.get("pid", worker.pid))  # a command's own process holds the memory
+    worker.held_bytes = worker.context_bytes + int(answer.get("reserved_bytes", 0))
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        raise WorkerGone(f"steward: {answer['error']}")
+    return answer

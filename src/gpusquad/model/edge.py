@@ -1,6 +1,0 @@
-"""Where plain data becomes checked jobs and clusters, and back."""
-
-from gpusquad.model.edge_cluster import cluster_from_dict, cluster_to_dict
-from gpusquad.model.edge_job import job_from_dict, job_to_dict
-
-__all__ = ["cluster_from_dict", "cluster_to_dict", "job_from_dict", "job_to_dict"]

@@ -1,0 +1,64 @@
+"""What is known of a tenant's speed, as plain data: checked where it comes in, and as a text that goes with a pod."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from gpusquad.model.errors import Invalid
+from gpusquad.model.fields import checked_text
+from gpusquad.model.sharing_params import SharingParams
+from gpusquad.model.units import WHOLE_MILLI, number, whole
+
+MOST_APPS = 256
+MOST_TEXT = 64 * 1024
+_MOST_SPEED = 10.0
+"""Over that alone: whoever is so fast was measured badly."""
+_DIGITS = 3
+
+
+def speeds_from(said: object, field: str) -> dict[str, float]:
+    """By app."""
+    if not isinstance(said, dict) or len(said) > MOST_APPS:
+        raise Invalid(field, f"is no object of {MOST_APPS} at most", 'write for example {"vgg16": 0.6}')
+    return {checked_text(app, field): number(speed, f"{field}.{app}", high=_MOST_SPEED) for app, speed in said.items()}
+
+
+def curve_from(said: object, field: str) -> tuple[tuple[int, float], ...]:
+    if not isinstance(said, (list, tuple)) or not 0 < len(said) <= WHOLE_MILLI:
+        raise Invalid(field, "is no list of points", "write for example [[500, 0.7], [1000, 1.0]]")
+    points = []
+    for row in said:
+        if not isinstance(row, (list, tuple)) or len(row) != 2:
+            raise Invalid(field, f"{row!r} is no point", "a point is thousandths of the SMs and a speed")
+        points.append((whole(row[0], field, low=1, high=WHOLE_MILLI), number(row[1], field, high=_MOST_SPEED)))
+    return tuple(sorted(points))
+
+
+def known_text(standing: SharingParams) -> str:
+    """Empty: nothing is known, or more than goes with a pod."""
+    if not standing.app:
+        return ""
+    known = {
+        "app": standing.app, "curve": [[milli, round(speed, _DIGITS)] for milli, speed in standing.curve],
+        "solo_per_s": standing.solo_per_s,
+        "beside": {app: round(speed, _DIGITS) for app, speed in standing.beside.items()},
+        "costs": {app: round(speed, _DIGITS) for app, speed in standing.costs.items()},
+    }  # fmt: skip
+    text = json.dumps(known, separators=(",", ":"))
+    return text if len(text) <= MOST_TEXT else ""
+
+
+def with_known(standing: SharingParams, text: str) -> SharingParams:
+    """What cannot be read is not known: a user may have written it."""
+    try:
+        said = json.loads(text) if 0 < len(text) <= MOST_TEXT else None
+        if not isinstance(said, dict):
+            return standing
+        app = checked_text(said.get("app"), "app")
+        curve = curve_from(said["curve"], "curve") if said.get("curve") else ()
+        solo_per_s = number(said.get("solo_per_s", 0.0), "solo_per_s")
+        beside, costs = (speeds_from(said.get(name, {}), name) for name in ("beside", "costs"))
+    except (Invalid, ValueError, RecursionError):
+        return standing
+    return replace(standing, app=app, curve=curve, solo_per_s=solo_per_s, beside=beside, costs=costs)

@@ -1,0 +1,323 @@
+"""What a job should ask for, from what is known of its kind. Every number comes with its reason; without evidence
+there is no number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import fmean
+
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import Quantiles
+from gpusquad.predict.memory import PeakPrediction
+from gpusquad.predict.scaling import SIZES, WORTH_RATIO, Curve, curve, worth
+from gpusquad.predict.similar_runs import RunCircle, RunSummary
+
+GIB = 2**30
+SAFE_LEVEL, WARN_LEVEL = 0.95, 0.9
+"""The part of runs that should fit into what is advised, and into what is asked for without a warning."""
+IDLE_RATIO = 0.05
+"""A card that was busy for less of the time was not used."""
+LAZY_RATIO = 0.4
+"""One that was busy for less could serve others as well."""
+SHOWN_GPUS = 8
+"""Run times are told up to here, or as far as is asked for."""
+_CPU_HEADROOM = 1.2
+_CPU_STEP_MILLI = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RunUtilisation:
+    """How busy a run kept each of its cards."""
+
+    job_id: str
+    busy: tuple[float, ...]
+
+    @property
+    def idle(self) -> int:
+        return sum(ratio < IDLE_RATIO for ratio in self.busy)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceInput:
+    """Everything there is to go by."""
+
+    group: RunCircle | None = None
+    runs: Sequence[RunSummary] = ()
+    """Of the closest circle of alike jobs."""
+    peak: PeakPrediction | None = None
+    uses: Sequence[RunUtilisation] = ()
+    """Of the last runs with as many cards as the latest of them."""
+    run: Quantiles | None = None
+    """How long it would run as it is asked for, by whoever predicts that."""
+    card_bytes: Sequence[int] = ()
+    """Memory of the cards it may run on."""
+    most_gpus: int = SHOWN_GPUS
+    """Cards of the largest machine."""
+    limit_gpus: int | None = None
+    """What its tenant may hold at once; None: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPoint:
+    """What so many GPUs would bring."""
+
+    gpus: int
+    run: Quantiles
+    efficiency_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedValue:
+    """One number and why."""
+
+    value: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAdvice:
+    """What to ask for. None: nothing is known that would tell."""
+
+    gpus: AdvisedValue | None = None
+    memory: AdvisedValue | None = None
+    """Bytes of one card: the least it must have, or the share of it."""
+    cpu_milli: AdvisedValue | None = None
+    """For each task."""
+    times: tuple[ScalingPoint, ...] = ()
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What would give evidence where there is none."""
+
+
+def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float = WORTH_RATIO) -> ResourceAdvice:
+    """``is_open``: the job leaves the number of its GPUs to us, so its own says nothing."""
+    found = curve(job, known.runs, known.run)
+    gpus, notes = _gpus(job, known, found, is_open, ratio)
+    memory = _memory(known)
+    return ResourceAdvice(
+        gpus=gpus,
+        memory=memory,
+        cpu_milli=_cpu(known.runs),
+        times=_times(job, found, known),
+        notes=tuple(note for note in (*notes, _memory_note(known), _share_note(job, known, memory)) if note),
+        missing=tuple(_missing(known, found)),
+    )
+
+
+def short_of_memory(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) -> str:
+    """A warning if it asks for less memory of a card than such jobs hold; empty: it does not. ``card_bytes``: of the
+    largest card there is, for those who ask for a part of it."""
+    if peak is None:
+        return ""
+    needed = peak.bytes.at(WARN_LEVEL)
+    for role in job.roles:
+        request = role.request
+        asked, name = request.min_card_memory_bytes, "gpu_memory"
+        if request.share is not None:
+            named = "share.memory" if request.share.memory_bytes else "share"
+            asked, name = 0 if request.share.is_place else request.share.memory_on(card_bytes), named
+        if 0 < asked < needed:
+            return (
+                f"{name} of {gib(asked)} is less than the {gib(needed)} it is likely to hold at its peak "
+                f"({_source(peak)}); ask for {rounded_gib(peak.bytes.at(SAFE_LEVEL))}"
+            )
+    return ""
+
+
+# -- GPUs ----------------------------------------------------------------------------------------------------------
+
+
+def _gpus(
+    job: Job, known: AdviceInput, found: Curve | None, is_open: bool, ratio: float
+) -> tuple[AdvisedValue | None, list[str]]:
+    if job.has_shares or (not job.gpus and not is_open):
+        return None, []
+    used = _by_use(known)
+    if used is not None and not is_open and used.value > job.gpus:
+        used = None  # it asks for less already
+    choices = [choice for choice in (used, _by_scaling(job, known, found, is_open, ratio)) if choice]
+    best = min(choices, key=lambda choice: choice.value, default=_by_habit(known) if is_open else None)
+    if best is None:
+        return None, []
+    if is_open:
+        best = _within(best, job, known)
+    tried = found.tried if found is not None else frozenset()
+    notes = []
+    if tried and best.value < min(tried) and not _was_idle(known):
+        notes.append(
+            f"such a job never ran with {_gpu_count(best.value)}: if it splits its network over its cards, each will "
+            "hold more"
+        )
+    return best, notes
+
+
+def _within(best: AdvisedValue, job: Job, known: AdviceInput) -> AdvisedValue:
+    """No more than could ever be had: what is chosen for somebody must not be refused for that."""
+    most, why = known.most_gpus, f"no machine has more than {known.most_gpus}"
+    if known.limit_gpus is not None and known.limit_gpus < most:
+        most, why = known.limit_gpus, f"tenant {job.tenant} may hold no more than {known.limit_gpus}"
+    return best if best.value <= most else AdvisedValue(max(1, most), f"{best.why}; {why}")
+
+
+def _by_use(known: AdviceInput) -> AdvisedValue | None:
+    """Cards that did nothing in any of the last runs are not needed."""
+    if not _was_idle(known):
+        return None
+    cards, idle = len(known.uses[0].busy), min(use.idle for use in known.uses)
+    last = f"the last {len(known.uses)} runs" if len(known.uses) > 1 else "the last run"
+    return AdvisedValue(cards - idle, f"{idle} of the {cards} cards were idle in {last}")
+
+
+def _by_habit(known: AdviceInput) -> AdvisedValue | None:
+    """With nothing to compare by, as many as the last one had that came to its end."""
+    sizes = [seen.gpus for seen in known.runs if seen.is_whole and seen.gpus]
+    if not sizes or known.group is None:
+        return None
+    return AdvisedValue(sizes[-1], f"the last of the {known.group.name} had {_gpu_count(sizes[-1])}")
+
+
+def _was_idle(known: AdviceInput) -> bool:
+    """All of them idle tells of a job that did not come to work, or of a card that does not tell."""
+    return bool(known.uses) and all(0 < use.idle < len(use.busy) for use in known.uses)
+
+
+def _by_scaling(job: Job, known: AdviceInput, found: Curve | None, is_open: bool, ratio: float) -> AdvisedValue | None:
+    """Never more than was asked for, tried or worked out, and no guess."""
+    if found is None or found.source == "default":
+        return None
+    most = min(max(found.known), known.most_gpus) if is_open else job.gpus
+    least = _least(found, known.runs)
+    best = worth(found, max(most, least), least, ratio)
+    said = "runs with " + _listed(sorted(found.tried)) if found.source == "history" else "the job file"
+    why = f"by {said}: {best} {'takes' if best == 1 else 'take'} {_brought(found, best, ' efficient')}"
+    return AdvisedValue(best, why if best >= most else f"{why}, {most} would take {_brought(found, most)}")
+
+
+def _brought(found: Curve, gpus: int, unit: str = "") -> str:
+    return f"{show_s(found.run(gpus).at(0.5))} ({_percent(found.efficiency(gpus))}{unit})"
+
+
+def _least(found: Curve, runs: Sequence[RunSummary]) -> int:
+    """Fewer than ever came to an end are not advised where such runs failed: they may not fit."""
+    failed = {seen.gpus for seen in runs if seen.how == "failed"}
+    return min(found.tried) if found.tried and any(0 < size < min(found.tried) for size in failed) else 1
+
+
+def _times(job: Job, found: Curve | None, known: AdviceInput) -> tuple[ScalingPoint, ...]:
+    if found is None or job.has_shares:
+        return ()
+    most = max(min(SHOWN_GPUS, known.most_gpus), job.gpus, *found.tried)
+    sizes = sorted({size for size in SIZES if size <= most} | {job.gpus, *found.tried})
+    return tuple(ScalingPoint(size, found.run(size), found.efficiency(size)) for size in sizes if size)
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def _memory(known: AdviceInput) -> AdvisedValue | None:
+    if known.peak is None:
+        return None
+    needed = _up_to_gib(known.peak.bytes.at(SAFE_LEVEL))
+    # Cards hold a little less than their name says: what is advised must not shut out the largest.
+    largest = max(GIB, max(known.card_bytes, default=needed) // GIB * GIB)
+    peak = known.peak.bytes
+    why = f"peak {gib(peak.at(0.5))} in the middle, {gib(peak.at(0.9))} in nine of ten ({_source(known.peak)})"
+    return AdvisedValue(min(needed, largest), why)
+
+
+def _memory_note(known: AdviceInput) -> str:
+    if known.peak is None or not known.card_bytes:
+        return ""
+    needed, largest = known.peak.bytes.at(0.5), max(known.card_bytes)
+    if needed <= largest:
+        return ""
+    return (
+        f"it is expected to hold {gib(needed)} of a card and the largest here has {gib(largest)}: more cards help only "
+        "if the program splits its network over them (sharding, tensor or pipeline parallel)"
+    )
+
+
+def _share_note(job: Job, known: AdviceInput, memory: AdvisedValue | None) -> str:
+    """A job that leaves most of its card to nobody."""
+    busy = [fmean(use.busy) for use in known.uses if len(use.busy) == 1]
+    if job.gpus != 1 or job.has_shares or not busy or memory is None or not known.card_bytes:
+        return ""
+    if max(busy) >= LAZY_RATIO or 2 * memory.value > min(known.card_bytes):
+        return ""
+    sm = max(1, ceil(max(busy) * 12)) / 10
+    return (
+        f"it kept its card busy {_percent(max(busy))} of the time: share: {{memory: {rounded_gib(memory.value)}, "
+        f"sm: {sm:g}}} would do instead of a whole card"
+    )
+
+
+# -- the rest ------------------------------------------------------------------------------------------------------
+
+
+def _cpu(runs: Sequence[RunSummary]) -> AdvisedValue | None:
+    used = [seen.cpu_milli for seen in runs if seen.cpu_milli]
+    if not used:
+        return None
+    milli = ceil(max(used) * _CPU_HEADROOM / _CPU_STEP_MILLI) * _CPU_STEP_MILLI
+    return AdvisedValue(milli, f"its busiest task used {max(used) / 1000:.1f} cores in {_run_count(len(used))}")
+
+
+def _missing(known: AdviceInput, found: Curve | None) -> list[str]:
+    missing = []
+    if not known.runs:
+        missing.append("no run of this kind is known: run it once, under a name or app that its like share")
+    if known.peak is None:
+        missing.append("its memory is measured while it runs; or give expect.memory in the job file")
+    if found is None or found.source == "default":
+        missing.append("for the number of GPUs, run it with two different ones, or give expect.by_gpus")
+    return missing
+
+
+def gib(amount: int) -> str:
+    return f"{amount / GIB:.3g} GiB" if amount >= GIB else f"{amount / 2**20:.0f} MiB"
+
+
+def rounded_gib(amount: int) -> str:
+    """As a job file writes it, never less."""
+    return f"{ceil(amount / GIB)}GiB"
+
+
+def show_s(us: int) -> str:
+    seconds = us / 1e6
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"{_short(seconds / size)} {unit}"
+    return f"{_short(seconds)} s"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")
+
+
+def _up_to_gib(amount: int) -> int:
+    return ceil(amount / GIB) * GIB
+
+
+def _source(peak: PeakPrediction) -> str:
+    if peak.group is not None:
+        return f"{len(peak.runs)} {peak.group.name}"
+    return "the estimate in the job file" if peak.bytes.source == "analytical" else "the profile in the job file"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.0f} %"
+
+
+def _gpu_count(gpus: int) -> str:
+    return f"{gpus} GPU{'s' * (gpus != 1)}"
+
+
+def _run_count(runs: int) -> str:
+    return f"{runs} run{'s' * (runs != 1)}"
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    texts = [str(size) for size in sizes]
+    return f"{', '.join(texts[:-1])} and {texts[-1]} GPUs" if len(texts) > 1 else _gpu_count(sizes[0])

@@ -1,0 +1,155 @@
+"""Which runs of the past were of the same kind: by who ran them, by their names without what changes from run to run,
+by their application and by what they run."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import How, PastRun
+from gpusquad.predict.base import OnlinePredictor
+
+LAST = 20
+"""Runs kept of each kind and number of GPUs."""
+MOST_KINDS = 20_000
+_COUNTING = frozenset({
+    "attempt", "batch", "bs", "chunk", "config", "dropout", "epoch", "epochs", "exp", "fold", "gpu", "gpus", "id",
+    "iter", "job", "lr", "n", "node", "part", "point", "rank", "rep", "round", "run", "sample", "seed", "shard", "size",
+    "split", "step", "steps", "sweep", "task", "trial", "try", "v", "version", "wave", "wd", "worker",
+})  # fmt: skip
+"""Words that say what the number behind them counts: without it the jobs are alike."""
+_TOKEN = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"(?<![^\W_])[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![^\W_])")
+_ATTACHED = re.compile(r"([^\W\d_]+)[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![^\W_])")
+_HASH = re.compile(r"(?<![^\W_])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,}(?![^\W_])")
+_SCRIPT = re.compile(r"[\w./+-]+\.(?:py|sh|R|jl|ipynb)\b")
+_MOST_CHARS = 256
+_MOST_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run, as far as advice needs it."""
+
+    job_id: str
+    gpus: int
+    run_us: int
+    how: How
+    ended_us: int = 0
+    peak_bytes: int | None = None
+    cpu_milli: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """It came to its end. Others may not have reached their peak, nor done all their work."""
+        return self.how == "succeeded"
+
+
+class RunCircle(NamedTuple):
+    """A circle of runs that may tell something of a job."""
+
+    name: str
+    """In words, for people: "your runs of resnet50"."""
+    key: tuple[str, ...]
+    weight: float
+    """How far such runs tell of this one, at most 1."""
+
+
+class SimilarRuns(OnlinePredictor):
+    """The last runs of every kind, by the number of GPUs they had."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, ...], dict[int, deque[RunSummary]]] = {}
+
+    def learn(self, run: PastRun) -> None:
+        job = run.job
+        gpus = 0 if job.is_elastic else job.gpus  # how many tasks an elastic one had is not told
+        seen = RunSummary(job.id, gpus, run.run_us, run.how, run.ended_us, run.peak_memory_bytes, run.cpu_milli)
+        for group in groups_of(job):
+            self._add(group.key, seen)
+
+    def fit(self, history: Iterable[PastRun]) -> None:
+        """Nothing is learned from being wrong: there is no need to say anything before."""
+        for run in history:
+            self.learn(run)
+
+    def circles(self, job: Job) -> list[tuple[RunCircle, list[RunSummary]]]:
+        """The runs that may tell of it, the closest circle first; in each the latest run last."""
+        return [
+            (group, sorted((seen for runs in sizes.values() for seen in runs), key=_age))
+            for group in groups_of(job)
+            if (sizes := self._groups.get(group.key)) is not None
+        ]
+
+    def dump(self) -> dict[str, Any]:
+        groups = [
+            [list(key), [[s.job_id, s.gpus, s.run_us, s.how, s.ended_us, s.peak_bytes, s.cpu_milli] for s in seen]]
+            for key, seen in self._all()
+        ]
+        return {"format": self.format, "groups": groups}
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        if dumped["format"] != self.format:
+            raise ValueError(f"format {dumped['format']!r} is not {self.format}")
+        groups = [(tuple(map(str, key)), [RunSummary(*row) for row in rows]) for key, rows in dumped["groups"]]
+        self._groups = {}
+        for key, rows in groups:
+            for seen in rows:
+                self._add(key, seen)
+
+    def _all(self) -> Iterator[tuple[tuple[str, ...], list[RunSummary]]]:
+        for key, sizes in self._groups.items():
+            yield key, [seen for runs in sizes.values() for seen in runs]
+
+    def _add(self, key: tuple[str, ...], seen: RunSummary) -> None:
+        sizes = self._groups.pop(key, {})
+        self._groups[key] = sizes  # at the end: the first is the one that was quiet for longest
+        runs = sizes.setdefault(seen.gpus, deque(maxlen=LAST))
+        for earlier in [other for other in runs if other.job_id == seen.job_id]:
+            runs.remove(earlier)  # an attempt that was cut: the last one says more
+        runs.append(seen)
+        if len(self._groups) > MOST_KINDS:
+            del self._groups[next(iter(self._groups))]
+
+
+def groups_of(job: Job) -> list[RunCircle]:
+    """From the closest circle to the widest. Nobody is told of the runs of another tenant."""
+    kind, script = kind_of(job.name) or kind_of(job.command), script_of(job.command)
+    who = job.user or job.tenant
+    found = []
+    if kind:
+        shown = textwrap.shorten(kind, _MOST_SHOWN, placeholder=" …")
+        found.append(RunCircle(f"runs of {shown} by {who}", ("user", job.tenant, job.user, kind), 1.0))
+        found.append(RunCircle(f"runs of {shown} in {job.tenant}", ("tenant", job.tenant, kind), 0.7))
+    if job.app:
+        found.append(RunCircle(f"runs of the application {job.app}", ("app", job.tenant, job.app), 0.6))
+    if script:
+        found.append(RunCircle(f"runs of {script} by {who}", ("script", job.tenant, job.user, script), 0.5))
+    return found
+
+
+@lru_cache(maxsize=65536)
+def kind_of(text: str) -> str:
+    """A name without what changes from run to run: ``resnet50-lr0.1-run7`` and ``resnet50-lr1-run8`` are alike."""
+    text = _HASH.sub(" ", text[:_MOST_CHARS].lower())
+    text = _ATTACHED.sub(lambda found: found[1] if found[1] in _COUNTING else found[0], text)
+    tokens = _TOKEN.findall(_NUMBER.sub(" ", text))
+    words = [token for token in tokens if not token.isdecimal() and token not in _COUNTING]
+    return " ".join(dict.fromkeys(words))
+
+
+@lru_cache(maxsize=65536)
+def script_of(command: str) -> str:
+    """The program's own file, where one is named."""
+    found = _SCRIPT.search(command)
+    return found[0].rsplit("/", 1)[-1] if found else ""
+
+
+def _age(seen: RunSummary) -> int:
+    return seen.ended_us

@@ -1,0 +1,1 @@
+"""Nodes, agents and what they report."""

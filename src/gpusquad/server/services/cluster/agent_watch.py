@@ -1,0 +1,268 @@
+"""What the agent reports: samples of cards, progress of runs, faults, intruders; and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from gpusquad.core.hang.activity import CardActivity, RunActivity
+from gpusquad.core.hang.hang import HangAction, HangRules, HangWatch, judge
+from gpusquad.core.ports import GangStopping
+from gpusquad.core.transitions import JobState
+from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.safe_text import one_line
+from gpusquad.server.services.cluster.nodes import NodeService
+from gpusquad.server.services.cluster.progress_tracking import ProgressTracking
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.outcomes import Outcomes
+from gpusquad.server.services.runtime.records import cards_of
+from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.sharing.interference_learning import InterferenceLearner
+from gpusquad.store import samples
+from gpusquad.store.database import StoreUnavailable
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.watch")
+PATIENCE = 3
+"""Samples in a row before an intruder is believed, and before it is believed gone."""
+MOST_NAMED = 3
+UNHELD = "unheld"
+"""Marks a process of a job that has a part of the card and runs without what would hold it to that."""
+KEEP_EVERY_US = 10 * US_PER_S
+"""One sample in ten seconds goes into the store; the last one is always in memory."""
+KEEP_CARDS = 256
+"""Of more cards less often, so that a large cluster writes no more than this many samples in that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One run so far."""
+
+    pulse: RunActivity = field(default_factory=RunActivity)
+    watch: HangWatch = field(default_factory=HangWatch)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGang:
+    """A gang that runs, and where."""
+
+    job: str
+    attempt: int
+    cards: Mapping[str, frozenset[str]]
+    """By node, in the order of its tasks. Nodes where it has none are left out."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.job, self.attempt)
+
+
+class AgentWatcher:
+    """Fed by the agent's reader thread, message by message."""
+
+    def __init__(
+        self,
+        desk: SchedulerContext,
+        machines: NodeService,
+        outcomes: Outcomes,
+        people: TenantCache,
+        rules: HangRules,
+        following: ProgressTracking,
+        neighbours: InterferenceLearner,
+    ) -> None:
+        self._desk = desk
+        self._machines = machines
+        self._outcomes = outcomes
+        self._people = people
+        self._rules = rules
+        self._following = following
+        self._neighbours = neighbours
+        self._strangers: dict[str, int] = {}
+        """Card -> how many samples in a row showed a stranger (negative: none)."""
+        self._runs: dict[tuple[str, int], _Seen] = {}
+        self._kept_us = 0
+        self._kept_samples_us = 0
+
+    # -- what others may want to know of it ------------------------------------------------------------------------
+
+    def running(self) -> list[RunningGang]:
+        rows = list(self._desk.rows.values())
+        return [RunningGang(row.id, row.attempt, _cards_by_node(row)) for row in rows if row.state == JobState.RUNNING]
+
+    def node_of(self, card: str) -> str | None:
+        """None: there is no such card."""
+        fixed = self._desk.fixed
+        index = fixed.card_index.get(card)
+        return None if index is None else fixed.node_ids[int(fixed.card_node[index])]
+
+    # -- what is heard ---------------------------------------------------------------------------------------------
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """One message of the agent."""
+        kind = message.get("kind")
+        if kind == "card_fault":
+            self._machines.fault(message["card"], message["cause"])
+        elif kind == "card_ok":
+            self._machines.recovered(message["card"])
+        elif kind == "samples":
+            self._sampled(message)
+
+    def _sampled(self, message: Mapping[str, Any]) -> None:
+        cards = {card["id"]: card for card in message["cards"]}
+        self._machines.samples = cards
+        for card in cards.values():
+            self._look_for_strangers(card)
+        now_us = self._desk.clock.now_us()
+        self._neighbours.look(message["at_us"])
+        for run in message.get("runs", ()):
+            self._look_at_run(run, cards, run.get("at_us", message["at_us"]))
+        self._forget_ended()
+        if now_us - self._kept_us >= KEEP_EVERY_US:
+            self._kept_us = now_us
+            self._following.foresee(message["at_us"])
+            self._keep(now_us, list(cards.values()), message.get("runs", ()))
+
+    # -- strangers -------------------------------------------------------------------------------------------------
+
+    def _look_for_strangers(self, card: Mapping[str, Any]) -> None:
+        strangers = [
+            process
+            for process in card.get("processes") or ()
+            if (process.get("job") is None or process.get(UNHELD)) and not stranger_of(process).is_harmless
+        ]
+        before = self._strangers.get(card["id"], 0)
+        count = max(before, 0) + 1 if strangers else min(before, 0) - 1
+        self._strangers[card["id"]] = max(-PATIENCE, min(PATIENCE, count))
+        if count >= PATIENCE:
+            # Also those that are known: what follows from them is a rule, which may have changed.
+            self._machines.taken_outside(card["id"], _held_by(strangers))
+        elif count <= -PATIENCE and self._machines.strangers_on(card["id"]) is not None:
+            self._machines.taken_outside(card["id"], None)
+
+    # -- runs that hang --------------------------------------------------------------------------------------------
+
+    def _look_at_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
+        row = self._desk.rows.get(run["job"])
+        if row is None or row.attempt != run["attempt"] or row.state != JobState.RUNNING:
+            return
+        tasks = (row.placement or {}).get("tasks", ())
+        mine = {card: cards[card] for task in tasks for card in task["cards"] if card in cards}
+        self._desk.peaks.see(run, mine, at_us, len(tasks))
+        self._following.see(row, run, at_us)
+        self._neighbours.see(row, run, at_us)
+        seen = self._runs.get((row.id, row.attempt), _Seen())
+        beats = [CardActivity(None)] if run.get("unknown") else _beats(row, cards)
+        pulse = seen.pulse.after(at_us, beats, self._rules, gpu_ratio=run.get("gpu_ratio"),
+                                 cpu_ratio=run.get("cpu_ratio"))  # fmt: skip
+        evidence = pulse.evidence(
+            at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
+            last_progress_us=run.get("progress_at_us"), high_us=(row.forecast or {}).get("high_us"),
+        )  # fmt: skip
+        stops = self._people.stops_hung(row.tenant)
+        watch, notices = seen.watch.step(at_us, judge(evidence, self._rules), self._rules, stop=stops)
+        self._runs[row.id, row.attempt] = _Seen(pulse, watch)
+        for notice in notices:
+            self._act(row, notice)
+
+    def _act(self, row: JobRow, notice: HangAction) -> None:
+        if notice.kind == "warn":
+            self._desk.observer.hung(notice.rule)
+
+        def handle() -> None:
+            now = self._desk.rows.get(row.id)
+            if now is None or now.attempt != row.attempt or now.state != JobState.RUNNING:
+                return
+            turn = self._desk.turn
+            if notice.kind == "stop":
+                self._desk.driver.apply(turn.now_us, GangStopping(row.id))
+                cause = f"hung by the rule {notice.rule}: {notice.message}"
+                self._outcomes.tell_to_go(turn, row.id, JobState.STOPPING, "failed", cause)
+            else:
+                kind = "hung" if notice.kind == "warn" else "recovered"
+                told = f"{notice.message}; {notice.cure}" if notice.cure else notice.message
+                turn.tell(row.id, kind, told, data={"rule": notice.rule})
+
+        self._desk.loop.post(handle)
+
+    def _forget_ended(self) -> None:
+        for key in [key for key in self._runs if key[0] not in self._desk.rows]:
+            del self._runs[key]
+        self._desk.peaks.forget(self._desk.rows.keys())
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, now_us: int, cards: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
+        """Samples and progress for later; a store that does not answer loses some, no more."""
+        news = {
+            (run["job"], run["attempt"]): record | {"points": self._following.points(run["job"], run["attempt"])}
+            for run in runs
+            if (record := progress_record(run)) is not None
+        }
+        if news:
+            self._desk.loop.post(lambda: self._keep_progress(news))
+        if now_us - self._kept_samples_us < KEEP_EVERY_US * (len(cards) // KEEP_CARDS):
+            return
+        self._kept_samples_us = now_us
+        try:
+            with self._desk.database.write() as connection:
+                samples.append(connection, now_us, [sample_row(now_us, card) for card in cards])
+        except StoreUnavailable as error:
+            _log.warning("samples were not kept", error=str(error))
+
+    def _keep_progress(self, news: Mapping[tuple[str, int], dict[str, Any]]) -> None:
+        """By a turn, like everything else that is known of a job."""
+        for (job_id, attempt), record in news.items():
+            row = self._desk.rows.get(job_id)
+            if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING) and row.progress != record:
+                self._desk.turn.change(job_id, progress=record)
+
+
+def _held_by(strangers: Sequence[Mapping[str, Any]]) -> str:
+    named = [f"{one_line(p.get('name') or 'process', 40)} ({_whose(p)})" for p in strangers[:MOST_NAMED]]
+    rest = len(strangers) - len(named)
+    return f"held by {', '.join(named)}" + (f" and {rest} more" if rest else "")
+
+
+def _whose(process: Mapping[str, Any]) -> str:
+    of_job = f" of job {process['job']}, which runs without the library" if process.get("job") else ""
+    return f"pid {process['pid']}{of_job}"
+
+
+def stranger_of(process: Mapping[str, Any]) -> UnmanagedProcess:
+    return UnmanagedProcess(process["pid"], process.get("name") or "", process.get("memory_bytes") or 0)
+
+
+def progress_record(run: Mapping[str, Any]) -> dict[str, Any] | None:
+    step, total = run.get("step"), run.get("total")
+    if step is None:
+        return None
+    return {"step": step, "total": total, "ratio": min(1.0, step / total) if total else None,
+            "at_us": run.get("progress_at_us")}  # fmt: skip
+
+
+def sample_row(now_us: int, card: Mapping[str, Any]) -> samples.SampleRow:
+    return samples.SampleRow(
+        card=card["id"], at_us=now_us, busy_ratio=card.get("utilisation_ratio"),
+        memory_busy_ratio=card.get("memory_utilisation_ratio"), memory_bytes=card.get("memory_used_bytes"),
+        power_w=card.get("power_w"), temperature_c=card.get("temperature_c"), clock_mhz=card.get("sm_clock_mhz"),
+    )  # fmt: skip
+
+
+def _cards_by_node(row: JobRow) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for task in (row.placement or {}).get("tasks", ()):
+        if task["cards"]:
+            found[task["node"]] = found.get(task["node"], frozenset()) | frozenset(task["cards"])
+    return found
+
+
+def _beats(row: JobRow, cards: Mapping[str, Any]) -> list[CardActivity]:
+    mine = [cards[card] for card in cards_of(row) if card in cards]
+    return [
+        CardActivity(card.get("utilisation_ratio"), card.get("power_w"), card.get("idle_power_w"),
+                 card.get("power_limit_w"))
+        for card in mine
+    ]  # fmt: skip

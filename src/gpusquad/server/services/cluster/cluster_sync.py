@@ -1,0 +1,302 @@
+"""Keeps up with a cluster that is not ours alone: gangs that others put there become jobs, nodes come and go.
+
+What an engine sees is handled within a turn like everything else. The cluster is right about what exists and where it
+runs; the store remembers it, with its forecasts and its story.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import structlog
+
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.explain.feasibility import refusal
+from gpusquad.core.observed import ClusterObserved, GangFound, GangsResynced, GangWithdrawn, Sighting, TaskLocation
+from gpusquad.core.ports import (
+    ClusterChanged,
+    GangAdopted,
+    GangEnded,
+    JobCancelled,
+    JobSubmitted,
+    JobUpdated,
+    NodeSetsChanged,
+)
+from gpusquad.core.transitions import JobState
+from gpusquad.model.codec import job_to_dict
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement, ShapePlacement
+from gpusquad.model.reasons import Reason
+from gpusquad.server.services.cluster.nodes import NodeService
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, meant
+from gpusquad.server.services.jobs.holds import IMPOSSIBLE, Holds
+from gpusquad.server.services.jobs.outcomes import ON_CARDS, Outcomes
+from gpusquad.server.services.runtime.records import (
+    forecast_of,
+    forecast_record,
+    past_of,
+    placement_record,
+    run_forecast_row,
+)
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
+from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
+from gpusquad.spec.convert import placed_roles
+from gpusquad.store import attempts, jobs
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.scheduler")
+
+
+@dataclass
+class ClusterSync:
+    """Handles what an engine sees; all but ``hear`` comes from within a turn."""
+
+    desk: SchedulerContext
+    outcomes: Outcomes
+    holds: Holds
+    machines: NodeService
+    standings: SharingUpdates
+    next_sequence: Callable[[], int]
+    outside: ClusterSubmissions | None = None
+
+    def __post_init__(self) -> None:
+        self._handlers: dict[type, Callable] = {
+            GangFound: self._found,
+            GangWithdrawn: self._withdrawn,
+            GangsResynced: self._refound,
+            ClusterObserved: self._landscape,
+        }
+        self._impossible: set[str] = set()
+        """Looked at again when nodes change."""
+        self._over_before: set[str] = set()
+        self._broken: frozenset[str] = frozenset()
+        self.outcomes.on_final.append(self._finished)
+
+    def _finished(self, turn: UnitOfWork, row: JobRow) -> None:
+        """The engine may still have it: a gang that ran out of time, or was refused."""
+        self._impossible.discard(row.id)
+        engine = self.desk.cluster_engine
+        if engine is not None:
+            turn.acts.append(lambda: engine.finished(row.id))
+
+    def hear(self, sighting: Sighting) -> None:
+        """From any thread."""
+        self.desk.loop.post(lambda: self._handlers[type(sighting)](sighting))
+
+    # -- gangs -----------------------------------------------------------------------------------------------------
+
+    def _found(self, found: GangFound) -> None:
+        row = self.desk.rows.get(found.job.id)
+        if row is None:
+            row = self._come_in(found)
+        elif not found.places and row.state in (JobState.PENDING, JobState.HELD):
+            self._change(row, found.job)
+        if row is not None and found.places and JobState(row.state) in (JobState.PENDING, JobState.HELD):
+            self._adopt(row, found)
+
+    def _come_in(self, found: GangFound) -> JobRow | None:
+        job, turn, desk = found.job, self.desk.turn, self.desk
+        if self._is_over(job.id):
+            engine = desk.cluster_engine
+            assert engine is not None
+            turn.acts.append(lambda: engine.another_life(job.id))
+            return None
+        expected = self.outside.take(job.id) if self.outside is not None else None
+        if expected is not None:
+            job = meant(expected.job, job)
+        foretold = desk.forecast(job)
+        row = JobRow(
+            id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, state=str(JobState.PENDING),
+            priority=job.priority, lane=job.lane, submitted_us=job.submitted_us, sequence=self.next_sequence(),
+            gpus=job.gpus, gpu_milli=job.gpu_milli, core=job_to_dict(job),
+            forecast=forecast_record(foretold.forecast, foretold.run),
+        )  # fmt: skip
+        if expected is not None:
+            row = expected.row_as(row)
+        reason = None if found.places or row.after else refusal(desk.state, job)
+        if reason is not None:
+            row = replace(row, state=str(JobState.HELD), cause=str(reason), stop=_held_for(reason))
+            self._impossible.add(job.id)
+        desk.jobs[job.id] = job
+        turn.add(row, str(row.state), row.cause, actor=job.user)
+        made = run_forecast_row(job, 0, turn.now_us, foretold.run)
+        turn.foretold.append(made)
+        if expected is not None:
+            expected.tell(turn)
+        if row.after:
+            self.holds.watch(row)
+            self.holds.settle(turn, dict(expected.states) if expected is not None else {}, row.id)
+        if row.state == JobState.PENDING and not found.places:
+            desk.driver.apply(turn.now_us, JobSubmitted(job, foretold.forecast, past_of(row)))
+        return desk.rows.get(job.id)
+
+    def _change(self, row: JobRow, job: Job) -> None:
+        """Its pods say something else than before, or other pods do, of whom it has to keep away."""
+        desk, turn = self.desk, self.desk.turn
+        before = desk.job(row.id)
+        if row.spec:
+            job = meant(before, job)  # it was submitted here: the store knows more of it than its pods say
+        job = job.submitted_at(before.submitted_us)  # an engine that came later has not seen its first pods
+        if before == job:
+            return
+        desk.jobs[row.id] = job
+        turn.change(row.id, core=job_to_dict(job), priority=job.priority, queue=job.queue, lane=job.lane)
+        if row.id in desk.state.queue:
+            desk.driver.apply(turn.now_us, JobUpdated(job))
+        elif row.id in self._impossible:
+            self._look_again()
+
+    def _is_over(self, job_id: str) -> bool:
+        """Before the service started, or just now: the engine counts lives itself, as long as it lives."""
+        return job_id in self._over_before or self.holds.just_ended(job_id)
+
+    def _adopt(self, row: JobRow, found: GangFound) -> None:
+        """It runs there already, whoever started it."""
+        desk, turn = self.desk, self.desk.turn
+        job = desk.job(row.id)
+        placement = placement_at(job, found.places, desk.fixed)
+        if placement is None or not desk.state.space.holds(job, placement):
+            _log.warning("a gang runs where the cluster has no place for it", job=row.id)
+            self._leave_to_others(row, job)
+            return
+        if row.id in desk.state.queue:
+            desk.driver.apply(turn.now_us, JobCancelled(row.id))
+        self._impossible.discard(row.id)
+        started_us = min(turn.now_us, found.started_us or turn.now_us)
+        desk.driver.job_states.pop(row.id, None)
+        desk.driver.apply(turn.now_us, GangAdopted(job, forecast_of(row), placement, started_us, past_of(row)))
+        if row.state == JobState.HELD:
+            turn.move(row.id, JobState.PENDING, "pending")
+        record = placement_record(job, placement, desk.fixed)
+        cards = [card for task in record["tasks"] for card in task["cards"]]
+        turn.move(row.id, JobState.STARTING, "starting", "found on its cards", data={"cards": cards},
+                  started_us=started_us, placement=record, stop=None)  # fmt: skip
+        row = turn.move(row.id, JobState.RUNNING, "running")
+        opened = attempts.AttemptRow(row.id, row.attempt, row.tenant, row.user, started_us, None, job.gpu_milli, cards)
+        turn.opened.append(opened)
+        desk.foretelling.begin(job, started_us)
+        engine, attempt = desk.cluster_engine, row.attempt
+        if engine is not None:  # what it reports of it has to name the same attempt
+            turn.acts.append(lambda: engine.resume(job, attempt, found.places, True))
+            turn.acts.append(lambda: self.standings.tell(job.id))
+
+    def _leave_to_others(self, row: JobRow, job: Job) -> None:
+        """Its cards are in use all the same: nobody else is to be put there, nor it anywhere else."""
+        engine, attempt = self.desk.cluster_engine, row.attempt
+        if row.id in self.desk.state.queue:
+            self.desk.driver.apply(self.desk.turn.now_us, JobCancelled(row.id))
+        if engine is not None:
+            self.desk.turn.acts.append(lambda: engine.resume(job, attempt, (), True))
+
+    def _withdrawn(self, gone: GangWithdrawn) -> None:
+        row = self.desk.rows.get(gone.job_id)
+        if row is None:
+            return
+        state = JobState(row.state)
+        if state in ON_CARDS:
+            return  # the end of its attempt is reported apart, and comes first
+        if row.id in self.desk.state.queue:
+            self.desk.driver.apply(self.desk.turn.now_us, JobCancelled(row.id))
+        self.outcomes.finish(self.desk.turn, row.id, _final(state, gone.how), gone.cause)
+
+    def _refound(self, everybody: GangsResynced) -> None:
+        """Who went while the service was away."""
+        self._over_before = set()
+        for row in [row for row in self.desk.rows.values() if row.id not in everybody.job_ids]:
+            if row.id in self.desk.state.runs:
+                self.desk.driver.apply(self.desk.turn.now_us, GangEnded(row.id, "failed"))
+            elif row.id in self.desk.state.queue:
+                self.desk.driver.apply(self.desk.turn.now_us, JobCancelled(row.id))
+            self._write_off(self.desk.turn, row)
+
+    def _write_off(self, turn: UnitOfWork, row: JobRow) -> None:
+        cause = "its pods went while the service was away"
+        if JobState(row.state) in ON_CARDS:
+            turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, turn.now_us, "lost", cause))
+            if row.state == JobState.PREEMPTING:
+                turn.move(row.id, JobState.PENDING, "requeued", cause)
+            elif row.state != JobState.STOPPING:
+                if row.state != JobState.LOST:
+                    turn.move(row.id, JobState.LOST, "lost", cause)
+                turn.move(row.id, JobState.PENDING, "requeued", cause)
+        self.outcomes.finish(turn, row.id, JobState.CANCELLED, cause)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _landscape(self, seen: ClusterObserved) -> None:
+        desk, now_us = self.desk, self.desk.turn.now_us
+        if seen.cluster is not None:
+            desk.driver.apply(now_us, ClusterChanged(seen.cluster))
+        if seen.allowed is not None:
+            desk.driver.apply(now_us, NodeSetsChanged(seen.allowed))
+        for others in seen.others:
+            if others.node_id in desk.fixed.node_index:
+                desk.driver.apply(now_us, others)
+        if seen.broken is not None:
+            self._faults(seen.broken)
+        if seen.cluster is not None or seen.allowed is not None:
+            self._look_again()
+
+    def _faults(self, broken: frozenset[str]) -> None:
+        for card in sorted(broken - self._broken):
+            self.machines.fault(card, "the agent of its node says that it is broken")
+        for card in sorted(self._broken - broken):
+            self.machines.recovered(card)
+        self._broken = broken
+
+    def _look_again(self) -> None:
+        """What was impossible may be possible now, and what waits may have become impossible: that is not held again,
+        because nodes that went often come back."""
+        desk, turn = self.desk, self.desk.turn
+        for job_id in sorted(self._impossible):
+            row, job = desk.rows[job_id], desk.job(job_id)
+            reason = refusal(desk.state, job)
+            if reason is None:
+                self._impossible.discard(job_id)
+                turn.move(job_id, JobState.PENDING, "pending", "the cluster has a place for it now", stop=None)
+                desk.driver.apply(turn.now_us, JobSubmitted(job, forecast_of(row), past_of(row)))
+            elif str(reason) != row.cause:
+                turn.change(job_id, cause=str(reason), stop=_held_for(reason))
+
+    def load(self) -> None:
+        """After a restart."""
+        with self.desk.database.read() as connection:
+            self._over_before = jobs.ids_of_final(connection)
+        self._impossible = {
+            row.id for row in self.desk.rows.values()
+            if row.state == JobState.HELD and (row.stop or {}).get("how") == IMPOSSIBLE
+        }  # fmt: skip
+
+
+def placement_at(job: Job, places: Sequence[TaskLocation], fixed: ClusterArrays) -> Placement | None:
+    """Tasks by rank as a placement; None if a node or card of it is not here."""
+    rows: list[list[tuple[int, list[int]]]] = [[] for _ in job.groups]
+    by_rank = iter(places)
+    try:
+        for _, group, count in placed_roles(job):
+            for place in itertools.islice(by_rank, count):
+                cards = [fixed.card_index[card] for card in place.cards]
+                rows[group].append((fixed.node_index[place.node], cards))
+        parts = [_part(group, tasks, job.groups[group][0].cards) for group, tasks in enumerate(rows)]
+    except (KeyError, ValueError):
+        return None
+    return Placement(tuple(parts))
+
+
+def _part(group: int, tasks: Sequence[tuple[int, list[int]]], cards: int) -> ShapePlacement:
+    nodes = np.array([node for node, _ in tasks], dtype=np.int64)
+    return ShapePlacement(
+        group, nodes, np.array([held for _, held in tasks], dtype=np.int64).reshape(len(tasks), cards)
+    )
+
+
+def _held_for(reason: Reason) -> dict[str, object]:
+    return {"how": IMPOSSIBLE, "by": "the scheduler", "code": str(reason.code)}
+
+
+def _final(state: JobState, how: str) -> JobState:
+    return JobState(how) if state is JobState.PENDING and how != "succeeded" else JobState.CANCELLED

@@ -1,0 +1,348 @@
+"""The machines as they are now: who is on which card, what is cordoned or drained, what came from outside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpusquad.core.ports import CardChanged, NodeChanged, WindowsChanged
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.transitions import JobState
+from gpusquad.model.cluster import UNKNOWN_OUTAGE, MaintenanceWindow, Outage
+from gpusquad.model.errors import Invalid
+from gpusquad.model.virtual import physical
+from gpusquad.server.answers import CardStatus, CardUser, ClusterStatus, NodeStatus, Who, WindowStatus
+from gpusquad.server.errors import NotFound
+from gpusquad.server.ids import new_id
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.outcomes import ON_CARDS, Outcomes
+from gpusquad.server.services.runtime.unit_of_work import Write
+from gpusquad.store import marks
+from gpusquad.store.jobs import JobRow
+from gpusquad.store.marks import MarkRow
+
+CORDON, FAULT, OUTSIDE = "cordon", "fault", "outside"
+CURES = {
+    FAULT: "it comes back when it has been well for a while, or by gpusquad uncordon",
+    CORDON: "gpusquad uncordon brings it back",
+    OUTSIDE: "end what holds it, or wait until it has ended",
+}
+"""What brings a card back, by kind of block; what weighs most first."""
+DRAIN = "drain"
+GANG_SIZES = (1, 2, 4, 8, 16)
+
+
+class NodeService:
+    """Keeps why a card may not be used, and shows all machines."""
+
+    def __init__(self, desk: SchedulerContext, outcomes: Outcomes, admits_strangers: Callable[[str], bool]) -> None:
+        """``admits_strangers``: whether others may join a shared card where a process is that nothing holds."""
+        self._desk = desk
+        self._outcomes = outcomes
+        self._admits_strangers = admits_strangers
+        self._strangers: dict[str, str] = {}
+        """Card -> who is on it that is no job, in words."""
+        self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """Card -> kind of block -> cause. A card is used when it has none."""
+        self._closed: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """Node -> ``DRAIN``, or a gang that the core cannot hold and that must go first -> cause."""
+        self._windows: dict[str, WindowStatus] = {}
+        self.samples: Mapping[str, Mapping[str, Any]] = {}
+        """The last sample of each card."""
+        outcomes.on_gone.append(self._left)
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """At start: what administrators said stays said."""
+        with self._desk.database.read() as connection:
+            rows = marks.all(connection)
+        for row in rows:
+            if row.kind == "cordon" and row.target in self._desk.fixed.card_index:
+                self._block(row.target, CORDON, row.cause)
+            elif row.kind == "drain" and row.target in self._desk.fixed.node_index:
+                self._close(row.target, DRAIN, row.cause)
+            elif row.kind == "window":
+                self._windows[row.id] = _window_status(row)
+        self._announce()
+        for row in self._desk.rows.values():
+            if JobState(row.state) in ON_CARDS and row.id not in self._desk.state.runs:
+                self._keep_away_from(row)
+
+    def fault(self, card: str, cause: str) -> None:
+        """The card is broken: its gangs end and queue again, neighbours on other cards go on."""
+
+        def handle() -> None:
+            self._block(card, FAULT, cause)
+            for job_id in self._on_card(card):
+                row = self._desk.rows[job_id]
+                if JobState(row.state) in (JobState.STARTING, JobState.RUNNING):
+                    self._desk.state.runs[job_id].leaving = True
+                    self._outcomes.tell_to_go(self._desk.turn, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
+
+        self._desk.loop.post(handle)
+
+    def recovered(self, card: str) -> None:
+        self._desk.loop.post(lambda: self._unblock(card, FAULT))
+
+    def taken_outside(self, card: str, cause: str | None) -> None:
+        """Somebody else's process is on the card (a cause), or none is any more."""
+
+        def handle() -> None:
+            if cause is None:
+                self._strangers.pop(card, None)
+                self._unblock(card, OUTSIDE)
+            else:
+                self._strangers[card] = cause
+                self._judge_strangers(card)
+
+        self._desk.loop.post(handle)
+
+    def strangers_on(self, card: str) -> str | None:
+        """Somebody else's processes there, in words. None: there are none."""
+        return self._strangers.get(card)
+
+    def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
+        self._check(card, self._desk.fixed.card_index, "card")
+        mark = self._mark("cordon", card, who, cause)
+
+        def handle() -> None:
+            self._block(card, CORDON, cause or f"by {who.user}")
+            self._write(lambda c: marks.put(c, mark))
+
+        self._desk.loop.call(handle)
+        return self._card(card)
+
+    def uncordon(self, card: str) -> CardStatus:
+        """Also forgives a fault: the administrator has looked."""
+        self._check(card, self._desk.fixed.card_index, "card")
+
+        def handle() -> None:
+            self._unblock(card, CORDON)
+            self._unblock(card, FAULT)
+            self._write(lambda c: marks.remove_of(c, "cordon", card))
+
+        self._desk.loop.call(handle)
+        return self._card(card)
+
+    def drain(self, node: str, who: Who, cause: str) -> NodeStatus:
+        self._check(node, self._desk.fixed.node_index, "node")
+        mark = self._mark("drain", node, who, cause)
+
+        def handle() -> None:
+            self._close(node, DRAIN, cause or f"by {who.user}")
+            self._write(lambda c: marks.put(c, mark))
+
+        self._desk.loop.call(handle)
+        return self._node(node)
+
+    def undrain(self, node: str) -> NodeStatus:
+        self._check(node, self._desk.fixed.node_index, "node")
+
+        def handle() -> None:
+            self._open(node, DRAIN)
+            self._write(lambda c: marks.remove_of(c, "drain", node))
+
+        self._desk.loop.call(handle)
+        return self._node(node)
+
+    def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
+                   cause: str) -> WindowStatus:  # fmt: skip
+        for node in nodes:
+            self._check(node, self._desk.fixed.node_index, "node")
+        if end_us is not None and end_us <= max(start_us, self._desk.clock.now_us()):
+            raise Invalid("end", "is not after the start, or is over already")
+        mark = self._mark("window", ",".join(nodes), who, cause, start_us, end_us)
+
+        def handle() -> WindowStatus:
+            status = self._windows[mark.id] = _window_status(mark)
+            self._announce()
+            self._write(lambda c: marks.put(c, mark))
+            return status
+
+        return self._desk.loop.call(handle)
+
+    def remove_window(self, window_id: str) -> None:
+        def handle() -> None:
+            if self._windows.pop(window_id, None) is None:
+                raise NotFound(f"there is no window {window_id!r}")
+            self._announce()
+            self._write(lambda c: marks.remove(c, window_id))
+
+        self._desk.loop.call(handle)
+
+    def windows(self) -> list[WindowStatus]:
+        now_us = self._desk.clock.now_us()
+        with self._desk.lock:
+            return [w for w in self._windows.values() if w.end_us is None or w.end_us > now_us]
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[NodeStatus]:
+        with self._desk.lock:
+            users = self._users()
+            return [self._node_status(index, users) for index in range(len(self._desk.fixed.node_ids))]
+
+    def cards(self) -> list[CardStatus]:
+        return [card for node in self.nodes() for card in node.cards]
+
+    def cluster(self, mode: str) -> ClusterStatus:
+        with self._desk.lock:
+            state = self._desk.state
+            idle = _usable_idle(state)
+            cards = [card for node in self.nodes() for card in node.cards]
+        usable = {size: int((idle // size).sum()) for size in GANG_SIZES if size <= max(state.space.fixed.node_cards)}
+        return ClusterStatus(
+            gpus=len(cards), free=sum(c.state == "free" for c in cards), usable=usable,
+            unhealthy=sum(c.state == "cordoned" for c in cards),
+            taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._desk.simulated, mode=mode,
+        )  # fmt: skip
+
+    # -- inside a turn ---------------------------------------------------------------------------------------------
+
+    def _block(self, card: str, kind: str, cause: str) -> None:
+        if card not in self._desk.fixed.card_index:
+            return  # an agent may know cards that came after the service had started
+        if self._blocks[card].get(kind) != cause:
+            self._blocks[card][kind] = cause
+            self._tell_core(card)
+
+    def _unblock(self, card: str, kind: str) -> None:
+        if self._blocks.get(card, {}).pop(kind, None) is not None:
+            self._tell_core(card)
+
+    def _tell_core(self, card: str) -> None:
+        blocks = self._blocks[card]
+        kind = next((kind for kind in CURES if kind in blocks), None)
+        outage = UNKNOWN_OUTAGE if kind is None else Outage(blocks[kind], CURES[kind])
+        self._desk.driver.apply(self._now_us(), CardChanged(card, kind is None, outage))
+
+    def _close(self, node: str, kind: str, cause: str) -> None:
+        was_open = not self._closed[node]
+        self._closed[node][kind] = cause
+        if was_open:
+            self._desk.driver.apply(self._now_us(), NodeChanged(node, False))
+
+    def _open(self, node: str, kind: str) -> None:
+        closed = self._closed.get(node, {})
+        if closed.pop(kind, None) is not None and not closed:
+            self._desk.driver.apply(self._now_us(), NodeChanged(node, True))
+
+    def _keep_away_from(self, row: JobRow) -> None:
+        """A card of the gang is gone, so the core cannot hold the rest: nothing new comes near it until it has left."""
+        for node in {task["node"] for task in (row.placement or {}).get("tasks", ())}:
+            if node in self._desk.fixed.node_index:
+                self._close(node, row.id, f"{row.name or row.id} still runs here")
+
+    def _left(self, row: JobRow) -> None:
+        for node in list(self._closed):
+            self._open(node, row.id)
+        for card in self._strangers:
+            self._judge_strangers(card, leaving=row.id)
+
+    def _judge_strangers(self, card: str, leaving: str = "") -> None:
+        """Beside them is room for parts of the card alone, and only where whoever has one is kept to it."""
+        if self._admits_strangers(card) and self._is_shared(card, leaving):
+            self._unblock(card, OUTSIDE)
+        else:
+            self._block(card, OUTSIDE, self._strangers[card])
+
+    def _is_shared(self, card: str, leaving: str) -> bool:
+        """Somebody has a part of the physical card; a virtual card is always one."""
+        return any(
+            physical(name) == physical(card)
+            and any(user.job_id != leaving and (user.sm_milli is not None or physical(name) != name) for user in users)
+            for name, users in self._users().items()
+        )
+
+    def _announce(self) -> None:
+        windows = tuple(MaintenanceWindow(w.id, w.nodes, w.start_us, w.end_us) for w in self.windows())
+        self._desk.driver.apply(self._now_us(), WindowsChanged(windows))
+
+    def _now_us(self) -> int:
+        return self._desk.clock.now_us()
+
+    def _on_card(self, card: str) -> list[str]:
+        index = self._desk.fixed.card_index.get(card)
+        return [run.job.id for run in self._desk.state.runs.by_id.values() if index in run.placement.all_cards()]
+
+    # -- marks -----------------------------------------------------------------------------------------------------
+
+    def _check(self, name: str, index: Mapping[str, int], kind: str) -> None:
+        if name not in index:
+            raise NotFound(f"there is no {kind} {name!r}", cure="gpusquad nodes lists them")
+
+    def _mark(self, kind: str, target: str, who: Who, cause: str, start_us: int | None = None,
+              end_us: int | None = None) -> MarkRow:  # fmt: skip
+        at_us = self._desk.clock.now_us() if start_us is None else start_us
+        return MarkRow(new_id(), kind, target, at_us, end_us, who.user, cause)
+
+    def _write(self, write: Write) -> None:
+        """On record together with what it does: neither is there without the other."""
+        self._desk.turn.writes.append(write)
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def _users(self) -> dict[str, list[CardUser]]:
+        users: defaultdict[str, list[CardUser]] = defaultdict(list)
+        for run in self._desk.state.runs.by_id.values():
+            for part in run.placement.parts:
+                share = run.job.groups[part.request_index][0].share
+                job = run.job
+                user = CardUser(job.id, job.name, job.user, job.tenant)
+                for card in part.cards.ravel().tolist():
+                    if share is not None:
+                        memory_bytes = share.memory_on(int(self._desk.fixed.card_memory[card]))
+                        user = replace(
+                            user, sm_milli=share.sm_milli, memory_bytes=memory_bytes, isolation=share.isolation
+                        )
+                    users[self._desk.fixed.card_ids[card]].append(user)
+        return users
+
+    def _node_status(self, index: int, users: Mapping[str, list[CardUser]]) -> NodeStatus:
+        space, fixed = self._desk.state.space, self._desk.fixed
+        node = fixed.cluster.nodes[index]
+        return NodeStatus(
+            id=node.id, drained=DRAIN in self._closed.get(node.id, {}), cpu_milli=node.cpu_milli,
+            cpu_free_milli=int(space.node_cpu_free[index]), memory_bytes=node.memory_bytes,
+            memory_free_bytes=int(space.node_memory_free[index]),
+            cards=tuple(self._card_status(card, at, node.id, users) for at, card in enumerate(node.cards)),
+            windows=tuple(w for w in self.windows() if node.id in w.nodes), rack=node.rack,
+        )  # fmt: skip
+
+    def _card_status(self, card: Any, index: int, node: str, users: Mapping[str, list[CardUser]]) -> CardStatus:
+        blocks, jobs = self._blocks.get(card.id, {}), tuple(users.get(card.id, ()))
+        closed = next(iter(self._closed.get(node, {}).values()), None)
+        state, cause = _card_state(blocks, jobs, closed)
+        return CardStatus(card.id, node, index, card.model, card.memory_bytes, state, cause, jobs,
+                          self.samples.get(card.id), self._desk.simulated)  # fmt: skip
+
+    def _node(self, node: str) -> NodeStatus:
+        return next(one for one in self.nodes() if one.id == node)
+
+    def _card(self, card: str) -> CardStatus:
+        return next(one for one in self.cards() if one.id == card)
+
+
+def _card_state(blocks: Mapping[str, str], jobs: tuple[CardUser, ...], closed: str | None) -> Any:
+    for kind in (FAULT, CORDON):
+        if kind in blocks:
+            return "cordoned", blocks[kind]
+    if OUTSIDE in blocks:
+        return "taken_outside", blocks[OUTSIDE]
+    if jobs:
+        return ("busy" if jobs[0].sm_milli is None else "shared"), ""
+    return ("free", "") if closed is None else ("drained", closed)
+
+
+def _usable_idle(state: SchedulerState) -> np.ndarray:
+    """Idle cards of each node that takes work."""
+    return np.where(state.space.node_up, state.space.node_idle, 0)
+
+
+def _window_status(row: MarkRow) -> WindowStatus:
+    return WindowStatus(row.id, tuple(row.target.split(",")), row.start_us, row.end_us, row.by, row.cause)

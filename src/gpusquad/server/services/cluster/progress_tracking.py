@@ -1,0 +1,123 @@
+"""Ends of running jobs, foretold anew from the progress they report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+
+from gpusquad.core.ports import EndPredicted
+from gpusquad.core.transitions import JobState
+from gpusquad.model.prediction import Quantiles
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.runtime.records import quantiles_of
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.following")
+MOST_POINTS = 24
+"""Reports kept of a run, to begin with after a restart: enough for its pace, not for every pause."""
+Points = list[list[int]]
+"""Times and steps, as JSON has them."""
+
+
+class ProgressModel(Protocol):
+    """Makes a forecast of what steps it sees done."""
+
+    def see(self, at_us: int, step: int, total: int | None) -> object: ...
+
+    def remaining(self, now_us: int, prior: Quantiles | None, started_us: int) -> Quantiles | None:
+        """What is left to run; None: cannot tell yet."""
+        ...
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One run, and a few of its reports for the next start of the service."""
+
+    follower: ProgressModel
+    total: int | None = None
+    points: Points = field(default_factory=list)
+
+    def see(self, at_us: int, step: int, total: int | None) -> None:
+        self.follower.see(at_us, step, total)
+        if total != self.total:
+            self.points.clear()  # they counted other steps
+        self.total = total
+        _add(self.points, at_us, step)
+
+
+class ProgressTracking:
+    """Fed by the agent's reader thread; what it finds goes to the core as one item of a turn."""
+
+    def __init__(self, desk: SchedulerContext, make: Callable[[], ProgressModel] | None) -> None:
+        self._desk = desk
+        self._make = make
+        self._followers: dict[tuple[str, int], _Followed] = {}
+
+    def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
+        """One look at a run that reports steps."""
+        step, total, seen_us = run.get("step"), run.get("total"), run.get("progress_at_us")
+        if self._make is None or step is None:
+            return
+        key = (row.id, row.attempt)
+        try:
+            if key not in self._followers:
+                self._followers[key] = _begun(self._make(), row.progress or {})
+            seen_us = at_us if seen_us is None else seen_us
+            self._followers[key].see(seen_us, int(step), None if total is None else int(total))
+        except Exception:
+            _log.exception("progress could not be followed", job=row.id)
+            self._followers.pop(key, None)
+
+    def points(self, job_id: str, attempt: int) -> Points:
+        """What to keep of a run's reports."""
+        followed = self._followers.get((job_id, attempt))
+        return [] if followed is None else [list(point) for point in followed.points]
+
+    def foresee(self, at_us: int) -> None:
+        """Now and then: when those who are followed will end."""
+        found = [event for key in list(self._followers) if (event := self._foreseen(key, at_us)) is not None]
+        if found:
+            self._desk.loop.post(lambda: self._tell(found))
+
+    def _foreseen(self, key: tuple[str, int], at_us: int) -> tuple[int, EndPredicted] | None:
+        row = self._desk.rows.get(key[0])
+        if row is None or row.attempt != key[1] or row.state != JobState.RUNNING or row.started_us is None:
+            del self._followers[key]
+            return None
+        try:
+            left = self._followers[key].follower.remaining(at_us, quantiles_of(row), row.started_us)
+        except Exception:
+            _log.exception("an end could not be foretold", job=row.id)
+            return None
+        if left is None:
+            return None
+        uses, now_us = self._desk.foretelling.uses, self._desk.clock.now_us()
+        end_us, high_end_us = now_us + max(0, left.at(uses.shadow)), now_us + max(0, left.at(uses.promise))
+        why = f"{row.id} needs longer than predicted, by its progress"
+        return row.attempt, EndPredicted(row.id, end_us, why, max(end_us, high_end_us))
+
+    def _tell(self, found: list[tuple[int, EndPredicted]]) -> None:
+        for attempt, event in found:
+            row = self._desk.rows.get(event.job_id)
+            if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING):
+                self._desk.driver.apply(self._desk.turn.now_us, event)
+
+
+def _begun(follower: ProgressModel, told: Mapping[str, Any]) -> _Followed:
+    """With what the run told before this service started. Of an attempt that is new nothing is on record."""
+    followed, total = _Followed(follower), told.get("total")
+    for at_us, step in told.get("points", ()):
+        followed.see(int(at_us), int(step), None if total is None else int(total))
+    return followed
+
+
+def _add(points: Points, at_us: int, step: int) -> None:
+    """Evenly over the whole run, however long it is: the older it gets, the wider apart."""
+    if points and (at_us - points[-1][0]) * MOST_POINTS < max(points[-1][0] - points[0][0], 1):
+        return
+    points.append([at_us, step])
+    if len(points) > MOST_POINTS:
+        del points[1:-1:2]

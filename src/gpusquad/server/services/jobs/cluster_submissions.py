@@ -1,0 +1,155 @@
+"""Jobs submitted here that run as objects of a cluster: made there, then found like anybody else's.
+
+The cluster is right about what exists, so nothing is on record before it is found. What is known of such a job beyond
+what its pods can say (the whole job file, above all) is *expected* under the id it will be found by, before the first
+object is made; whoever handles the sighting takes it from here. If the service ends in between, the job is found as
+somebody else's would be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpusquad.core.job_objects import JobObjectCreator, JobObjectRequest, TaskProgram
+from gpusquad.model.codec import job_to_dict
+from gpusquad.model.job import Job
+from gpusquad.server.errors import Unavailable
+from gpusquad.server.ids import new_id
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.advice import Note, ResolvedJob
+from gpusquad.server.services.jobs.launches import ReadSecret
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
+from gpusquad.spec.convert import grace_s, retry_rule, task_commands
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import jobs
+from gpusquad.store.jobs import JobRow
+
+FOUND_WITHIN_S = 5.0
+"""So long a submission waits for its jobs to be found."""
+NOT_COMPLETE = "made in the cluster, and not complete yet"
+"""Until it is, nothing is on record: the cluster may never make its pods."""
+_MOST_EXPECTED = 10_000
+_MARK_CHARS = 26
+
+
+@dataclass(frozen=True)
+class PendingSubmission:
+    """A job that is being made."""
+
+    row: JobRow
+    job: Job
+    notes: tuple[Note, ...] = ()
+    states: Mapping[str, str] = field(default_factory=dict)
+    """Of the jobs it waits for, as they were when it was submitted."""
+    is_found: threading.Event = field(default_factory=threading.Event)
+
+    def row_as(self, found: JobRow) -> JobRow:
+        """The row of the job as it was found, with all that only the submission knew."""
+        own = self.row
+        kept = {"group_id": own.group_id, "spec": own.spec, "after": own.after, "sequence": own.sequence}
+        if own.after:
+            kept |= {"state": own.state}
+        return replace(found, **kept)
+
+    def tell(self, turn: UnitOfWork) -> None:
+        """What was chosen for it and what it was warned of; whoever submitted it hears when that is on record."""
+        for note in self.notes:
+            turn.tell(self.row.id, note.kind, note.text, data=note.data)
+        turn.acts.append(self.is_found.set)
+
+
+class ClusterSubmissions:
+    """Submits from any thread; ``take`` comes from within a turn."""
+
+    def __init__(self, desk: SchedulerContext, maker: JobObjectCreator, read_secret: ReadSecret) -> None:
+        self._desk = desk
+        self._maker = maker
+        self._read_secret = read_secret
+        self._expected: OrderedDict[str, PendingSubmission] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wanted(self, settled: Sequence[ResolvedJob], group_id: str | None) -> list[JobObjectRequest]:
+        """``group_id`` of a submission that may be sent again is the same each time, and so are the names then."""
+        base = group_id or new_id()
+        return [self._wanted(one, _mark(base, number)) for number, one in enumerate(settled)]
+
+    def job_id(self, wanted: JobObjectRequest) -> str:
+        return self._maker.job_id(wanted)
+
+    def make(self, wanted: Sequence[JobObjectRequest], expected: Sequence[PendingSubmission]) -> list[JobRow]:
+        """All or none. The rows as they are on record; of jobs that are not found in time, as they will be."""
+        for one in expected:
+            self._expect(one)
+        try:
+            self._maker.make(wanted)
+        except BaseException as error:
+            for one in expected:
+                self.take(one.row.id)
+            if isinstance(error, ConnectionError):
+                raise Unavailable(str(error)) from None
+            raise
+        deadline_s = time.monotonic() + FOUND_WITHIN_S
+        for one in expected:
+            if one.row.id not in self._desk.rows:
+                one.is_found.wait(max(0.0, deadline_s - time.monotonic()))
+        return [self._row(one) for one in expected]
+
+    def take(self, job_id: str) -> PendingSubmission | None:
+        with self._lock:
+            return self._expected.pop(job_id, None)
+
+    def note(self, job_id: str, job: Job) -> None:
+        """It is treated otherwise from now on."""
+        self._maker.note(job_id, job)
+
+    def _expect(self, one: PendingSubmission) -> None:
+        with self._lock:
+            self._expected[one.row.id] = one
+            while len(self._expected) > _MOST_EXPECTED:
+                self._expected.popitem(last=False)  # its pods never came
+
+    def _row(self, one: PendingSubmission) -> JobRow:
+        with self._desk.database.read() as connection:
+            row = jobs.get(connection, one.row.id)
+        if row is not None:
+            return row
+        lacks = self._maker.lacks(one.row.id)
+        return replace(one.row, cause=f"{NOT_COMPLETE}: waits for {lacks or 'its pods'}")
+
+    def _wanted(self, settled: ResolvedJob, mark: str) -> JobObjectRequest:
+        spec, job = settled.spec, settled.job
+        return JobObjectRequest(
+            job=job, mark=mark, programs=programs_of(spec), image=spec.image, workdir=spec.workdir,
+            grace_s=grace_s(spec), retries=_retries(spec),
+            secrets={secret.env_name: self._read_secret(job.tenant, secret.name) for secret in spec.secrets},
+        )  # fmt: skip
+
+
+def programs_of(spec: JobSpec) -> tuple[TaskProgram, ...]:
+    """What each role runs."""
+    firsts = [command for command in task_commands(spec) if command.role_index == 0]
+    return tuple(TaskProgram(first.command, first.env) for first in firsts)
+
+
+def meant(before: Job, found: Job) -> Job:
+    """A job as it was asked for, with what the cluster is right about: its tasks, what they take, where they may go."""
+    return replace(before, id=found.id, roles=found.roles)
+
+
+def identified(row: JobRow, job: Job) -> JobRow:
+    """The row under the id that the job will be found by. The cluster tries again by itself what fails there."""
+    return replace(row, id=job.id, core=job_to_dict(job), retries_left=0)
+
+
+def _retries(spec: JobSpec) -> int:
+    rule = retry_rule(spec)
+    return rule.count if "failed" in rule.on else 0
+
+
+def _mark(base: str, number: int) -> str:
+    return hashlib.sha256(f"{base}/{number}".encode()).hexdigest()[:_MARK_CHARS]

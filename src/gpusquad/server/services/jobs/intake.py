@@ -1,0 +1,244 @@
+"""Jobs come in: named, checked against what could ever run, put on record, and only then queued."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from gpusquad.core.explain.explain import refusal
+from gpusquad.core.ports import JobSubmitted
+from gpusquad.core.transitions import JobState
+from gpusquad.model.codec import job_to_dict
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.model.views import RunTimePrediction
+from gpusquad.server.answers import Who
+from gpusquad.server.errors import Conflict, Forbidden, JobRefused
+from gpusquad.server.ids import ALPHABET, LENGTH, new_id
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.advice import Advice, ResolvedJob, cards_of
+from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions, PendingSubmission, identified
+from gpusquad.server.services.jobs.holds import Holds
+from gpusquad.server.services.prediction.predictor import JobPrediction
+from gpusquad.server.services.runtime.loop import Finish
+from gpusquad.server.services.runtime.records import forecast_of, forecast_record, job_of, past_of, run_forecast_row
+from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.runtime.unit_of_work import StoryEvent
+from gpusquad.spec.auto import as_asked
+from gpusquad.spec.check import spec_to_dict
+from gpusquad.spec.convert import retry_rule, to_job
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import events, jobs, run_forecasts
+from gpusquad.store.jobs import JobFilter, JobRow
+
+_MOST_AFTER = 1000
+
+
+class Intake:
+    """Accepts jobs from any thread."""
+
+    def __init__(
+        self, desk: SchedulerContext, people: TenantCache, holds: Holds, outside: ClusterSubmissions | None = None
+    ) -> None:
+        self._desk = desk
+        self._outside = outside
+        """Where jobs are made elsewhere instead of being queued here."""
+        self._people = people
+        self._holds = holds
+        self._sequence = itertools.count(1)
+        self._advice = Advice(desk.database, lambda: cards_of(desk.fixed.cluster))
+
+    def count_from(self, sequence: int) -> None:
+        self._sequence = itertools.count(sequence)
+
+    def next_sequence(self) -> int:
+        return next(self._sequence)
+
+    def submit(self, specs: Sequence[JobSpec], who: Who, group_id: str | None, key: str | None) -> list[JobRow]:
+        """All of them or none."""
+        if key is not None:
+            group_id = _group_of(who.user, key)
+        again = key is not None
+        now_us = self._desk.clock.now_us()
+        settled = self._advice.settle(specs, [self._job(spec, who, now_us) for spec in specs])
+        asked = [one.job for one in settled]
+        with self._desk.lock:
+            for job in asked:
+                self._admit(job)
+        foretold = [self._desk.forecast(job) for job in asked]
+        if self._outside is not None:
+            return self._have_made(self._outside, settled, foretold, specs, who, group_id, again)
+        rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, foretold, strict=True)]
+        with self._desk.database.write() as connection:
+            if again and (before := jobs.by_group(connection, str(group_id))):
+                if not _same_words(before, specs):
+                    raise Conflict("this key was used for another submission", cure="give each its own key")
+                self._enter_later(connection, before)
+                return before
+            rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
+            self._check_quota(connection, rows, who)
+            jobs.insert(connection, rows)
+            made = zip(asked, foretold, strict=True)
+            run_forecasts.add(connection, [run_forecast_row(job, 0, now_us, one.run) for job, one in made])
+            told = [
+                line for row, one in zip(rows, settled, strict=True) for line in _first_lines(row, one, now_us, who)
+            ]
+            numbers = [
+                events.append(
+                    connection, one.row.id, now_us, one.kind, one.row.state, 0, one.cause, one.data, one.actor
+                )
+                for one in told
+            ]
+            for call in self._desk.in_transaction:
+                call(connection, told)
+            states = self._states_of_dependencies(connection, rows)
+        forecasts = [one.forecast for one in foretold]
+        self._desk.loop.post(lambda: self._enter(rows, asked, forecasts, states))
+        self._desk.tell(list(zip(numbers, told, strict=True)))
+        return rows
+
+    def _have_made(self, outside: ClusterSubmissions, settled: Sequence[ResolvedJob], foretold: Sequence[JobPrediction],
+                   specs: Sequence[JobSpec], who: Who, group_id: str | None, again: bool) -> list[JobRow]:  # fmt: skip
+        """On a cluster: checked as everywhere, then made there. They are on record once they are found."""
+        wanted = outside.wanted(settled, group_id)
+        asked = [replace(one.job, id=outside.job_id(want)) for one, want in zip(settled, wanted, strict=True)]
+        rows = [
+            identified(self._row(one.spec, job, run, who, group_id), job)
+            for one, job, run in zip(settled, asked, foretold, strict=True)
+        ]
+        with self._desk.database.read() as connection:
+            before = jobs.by_group(connection, str(group_id)) if again else []
+            if before and not _same_words(before, [spec for row, spec in zip(rows, specs, strict=True)
+                                                   if row.id in {known.id for known in before}]):  # fmt: skip
+                raise Conflict("this key was used for another submission", cure="give each its own key")
+            if len(before) == len(rows):
+                return before
+            rows = [self._with_dependencies(connection, row, spec) for row, spec in zip(rows, specs, strict=True)]
+            self._check_quota(connection, rows, who)
+            states = self._states_of_dependencies(connection, rows)
+        expected = [
+            PendingSubmission(row, job, one.notes, {d["job"]: states[d["job"]] for d in row.after})
+            for row, job, one in zip(rows, asked, settled, strict=True)
+        ]
+        return outside.make(wanted, expected)
+
+    def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, JobPrediction]:
+        """A job as it would be, for asking what if."""
+        (settled,) = self._advice.settle([spec], [self._job(spec, who, self._desk.clock.now_us())])
+        return settled.job, self._desk.forecast(settled.job)
+
+    def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:
+        tenant = spec.tenant or who.tenant
+        if tenant != who.tenant and not who.is_admin:
+            raise Forbidden(f"you belong to tenant {who.tenant}", field="tenant", cure="leave tenant out")
+        if not self._people.known(tenant):
+            raise Invalid("tenant", f"there is no tenant {tenant!r}", f"choose from {', '.join(self._people.names())}")
+        return to_job(spec, new_id(), now_us, tenant, who.user)
+
+    def _admit(self, job: Job) -> None:
+        reason = refusal(self._desk.state, job)
+        if reason is not None:
+            raise JobRefused(reason)
+
+    def _row(self, spec: JobSpec, job: Job, foretold: JobPrediction, who: Who, group_id: str | None) -> JobRow:
+        return JobRow(
+            id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, group_id=group_id,
+            state=str(JobState.PENDING), attempt=0, priority=job.priority, lane=job.lane,
+            submitted_us=job.submitted_us, started_us=None, ended_us=None, release_us=None,
+            sequence=next(self._sequence), gpus=job.gpus, gpu_milli=job.gpu_milli, spec=spec_to_dict(spec),
+            core=job_to_dict(job), forecast=forecast_record(foretold.forecast, foretold.run), kept_us=0,
+            served_gpu_us=0, preemptions=0,
+            retries_left=retry_rule(spec).count, after=[], placement=None, cause="", result=None, progress=None,
+            stop=None,
+        )  # fmt: skip
+
+    def _with_dependencies(self, connection: Connection, row: JobRow, spec: JobSpec) -> JobRow:
+        if not spec.after:
+            return row
+        after = [
+            {"job": found, "on": wanted.on}
+            for wanted in spec.after
+            for found in self._find(connection, wanted.job, row.tenant)
+        ]
+        if len(after) > _MOST_AFTER:
+            raise Invalid("after", f"names {len(after)} jobs", f"wait for at most {_MOST_AFTER}")
+        return replace(row, state=str(JobState.HELD), after=after)
+
+    def _find(self, connection: Connection, text: str, tenant: str) -> list[str]:
+        """By id, by group, or the latest job of that name with all of its sweep."""
+        row = jobs.get(connection, text)
+        if row is not None and row.tenant == tenant:
+            return [row.id]
+        group = [row.id for row in jobs.by_group(connection, text) if row.tenant == tenant]
+        if group:
+            return group
+        found = jobs.find(connection, JobFilter(name=text, tenants=(tenant,)), 1, None).items
+        if not found:
+            raise Invalid("after", f"there is no job {text!r} in tenant {tenant}", "give an id or a name")
+        same = jobs.by_group(connection, found[0].group_id) if found[0].group_id else [found[0]]
+        return [row.id for row in same if row.name == text]
+
+    def _check_quota(self, connection: Connection, rows: Sequence[JobRow], who: Who) -> None:
+        for tenant in {row.tenant for row in rows}:
+            most = self._people.most_unfinished(tenant)
+            if most is None:
+                continue
+            count = jobs.count(connection, JobFilter(states=jobs.UNFINISHED_STATES, tenants=(tenant,)))
+            if count + len(rows) > most:
+                raise JobRefused(Reason(
+                    ReasonCode.TENANT_LIMIT, f"tenant {tenant} has {count} unfinished jobs of at most {most}",
+                    "wait until some are done, or have the quota raised", {"unfinished": count, "limit": most},
+                ))  # fmt: skip
+
+    def _states_of_dependencies(self, connection: Connection, rows: Sequence[JobRow]) -> dict[str, str]:
+        wanted = {dependency["job"] for row in rows for dependency in row.after}
+        return {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
+
+    def _enter_later(self, connection: Connection, rows: Sequence[JobRow]) -> None:
+        """A first try whose answer never came may have been recorded and not queued: the second one sees to that."""
+        waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
+        states = self._states_of_dependencies(connection, waiting)
+        asked, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
+        self._desk.loop.post(lambda: self._enter(waiting, asked, forecasts, states))
+
+    def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[RunTimePrediction],
+               states: dict[str, str]) -> Finish | None:  # fmt: skip
+        """In the scheduler's thread: what is on record joins the queue, whoever of two tries comes here first."""
+        desk = self._desk
+        for row, job, forecast in zip(rows, asked, forecasts, strict=True):
+            if row.id in desk.rows or self._holds.just_ended(row.id):
+                continue
+            desk.rows[row.id], desk.jobs[row.id] = row, job
+            if row.state == JobState.HELD:
+                self._holds.watch(row)
+                self._holds.settle(desk.turn, {d["job"]: states[d["job"]] for d in row.after}, row.id)
+            else:
+                desk.driver.apply(desk.turn.now_us, JobSubmitted(job, forecast, past_of(row)))
+        return None
+
+
+def _first_lines(row: JobRow, settled: ResolvedJob, now_us: int, who: Who) -> list[StoryEvent]:
+    """How its story begins: that it came, what was chosen for it, what it was warned of."""
+    notes = [StoryEvent(row, now_us, note.kind, note.text, data=note.data) for note in settled.notes]
+    if settled.spec.image:
+        notes.append(
+            StoryEvent(row, now_us, "warned", "image is for clusters: here tasks are processes of the machine")
+        )
+    return [StoryEvent(row, now_us, str(row.state), actor=who.user), *notes]
+
+
+def _same_words(before: Sequence[JobRow], specs: Sequence[JobSpec]) -> bool:
+    return len(before) == len(specs) and all(
+        as_asked(row.spec, spec) == spec_to_dict(spec) for row, spec in zip(before, specs, strict=True)
+    )
+
+
+def _group_of(user: str, key: str) -> str:
+    """The same key of the same user is the same submission. Looks like an id, so that people can use it as one."""
+    digest = int.from_bytes(hashlib.sha256(f"{user}\0{key}".encode()).digest())
+    return "".join(ALPHABET[digest >> shift & 31] for shift in range(0, 5 * LENGTH, 5))

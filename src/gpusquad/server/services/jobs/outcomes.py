@@ -1,0 +1,326 @@
+"""What becomes of decisions and of an engine's reports: transitions, their story, and what the engine is told next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from gpusquad.core.hang.hang import crash_backoff_s
+from gpusquad.core.ports import AttemptEnded, AttemptStarted, GangEnded, GangStarted, JobSubmitted, Report
+from gpusquad.core.state.live_updates import past_of as past_of_waiting
+from gpusquad.core.transitions import JobState
+from gpusquad.model.decision import Decision, Preempt, Refuse, Start, Stop
+from gpusquad.model.prediction import PastRun
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.launches import ReadSecret, launch_of
+from gpusquad.server.services.prediction.predictor import JobPrediction
+from gpusquad.server.services.prediction.training import how_of
+from gpusquad.server.services.runtime.loop import Finish
+from gpusquad.server.services.runtime.records import (
+    forecast_of,
+    forecast_record,
+    past_of,
+    placement_record,
+    run_forecast_row,
+)
+from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
+from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
+from gpusquad.spec.check import spec_from_dict
+from gpusquad.spec.convert import DEFAULT_GRACE_S, RetryRule, grace_s, retry_rule
+from gpusquad.store import attempts, run_forecasts
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.scheduler")
+S = JobState
+ON_CARDS = frozenset({S.STARTING, S.RUNNING, S.PREEMPTING, S.STOPPING, S.LOST})
+TOLD_TO_GO = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
+LOST_GRACE_S = 5.0
+"""For gangs whose card is broken: there is little to save."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a job goes when its attempt is over."""
+
+    then: JobState
+    how: str
+    """What the core is told; also what the attempt's record says."""
+    cause: str
+
+
+def judge_end(row: JobRow, report: AttemptEnded, retries: RetryRule) -> Verdict:
+    """A gang that was told to go went for that reason, unless it had finished by itself."""
+    state, asked = JobState(row.state), row.stop or {}
+    if report.how == "succeeded" and state is not S.LOST:
+        return Verdict(S.SUCCEEDED, "succeeded", "")
+    if state is S.STOPPING:
+        how = asked.get("how", "cancelled")
+        return Verdict(JobState(how), how, asked.get("cause", ""))
+    if state is S.PREEMPTING:
+        return Verdict(S.PENDING, "preempted", asked.get("cause", ""))
+    if state is S.LOST:
+        return Verdict(S.PENDING, "lost", asked.get("cause", report.cause))
+    if report.how in ("lost", "stopped"):
+        return Verdict(S.PENDING, "lost", report.cause)
+    if row.retries_left > 0 and "failed" in retries.on:
+        return Verdict(S.HELD, "held", report.cause)
+    return Verdict(S.FAILED, "failed", report.cause)
+
+
+class Outcomes:
+    """The scheduler's hands and ears."""
+
+    def __init__(
+        self, desk: SchedulerContext, people: TenantCache, read_secret: ReadSecret, standings: SharingUpdates
+    ) -> None:
+        self._desk = desk
+        self._people = people
+        self._standings = standings
+        self._read_secret = read_secret
+        self.on_final: list[Any] = []
+        """Called with the turn and the row of each job that is over."""
+        self.on_held: list[Any] = []
+        """Called with the row of each job that waits apart for its next try."""
+        self.on_gone: list[Any] = []
+        """Called with the row of each gang that has left its cards, before anything follows from it."""
+        desk.after_deciding.append(self._note)
+
+    def report(self, report: Report) -> None:
+        """From any thread."""
+        self._desk.loop.post(lambda: self._heard(report))
+
+    def tell_to_go(self, turn: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
+                   for_job: str | None = None) -> None:  # fmt: skip
+        """Stop a gang that is on its cards; the rest follows when the engine says that it is gone."""
+        row = turn.rows[job_id]
+        asked = {"how": how, "cause": cause, "for_job": for_job}
+        turn.move(job_id, then, str(then), cause, actor=actor, stop=asked, data={"for": for_job} if for_job else None)
+        grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
+        engine = self._desk.cluster_engine
+        if engine is not None and then is S.STOPPING:  # for good: its owner is not to make it again
+            turn.acts.append(lambda: engine.withdraw(job_id, cause))
+        turn.acts.append(lambda: self._desk.engine.stop(job_id, row.attempt, cause, grace))
+
+    def finish(self, turn: UnitOfWork, job_id: str, then: JobState, cause: str, *, actor: str = "",
+               **columns: Any) -> None:  # fmt: skip
+        """Over for good."""
+        columns.setdefault("ended_us", turn.now_us)
+        engine, before = self._desk.cluster_engine, turn.rows[job_id]
+        if engine is not None and before.spec and before.state in (S.PENDING, S.HELD):
+            turn.acts.append(lambda: engine.withdraw(job_id, cause))  # made for this job alone, which will never start
+        row = turn.move(job_id, then, str(then), cause, actor=actor, stop=None, **columns)
+        for call in self.on_final:
+            call(turn, row)
+        self._desk.drop(job_id)
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            self._desk.observer.decided(type(decision).__name__.lower())
+            if isinstance(decision, Start):
+                self._start(turn, decision)
+            elif isinstance(decision, Preempt):
+                self.tell_to_go(turn, decision.job_id, S.PREEMPTING, "preempted", self._preempted_by(turn, decision),
+                                for_job=decision.for_job)  # fmt: skip
+            elif isinstance(decision, Stop):
+                self.tell_to_go(turn, decision.job_id, S.STOPPING, "timed_out", decision.cause)
+            elif isinstance(decision, Refuse):
+                self.finish(turn, decision.job_id, S.FAILED, str(decision.reason))
+
+    def _preempted_by(self, turn: UnitOfWork, decision: Preempt) -> str:
+        other = turn.rows.get(decision.for_job)
+        return f"for {other.name or other.id} of {other.user}: {decision.cause}" if other else decision.cause
+
+    def _start(self, turn: UnitOfWork, decision: Start) -> None:
+        desk, job_id = self._desk, decision.job_id
+        job, fixed = desk.job(job_id), desk.fixed
+        record = placement_record(job, decision.placement, fixed)
+        row = turn.rows[job_id]
+        cards = [card for task in record["tasks"] for card in task["cards"]]
+        desk.observer.started(row.tenant, (turn.now_us - row.submitted_us) / US_PER_S)
+        row = turn.move(job_id, S.STARTING, "starting", decision.cause, data={"cards": cards},
+                        started_us=turn.now_us, placement=record, progress=None, result=None)  # fmt: skip
+        opened = attempts.AttemptRow(
+            job_id=job_id, attempt=row.attempt, tenant=row.tenant, user=row.user, started_us=turn.now_us,
+            ended_us=None, gpu_milli=_held_milli(job, decision), cards=cards, how="", cause="",
+        )  # fmt: skip
+        turn.opened.append(opened)
+        turn.acts.append(lambda: self._launch(row, decision))
+
+    def _launch(self, row: JobRow, decision: Start) -> None:
+        desk = self._desk
+        try:
+            job = desk.job(row.id)
+            launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
+                               read_secret=self._read_secret, run_as=self._people.run_as(row.tenant),
+                               standing=self._standings.of(row, job),
+                               is_found=desk.cluster_engine is not None)  # fmt: skip
+            desk.engine.launch(launch)
+        except Exception as error:
+            # Whatever it was, nothing runs: the gang must not hold its cards for ever.
+            _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))
+            cause = f"could not be started: {error}"
+            self.report(AttemptEnded(row.id, row.attempt, "failed", cause, never_started=True))
+
+    def _grace_s(self, row: JobRow) -> float:
+        return grace_s(spec_from_dict(dict(row.spec))) if row.spec else DEFAULT_GRACE_S
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def _heard(self, report: Report) -> Finish | None:
+        desk = self._desk
+        row = desk.rows.get(report.job_id)
+        if row is None or row.attempt != report.attempt or JobState(row.state) not in ON_CARDS:
+            return None  # an old attempt, or one that is settled already
+        if isinstance(report, AttemptStarted):
+            self._started(desk.turn, row, report)
+        else:
+            self._ended(desk.turn, row, report)
+        return None
+
+    def _started(self, turn: UnitOfWork, row: JobRow, report: AttemptStarted) -> None:
+        state = JobState(row.state)
+        if state in TOLD_TO_GO:
+            cause, grace = (row.stop or {}).get("cause", ""), self._grace_s(row)
+            turn.acts.append(lambda: self._desk.engine.stop(row.id, row.attempt, cause, grace))
+        elif row.id not in self._desk.state.runs:
+            # Found running after a restart on cards that are not here any more.
+            self.tell_to_go(turn, row.id, S.LOST, "lost", "its cards are gone")
+        elif state is S.STARTING:
+            turn.move(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
+            self._desk.driver.apply(turn.now_us, GangStarted(row.id))
+            self._desk.foretelling.begin(self._desk.job(row.id), turn.now_us)
+
+    def _ended(self, turn: UnitOfWork, row: JobRow, report: AttemptEnded) -> None:
+        verdict = judge_end(row, report, _retries(row))
+        ended_us = _ended_us(turn, row, report)
+        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
+        if row.started_us is not None and not report.never_started:
+            self._learn(turn, row, verdict, ended_us - row.started_us, ended_us)
+        for call in self.on_gone:
+            call(row)
+        result = _result(report)
+        if self._is_lost_again_and_again(turn, row, verdict):
+            self._retry_later(turn, row, verdict, result, tries=0)
+        elif verdict.then is S.PENDING:
+            self._again(turn, row, verdict, result)
+        elif verdict.then is S.HELD:
+            self._retry_later(turn, row, verdict, result)
+        else:
+            self._over(turn, row, verdict, result, ended_us)
+
+    def _learn(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, ran_us: int, ended_us: int) -> None:
+        """The truth beside what was foretold, and a lesson for what will be."""
+        desk, how = self._desk, how_of(verdict.how)
+        peak = desk.peaks.take(row.id, row.attempt)
+        truth = run_forecasts.Truth(
+            row.id, row.attempt, ran_us, how, turn.now_us, peak.memory_bytes, peak.cpu_milli
+        )  # fmt: skip
+        turn.writes.append(lambda c: run_forecasts.settle(c, truth))
+        run_us = max(1, row.kept_us + ran_us)
+        past = PastRun(desk.job(row.id), run_us, ended_us, how, peak.memory_bytes, peak.cpu_milli)
+        desk.learning.learn(row.attempt, past)
+
+    def _foretell(self, turn: UnitOfWork, row: JobRow, attempt: int, kept_us: int) -> JobPrediction:
+        """For the next attempt."""
+        job = self._desk.job(row.id)
+        foretold = self._desk.forecast(job, kept_us)
+        made = run_forecast_row(job, attempt, turn.now_us, foretold.run)
+        turn.foretold.append(made)
+        return foretold
+
+    def _is_lost_again_and_again(self, turn: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
+        """Something here does not let it run, a full disk perhaps: trying at once would only make it worse."""
+        told = JobState(row.state) in TOLD_TO_GO
+        return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(turn, row) / US_PER_S) > 0
+
+    def _over(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+              ended_us: int) -> None:  # fmt: skip
+        self._leave(turn, row, verdict.how)
+        self.finish(turn, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
+
+    def _again(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+        """Back to the queue with its request time and what its checkpoint kept."""
+        desk = self._desk
+        if verdict.how == "lost" and JobState(row.state) is not S.LOST:
+            row = turn.move(row.id, S.LOST, "lost", verdict.cause, stop=None)
+        kept_us = self._kept_us(turn, row) if verdict.how == "preempted" else 0
+        self._leave(turn, row, verdict.how, kept_us)
+        if row.id in desk.state.queue:
+            waiting = desk.state.queue[row.id]
+            past, forecast = past_of_waiting(waiting), waiting.forecast
+        else:  # the core did not know it: its cards are gone
+            past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
+            desk.driver.job_states.pop(row.id, None)
+            desk.driver.apply(turn.now_us, JobSubmitted(desk.job(row.id), forecast, past))
+        foretold = self._foretell(turn, row, past.attempt, past.kept_us)
+        turn.move(
+            row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
+            attempt=past.attempt, kept_us=past.kept_us, served_gpu_us=past.served_gpu_us,
+            preemptions=past.preemptions, forecast=forecast_record(forecast, foretold.run), placement=None,
+            started_us=None, stop=None, result=result,
+        )  # fmt: skip
+
+    def _retry_later(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+                     tries: int = 1) -> None:  # fmt: skip
+        """Whoever fails fast waits longer each time. ``tries``: how many of its own it costs the job."""
+        ran_s = _ran_us(turn, row) / US_PER_S
+        wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
+        served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
+        self._leave(turn, row, "held")
+        self._desk.driver.forget(row.id)
+        foretold = self._foretell(turn, row, row.attempt + 1, row.kept_us)
+        row = turn.move(
+            row.id, S.HELD, "retry", f"{verdict.cause}; tried again in {wait_s:.0f} s", attempt=row.attempt + 1,
+            retries_left=row.retries_left - tries, release_us=turn.now_us + int(wait_s * US_PER_S), placement=None,
+            started_us=None, served_gpu_us=served_us, result=result, stop=None,
+            forecast=forecast_record(foretold.forecast, foretold.run),
+        )  # fmt: skip
+        for call in self.on_held:
+            call(row)
+
+    def _leave(self, turn: UnitOfWork, row: JobRow, how: Any, kept_us: int = 0) -> None:
+        if row.id in self._desk.state.runs:
+            self._desk.driver.apply(turn.now_us, GangEnded(row.id, how, kept_us))
+
+    def _kept_us(self, turn: UnitOfWork, row: JobRow) -> int:
+        """What the last checkpoint holds, by the job's own word."""
+        every_us = self._desk.job(row.id).checkpoint.every_us
+        ran_us = _ran_us(turn, row)
+        return ran_us // every_us * every_us if every_us else 0
+
+
+def _ended_us(turn: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:
+    """Not when we heard of it: the service may have been away. Bounded, because it is another clock."""
+    if report.ended_us is None or row.started_us is None:
+        return turn.now_us
+    return max(row.started_us, min(report.ended_us, turn.now_us))
+
+
+def _ran_us(turn: UnitOfWork, row: JobRow) -> int:
+    return turn.now_us - row.started_us if row.started_us is not None else 0
+
+
+def _held_milli(job: Any, decision: Start) -> int:
+    total = 0
+    for part in decision.placement.parts:
+        total += len(part.nodes) * job.groups[part.request_index][0].gpu_milli
+    return total
+
+
+def _retries(row: JobRow) -> RetryRule:
+    return retry_rule(spec_from_dict(dict(row.spec))) if row.retries_left else RetryRule()
+
+
+def _result(report: AttemptEnded) -> dict[str, Any] | None:
+    first = report.first
+    if first is None:
+        return None
+    return {"task": first.task, "exit_code": first.exit_code, "signal": first.signal, "oom": first.out_of_memory,
+            "cause": first.cause}  # fmt: skip

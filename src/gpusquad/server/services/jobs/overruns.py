@@ -1,0 +1,63 @@
+"""Who runs longer than predicted is told until when it is expected now: a line in its story."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.model.decision import Decision
+from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.reservations import ReservationLog
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
+
+LEAST_US = 60 * US_PER_S
+LEAST_RATIO = 0.25
+"""Told again when it has run so much longer, by both, since it was told last."""
+
+
+class Overruns:
+    """Watches the ends that each cycle moved later.
+
+    Half of all runs take longer than the middle of their forecast, and nobody wants to read that. A run is told of once
+    it is past the high end, or as soon as somebody else has to wait longer for it."""
+
+    def __init__(self, desk: SchedulerContext, promises: ReservationLog) -> None:
+        self._desk = desk
+        self._promises = promises
+        self._told: dict[str, tuple[int, int]] = {}
+        """Job -> the attempt, and how long it had run when it was told last."""
+        desk.after_deciding.append(self._note)
+
+    def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
+        state = self._desk.state
+        for job_id, end_us in state.later.items():
+            if job_id in turn.rows and job_id in state.runs and end_us < NEVER_US:
+                self._moved(turn, job_id, end_us, job_id in self._promises.blamed)
+        state.later.clear()
+        for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
+            del self._told[job_id]
+
+    def _moved(self, turn: UnitOfWork, job_id: str, end_us: int, is_blamed: bool) -> None:
+        run = self._desk.state.runs[job_id]
+        ran_us = turn.now_us - run.started_us
+        forecast = turn.rows[job_id].forecast or {}
+        high_us = int(forecast.get("high_us", 0))
+        attempt, told_us = self._told.get(job_id, (run.attempt, None))
+        again_us = (
+            0 if told_us is None or attempt != run.attempt else told_us + max(LEAST_US, int(LEAST_RATIO * told_us))
+        )
+        if run.leaving or ran_us < again_us or not (is_blamed or ran_us > high_us):
+            return
+        self._told[job_id] = run.attempt, ran_us
+        turn.tell(job_id, "overrun", f"runs longer than predicted: now expected until {instant(end_us)}, "
+                  f"in {show_us(end_us - turn.now_us)}", data={"end_us": end_us, "ran_us": ran_us})  # fmt: skip
+
+
+def instant(at_us: int) -> str:
+    """For a text that is read anywhere."""
+    try:
+        return datetime.fromtimestamp(at_us / US_PER_S, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, OSError, ValueError):
+        return "far beyond"

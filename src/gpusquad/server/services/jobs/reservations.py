@@ -1,0 +1,79 @@
+"""Promises given and moved become lines in the story, and forecasts to be held against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.model.decision import Decision, Start
+from gpusquad.model.units import US_PER_S, show_us
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
+from gpusquad.store import forecasts
+from gpusquad.store.forecasts import ForecastRow
+
+TELL_AFTER_US = 60 * US_PER_S
+TELL_AFTER_RATIO = 0.05
+"""A start that moves by less (the ratio: of the time it was away) is not worth a notice."""
+
+
+class ReservationLog:
+    """Watches what each cycle promised."""
+
+    def __init__(self, desk: SchedulerContext) -> None:
+        self._desk = desk
+        self._told: dict[str, int] = {}
+        """Job -> the start it was told last."""
+        self.blamed: set[str] = set()
+        """Words of the causes told in this turn: jobs for which others wait longer are among them."""
+        desk.after_deciding.append(self._note)
+
+    def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self._settle(turn, decision.job_id)
+        state = self._desk.state
+        causes = {job_id: why for job_id, _, _, why in state.moved}
+        state.moved.clear()
+        self.blamed.clear()
+        for job_id, promise in state.timeline.promises.items():
+            if promise.start_us < NEVER_US and job_id in turn.rows:
+                self._promised(turn, job_id, promise.start_us, promise.first_us, causes.get(job_id, state.why_last))
+        for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
+            del self._told[job_id]
+
+    def _promised(self, turn: UnitOfWork, job_id: str, start_us: int, high_us: int, why: str) -> None:
+        before_us = self._told.get(job_id)
+        if before_us is None:
+            self._told[job_id] = start_us
+            row = ForecastRow(job_id=job_id, made_us=turn.now_us, mid_us=start_us, high_us=max(start_us, high_us),
+                              truth_us=None)  # fmt: skip
+            turn.writes.append(lambda c: forecasts.add(c, row))
+            turn.tell(job_id, "promised", data={"start_us": start_us})
+        elif start_us - before_us > max(TELL_AFTER_US, int(TELL_AFTER_RATIO * (before_us - turn.now_us))):
+            self._told[job_id] = start_us
+            self.blamed.update(why.split())
+            later = f"expected {show_us(start_us - before_us)} later than said before"
+            told = f"{in_words(why, turn, job_id)}: {later}" if why else later
+            turn.tell(job_id, "eta_moved", told, data={"start_us": start_us, "before_us": before_us})
+
+    def _settle(self, turn: UnitOfWork, job_id: str) -> None:
+        promised_us = self._told.pop(job_id, None)
+        if promised_us is not None:
+            self._desk.observer.forecast_settled((turn.now_us - promised_us) / US_PER_S)
+        turn.writes.append(lambda c: forecasts.settle(c, job_id, turn.now_us))
+
+
+def in_words(why: str, turn: UnitOfWork, job_id: str) -> str:
+    """Jobs by the names people gave them; of other tenants' jobs only the number is told."""
+    return "; ".join(_named(part, turn, turn.rows[job_id].tenant) for part in why.split("; "))
+
+
+def _named(why: str, turn: UnitOfWork, tenant: str) -> str:
+    who, _, rest = why.partition(" ")
+    row = turn.rows.get(who)
+    if row is None:
+        return why
+    if row.tenant != tenant:
+        return f"job {row.id} of another tenant {rest}"
+    return f"{row.name} ({row.id}) of {row.user} {rest}" if row.name else f"{row.id} of {row.user} {rest}"

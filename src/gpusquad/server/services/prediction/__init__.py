@@ -1,0 +1,1 @@
+"""Run-time predictions: predictors, their training and their accuracy."""

@@ -1,0 +1,284 @@
+"""Learning from runs that are over, off the path of decisions.
+
+Every run that ends is put into a queue; a thread of its own takes it out, teaches the predictor, trains it when that is
+due, has those foretold anew who wait, and keeps what was learned in a file now and then. At start the same thread reads
+that file and learns what ended since; where there is none that can be used it learns from the history in the store.
+Jobs are accepted meanwhile, and foretold by what is known so far. Until the thread is started, everything is done at
+once by the caller: tests in virtual time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from gpusquad.model.codec import job_from_dict
+from gpusquad.model.prediction import How, PastRun
+from gpusquad.predict.replay import MOST_FORETOLD, as_lived
+from gpusquad.server.services.prediction.predictor import LockedPredictor
+from gpusquad.server.services.prediction.predictor_files import PredictorFiles
+from gpusquad.server.services.runtime.loop import Item
+from gpusquad.store import run_forecasts
+from gpusquad.store.database import Database, StoreUnavailable
+from gpusquad.store.run_forecasts import BEFORE_ALL, PastRow, RunKey
+
+MOST_HISTORY = 100_000
+"""Runs of the past that a predictor is shown at most."""
+CHUNK = 500
+"""Runs read from the store at once."""
+TRAIN_GROWTH = 1.5
+"""While history is read, a predictor is trained again only when it knows so many times as many runs."""
+RENEW_S = 5.0
+"""Where runs end all the time, those who wait are foretold anew this often."""
+SAVE_RUNS, SAVE_S = 200, 600.0
+"""What was learned is kept after so many runs, or after so long."""
+CLOSE_S = 10.0
+_RETRY_S = 5.0
+_log = structlog.get_logger("gpusquad.learning")
+
+
+Owner = tuple[str, str]
+"""Tenant and user."""
+
+
+class FinishedRun(NamedTuple):
+    """A run that is over."""
+
+    attempt: int
+    run: PastRun
+
+
+class RefreshesPredictions(Protocol):
+    """Foretells those who wait anew."""
+
+    def batches(self, owners: Collection[Owner] | None) -> Iterator[Item]:
+        """What to do inside a turn. None: everybody."""
+        ...
+
+    def post(self, item: Item) -> None: ...
+
+
+class PredictorTraining:
+    """Teaches the predictor."""
+
+    def __init__(self, foretelling: LockedPredictor, database: Database, models: PredictorFiles | None = None) -> None:
+        self._foretelling = foretelling
+        self._database = database
+        self._models = models
+        self.renewing: RefreshesPredictions | None = None
+        self._owed: set[Owner] | None = set()
+        """Whose waiting jobs are to be foretold anew; None: everybody's."""
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="learning", daemon=True)
+        self._live: set[tuple[str, int]] | None = set()
+        """Runs that ended since the start, which history may show too. None: history has been read."""
+        self._last: RunKey = BEFORE_ALL
+        self._past, self._trained = 0, 0
+        """Runs learned from history, and how many of them when it was trained last."""
+        self._unsaved = 0
+        self._saved_s = self._renewed_s = time.monotonic()
+
+    def start(self) -> None:
+        """From here on nobody waits for learning. Begins with what is known from before."""
+        self._thread.start()
+
+    def learn(self, attempt: int, run: PastRun) -> None:
+        """A run is over. From the scheduler's thread, before the end is on record."""
+        live = self._live  # the other thread may be done with history just now
+        if live is not None:
+            live.add((run.job.id, attempt))
+        self._do(partial(self._learn, attempt, run))
+
+    def renew(self) -> None:
+        """All who wait are foretold anew: other quantiles count from now on. From the scheduler's thread."""
+        self._do(self._owe_all)
+
+    def recall(self) -> None:
+        """What was learned before, by the file or from history. Never fails: at worst nothing is known."""
+        try:
+            while not self._closing.is_set():
+                try:
+                    self._load()
+                    return self._read_history()
+                except StoreUnavailable as error:
+                    _log.warning("history cannot be read now", error=str(error))
+                    self._closing.wait(_RETRY_S)
+        except Exception:
+            _log.exception("history could not be learned from")
+            self._live = None
+
+    def close(self) -> None:
+        """Keeps what was learned."""
+        self._closing.set()
+        if self._thread.ident is None:
+            self._save()
+        else:
+            self._queue.put(None)
+            self._thread.join(CLOSE_S)
+
+    def _do(self, work: Callable[[], None]) -> None:
+        if self._thread.ident is not None:
+            return self._queue.put(work)
+        work()
+        self._train()
+        self._renew(lambda item: item())  # in the turn that is under way
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        self.recall()
+        if self._live is not None:  # told to stop on the way: what came since is learned next time, in its order
+            return self._save()
+        # What waits was foretold before the stop: by another mode or predictor, perhaps, or by less than is known now.
+        self._owe_all()
+        self._renew(self._post)
+        while (work := self._next()) is not None:
+            work()
+            if self._queue.empty() or time.monotonic() - self._renewed_s >= RENEW_S:  # a burst is learned first
+                self._train()
+                self._renew(self._post)
+            if self._unsaved >= SAVE_RUNS or (self._unsaved and time.monotonic() - self._saved_s >= SAVE_S):
+                self._save()
+        self._save()
+
+    def _next(self) -> Callable[[], None] | None:
+        """None: the service stops."""
+        try:
+            return self._queue.get(timeout=SAVE_S)
+        except Empty:
+            return _nothing  # came for a while
+
+    def _learn(self, attempt: int, run: PastRun) -> None:
+        self._teach(attempt, run)
+        if self._owed is not None:
+            self._owed.add((run.job.tenant, run.job.user))
+
+    def _owe_all(self) -> None:
+        self._owed = None
+
+    def _renew(self, tell: Callable[[Item], object]) -> None:
+        owners, self._owed = self._owed, set()
+        self._renewed_s = time.monotonic()
+        if self.renewing is None or owners == set():
+            return
+        try:
+            for item in self.renewing.batches(owners):
+                tell(item)
+                if self._closing.is_set():
+                    return
+        except Exception:
+            _log.exception("those who wait could not be foretold anew")
+
+    def _post(self, item: Item) -> None:
+        if self.renewing is not None:
+            self.renewing.post(item)
+
+    def _teach(self, attempt: int, run: PastRun) -> None:
+        try:
+            self._foretelling.learn(run)
+        except Exception:
+            _log.exception("a run could not be learned from", job=run.job.id)
+        self._last = max(self._last, (run.ended_us, run.job.id, attempt))
+        self._unsaved += 1
+
+    def _train(self) -> None:
+        try:
+            self._foretelling.train()
+        except Exception:
+            _log.exception("the predictor could not be trained")
+
+    # -- from before -----------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        kept = None if self._models is None else self._models.load()
+        if kept is None:
+            return
+        with self._database.read() as connection:
+            if not run_forecasts.is_known(connection, kept.last):
+                _log.warning("what was learned belongs to another store; it is learned anew")
+                return
+        self._foretelling.use(kept.predictor)
+        self._last = kept.last
+
+    def _read_history(self) -> None:
+        """The newest runs are lived through once more, which teaches what being wrong taught; older ones only teach
+        how long they took."""
+        with self._database.read() as connection:
+            after = max(self._last, run_forecasts.first_to_learn(connection, MOST_HISTORY))
+            foretold = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
+        newest: list[FinishedRun] = []
+        while not self._closing.is_set():
+            with self._database.read() as connection:
+                rows = run_forecasts.past_runs(connection, after, CHUNK)
+            for row in rows:
+                lesson = self._lesson(row)
+                if lesson is not None and row.key > foretold:
+                    newest.append(lesson)
+                elif lesson is not None:
+                    self._teach_past(lesson)
+            if len(rows) < CHUNK:
+                return self._live_again(newest)
+            after = rows[-1].key
+
+    def _live_again(self, lessons: Sequence[FinishedRun]) -> None:
+        for what, index, at_us in as_lived([lesson.run for lesson in lessons]):
+            if self._closing.is_set():
+                return
+            job = lessons[index].run.job
+            if what == "came":
+                self._foretelling.foretell(job)
+            elif what == "begins":
+                self._foretelling.begin(job, at_us)
+            else:
+                self._teach_past(lessons[index])
+        self._train()
+        self._live = None
+
+    def _lesson(self, row: PastRow) -> FinishedRun | None:
+        """None: it is in the queue, or of no use."""
+        if self._live is not None and (row.job_id, row.attempt) in self._live:
+            return None
+        try:
+            return FinishedRun(row.attempt, past_run(row))
+        except Exception as error:  # a job that this release does not understand any more
+            _log.warning("a past run cannot be read", job=row.job_id, error=repr(error))
+            return None
+
+    def _teach_past(self, lesson: FinishedRun) -> None:
+        self._teach(*lesson)
+        self._past += 1
+        if self._past >= TRAIN_GROWTH * self._trained:
+            self._trained = self._past
+            self._train()
+
+    def _save(self) -> None:
+        if self._models is not None and self._unsaved and self._last != BEFORE_ALL:
+            predictor: Any = self._foretelling.predictor
+            try:
+                self._models.save(predictor, self._last)
+            except Exception:  # it may be asked, and so changed, while it is written down: next time, then
+                _log.exception("what was learned could not be kept")
+        self._unsaved, self._saved_s = 0, time.monotonic()
+
+
+def _nothing() -> None:
+    pass
+
+
+def past_run(row: PastRow) -> PastRun:
+    """As a predictor takes it. What earlier attempts kept is known for a job's last one only."""
+    kept_us = row.kept_us if row.is_last else 0
+    return PastRun(job_from_dict(dict(row.core)), max(1, kept_us + row.ended_us - row.started_us), row.ended_us,
+                   how_of(row.how), row.peak_memory_bytes, row.cpu_milli)  # fmt: skip
+
+
+def how_of(how: str) -> How:
+    """An attempt that waits apart for its next try has failed."""
+    return "failed" if how == "held" else how  # type: ignore[return-value]

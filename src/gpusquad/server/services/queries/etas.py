@@ -1,0 +1,72 @@
+"""When those who wait will start, for the table of the queue: worked out beside the scheduler, now and then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from gpusquad.core.explain.forecast import Eta, Replay
+from gpusquad.core.state.state import SchedulerState
+
+STEPS = 300
+"""Instants looked ahead; who starts later has no forecast in the table (``when`` looks further)."""
+MOST_WAITING = 3000
+"""A longer queue is not replayed for a table."""
+FRESH_S = 2.0
+REST = 20.0
+"""Times as long as the last replay took before the next: a small part of one core at most."""
+RANGE_S = 0.5
+"""Where one replay takes longer than this, starts are told without the high end, which needs a second one."""
+_log = structlog.get_logger("gpusquad.etas")
+
+
+class Etas:
+    """Forecast starts as they were a moment ago. Asking for them is what keeps them fresh."""
+
+    def __init__(self, copy: Callable[[], SchedulerState]) -> None:
+        self._copy = copy
+        self._starts: Mapping[str, Eta] = {}
+        self._not_before_s = 0.0
+        self._lock = threading.Lock()
+        self._is_busy = False
+
+    def starts(self, waiting: int, patient: bool = False) -> Mapping[str, Eta]:
+        """Job -> forecast start; never waits for a newer answer, unless patient."""
+        if waiting == 0 or waiting > MOST_WAITING:
+            return {}
+        with self._lock:
+            due = not self._is_busy and time.monotonic() >= self._not_before_s
+            self._is_busy = self._is_busy or due
+        if due and patient:
+            self._renew()
+        elif due:
+            threading.Thread(target=self._renew, name="etas", daemon=True).start()
+        return self._starts
+
+    def _renew(self) -> None:
+        began_s = time.monotonic()
+        try:
+            self._starts = _forecast(self._copy())
+        except Exception:
+            _log.exception("starts could not be forecast")
+        took_s = time.monotonic() - began_s
+        with self._lock:
+            self._is_busy = False
+            self._not_before_s = time.monotonic() + max(FRESH_S, REST * took_s)
+
+
+def _forecast(state: SchedulerState) -> dict[str, Eta]:
+    """Of everybody who waits and starts within the steps."""
+    began_s = time.monotonic()
+    mid = _started(Replay(state, "mid"))
+    high = _started(Replay(state, "high")) if time.monotonic() - began_s <= RANGE_S else {}
+    # Longer runs can let a gang start earlier; a range is still a range.
+    return {job: Eta(at_us, max(at_us, high[job]) if job in high else None) for job, at_us in mid.items()}
+
+
+def _started(replay: Replay) -> dict[str, int]:
+    replay.run({one.job.id for one in replay.state.queue}, STEPS)
+    return replay.started

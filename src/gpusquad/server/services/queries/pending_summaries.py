@@ -1,0 +1,84 @@
+"""Why many jobs wait and until when, worked out beside the scheduler for whoever tells them all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.explain import explain
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.state.timeline import Reservation
+from gpusquad.core.transitions import JobState
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.server.answers import PendingSummary, ReservedStart
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.holds import reasons_held
+from gpusquad.server.services.queries.etas import Etas
+from gpusquad.server.services.runtime.records import seats_of
+from gpusquad.store.jobs import JobRow
+
+
+class PendingSummaries:
+    """One question for many jobs."""
+
+    def __init__(self, desk: SchedulerContext, copy: Callable[[], SchedulerState], etas: Etas) -> None:
+        self._desk = desk
+        self._copy = copy
+        self._etas = etas
+
+    def of(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
+        """As many as can be answered in the time, which begins when the copy is made; at least one."""
+        found: dict[str, PendingSummary] = {}
+        pending: list[str] = []
+        for job_id in job_ids:
+            row = self._desk.rows.get(job_id)
+            if row is not None and row.state == JobState.HELD:
+                found[job_id] = PendingSummary(None, held_for(row))
+            elif row is not None and row.state == JobState.PENDING:
+                pending.append(job_id)
+        return found | (self._pending(pending, most_s) if pending else {})
+
+    def _pending(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
+        starts = self._etas.starts(len(self._desk.state.queue), patient=True)
+        copy = self._copy()
+        positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
+        promises = {job_id: _promised(copy.timeline.promises.get(job_id), copy.space.fixed) for job_id in positions}
+        found: dict[str, PendingSummary] = {}
+        until_s = time.monotonic() + most_s
+        for job_id, reasons in explain.whys(copy, positions, spend=True):
+            promise = promises[job_id]
+            eta = starts.get(job_id)
+            eta_us = eta.start_us if eta is not None else promise.start_us if promise is not None else None
+            found[job_id] = PendingSummary(positions[job_id], reasons, eta_us, promise)
+            if time.monotonic() > until_s:
+                break
+        return found
+
+
+def promises_of(state: SchedulerState) -> dict[str, ReservedStart]:
+    """Of all who wait."""
+    found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.promises.items())
+    return {job_id: promised for job_id, promised in found if promised is not None}
+
+
+def held_for(row: JobRow) -> list[Reason]:
+    """Why a held job does not wait in the queue."""
+    return [Reason(ReasonCode.HELD, text, _cure(text, row)) for text in reasons_held(row)]
+
+
+def _cure(text: str, row: JobRow) -> str:
+    if text == row.cause:
+        return ""  # it says itself what would help
+    return "release it" if "held by" in text else "wait"
+
+
+def _promised(promise: Reservation | None, fixed: ClusterArrays) -> ReservedStart | None:
+    if promise is None or promise.start_us >= NEVER_US:
+        return None
+    nodes: tuple[str, ...] = ()
+    if promise.placement is not None:
+        nodes = tuple(seat.node for seat in seats_of(promise.job, promise.placement, fixed))
+    latest_us = promise.first_us if promise.first_us < NEVER_US else promise.start_us
+    return ReservedStart(promise.start_us, max(promise.start_us, latest_us), nodes)

@@ -1,0 +1,176 @@
+"""The future as the plan has it, for a picture: when those who run end, who starts when, and on which cards.
+
+Worked out on a copy, beside the scheduler and seldom: the lock is held for the length of one copy, and for what is
+read of those who run. Asking is what keeps it fresh.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from gpusquad.core.capacity.cluster_arrays import ClusterArrays
+from gpusquad.core.explain.forecast import Replay
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.model.job import Job
+from gpusquad.model.placement import Placement
+from gpusquad.server.answers import EndAnswer
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.queries.etas import FRESH_S, MOST_WAITING, REST, STEPS
+
+FIRST_S = 0.5
+_log = structlog.get_logger("gpusquad.ahead")
+
+
+@dataclass(frozen=True, slots=True)
+class BarOwner:
+    """Whose bar it is."""
+
+    id: str
+    name: str
+    tenant: str
+    user: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReservation:
+    """A start that was promised."""
+
+    owner: BarOwner
+    start_us: int
+    latest_us: int
+    """As it was first promised, from pessimistic run times."""
+    end_us: int | None
+    cards: tuple[str, ...]
+    """Empty while counting cards is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A job that waits, as the plan replayed forward would start it."""
+
+    owner: BarOwner
+    position: int
+    start_us: int
+    high_us: int | None
+    """If every gang needs the high quantile of its time."""
+    end_us: int | None
+    end_high_us: int | None
+    cards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanForecast:
+    """What was worked out at one instant."""
+
+    at_us: int
+    runs: tuple[PlannedRun, ...] = ()
+    unknown: int = 0
+    """Jobs that wait and start later than was looked ahead."""
+
+
+class PlanForecaster:
+    """For any thread."""
+
+    def __init__(self, desk: SchedulerContext) -> None:
+        self._desk = desk
+        self._plan: PlanForecast | None = None
+        self._lock = threading.Lock()
+        self._not_before_s = 0.0
+        self._is_busy = False
+        self._first = threading.Event()
+
+    def ends(self) -> dict[str, EndAnswer]:
+        """Of those on cards; who may run for ever is not in it."""
+        with self._desk.lock:
+            runs = list(self._desk.state.runs.by_id.values())
+            return {
+                run.job.id: EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.forecast.source)
+                for run in runs
+                if run.end_us < NEVER_US
+            }
+
+    def reservations(self) -> list[PlannedReservation]:
+        """In the order of the queue."""
+        with self._desk.lock:
+            state = self._desk.state
+            promises = [promise for promise in state.timeline.promises.values() if promise.start_us < NEVER_US]
+            return [
+                PlannedReservation(
+                    _owner(one.job), one.start_us, max(one.start_us, _known(one.first_us) or 0), _known(one.end_us),
+                    _cards(one.placement, state.space.fixed),
+                )
+                for one in promises
+            ]  # fmt: skip
+
+    def plan(self) -> PlanForecast | None:
+        """As it was a moment ago; the first who asks waits a little for it. None: too many wait to tell, or not yet."""
+        waiting = len(self._desk.state.queue)
+        if waiting > MOST_WAITING:
+            return None
+        with self._lock:
+            due = not self._is_busy and time.monotonic() >= self._not_before_s
+            self._is_busy = self._is_busy or due
+        if due:
+            threading.Thread(target=self._renew, name="ahead", daemon=True).start()
+        self._first.wait(FIRST_S)
+        return self._plan
+
+    def _renew(self) -> None:
+        began_s = time.monotonic()
+        try:
+            self._plan = planned(self._copy())
+        except Exception:
+            _log.exception("the plan could not be drawn")
+        with self._lock:
+            self._is_busy = False
+            took_s = time.monotonic() - began_s
+            self._not_before_s = time.monotonic() + max(FRESH_S, REST * took_s)
+        self._first.set()
+
+    def _copy(self) -> SchedulerState:
+        copy = self._desk.copy()
+        copy.now_us = max(copy.now_us, self._desk.clock.now_us())
+        return copy
+
+
+def planned(state: SchedulerState) -> PlanForecast:
+    """Everybody who waits in this state. Replayed twice: with the middle of all run times, and with the high end."""
+    waiting = list(state.queue)
+    if not waiting:
+        return PlanForecast(state.now_us)
+    mid, high = Replay(state, "mid"), Replay(state, "high")
+    everybody = {one.job.id for one in waiting}
+    mid.run(everybody, STEPS)
+    high.run(everybody, STEPS)
+    runs: list[PlannedRun] = []
+    for position, one in enumerate(waiting, 1):
+        start_us = mid.started.get(one.job.id)
+        if start_us is None:
+            continue
+        high_us = high.started.get(one.job.id)
+        # Longer runs can let a gang start earlier; a range is still a range.
+        high_us = None if high_us is None else max(start_us, high_us)
+        runs.append(PlannedRun(
+            _owner(one.job), position, start_us, high_us, _known(start_us + one.forecast.mid_us),
+            None if high_us is None else _known(high_us + one.forecast.high_us),
+            _cards(mid.placed.get(one.job.id), state.space.fixed),
+        ))  # fmt: skip
+    return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs))
+
+
+def _owner(job: Job) -> BarOwner:
+    return BarOwner(job.id, job.name, job.tenant, job.user, job.gpus)
+
+
+def _known(at_us: int) -> int | None:
+    return at_us if at_us < NEVER_US else None
+
+
+def _cards(placement: Placement | None, fixed: ClusterArrays) -> tuple[str, ...]:
+    return () if placement is None else tuple(fixed.card_ids[card] for card in placement.all_cards())

@@ -1,0 +1,185 @@
+"""Why, when, what if, and who is next: asked of a copy, so that no answer changes anything or holds anybody up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from gpusquad.core.explain import explain
+from gpusquad.core.state.limits import over_limit
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import NEVER_US
+from gpusquad.core.state.state import SchedulerState
+from gpusquad.core.transitions import JobState
+from gpusquad.model.job import Job
+from gpusquad.model.reasons import Reason, ReasonCode
+from gpusquad.model.units import show_us
+from gpusquad.model.views import RunTimePrediction
+from gpusquad.server.answers import (
+    AccuracyAnswer,
+    EndAnswer,
+    PendingSummary,
+    QueueEntry,
+    ReservedStart,
+    RunTimeAccuracy,
+    WhatIfAnswer,
+    WhenAnswer,
+    Who,
+    WhyAnswer,
+)
+from gpusquad.server.errors import NotFound
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.jobs.intake import Intake
+from gpusquad.server.services.prediction.accuracy import record_of
+from gpusquad.server.services.queries.etas import Etas
+from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, promises_of
+from gpusquad.server.services.runtime.records import forecast_of, places_of
+from gpusquad.spec.model import JobSpec
+from gpusquad.store import forecasts
+from gpusquad.store.forecasts import ForecastRow
+
+STEPS = 2000
+"""Instants looked ahead for an answer somebody waits for."""
+_RECORD_US = 30 * 86_400 * 1_000_000
+
+
+class QueryService:
+    """Answers from any thread."""
+
+    def __init__(self, desk: SchedulerContext, intake: Intake) -> None:
+        self._desk = desk
+        self._intake = intake
+        self._etas = Etas(self._copy)
+
+    def why(self, job_id: str) -> WhyAnswer:
+        row = self._desk.rows.get(job_id)
+        if row is None:
+            raise NotFound(f"job {job_id} is over, or there is none")
+        if row.state == JobState.HELD:
+            return WhyAnswer(None, held_for(row))
+        copy = self._copy()
+        if job_id not in copy.queue:
+            return WhyAnswer(None, [])
+        return WhyAnswer(explain.position(copy, job_id), explain.why(copy, job_id))
+
+    def when(self, job_id: str) -> WhenAnswer:
+        row = self._desk.rows.get(job_id)
+        if row is None:
+            raise NotFound(f"job {job_id} is over, or there is none")
+        copy = self._copy()
+        forecast, accuracy = _or_none(forecast_of(row)), self._accuracy()
+        record = None if forecast is None else self._record(row.tenant, forecast.source)
+        if job_id not in copy.queue:
+            return WhenAnswer(None, row.started_us, row.started_us, None, forecast, accuracy, record,
+                              _end(copy, job_id))  # fmt: skip
+        eta = explain.when(copy, job_id, STEPS)
+        self._keep(job_id, copy.now_us, eta)
+        place = explain.position(copy, job_id)
+        return WhenAnswer(place, eta.start_us, eta.high_us, eta.promised_us, forecast, accuracy, record)
+
+    def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
+        job, foretold = self._intake.imagine(spec, who)
+        forecast, copy = foretold.forecast, self._copy()
+        answer = explain.what_if(copy, job, forecast, STEPS)
+        eta, waits = answer.eta, answer.refused is None and not answer.starts_now
+        return WhatIfAnswer(
+            answer.refused, answer.starts_now, eta.start_us, eta.high_us, eta.promised_us, _or_none(forecast),
+            places_of(job, answer.placement, copy.space.fixed) if answer.placement else (),
+            answer.delayed, answer.preempted, _why_if(copy, job, forecast) if waits else (),
+        )  # fmt: skip
+
+    def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
+        """One page of the queue in order, each with the first thing in its way. Positions count everybody."""
+        starts = self._etas.starts(len(self._desk.state.queue))
+        with self._desk.lock:
+            state = self._desk.state
+            if tenant is None:
+                page = range(offset, min(offset + limit, len(state.queue)))
+            else:
+                mine = (at for at, waiting in enumerate(state.queue) if waiting.job.tenant == tenant)
+                page = islice(mine, offset, offset + limit)
+            return [_entry(state, state.queue.at(at), at + 1, starts) for at in page]
+
+    def positions(self) -> dict[str, int]:
+        with self._desk.lock:
+            return {waiting.job.id: at for at, waiting in enumerate(self._desk.state.queue, 1)}
+
+    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
+        """For those who tell many that wait: one copy for all. Whoever is not reached in time is left out."""
+        return PendingSummaries(self._desk, self._copy, self._etas).of(job_ids, most_s)
+
+    def promises(self) -> dict[str, ReservedStart]:
+        """Whoever waits with a promise, and for what."""
+        with self._desk.lock:
+            return promises_of(self._desk.state)
+
+    def _copy(self) -> SchedulerState:
+        copy = self._desk.copy()
+        copy.now_us = max(copy.now_us, self._desk.clock.now_us())
+        return copy
+
+    def _accuracy(self) -> AccuracyAnswer | None:
+        with self._desk.database.read() as connection:
+            found = forecasts.accuracy(connection, self._desk.clock.now_us() - _RECORD_US)
+        if not found.count or found.within_ratio is None or found.median_error_s is None:
+            return None
+        return AccuracyAnswer(found.count, found.within_ratio, found.median_error_s)
+
+    def _record(self, tenant: str, source: str) -> RunTimeAccuracy | None:
+        with self._desk.database.read() as connection:
+            return record_of(connection, tenant, source, self._desk.clock.now_us())
+
+    def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
+        """What we say is kept, to be compared with what came."""
+        if eta.start_us is None or eta.start_us >= NEVER_US:
+            return
+        row = ForecastRow(job_id=job_id, made_us=now_us, mid_us=eta.start_us,
+                          high_us=eta.high_us if eta.high_us is not None else eta.start_us, truth_us=None)  # fmt: skip
+        with self._desk.database.write() as connection:
+            forecasts.add(connection, row)
+
+
+def _end(state: SchedulerState, job_id: str) -> EndAnswer | None:
+    """Of a gang on its cards."""
+    if job_id not in state.runs or state.runs[job_id].end_us >= NEVER_US:
+        return None
+    run = state.runs[job_id]
+    return EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.forecast.source)
+
+
+def _why_if(copy: SchedulerState, job: Job, forecast: RunTimePrediction) -> list[Reason]:
+    """What would keep one more job waiting. The copy is spent."""
+    copy.enqueue(job, forecast)
+    return next(reasons for _, reasons in explain.whys(copy, (job.id,), spend=True))
+
+
+def _entry(state: SchedulerState, waiting: PendingJob, position: int, starts: Mapping[str, explain.Eta]) -> QueueEntry:
+    job = waiting.job
+    promise = state.timeline.promises.get(job.id)
+    promised_us = promise.start_us if promise is not None and promise.start_us < NEVER_US else None
+    code, message = _first_blocker(state, waiting, promised_us)
+    eta = starts.get(job.id, explain.Eta(promised_us, None))
+    return QueueEntry(job.id, position, promised_us, eta.start_us, code, message, eta.high_us)
+
+
+def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int | None) -> tuple[str, str]:
+    """Cheap and true, for a table; ``why`` tells all."""
+    job = waiting.job
+    if waiting.blocked:
+        over = over_limit(state, job)
+        if over is not None:
+            kind, name, held, limit = over
+            code = ReasonCode.TENANT_LIMIT if kind == "tenant" else ReasonCode.LANE_LIMIT
+            return str(code), f"{kind} {name} holds {held} of at most {limit} GPUs"
+    needed, idle = job.gang.least_gpus, state.space.idle_total
+    if promised_us is not None:
+        return str(ReasonCode.NO_CARDS), f"cards reserved in {show_us(max(0, promised_us - state.now_us))}"
+    if needed > idle:
+        return str(ReasonCode.NO_CARDS), f"needs {needed} GPU{'s' * (needed != 1)}, {idle} idle"
+    if not state.space.fits(job):
+        return str(ReasonCode.NO_BLOCK), f"needs {needed} GPU{'s' * (needed != 1)} together, {idle} idle apart"
+    return str(ReasonCode.BEHIND), "would delay those ahead"
+
+
+def _or_none(forecast: RunTimePrediction) -> RunTimePrediction | None:
+    return None if forecast.mid_us >= NEVER_US else forecast

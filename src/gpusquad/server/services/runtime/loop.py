@@ -1,0 +1,146 @@
+"""The scheduler's thread: one inbox, handled in turns, woken by events and by the next instant that matters."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import TypeVar
+
+from gpusquad.server.errors import Unavailable
+
+Finish = Callable[[], None]
+Item = Callable[[], Finish | None]
+"""Done inside a turn; what it returns is called when the turn's changes are on record."""
+Result = TypeVar("Result")
+MOST_A_TURN = 1000
+"""Items handled before a cycle decides: a burst is one cycle, and no burst holds off decisions for ever."""
+
+
+class ServiceStopping(RuntimeError):
+    """The service is stopping."""
+
+
+class SchedulerLoop:
+    """Runs items in its own thread, one turn after another."""
+
+    def __init__(self, turn: Callable[[Sequence[Item]], float | None]) -> None:
+        self._turn = turn
+        """Handles a batch and says in how many seconds to come again with nothing; None: only when called."""
+        self._inbox: deque[Item] = deque()
+        self._asked: set[Future] = set()
+        """Callers who wait for an answer."""
+        self._woken = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
+
+    def post(self, item: Item) -> None:
+        """Have it done in the next turn."""
+        with self._woken:
+            self._inbox.append(item)
+            self._woken.notify()
+
+    def call(self, do: Callable[[], Result], timeout_s: float = 30.0) -> Result:
+        """Have it done in the scheduler's thread, and wait for what it returns or raises.
+
+        Who waits too long is told whether it was taken back, or is being done and only not on record yet.
+        """
+        if threading.current_thread() is self._thread:
+            return do()
+        if self._thread.ident is None:
+            return self._call_inline(do)
+        future = self._ask(do)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if future.cancel():
+                raise Unavailable("the scheduler is busy; nothing was changed", wait_s=2.0) from None
+            raise Unavailable("this is under way and not on record yet; look before you ask again", 2.0) from None
+
+    def run_turn(self) -> float | None:
+        """One turn in the caller's thread, for as long as the loop's own was never started: tests in virtual time."""
+        return self._turn(self._take())
+
+    def _ask(self, do: Callable[[], Result]) -> Future[Result]:
+        future: Future[Result] = Future()
+        future.add_done_callback(self._asked.discard)
+        with self._woken:
+            if self._closing or not self._thread.is_alive():
+                raise ServiceStopping("the service is stopping")
+            self._asked.add(future)
+            self._inbox.append(lambda: _settle(future, do))
+            self._woken.notify()
+        return future
+
+    def _call_inline(self, do: Callable[[], Result]) -> Result:
+        future: Future[Result] = Future()
+        self.post(lambda: _settle(future, do))
+        self.run_turn()
+        return future.result(0)
+
+    def pause(self, seconds: float) -> bool:
+        """Inside a turn: wait, but not past the end of the service. Says whether to go on."""
+        with self._woken:
+            if not self._closing:
+                self._woken.wait_for(lambda: self._closing, seconds)
+            return not self._closing
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        with self._woken:
+            self._closing = True
+            self._woken.notify_all()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def _take(self) -> list[Item]:
+        with self._woken:
+            return [self._inbox.popleft() for _ in range(min(len(self._inbox), MOST_A_TURN))]
+
+    def _run(self) -> None:
+        wait_s: float | None = 0.0
+        try:
+            while self._wait(wait_s):
+                wait_s = self._turn(self._take())
+        except ServiceStopping:
+            pass
+        finally:
+            self._answer_all(ServiceStopping("the service is stopping"))
+
+    def _wait(self, seconds: float | None) -> bool:
+        """Until there is something to do, or no longer than that. Says whether to go on."""
+        with self._woken:
+            self._woken.wait_for(lambda: self._inbox or self._closing, seconds)
+            return not self._closing
+
+    def _answer_all(self, error: Exception) -> None:
+        """Nobody is left waiting for a thread that has ended."""
+        with self._woken:
+            self._closing = True
+        for future in list(self._asked):
+            with suppress(InvalidStateError):
+                future.set_exception(error)
+
+
+def _settle(future: Future, do: Callable[[], object]) -> Finish | None:
+    """The caller hears of it only when it is on record."""
+    if not future.set_running_or_notify_cancel():
+        return None  # nobody waits for it any more
+    try:
+        result = do()
+    except Exception as error:
+        refused = error  # the name of an except clause ends with it
+        return lambda: future.set_exception(refused)
+    return lambda: future.set_result(result)

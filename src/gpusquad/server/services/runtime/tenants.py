@@ -1,0 +1,51 @@
+"""Tenants as the scheduler needs them: read once, and again when they change."""
+
+from __future__ import annotations
+
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.store import people
+from gpusquad.store.database import Database
+from gpusquad.store.people import TenantRow
+
+
+class TenantCache:
+    """A cache of the tenants' table."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._tenants: dict[str, TenantRow] = {}
+
+    def reload(self) -> None:
+        with self._database.read() as connection:
+            self._tenants = {row.name: row for row in people.tenants(connection)}
+
+    def known(self, tenant: str) -> bool:
+        return tenant in self._tenants
+
+    def names(self) -> list[str]:
+        return sorted(self._tenants)
+
+    def most_unfinished(self, tenant: str) -> int | None:
+        row = self._tenants.get(tenant)
+        return row.max_pending if row else None
+
+    def stops_hung(self, tenant: str) -> bool:
+        row = self._tenants.get(tenant)
+        return row is not None and row.on_hang == "stop"
+
+    def weight(self, tenant: str) -> float:
+        row = self._tenants.get(tenant)
+        return row.weight if row is not None else 1.0
+
+    def run_as(self, tenant: str) -> tuple[int, int] | None:
+        row = self._tenants.get(tenant)
+        if row is None or not row.run_as:
+            return None
+        user, _, group = row.run_as.partition(":")
+        return int(user), int(group or user)
+
+    def for_core(self) -> tuple[TenantQuota, ...]:
+        return tuple(
+            TenantQuota(row.name, row.weight, row.guaranteed_gpus, row.limit_gpus, row.reclaim_s)
+            for row in self._tenants.values()
+        )

@@ -1,0 +1,1 @@
+"""Cards that several jobs share: sharing parameters, memory quotas, interference and SLOs."""

@@ -1,0 +1,177 @@
+"""What is known of workloads that share a card, as tables to draw: alone, beside each other, and how far off it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from gpusquad.model.interference import ConfidenceInterval, MeasurementSeries, SoloMeasurement
+from gpusquad.model.job import Job, Request, Role
+from gpusquad.model.units import US_PER_S, WHOLE_MILLI
+from gpusquad.predict.interference import EffectiveThroughput, InterferenceTable, RateEstimate
+from gpusquad.predict.interference.effective import Errors
+from gpusquad.server.views import Plain
+
+MOST_WORKLOADS = 64
+"""Of one model of card: a heat map of more is not read by anybody."""
+_ASKING = (Role("main", 1, Request(gpus=1)),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How well the model's form fits what was measured."""
+
+    measured: MeasurementSeries
+    splits: Errors | None
+    triples: Errors | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    own: str
+    other: str
+    offset: float
+    seconds: float
+
+
+class InterferenceService:
+    """Keeps what takes long to work out, for as long as the measurements are the same."""
+
+    def __init__(self, lock: Any = None) -> None:
+        self._lock = nullcontext() if lock is None else lock
+        """Under which what is learned changes."""
+        self._fits: dict[str, _Fit] = {}
+        self._fitting = threading.Lock()
+
+    def tables(self, model: Any, names_all: bool) -> Plain:
+        """``names_all``: also workloads that were only learned of: their names are what tenants called them."""
+        if not isinstance(model, InterferenceTable):
+            return {"sharing": None, "cards": [], "truncated": False}
+        learnt = self._learnt(model)
+        gpus = [*model.tables, *(gpu for gpu in learnt if names_all and gpu not in model.tables)]
+        cards = [self._card(model, gpu, learnt.get(gpu, ()), names_all) for gpu in dict.fromkeys(gpus)]
+        return {
+            "sharing": model.sharing,
+            "cards": [card for card, _ in cards],
+            "truncated": any(has_more for _, has_more in cards),
+        }
+
+    def _learnt(self, model: InterferenceTable) -> dict[str, list[_Learnt]]:
+        with self._lock:
+            rows = model.dump()["pairs"]
+        found: dict[str, list[_Learnt]] = {}
+        for gpu, own, other, offset, _, seconds in rows:
+            found.setdefault(gpu, []).append(_Learnt(own, other, offset, seconds))
+        return found
+
+    def _card(
+        self, model: InterferenceTable, gpu: str, learnt: Sequence[_Learnt], names_all: bool
+    ) -> tuple[Plain, bool]:
+        measured = model.tables.get(gpu)
+        names = _names(measured, learnt if names_all else ())
+        shown = names[:MOST_WORKLOADS]
+        seconds = {(one.own, one.other): one.seconds for one in learnt}
+        fit = None if measured is None else self._fit(gpu, measured)
+        setting = None if measured is None else measured.setting
+        return {
+            "gpu": gpu,
+            "driver": None if setting is None else setting.driver,
+            "memory_bytes": None if setting is None else setting.memory_bytes,
+            "measured_s": None if measured is None else measured.at_us / US_PER_S,
+            "workloads": [_workload(name, measured) for name in shown],
+            "pairs": [_pair(model, own, other, gpu, seconds.get((own, other))) for own in shown for other in shown],
+            "errors": {
+                "splits": None if fit is None else _errors(fit.splits),
+                "triples": None if fit is None else _errors(fit.triples),
+                "running": _errors(_running_errors(learnt)),
+                "words": "" if fit is None else fit.words,
+            },
+        }, len(names) > len(shown)
+
+    def _fit(self, gpu: str, measured: MeasurementSeries) -> _Fit:
+        with self._fitting:
+            known = self._fits.get(gpu)
+            if known is None or known.measured is not measured:
+                effective = EffectiveThroughput(measured)
+                check = effective.triples
+                chosen = check.odds if effective.combination.odds_part >= 1.0 else check.product
+                triples = check.between if 0.0 < effective.combination.odds_part < 1.0 else chosen
+                known = self._fits[gpu] = _Fit(measured, effective.split_errors(), triples, check.words())
+            return known
+
+
+def asking(app: str) -> Job:
+    """A job of that name, to ask the model with."""
+    return Job(id=app, roles=_ASKING, app=app)
+
+
+def source_of(estimate: RateEstimate, watched_s: float | None) -> str:
+    """In the words of the API."""
+    if watched_s is not None:
+        return "learned"
+    return "measured" if estimate.source == "measured" else "predicted"
+
+
+def _names(measured: MeasurementSeries | None, learnt: Iterable[_Learnt]) -> list[str]:
+    """Measured ones first, as they were measured."""
+    solos = [solo.workload for solo in measured.solos] if measured is not None else []
+    beside = [name for run in measured.co_runs for name in run.workloads] if measured is not None else []
+    seen = [name for one in learnt for name in (one.own, one.other)]
+    return [name for name in dict.fromkeys([*solos, *beside, *seen]) if name]
+
+
+def _pair(model: InterferenceTable, own: str, other: str, gpu: str, watched_s: float | None) -> Plain:
+    found = model.estimate(asking(own), asking(other), gpu)
+    return {
+        "own": own,
+        "other": other,
+        "speed_ratio": found.rate,
+        "slowdown": 1.0 / found.rate if found.rate > 0 else None,
+        "spread": found.spread,
+        "source": source_of(found, watched_s),
+        "basis": found.source,
+        "watched_s": watched_s or 0.0,
+    }
+
+
+def _workload(name: str, measured: MeasurementSeries | None) -> Plain:
+    solo = None if measured is None else measured.solo(name)
+    return {"name": name, "solo": None if solo is None else _solo(solo)}
+
+
+def _solo(solo: SoloMeasurement) -> Plain:
+    return {
+        "steps_per_s": _interval(solo.steps_per_s),
+        "curve": [{"sm_ratio": milli / WHOLE_MILLI, "speed_ratio": speed} for milli, speed in solo.by_sm],
+        "utilisation_ratio": solo.utilisation_ratio,
+        "bandwidth_ratio": solo.bandwidth_ratio,
+        "memory_bytes": solo.memory_bytes,
+        "power_w": solo.power_w,
+    }
+
+
+def _interval(one: ConfidenceInterval) -> Plain:
+    return {"mean": one.mean, "low": one.low, "high": one.high, "repeats": one.repeats}
+
+
+def _running_errors(learnt: Sequence[_Learnt]) -> Errors | None:
+    """How far what was measured or foretold was from what runs: by how much each pair had to be corrected."""
+    if not learnt:
+        return None
+    relative = np.array([exp(-one.offset) - 1.0 for one in learnt])
+    size = np.abs(relative)
+    return Errors(float(np.median(size)), float(np.percentile(size, 90)), float(size.mean()), float(relative.mean()),
+                  len(learnt))  # fmt: skip
+
+
+def _errors(found: Errors | None) -> Plain | None:
+    if found is None:
+        return None
+    return {"count": found.count, "median": found.median, "p90": found.p90, "mean": found.mean, "bias": found.bias}

@@ -1,0 +1,242 @@
+"""What jobs on one card cost each other, learned from how fast they really run.
+
+A run that reports steps is timed while who shares its card stays the same. Once its pace alone is known, from itself or
+from a run like it, each stretch beside others tells how much of it was left there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from gpusquad.core.transitions import JobState
+from gpusquad.model.interference import Rate, Sharing
+from gpusquad.model.job import Job
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.runtime.records import cards_of
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.neighbours")
+SETTLE_US = 10 * US_PER_S
+"""After somebody came or went: caches fill, queues empty."""
+STRETCH_US = 60 * US_PER_S
+"""A stretch is told after so long; the next one begins."""
+LEAST_STEPS = 10
+"""Fewer say little: a step may be long, and its end is seen late."""
+MOST_ALIKE = 4096
+"""Kinds of run whose pace alone is remembered."""
+
+Alike = tuple[str, str, str, str, str]
+"""Tenant, user, application, command and kind of card: who agrees in these counts the same steps."""
+
+
+REFRESH_US = 60 * US_PER_S
+"""How often new tables are looked for."""
+SAVE_US = 600 * US_PER_S
+
+
+class InterferenceModel(Rate, Protocol):
+    """How fast jobs run beside each other, and how that is learned."""
+
+    sharing: Sharing
+    """Which way of sharing cards it holds for."""
+
+    def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
+        """So fast it was beside them, against alone, for so long."""
+        ...
+
+    def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
+        """Its speed alone over its part of the SMs; empty: not measured."""
+        ...
+
+    def solo_per_s(self, own: Job, gpu: str = "") -> float:
+        """Its steps a second alone on the whole card; 0: not measured."""
+        ...
+
+    def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
+        """Its speed beside each app of these with nobody in between, where anything is known."""
+        ...
+
+    def dump(self) -> dict[str, Any]: ...
+
+
+class InterferenceKnowledge(Protocol):
+    """What is known of neighbours, and where it is kept."""
+
+    @property
+    def model(self) -> InterferenceModel: ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was measured or learned: better no word than a guess."""
+        ...
+
+    def refresh(self) -> bool:
+        """Whether there is another model now, because somebody has measured."""
+        ...
+
+    def save(self, learned: dict[str, Any]) -> None: ...
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Since when a run has had the same company, and where it was then."""
+
+    company: tuple[str, ...]
+    from_us: int
+    at_us: int | None = None
+    step: int = 0
+    attempt: int = 0
+
+
+class InterferenceLearner:
+    """Fed by the agent's reader thread; what it finds is learned inside a turn."""
+
+    def __init__(self, desk: SchedulerContext, known: InterferenceKnowledge | None) -> None:
+        self._desk = desk
+        self._known = known
+        self._refreshed_us = self._saved_us = 0
+        self._lessons = 0
+        self._to_save: dict[str, Any] | None = None
+        self._stretches: dict[str, _Stretch] = {}
+        self._alone: OrderedDict[Alike, float] = OrderedDict()
+        """Steps a second."""
+        self._company: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def rate(self) -> Rate | None:
+        """For the core."""
+        return None if self._known is None or self._known.is_empty else self._known.model
+
+    @property
+    def model(self) -> InterferenceModel | None:
+        """All that is known, little as it may be. None: nobody asks here."""
+        return None if self._known is None else self._known.model
+
+    def alone_pace(self, row: JobRow) -> float | None:
+        """Steps a second of such runs alone on such a card; None: none was seen. KeyError: the job is over."""
+        if row.id not in self._desk.rows:
+            raise KeyError(row.id)
+        return self._alone.get(_alike(self._desk.job(row.id), self._desk.gpu_of(row)))
+
+    def company_since(self, row: JobRow) -> tuple[int, int] | None:
+        """When this attempt was first timed in the company that it has, and its step then. None: it is not yet."""
+        stretch = self._stretches.get(row.id)
+        if stretch is None or stretch.at_us is None or stretch.attempt != row.attempt:
+            return None
+        return stretch.at_us, stretch.step
+
+    def look(self, at_us: int) -> None:
+        """Who shares cards with whom now. Once for all the runs of a sample."""
+        if self._known is None:
+            return
+        self._company = company_of(list(self._desk.rows.values()))
+        for job_id in [job_id for job_id in self._stretches if job_id not in self._company]:
+            del self._stretches[job_id]
+        if at_us - self._refreshed_us >= REFRESH_US:
+            self._refreshed_us = at_us
+            if self._known.refresh():
+                self._desk.loop.post(self._use)
+        if at_us - self._saved_us >= SAVE_US:
+            self._saved_us = at_us
+            self._write()
+            if self._lessons:
+                self._desk.loop.post(self._put_away)
+
+    def close(self) -> None:
+        """When nobody decides any more."""
+        if self._lessons:
+            self._put_away()
+        self._write()
+
+    def see(self, row: JobRow, run: Mapping[str, Any], at_us: int) -> None:
+        """One look at a run that reports steps."""
+        step, seen_us = run.get("step"), run.get("progress_at_us")
+        if self._known is None or step is None or row.id not in self._company:
+            return
+        seen_us = at_us if seen_us is None else int(seen_us)
+        stretch = self._stretch(row, at_us)
+        if seen_us - stretch.from_us < SETTLE_US:
+            return
+        if stretch.at_us is None or step < stretch.step:
+            stretch.at_us, stretch.step = seen_us, int(step)
+        elif seen_us - stretch.at_us >= STRETCH_US and step - stretch.step >= LEAST_STEPS:
+            passed_s = (seen_us - stretch.at_us) / US_PER_S
+            self._timed(row, stretch.company, (step - stretch.step) / passed_s, passed_s)
+            stretch.at_us, stretch.step = seen_us, int(step)
+
+    def _stretch(self, row: JobRow, at_us: int) -> _Stretch:
+        stretch, company = self._stretches.get(row.id), self._company[row.id]
+        if stretch is None or (stretch.company, stretch.attempt) != (company, row.attempt):
+            stretch = self._stretches[row.id] = _Stretch(company, at_us, attempt=row.attempt)
+        return stretch
+
+    def _timed(self, row: JobRow, company: tuple[str, ...], steps_per_s: float, passed_s: float) -> None:
+        job, gpu = self._desk.job(row.id), self._desk.gpu_of(row)
+        alike = _alike(job, gpu)
+        if not company:
+            self._remember(alike, steps_per_s)
+        elif (alone := self._alone.get(alike)) is not None and all(other in self._desk.rows for other in company):
+            others = [self._desk.job(other) for other in company]
+            self._desk.loop.post(self._lesson(job, others, gpu, steps_per_s / alone, passed_s))
+
+    def _lesson(self, job: Job, others: list[Job], gpu: str, ratio: float, passed_s: float) -> Callable[[], None]:
+        def learn() -> None:
+            assert self._known is not None
+            try:
+                self._known.model.learn(job, others, gpu, ratio, passed_s)
+            except Exception:
+                _log.exception("a pace beside others could not be learned from", job=job.id)
+            self._lessons += 1
+            self._use()
+
+        return learn
+
+    # What follows up to the next line of this kind is done inside a turn.
+
+    def _use(self) -> None:
+        self._desk.state.rate = self.rate
+
+    def _put_away(self) -> None:
+        assert self._known is not None
+        self._to_save, self._lessons = self._known.model.dump(), 0
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """What was put away in a turn; a file takes longer than a turn should."""
+        learned, self._to_save = self._to_save, None
+        if learned is not None and self._known is not None:
+            self._known.save(learned)
+
+    def _remember(self, alike: Alike, steps_per_s: float) -> None:
+        """The fastest of late: a pace alone is slowed by many things, and hastened by none."""
+        before = self._alone.pop(alike, steps_per_s)
+        self._alone[alike] = max(steps_per_s, 0.9 * before + 0.1 * steps_per_s)
+        if len(self._alone) > MOST_ALIKE:
+            self._alone.popitem(last=False)
+
+
+def _alike(job: Job, gpu: str) -> Alike:
+    return job.tenant, job.user, job.app, job.command, gpu
+
+
+def company_of(rows: Sequence[JobRow]) -> dict[str, tuple[str, ...]]:
+    """Every run on one card, and whom it shares it with. Of several cards nobody knows which one holds a run up."""
+    on_card: dict[str, set[str]] = {}
+    cards: dict[str, set[str]] = {}
+    for row in rows:
+        if row.state in (JobState.STARTING, JobState.RUNNING, JobState.STOPPING) and row.placement:
+            cards[row.id] = set(cards_of(row))
+            for card in cards[row.id]:
+                on_card.setdefault(card, set()).add(row.id)
+    return {
+        job_id: tuple(sorted(set().union(*(on_card[card] for card in mine)) - {job_id}))
+        for job_id, mine in cards.items()
+        if len(mine) == 1
+    }

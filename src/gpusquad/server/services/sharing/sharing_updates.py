@@ -1,0 +1,95 @@
+"""What a job is worth beside others on a card that they share: told when it starts, and whenever that changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from gpusquad.core.transitions import JobState
+from gpusquad.model.interference import Sharing
+from gpusquad.model.job import Job
+from gpusquad.model.known_rates import MOST_APPS
+from gpusquad.model.sharing_params import SharingParams
+from gpusquad.server.services.context import SchedulerContext
+from gpusquad.server.services.runtime.records import cards_of, forecast_of, job_of
+from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.sharing.interference_learning import InterferenceKnowledge, InterferenceModel
+from gpusquad.server.services.sharing.memory_resize import memory_of
+from gpusquad.store.jobs import JobRow
+
+_log = structlog.get_logger("gpusquad.standings")
+_HAS_TASKS = frozenset({JobState.STARTING, JobState.RUNNING})
+
+
+def _shares_so(job: Job, sharing: Sharing) -> bool:
+    """Figures of one way of sharing say nothing of another."""
+    wanted = "shared" if sharing == "mps" else "isolated"
+    return all(request.share is not None and request.share.isolation == wanted for request, _ in job.groups)
+
+
+class SharingUpdates:
+    """Who shares a card with others is the engine's to know: it hears of everybody."""
+
+    def __init__(self, desk: SchedulerContext, people: TenantCache, known: InterferenceKnowledge | None = None) -> None:
+        """``known``: what jobs cost each other. None: nobody asks here."""
+        self._desk = desk
+        self._people = people
+        self._known = known
+
+    def of(self, row: JobRow, job: Job) -> SharingParams:
+        plain = SharingParams(
+            self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row),
+            memory_of(job, row, self._desk.fixed),
+        )  # fmt: skip
+        if self._known is None or self._known.is_empty or not job.app:
+            return plain
+        try:
+            return self._with_speeds(plain, row, job, self._known.model)
+        except Exception:  # nobody is kept from starting for what is only worth knowing
+            _log.exception("what a job costs others is not known", job=job.id)
+            return plain
+
+    def tell(self, job_id: str) -> None:
+        """Its goal, priority or estimate may be another now. Nothing happens if it does not run."""
+        row = self._desk.rows.get(job_id)
+        if row is not None and JobState(row.state) in _HAS_TASKS:
+            tasks = len((row.placement or {}).get("tasks", ()))
+            job = self._desk.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
+            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, job))
+
+    def tell_all(self) -> None:
+        """The weight of a tenant is another now."""
+        for job_id in list(self._desk.rows):
+            self.tell(job_id)
+
+    def _with_speeds(self, plain: SharingParams, row: JobRow, job: Job, model: InterferenceModel) -> SharingParams:
+        gpu = self._desk.gpu_of(row)
+        if not gpu or not _shares_so(job, model.sharing):
+            return plain
+        mates = self._mates(row, model.sharing)[:MOST_APPS]
+        costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
+        return replace(
+            plain, app=job.app, curve=model.curve(job, gpu), solo_per_s=model.solo_per_s(job, gpu),
+            beside=model.beside(job, mates, gpu), costs=costs,
+        )  # fmt: skip
+
+    def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
+        """One of each app that shares a card with it in this way: a gang's tasks may share one among themselves."""
+        space = self._desk.state.space
+        found: dict[str, Job] = {}
+        for card in cards_of(row):
+            on_card = list(space.sharers.get(space.fixed.card_index.get(card, -1), ()))
+            own = next((at for at, job in enumerate(on_card) if job.id == row.id), None)
+            if own is not None:
+                del on_card[own]
+            found |= {job.app: job for job in on_card if _shares_so(job, sharing)}
+        return list(found.values())
+
+    def _remaining_us(self, row: JobRow) -> int | None:
+        """By what was foretold of the attempt. None: nothing was."""
+        if not row.forecast:
+            return None
+        started_us = row.started_us
+        ran_us = 0 if started_us is None else max(0, self._desk.clock.now_us() - started_us)
+        return max(0, forecast_of(row).mid_us - ran_us)

@@ -1,0 +1,150 @@
+"""How far goals are met: deadlines by the store, service goals by those who divide the cards.
+
+What a daemon says of latency and throughput holds for the moment. ``GoalRecord`` writes it down once a minute; between
+that it is kept here for as long as somebody asks again and again, which a page that is open does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Text, cast, select
+
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.answers import CardStatus, CardUser
+from gpusquad.server.errors import NotFound
+from gpusquad.server.services.sharing.cards import CardService
+from gpusquad.store.jobs import UNFINISHED_STATES
+from gpusquad.store.tables import jobs
+
+MOST_JOBS = 5_000
+MOST_CARDS = 64
+"""Whose daemons are asked: each answers for itself."""
+EVERY_US = 10 * US_PER_S
+MOST_KEPT = 720
+"""Two hours of a page that is open."""
+_HAS_GOAL = cast(jobs.c.core, Text).like('%"slo":%')
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A job that has one."""
+
+    id: str
+    name: str
+    tenant: str
+    user: str
+    state: str
+    submitted_us: int
+    ended_us: int | None
+    slo: Mapping[str, Any]
+
+    @property
+    def deadline_us(self) -> int | None:
+        after_s = self.slo.get("deadline")
+        return None if after_s is None else self.submitted_us + round(float(after_s) * US_PER_S)
+
+    def is_met(self, now_us: int) -> bool | None:
+        """Of a deadline. None: there is none, or it is still to come."""
+        due_us = self.deadline_us
+        if due_us is None:
+            return None
+        if self.ended_us is not None:
+            return self.state == "succeeded" and self.ended_us <= due_us
+        return False if now_us > due_us else None
+
+    def judged_us(self) -> int:
+        """When it was known whether the deadline was met."""
+        due_us = self.deadline_us or 0
+        return due_us if self.ended_us is None else min(self.ended_us, due_us)
+
+
+@dataclass(frozen=True, slots=True)
+class SloReport:
+    """What a daemon says of one job."""
+
+    attainment: float | None
+    weight: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SloSnapshot:
+    at_us: int
+    jobs: Mapping[str, SloReport]
+
+
+def goals(c: Connection, since_us: int) -> tuple[list[Goal], bool]:
+    """Jobs with a goal that are not over, or ended since then; and whether there are more."""
+    few = (jobs.c.id, jobs.c.name, jobs.c.tenant, jobs.c.user, jobs.c.state, jobs.c.submitted_us, jobs.c.ended_us,
+           jobs.c.core)  # fmt: skip
+    found: list[Goal] = []
+    # Two questions, each with an index of its own; the core's form of a job is looked through as text, not read.
+    for condition in (jobs.c.state.in_(UNFINISHED_STATES), jobs.c.ended_us > since_us):
+        rows = c.execute(select(*few).where(condition, _HAS_GOAL).limit(MOST_JOBS + 1))
+        found += [Goal(*row[:7], row[7].get("slo") or {}) for row in rows]
+    kept = [goal for goal in found if goal.slo]
+    return kept[:MOST_JOBS], len(kept) > MOST_JOBS
+
+
+class SloService:
+    """For any thread."""
+
+    def __init__(self, divides: CardService, now_us: Callable[[], int]) -> None:
+        self._divides, self._now_us = divides, now_us
+        self._looks: deque[SloSnapshot] = deque(maxlen=MOST_KEPT)
+        self._lock = threading.Lock()
+
+    def looks(self, wanted: Sequence[Goal], cards: Sequence[CardStatus]) -> list[SloSnapshot]:
+        """All that are kept, with one of now if the last is older than a few seconds."""
+        now_us = self._now_us()
+        with self._lock:
+            is_due = not self._looks or now_us - self._looks[-1].at_us >= EVERY_US
+            if is_due:
+                self._looks.append(SloSnapshot(now_us, {}))  # so that nobody else looks as well
+        if is_due:
+            look = SloSnapshot(now_us, self._look({goal.id for goal in wanted if goal.ended_us is None}, cards))
+            with self._lock:
+                kept = [look if one.at_us == now_us else one for one in self._looks]
+                self._looks.clear()
+                self._looks.extend(kept)
+        with self._lock:
+            return list(self._looks)
+
+    def _look(self, wanted: set[str], cards: Sequence[CardStatus]) -> dict[str, SloReport]:
+        """The worst of a job's cards: a gang is as good as its slowest task."""
+        found: dict[str, SloReport] = {}
+        shared = [card for card in cards if any(user.job_id in wanted for user in card.jobs)]
+        for card in shared[:MOST_CARDS]:
+            for job_id, seen in self._on(card).items():
+                before = found.get(job_id)
+                if job_id in wanted and (before is None or _worth(seen) < _worth(before)):
+                    found[job_id] = seen
+        return found
+
+    def _on(self, card: CardStatus) -> dict[str, SloReport]:
+        try:
+            now = self._divides.get(card.id)
+        except NotFound:  # it went while we looked
+            return {}
+        tenants = () if now.status is None else now.status.get("tenants") or ()
+        return {
+            user.job_id: SloReport(one.get("attainment"), one.get("weight"))
+            for one in tenants
+            if (user := _user_of(one, now.jobs)) is not None
+        }
+
+
+def _worth(seen: SloReport) -> float:
+    return 2.0 if seen.attainment is None else seen.attainment
+
+
+def _user_of(tenant: Mapping[str, Any], users: Sequence[CardUser]) -> CardUser | None:
+    """Daemons call tenants by the job they belong to, or by a pod's uid, and then they say the job."""
+    named = tenant.get("job")
+    if named:
+        return next((user for user in users if user.job_id == named), None)
+    return next((user for user in users if user.job_id in str(tenant.get("id", ""))), None)

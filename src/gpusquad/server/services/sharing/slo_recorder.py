@@ -1,0 +1,43 @@
+"""Writes down, once a minute, how far running jobs meet their goals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpusquad.server.answers import CardStatus
+from gpusquad.server.periodic import PeriodicTask
+from gpusquad.server.services.sharing.cards import CardService
+from gpusquad.server.services.sharing.slo import SloService, goals
+from gpusquad.store import goal_samples
+from gpusquad.store.database import Database
+from gpusquad.store.goal_samples import GoalSample
+
+EVERY_S = 60.0
+
+
+class GoalRecord(PeriodicTask):
+    """Nobody is asked where no running job has a goal."""
+
+    def __init__(
+        self,
+        database: Database,
+        divides: CardService,
+        cards: Callable[[], Sequence[CardStatus]],
+        now_us: Callable[[], int],
+    ) -> None:
+        super().__init__("goals", EVERY_S, self.record, "goals are not written down")
+        self._database, self._cards, self._now_us = database, cards, now_us
+        self._desk = SloService(divides, now_us)
+
+    def record(self) -> int:
+        """Once; how many jobs somebody had something to say of."""
+        with self._database.read() as connection:
+            wanted, _ = goals(connection, self._now_us())
+        if not any(goal.state == "running" for goal in wanted):
+            return 0
+        look = self._desk.looks(wanted, self._cards())[-1]
+        rows = [GoalSample(job, look.at_us, seen.attainment, seen.weight) for job, seen in look.jobs.items()]
+        if rows:
+            with self._database.write() as connection:
+                goal_samples.append(connection, rows)
+        return len(rows)

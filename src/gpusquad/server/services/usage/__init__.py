@@ -1,0 +1,1 @@
+"""GPU-hours: allocated, used and idle."""

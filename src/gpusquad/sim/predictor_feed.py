@@ -1,0 +1,58 @@
+"""A predictor that learns as the simulated jobs end: what it says of a job is what it could have known then."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from gpusquad import registry
+from gpusquad.core.state.state import UNKNOWN
+from gpusquad.model.job import Job
+from gpusquad.model.prediction import PastRun, Predictor, QuantileLevels, Quantiles
+from gpusquad.model.views import RunTimePrediction
+from gpusquad.sim.traces import TraceJob
+
+MOST_ANEW = 40
+"""Of an owner's waiting jobs, foretold anew when one of its runs has ended: who waits longest first."""
+
+
+class PredictorFeed:
+    """Goes into a scenario."""
+
+    def __init__(self, predictor: str | Predictor, uses: QuantileLevels | None = None) -> None:
+        self.predictor: Predictor = registry.create("predictor", predictor) if isinstance(predictor, str) else predictor
+        self.uses = uses or QuantileLevels()
+        self.foretold: dict[str, Quantiles] = {}
+        """By job as it was submitted, for whoever wants to hold it against the truth afterwards."""
+        self._waiting: defaultdict[tuple[str, str], dict[str, TraceJob]] = defaultdict(dict)
+        """Owner -> jobs that wait."""
+
+    def parts(self) -> dict[str, Any]:
+        """Of a scenario."""
+        return {"forecast": self.forecast, "begin": self.begin, "learn": self.learn, "anew": self.anew}
+
+    def forecast(self, trace: TraceJob) -> RunTimePrediction:
+        self._waiting[trace.job.tenant, trace.job.user][trace.job.id] = trace
+        found = self.predictor.predict(trace.job)
+        if found.source == UNKNOWN.source:
+            return UNKNOWN
+        self.foretold.setdefault(trace.job.id, found)
+        forecast = self.uses.forecast(found)
+        return forecast if trace.job.limit_us is None else forecast.within(trace.job.limit_us)
+
+    def anew(self, run: PastRun) -> Iterator[tuple[str, RunTimePrediction]]:
+        """What is known now of the jobs that the same owner has waiting."""
+        waiting = self._waiting.get((run.job.tenant, run.job.user), {})
+        for trace in list(islice(waiting.values(), MOST_ANEW)):
+            yield trace.job.id, self.forecast(trace)
+
+    def begin(self, job: Job, at_us: int) -> None:
+        self._waiting[job.tenant, job.user].pop(job.id, None)
+        self.predictor.begin(job, at_us)
+
+    def learn(self, run: PastRun) -> None:
+        self.predictor.learn(run)
+        if self.predictor.is_due():
+            self.predictor.train()

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.agent.kubernetes.pods import Pod
+from gpusquad.agent.kubernetes.sharing_params import read_standing
+from gpusquad.engines.kubernetes.sharing_annotator import told_at_binding
+from gpusquad.kube.sharing_annotations import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
+from gpusquad.model.job import PRIORITY_CLASSES, Slo
+from gpusquad.model.known_rates import known_text
+from gpusquad.model.sharing_params import SharingParams
+
+
+def standing_of(pod: Pod) -> SharingParams:
+    return read_standing(pod)[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "word", "expected"),
+    [(-5, "", "low"), (0, "", "normal"), (1, "", "high"), (999_999, "", "high"), (1_000_000, "", "urgent"),
+     (-5, "urgent", "urgent"), (2_000_000, "low", "low"), (7, "no such word", "high")],
+)  # fmt: skip
+def test_our_word_goes_before_the_number_of_the_class(number: int, word: str, expected: str):
+    standing = standing_of(Pod("n", "p", "u", annotations={PRIORITY: word}, priority=number))
+    assert standing == SharingParams(priority=PRIORITY_CLASSES[expected])
+
+
+@pytest.mark.parametrize(("text", "expected"), [("2h", 7_200_000_000), ("90s", 90_000_000), ("0s", None), ("x", None)])
+def test_what_is_left_at_the_start_is_the_estimate(text: str, expected: int | None):
+    assert standing_of(Pod("n", "p", "u", annotations={ESTIMATE: text})).remaining_us == expected
+
+
+def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
+    known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.5},
+                     costs={"cnn": 0.7})  # fmt: skip
+    assert standing_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
+    assert known_text(SharingParams(weight=2.0)) == ""
+    assert known_text(replace(known, beside={f"{n}" * 60: 0.5 for n in range(1000)})) == ""
+
+
+@pytest.mark.parametrize("text", [
+    "{", "[]", "{}", '{"app": 7}', '{"app": "a", "curve": [[0, 1]]}', '{"app": "a", "beside": {"b": -1}}',
+    '{"app": "a", "costs": [1]}', '{"app": "' + "a" * 70_000 + '"}', "[" * 60_000,
+    '{"app": "a", "beside": {"b": 1' + "0" * 400 + "}}", '{"app": "a", "curve": [[1' + "0" * 400 + ", 1]]}",
+    '{"app": "' + "a" * 300 + '"}', '{"app": "a", "solo_per_s": -1}', '{"app": "a", "solo_per_s": "fast"}',
+    '{"app": "a\\nb"}', '{"app": "a", "costs": {"": 0.0}}',
+])  # fmt: skip
+def test_what_cannot_be_read_of_its_speed_is_not_known(text: str):
+    assert standing_of(Pod("n", "p", "u", annotations={KNOWN: text})) == SharingParams()
+
+
+apps = st.text("abc", min_size=1, max_size=3)
+speeds = st.integers(0, 10_000).map(lambda milli: milli / 1000)
+knowledge = st.builds(
+    lambda app, curve, solo_per_s, beside, costs: SharingParams(
+        app=app, curve=tuple(sorted(curve.items())), solo_per_s=solo_per_s, beside=beside, costs=costs
+    ),
+    apps, st.dictionaries(st.integers(1, 1000), speeds, max_size=3), st.floats(0, 1e6), st.dictionaries(apps, speeds),
+    st.dictionaries(apps, speeds),
+)  # fmt: skip
+
+
+@given(
+    st.floats(0, 1e6, exclude_min=True), st.none() | st.integers(0, 2**53), st.just(SharingParams()) | knowledge,
+    st.dictionaries(st.sampled_from([KNOWN, WEIGHT, DEADLINE]), st.sampled_from(["7", "1999-12-31", '{"app":"z"}'])),
+)  # fmt: skip
+def test_what_the_scheduler_writes_is_what_the_agent_reads(
+    weight: float, deadline_us: int | None, known: SharingParams, made_up: dict[str, str]
+):
+    """Whatever the pod's user wrote in its place."""
+    slo = None if deadline_us is None else Slo(deadline_us)
+    standing = replace(known, weight=weight, slo=slo)
+    said = made_up | told_at_binding({"metadata": {"annotations": made_up}}, standing)
+    assert read_standing(Pod("n", "p", "u", annotations=said)) == (standing, ())
+
+
+def test_goals_weight_and_deadline_come_with_the_pod():
+    said = {SLO: "p99=20ms,throughput=5,deadline=2h", WEIGHT: "2.5", DEADLINE: "1970-01-01T00:00:03.000001+00:00"}
+    standing, wrong = read_standing(Pod("n", "p", "u", annotations=said))
+    assert standing == SharingParams(weight=2.5, slo=Slo(3_000_001, 20_000, 5.0))
+    assert wrong == ()
+
+
+def test_a_deadline_counts_from_a_submission_that_only_the_scheduler_knows():
+    assert standing_of(Pod("n", "p", "u", annotations={SLO: "deadline=2h"})) == SharingParams()
+    assert standing_of(Pod("n", "p", "u", annotations={DEADLINE: "1970-01-01T00:00:01"})).slo == Slo(1_000_000)
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    (SLO, "fast"), (SLO, "p99=20 parsecs"), (SLO, "throughput=0"), (SLO, "p99=1s," * 100), (SLO, "p99=" + "9" * 40),
+    (WEIGHT, "heavy"), (WEIGHT, "0"), (WEIGHT, "-1"), (WEIGHT, "nan"), (WEIGHT, "inf"), (WEIGHT, "1e7"),
+    (DEADLINE, "soon"), (DEADLINE, "9999-12-31T23:59:59"), (DEADLINE, "1969-12-31T23:59:59Z"), (ESTIMATE, "long"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_told_and_not_heeded(name: str, text: str):
+    standing, [wrong] = read_standing(Pod("n", "p", "u", annotations={name: text}))
+    assert standing == SharingParams()
+    assert wrong.startswith(name)
+    assert len(wrong) < 400
+
+
+said_texts = st.text() | st.sampled_from(["0001-01-01T00:00+23:59", "p99=1e308s", "availability=nan%", "1_0", "٣"])
+
+
+@given(
+    st.dictionaries(st.sampled_from([PRIORITY, ESTIMATE, KNOWN, SLO, WEIGHT, DEADLINE]), said_texts),
+    st.integers(-(2**31), 2**31 - 1),
+)
+def test_nothing_that_users_can_write_makes_it_fail(said: dict[str, str], number: int):
+    assert standing_of(Pod("n", "p", "u", annotations=said, priority=number)).priority in PRIORITY_CLASSES.values()

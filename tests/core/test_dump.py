@@ -1,0 +1,266 @@
+"""A dumped state, loaded elsewhere, decides what the original decides."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.core.cycle import cycle
+from gpusquad.core.driver import Driver
+from gpusquad.core.snapshot.dump import dump_snapshot, load_snapshot
+from gpusquad.core.snapshot.schema import SavedPendingJob, SavedReservation, SavedRun
+from gpusquad.core.state.accounts import TenantQuota
+from gpusquad.core.state.lanes import Lane
+from gpusquad.core.state.policies import Policies, PreemptionConfig, make_policies
+from gpusquad.core.state.queue import PendingJob
+from gpusquad.core.state.runs import Run
+from gpusquad.core.state.state import UNKNOWN, SchedulerState
+from gpusquad.core.state.state_copy import copy_state
+from gpusquad.core.state.timeline import Reservation
+from gpusquad.core.transitions import JobState
+from gpusquad.model.cluster import GIB, grid
+from gpusquad.model.decision import Decision, Preempt, Resize, Start
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job, Profile, Request, Role, Share, Slo
+from gpusquad.model.views import RunTimePrediction
+from gpusquad.policies.order.fifo import Fifo
+from gpusquad.policies.place.standalone import Standalone
+from gpusquad.policies.plan.easy import Easy
+from gpusquad.registry import create
+from gpusquad.sim import simulator
+from gpusquad.sim.simulator import user
+from tests.strategies import Load, loads
+
+US = 1_000_000
+
+
+def through_json(state: SchedulerState) -> SchedulerState:
+    return load_snapshot(json.loads(json.dumps(dump_snapshot(state), allow_nan=False)))
+
+
+def told(decisions: Sequence[Decision]) -> list[tuple]:
+    """Placements as plain data, so that decisions compare."""
+    return [
+        (type(d).__name__, d.job_id, d.placement.as_lists() if isinstance(d, (Start, Resize)) else None,
+         getattr(d, "cause", ""), d.for_job if isinstance(d, Preempt) else "")
+        for d in decisions
+    ]  # fmt: skip
+
+
+orders = st.sampled_from(["fifo", "fifo:ties=work", "sjf", "srpt", "las:quantum_s=0.002", "drf",
+                          "fairshare:step_gpu_s=0.001", "slo", "urgent"])  # fmt: skip
+PATIENT = "easy:backfill=merit,patience_s=0.002,wide=0.5,aged_s=0.005"
+plans = st.sampled_from(["none", "easy", "easy:backfill=shortest", "easy:reservations=3", "conservative", PATIENT])
+places = st.sampled_from(["binpack", "balance", "standalone", "standalone:overcommit=true", "spread", "topology",
+                          "fragmentation", "random:seed=7"])  # fmt: skip
+rest = st.fixed_dictionaries(
+    {
+        "preemption": st.sampled_from(
+            [PreemptionConfig(), PreemptionConfig("priority", 0.0), PreemptionConfig("order", 0.001)]
+        ),
+        "tenants": st.sampled_from(
+            [(), (TenantQuota("red", 2.0, 1, 3, 0.004), TenantQuota("blue", 1.0, 2, reclaim_s=0.0))]
+        ),
+        "demand": st.just(((Request(gpus=1), 0.7), (Request(share=Share(GIB, 250)), 0.3))),
+    }
+)
+hard_loads = loads(most=7, windows=True, incidents=True, elastic=True, fates=True, priorities=True, estimates="any")
+
+
+def driver_of(state: SchedulerState) -> Driver:
+    driver = Driver(state, lambda now_us, decisions: None)
+    driver.job_states = {w.job.id: JobState.PENDING for w in state.queue}
+    driver.job_states |= dict.fromkeys(state.runs.by_id, JobState.RUNNING)
+    return driver
+
+
+class Twice(Driver):
+    """Whatever happens to the state happens to a second one, loaded anew after each cycle; both must decide alike."""
+
+    second: Callable[[SchedulerState], SchedulerState]
+
+    def __init__(self, state: SchedulerState, carry_out) -> None:
+        super().__init__(state, carry_out)
+        self.twin = driver_of(type(self).second(state))
+
+    def apply(self, now_us, event):
+        super().apply(now_us, event)
+        self.twin.apply(now_us, event)
+
+    def decide(self, now_us):
+        mine = super().decide(now_us)
+        assert told(self.twin.decide(now_us)) == told(mine)
+        plain = dump_snapshot(self.state)
+        assert plain == dump_snapshot(self.twin.state)
+        again = type(self).second(self.state)
+        assert dump_snapshot(again) == plain
+        self.twin.state = again
+        return mine
+
+
+@pytest.mark.parametrize("second", [through_json, copy_state])
+@given(hard_loads, orders, plans, places, rest)
+def test_loaded_at_any_instant_it_goes_on_as_the_original(second, load: Load, order, plan, place, rest) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Twice, "second", staticmethod(second), raising=False)
+        patch.setattr(simulator, "Driver", Twice)
+        load.run(policies=make_policies(order, plan, place, **rest), forecast=user)
+
+
+@given(hard_loads, st.sampled_from(["fifo", "sjf", "drf"]), plans, places)
+def test_what_is_remembered_between_cycles_changes_no_decision(load: Load, order, plan, place) -> None:
+    """After a cycle nobody can start: not even for a state that has forgotten that it looked at everybody."""
+
+    def again(state: SchedulerState, now_us: int) -> None:
+        forgetful = through_json(state)
+        forgetful.settled = False
+        started = [d.job_id for d in cycle(forgetful, now_us) if isinstance(d, Start)]
+        assert started == []
+
+    load.run(plan, order, place, on_cycle=again)
+
+
+# -- what it holds -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_decides_is_left_out() -> None:
+    """A new attribute must be dumped and copied, or be named here as worked out anew."""
+    state = SchedulerState(grid("1x1"), make_policies())
+    saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence", "settled", "brighter",
+             "fresh", "claims", "outages", "first_promise", "why_moved", "resizes", "careful",
+             "due_until_us"}  # fmt: skip
+    worked_out = {"rate", "moved", "later", "why_last", "shapes", "shape_jobs", "shape_waiting", "has_limits",
+                  "_configured", "_possible"}  # fmt: skip
+    assert set(vars(state)) == saved | worked_out
+    runs = {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
+    assert set(vars(state.runs)) == runs | {"_kinds", "_amounts"}
+    assert set(vars(state.timeline)) == {"space", "runs", "windows", "promises"}
+    assert {f.name for f in fields(Run)} - {f.name for f in fields(SavedRun)} == {"rows", "has_shares", "lane"}
+    assert {f.name for f in fields(PendingJob)} - {f.name for f in fields(SavedPendingJob)} == {
+        "shape",
+        "rank",
+        "lane",
+        "insists",  # only while its place is asked
+        "stay_us",
+        "due_us",
+    }
+    assert {f.name for f in fields(Reservation)} - {f.name for f in fields(SavedReservation)} == {"job", "wall"}
+
+
+def busy() -> SchedulerState:
+    """Somebody runs, somebody is promised, somebody waits."""
+    state = SchedulerState(grid("2x2"), make_policies("fifo", "easy:reservations=2", "binpack", lanes=(Lane("all"),)))
+    share = Request(share=Share(3 * GIB + 1, 333), cpu_milli=1)
+    profile, slo = Profile(0.1 + 0.2, GIB + 1, 1 / 3, "measured"), Slo(123_456_789, 1, 0.1, 0.999)
+    jobs = [
+        Job("a", (Role("r", 1, share),), 1, profile=profile, app="x" * 999),
+        Job("b", (Role("r", 2, Request(gpus=2)),), 2, slo=slo, estimate_us=2**60),
+        Job("c", (Role("m", 1, Request(gpus=2, min_card_memory_bytes=7)), Role("w", 1, Request(gpus=1), 1, 2)), 3),
+    ]
+    for each in jobs:
+        state.enqueue(each, RunTimePrediction(1234567, 7654321, "history"))
+    state.enqueue(Job("d", (Role("r", 1, Request(gpus=2)),), 4), UNKNOWN)
+    cycle(state, 17)
+    state.enqueue(Job("e", (Role("r", 1, Request()),), 5), UNKNOWN)
+    return state
+
+
+def test_every_field_comes_back_exactly() -> None:
+    state, loaded = busy(), through_json(busy())
+    assert [w.job for w in loaded.queue] == [w.job for w in state.queue]
+    assert [w.forecast for w in loaded.queue] == [w.forecast for w in state.queue]
+    assert loaded.runs["a"].job == state.runs["a"].job
+    assert loaded.queue["e"].forecast is UNKNOWN
+    assert [w.job.id for w in loaded.fresh] == ["e"]
+    assert list(loaded.timeline.promises) == list(state.timeline.promises)
+    for name in ("card_memory_free", "card_sm_free", "card_slots_free", "card_idle", "node_cpu_free", "card_load"):
+        assert getattr(loaded.space, name).tolist() == getattr(state.space, name).tolist()
+
+
+def test_policies_made_by_hand_have_a_name_too() -> None:
+    policies = Policies(Fifo("work"), Easy(2, "shortest"), Standalone(True))
+    data = dump_snapshot(SchedulerState(grid("1x1"), policies))["policies"]
+    assert data["plan"].startswith("easy:reservations=2,backfill=shortest,patience_s=inf")
+    loaded = through_json(SchedulerState(grid("1x1"), policies)).policies
+    assert (loaded.order, loaded.plan, loaded.place) == (policies.order, policies.plan, policies.place)
+
+
+def test_parameters_said_to_be_infinite_come_back() -> None:
+    policies = make_policies("sjf:max_wait_s=inf")
+    assert through_json(SchedulerState(grid("1x1"), policies)).policies.order == policies.order
+
+
+def test_a_policy_nobody_knows_cannot_be_dumped() -> None:
+    @dataclass(frozen=True)
+    class Mine(Fifo):
+        pass
+
+    with pytest.raises(Invalid, match=r"policies\.order"):
+        dump_snapshot(SchedulerState(grid("1x1"), Policies(Mine(), create("plan", "easy"), create("place", "binpack"))))
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+def without(data: dict, *path) -> dict:
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    del inner[path[-1]]
+    return data
+
+
+def put(data: dict, value, *path) -> dict:
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(("change", "field"), [
+    (lambda d: without(d, "version"), "snapshot.version"),
+    (lambda d: put(d, 2, "version"), "snapshot.version"),
+    (lambda d: without(d, "now_us"), "snapshot.now_us"),
+    (lambda d: without(d, "pending", 0, "forecast", "mid_us"), r"snapshot.pending\[0\].forecast.mid_us"),
+    (lambda d: put(d, "soon", "now_us"), "snapshot.now_us"),
+    (lambda d: put(d, True, "sequence"), "snapshot.sequence"),
+    (lambda d: put(d, 1, "surprise"), "snapshot.surprise"),
+    (lambda d: put(d, -1, "running", 0, "job", "submitted_us"), r"snapshot.running\[0\].job.submitted_us"),
+    (lambda d: put(d, "a", "pending", 0, "job", "id"), r"snapshot.pending\[0\].job.id"),
+    (lambda d: put(d, "c", "pending", 0, "job", "id"), r"snapshot.pending\[1\].job.id"),
+    (lambda d: put(d, "zzz", "promises", 0, "job_id"), r"snapshot.promises\[0\].job_id"),
+    (lambda d: put(d, [[99]], "running", 0, "placement", "parts", 0, "cards"), r"snapshot.running\[0\].placement"),
+    (lambda d: put(d, [[3]], "running", 0, "placement", "parts", 0, "cards"), r"snapshot.running\[0\].placement"),
+    (lambda d: put(d, 5, "running", 0, "placement", "parts", 0, "group"), r"running\[0\].placement.parts\[0\].group"),
+    (lambda d: put(d, ["nowhere"], "nodes_drained"), "snapshot.nodes_drained"),
+    (lambda d: put(d, {"n0/0": ["b"]}, "sharers"), "snapshot.sharers"),
+    (lambda d: put(d, {"zzz": "priority"}, "claims"), "snapshot.claims"),
+    (lambda d: put(d, "best", "policies", "order"), "order"),
+    (lambda d: put(d, [1], "cluster"), "snapshot.cluster"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(change, field: str) -> None:
+    data = json.loads(json.dumps(dump_snapshot(busy())))
+    load_snapshot(json.loads(json.dumps(data)))
+    with pytest.raises(Invalid, match=field):
+        load_snapshot(change(data))
+
+
+def test_a_card_cannot_be_held_twice() -> None:
+    state = SchedulerState(grid("1x2"), make_policies())
+    for name in "ab":
+        state.enqueue(Job(name, (Role("r", 1, Request(gpus=1)),)), UNKNOWN)
+    cycle(state, 0)
+    data = dump_snapshot(state)
+    data["running"][1]["placement"] = data["running"][0]["placement"]
+    with pytest.raises(Invalid, match=r"running\[1\].placement"):
+        load_snapshot(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", {}, {"version": "1"}])
+def test_no_snapshot_at_all(data) -> None:
+    with pytest.raises(Invalid):
+        load_snapshot(data)

@@ -1,0 +1,20 @@
+"""A pod, the objects around it, and the group that it should be found in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpusquad.engines.kubernetes.parse.groups import RoleSize
+from gpusquad.kube.objects import Object
+
+
+@dataclass(frozen=True)
+class Case:
+    pod: Object
+    items: tuple[Object, ...]
+    kind: str
+    name: str
+    size: int
+    least: int
+    remakes: bool = False
+    parts: tuple[RoleSize, ...] = ()

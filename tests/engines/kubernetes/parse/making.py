@@ -1,0 +1,87 @@
+"""Pods and their owners as an API server would hand them out, made from a few words or from YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from gpusquad.engines.kubernetes.parse.lookups import Find, NotFetched, group_of
+from gpusquad.kube.objects import GPU, Object
+
+CREATED = "2026-03-01T10:00:00Z"
+CREATED_US = 1_772_359_200_000_000
+
+
+def container(name: str = "main", *, gpus: object = 0, init: bool = False, **resources: object) -> Object:
+    """``resources`` are requests and limits alike; underscores cannot stand for the dots of extended ones."""
+    asked = {key: str(value) for key, value in resources.items()} | ({GPU: str(gpus)} if gpus else {})
+    return {"name": name, "image": "train:1", "resources": {"requests": asked, "limits": asked}}
+
+
+def asking(name: str = "main", **kinds: Mapping[str, str]) -> Object:
+    """A container with ``requests`` and ``limits`` as given."""
+    return {"name": name, "image": "train:1", "resources": dict(kinds)}
+
+
+def pod(
+    name: str = "one",
+    *containers: Object,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    owner: Object | None = None,
+    phase: str = "Pending",
+    created: str = CREATED,
+    **spec: Any,
+) -> Object:
+    metadata: Object = {
+        "name": name,
+        "namespace": "team",
+        "uid": f"uid-of-{name}",
+        "creationTimestamp": created,
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [reference(owner)]
+    body = {"schedulerName": "gpusquad", "containers": list(containers or [container(gpus=1)]), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body, "status": {"phase": phase}}
+
+
+def reference(owner: Object) -> Object:
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+    }
+
+
+def read(text: str) -> Object:
+    """One object of YAML, with what the API server would add."""
+    item: Object = yaml.safe_load(text)
+    metadata = item["metadata"]
+    metadata.setdefault("namespace", "team")
+    metadata.setdefault("uid", f"uid-of-{item['kind']}-{metadata['name']}")
+    metadata.setdefault("creationTimestamp", CREATED)
+    return item
+
+
+def finder(*items: Object) -> Find:
+    """Knows these objects, and that there are no others."""
+    known = {
+        (group_of(item["apiVersion"]), item["kind"], item["metadata"]["namespace"], item["metadata"]["name"]): item
+        for item in items
+    }
+    return lambda group, kind, namespace, name: known.get((group, kind, namespace, name))
+
+
+def nothing_known(group: str, kind: str, namespace: str, name: str) -> NotFetched:
+    return NotFetched.UNKNOWN
+
+
+def nothing_there(group: str, kind: str, namespace: str, name: str) -> None:
+    return None

@@ -1,0 +1,53 @@
+"""Whatever people write in labels, annotations and amounts: an answer or a refusal, never another error."""
+
+from __future__ import annotations
+
+import contextlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.engines.kubernetes.parse.conventions import coscheduling, gpusquad, kai, kueue, leader_worker_set, volcano
+from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, IncompleteGang, gang_of
+from gpusquad.engines.kubernetes.parse.groups import GANG
+from gpusquad.engines.kubernetes.parse.job_attributes import (
+    CHECKPOINT_EVERY,
+    LANE,
+    LIMIT,
+    PREEMPTIBLE,
+    QUEUE,
+    USER,
+)
+from gpusquad.engines.kubernetes.parse.membership import membership_of
+from gpusquad.engines.kubernetes.parse.pins import pin_of
+from gpusquad.kube.objects import CARDS
+from gpusquad.kube.sharing_annotations import ESTIMATE, SLO
+from gpusquad.model.errors import Invalid
+from tests.engines.kubernetes.parse.making import asking, nothing_there, pod
+
+NAMES = [
+    coscheduling.LABEL, coscheduling.OLD_LABEL, coscheduling.OLDEST_NAME, coscheduling.OLDEST_SIZE, *volcano.NAMES,
+    kueue.NAME, kueue.TOTAL, kai.NAME, gpusquad.NAME, "volcano.sh/task-spec",
+    gpusquad.SIZE, leader_worker_set.NAME, leader_worker_set.INDEX, GANG, CARDS,
+    CHECKPOINT_EVERY, ESTIMATE, LANE, LIMIT, PREEMPTIBLE, QUEUE, SLO, USER, "gpu-fraction", "gpu-memory",
+    "nvidia.com/use-gpuuuid", "nvidia.com/use-gputype", "training.kubeflow.org/replica-index", "ray.io/group",
+]  # fmt: skip
+RESOURCES = ["cpu", "memory", "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "gpusquad.io/gpu-memory",
+             "gpusquad.io/gpu-sm-percent", "nvidia.com/gpucores", "pods", "a.b/c"]  # fmt: skip
+texts = st.text(max_size=300) | st.sampled_from(
+    ["", "1", "2", "0.5", "g", "true", "false", "2h", "1e9", "9" * 30, "p99=20ms", "deadline=1e9"]
+)
+said = st.dictionaries(st.sampled_from(NAMES), texts, max_size=6)
+amounts = st.dictionaries(
+    st.sampled_from(RESOURCES), st.sampled_from(["0", "1", "2", "50", "8Gi", "1m"]) | texts, max_size=4
+)
+
+
+@given(said, said, amounts)
+def test_an_answer_or_a_refusal(labels: dict[str, str], annotations: dict[str, str], asked: dict[str, str]):
+    item = pod("p", asking(requests=asked), labels=labels, annotations=annotations)
+    with contextlib.suppress(Invalid):
+        result = gang_of(membership_of(item, nothing_there), [item])
+        assert isinstance(result, (CompleteGang, IncompleteGang, Invalid))
+    with contextlib.suppress(Invalid):
+        pin_of(item)

@@ -1,0 +1,86 @@
+"""Groups that cannot be read or cannot be honoured are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.engines.kubernetes.parse.membership import membership_of
+from gpusquad.kube.errors import MalformedField, UnsupportedField
+from gpusquad.kube.objects import Object
+from tests.engines.kubernetes.parse.conventions.objects import (
+    INDEXED,
+    KAI,
+    NATIVE,
+    RAY,
+    VOLCANO,
+    batch_job,
+    changed,
+    of_job,
+    pod_group,
+)
+from tests.engines.kubernetes.parse.making import finder, pod
+
+
+@pytest.mark.parametrize(
+    ("item", "others"),
+    [
+        (pod("p", annotations={"gpusquad.io/group": "g"}), ()),
+        (pod("p", annotations={"gpusquad.io/group": "g", "gpusquad.io/group-size": "0"}), ()),
+        (pod("p", annotations={"gpusquad.io/group": "g", "gpusquad.io/group-size": "100001"}), ()),
+        (pod("p", annotations={"gpusquad.io/group": "g", "gpusquad.io/group-size": "4.0"}), ()),
+        (pod("p", annotations={"gpusquad.io/group": "g" * 300, "gpusquad.io/group-size": "4"}), ()),
+        (pod("p", annotations={"gpusquad.io/gang": "yes"}), ()),
+        (pod("p", annotations={"pod-group-name": "../secrets/x"}), ()),
+        (pod("p", labels={"scheduling.x-k8s.io/pod-group": "G"}), ()),
+        (pod("p", labels={"kueue.x-k8s.io/pod-group-name": "g"}), ()),
+        (of_job(INDEXED), (batch_job({"parallelism": "many"}),)),
+        (of_job(INDEXED), (batch_job({"parallelism": 10**9}),)),
+        (of_job(RAY), (changed(RAY, workerGroupSpecs=[{"groupName": "a", "replicas": -1}]),)),
+        (
+            pod("p", annotations={"pod-group-name": "g"}),
+            (pod_group("scheduling.run.ai/v2alpha2", {"minMember": True}),),
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_malformed(item: Object, others: tuple[Object, ...]):
+    with pytest.raises(MalformedField):
+        membership_of(item, finder(*others))
+
+
+BIG = {"groupName": "a", "replicas": 90_000, "numOfHosts": 90_000}
+
+
+@pytest.mark.parametrize(
+    ("item", "other", "words"),
+    [
+        (
+            pod("p", schedulingGroup={"podGroupName": "g"}),
+            changed(NATIVE, schedulingConstraints={"topology": [{"key": "rack"}]}),
+            "topology",
+        ),
+        (
+            pod("p", schedulingGroup={"podGroupName": "g"}),
+            changed(NATIVE, parentCompositePodGroupName="x"),
+            "groups of",
+        ),
+        (
+            pod("p", annotations={"pod-group-name": "g"}),
+            changed(KAI, topologyConstraint={"requiredTopologyLevel": "r"}),
+            "top",
+        ),
+        (
+            pod("p", annotations={"scheduling.k8s.io/group-name": "g"}),
+            changed(VOLCANO, networkTopology={"mode": "hard"}),
+            "hard",
+        ),
+        (
+            of_job(INDEXED, annotations={"gpusquad.io/gang": "true"}),
+            changed(INDEXED, parallelism=2),
+            "set parallelism to completions",
+        ),
+        (of_job(RAY), changed(RAY, workerGroupSpecs=[BIG]), "100000"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(item: Object, other: Object, words: str):
+    with pytest.raises(UnsupportedField, match=words):
+        membership_of(item, finder(other))

@@ -1,0 +1,76 @@
+"""Amounts are read exactly, as Kubernetes does."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.engines.kubernetes.parse.quantity import milli, nanos, whole
+from gpusquad.kube.errors import MalformedField
+
+UNITS = {
+    "": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
+    "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12),
+    "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30), "Ti": Fraction(2**40),
+    "e3": Fraction(10**3), "E-3": Fraction(1, 1000), "e+2": Fraction(100), "E0": Fraction(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "in_milli", "in_whole"),
+    [
+        ("0", 0, 0),
+        ("100m", 100, 1),
+        ("1.5", 1500, 2),
+        ("8Gi", 8 * 2**30 * 1000, 8 * 2**30),
+        ("2e3", 2_000_000, 2000),
+        ("2E3", 2_000_000, 2000),
+        ("12E", 12 * 10**21, 12 * 10**18),
+        ("12E1", 120_000, 120),
+        ("1Ei", 2**60 * 1000, 2**60),
+        ("5n", 1, 1),
+        ("1.", 1000, 1),
+        (".5", 500, 1),
+        ("+3", 3000, 3),
+        ("-0", 0, 0),
+        ("0.1n", 1, 1),
+        ("1.5Ki", 1_536_000, 1536),
+        (2, 2000, 2),
+        (0.25, 250, 1),
+    ],
+)
+def test_examples(text: object, in_milli: int, in_whole: int):
+    assert (milli(text), whole(text)) == (in_milli, in_whole)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " 1", "1 ", "1 Gi", "Gi", ".", "+", "1.2.3", "1e", "1Gib", "1ki", "1g", "0x10", "1_000", "١", "-1", "-0.1m",
+     "inf", "12E-", "12EE", "1e25", "99999999E", "1e9999", "1e99999", "9" * 65, True, None, [], {},
+     float("nan"), float("inf"), 10**40],
+)  # fmt: skip
+def test_what_is_no_amount_is_refused_by_its_path(text: object):
+    with pytest.raises(MalformedField) as error:
+        nanos(text, "main.resources.requests[cpu]")
+    assert error.value.field == "main.resources.requests[cpu]"
+    assert len(str(error.value)) < 300
+
+
+@given(st.integers(0, 10**6), st.text("0123456789", max_size=12), st.sampled_from(sorted(UNITS)))
+def test_every_amount_is_exact_and_rounded_up_once(digits: int, decimals: str, unit: str):
+    text = f"{digits}{'.' if decimals else ''}{decimals}{unit}"
+    value = Fraction(f"{digits}.{decimals or 0}") * UNITS[unit]
+    assert nanos(text, "x") == math.ceil(value * 10**9)
+    assert milli(text) == math.ceil(value * 1000)
+    assert whole(text) == math.ceil(value)
+
+
+@given(st.text(max_size=80) | st.integers() | st.floats() | st.binary(max_size=9) | st.none())
+def test_anything_is_an_amount_or_malformed(value: object):
+    with contextlib.suppress(MalformedField):
+        assert nanos(value, "x") >= 0

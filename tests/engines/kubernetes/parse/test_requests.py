@@ -1,0 +1,119 @@
+"""What a pod asks for, and what is refused because nobody could give it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.engines.kubernetes.parse.requests import ask_of, is_gated
+from gpusquad.kube.errors import MalformedField, UnsupportedField
+from gpusquad.kube.objects import Object
+from gpusquad.model.job import Request
+from tests.engines.kubernetes.parse.making import asking, container, pod, read
+
+TRAINING = """
+apiVersion: v1
+kind: Pod
+metadata: {name: train, annotations: {nvidia.com/use-gputype: "H100, A100"}}
+spec:
+  schedulerName: gpusquad
+  containers:
+    - name: trainer
+      resources:
+        requests: {cpu: 3500m, memory: 64Gi, nvidia.com/gpu: 4, rdma/hca: 1, ephemeral-storage: 10G}
+        limits: {memory: 64Gi, nvidia.com/gpu: 4, rdma/hca: 1}
+    - name: logs
+      resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {amd.com/gpu: 0}}
+"""
+
+
+def test_a_pod_as_people_write_it():
+    assert ask_of(read(TRAINING)) == Request(
+        gpus=4,
+        cpu_milli=3600,
+        memory_bytes=64 * 2**30 + 64 * 2**20,
+        gpu_models=("A100", "H100"),
+        extras=(("ephemeral-storage", 10**10), ("pods", 1), ("rdma/hca", 1)),
+    )
+
+
+def test_a_pod_that_asks_for_nothing_takes_its_place_among_pods():
+    assert ask_of(pod("p", {"name": "main"})) == Request(extras=(("pods", 1),))
+
+
+def test_containers_have_their_cards_apart():
+    one, two, three = (container(name, gpus=count) for name, count in (("a", 1), ("b", 2), ("c", 3)))
+    assert (ask_of(pod("p", one)).gpus_together, ask_of(pod("p", three)).gpus_together) == (0, 0)
+    apart = ask_of(pod("p", one, two))
+    assert (apart.gpus, apart.gpus_together) == (3, 2)
+    before = ask_of(pod("p", one, two, initContainers=[three]))
+    assert (before.gpus, before.gpus_together) == (3, 0)
+
+
+def test_cards_of_other_makers_are_extras():
+    assert ask_of(pod("p", asking(limits={"amd.com/gpu": "2"}))).extras == (("amd.com/gpu", 2), ("pods", 1))
+
+
+def test_a_card_named_by_its_uuid():
+    named = {"nvidia.com/use-gpuuuid": "GPU-5e749a00-5ffb"}
+    assert ask_of(pod(annotations=named)).card == "GPU-5e749a00-5ffb"
+
+
+def test_equal_pods_ask_for_equal_things_however_models_are_listed():
+    first, second = (pod(annotations={"nvidia.com/use-gputype": text}) for text in ("A100,H100", " H100 ,A100,"))
+    assert ask_of(first) == ask_of(second)
+
+
+REFUSED: dict[str, tuple[Object, str]] = {
+    "claims": (pod(resourceClaims=[{"name": "gpu"}]), "resourceClaims"),
+    "claims of a container": (pod("p", asking(claims=[{"name": "gpu"}])), "resourceClaims"),  # type: ignore[arg-type]
+    "first workloads": (pod(workloadRef={"name": "w"}), "workloadRef"),
+    "half a card": (pod("p", asking(limits={"nvidia.com/gpu": "500m"})), "whole number"),
+    "too many": (pod("p", container(gpus=5000)), "1024"),
+    "too many in all": (pod("p", *(container(f"c{i}", gpus=1000) for i in range(3))), "1024"),
+    "one uuid for two": (pod("p", container(gpus=2), annotations={"nvidia.com/use-gpuuuid": "GPU-1"}), "2 GPUs"),
+    "two uuids": (pod(annotations={"nvidia.com/use-gpuuuid": "GPU-1,GPU-2"}), "name one"),
+    "uuid without card": (pod("p", container(cpu=1), annotations={"nvidia.com/use-gpuuuid": "GPU-1"}), "no container"),
+    "type without card": (pod("p", container(cpu=1), annotations={"nvidia.com/use-gputype": "T4"}), "no container"),
+    "not this uuid": (pod(annotations={"nvidia.com/nouse-gpuuuid": "GPU-1"}), "keep away"),
+    "not this type": (pod(annotations={"nvidia.com/nouse-gputype": "T4"}), "keep away"),
+    "numa": (pod(annotations={"nvidia.com/numa-bind": "true"}), "NUMA"),
+    "mig": (pod(annotations={"nvidia.com/vgpu-mode": "mig"}), "MIG"),
+    "memory of the world": (pod("p", container(memory="12E")), "more than any node"),
+    "cores of the world": (pod("p", container(cpu="100P")), "more than any node"),
+    "pods": (pod("p", container(pods=2)), "pods"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_honoured_is_refused(name: str):
+    item, words = REFUSED[name]
+    with pytest.raises(UnsupportedField) as error:
+        ask_of(item)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pod("p", asking(requests={"cpu": "much"})),
+        pod("p", asking(requests={"memory": "-1Gi"})),
+        pod("p", asking(requests={f"a.b/r{i}": "1" for i in range(100)})),
+        pod(annotations={"nvidia.com/use-gpuuuid": "GPU 1"}),
+        pod(annotations={"nvidia.com/use-gpuuuid": "x" * 300}),
+        pod(annotations={"nvidia.com/use-gputype": "a\nb"}),
+    ],
+)
+def test_what_cannot_be_read_is_malformed(item: Object):
+    with pytest.raises(MalformedField):
+        ask_of(item)
+
+
+def test_modes_that_change_nothing_are_taken():
+    said = {"nvidia.com/vgpu-mode": "hami-core", "nvidia.com/numa-bind": "false"}
+    assert ask_of(pod(annotations=said)).gpus == 1
+
+
+def test_gates_hold_a_pod_back():
+    assert is_gated(pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]))
+    assert not is_gated(pod(schedulingGates=[]))
+    assert not is_gated(pod())

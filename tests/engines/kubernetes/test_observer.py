@@ -1,0 +1,25 @@
+"""What the service is told of the nodes."""
+
+from __future__ import annotations
+
+import json
+
+from gpusquad.engines.kubernetes.nodes.observer import ClusterObserver
+from gpusquad.kube.objects import Object
+
+
+def node(name: str, *cards: str) -> Object:
+    told = [{"id": card, "model": "A", "memory_bytes": 1 << 30, "sms": 1, "domain": 0, "ok": True} for card in cards]
+    return {"metadata": {"name": name, "uid": name, "annotations": {"gpusquad.io/cards": json.dumps(told)}},
+            "spec": {}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10",
+                                                   "nvidia.com/gpu": str(8 * len(cards))}}}  # fmt: skip
+
+
+def test_a_card_that_two_nodes_claim_keeps_nobody_from_seeing_the_cluster():
+    survey = ClusterObserver(lambda uid: False, lambda name: frozenset())
+    survey.node_seen(node("n1", "SIM-0", "SIM-1"))
+    survey.node_seen(node("n2", "SIM-1", "OWN"))
+    news = survey.news()
+    assert news is not None
+    assert news.cluster is not None
+    assert [[card.id for card in each.cards] for each in news.cluster.nodes] == [["SIM-0", "SIM-1"], ["OWN"]]

@@ -1,0 +1,23 @@
+"""What may happen while a tenant's work is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from gpusquad.gpu.attach.card_manager import CardManager
+from gpusquad.gpu.attach.drain import wait_until_done
+from gpusquad.model.errors import Invalid
+
+
+class LeavesAtOnce:
+    """A card from which the tenant goes between two questions."""
+
+    def ask_if_running(self, question: Mapping[str, object], within_s: float = 5.0) -> dict:
+        if question["do"] == "hold":
+            raise Invalid("tenant.id", "'a/0' is not on this card")
+        return {"tenants": [{"id": "a/0", "in_flight": 1, "pids": [5]}]}
+
+
+def test_a_tenant_that_left_has_nothing_on_the_card() -> None:
+    assert wait_until_done(cast(CardManager, LeavesAtOnce()), "a/0", 5.0) == (True, set())

@@ -1,0 +1,337 @@
+"""What is said to a card's daemon, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.gpu.daemon.__main__ import Daemon, ask, coefficients, keep_facts, kept_facts, options_of
+from gpusquad.gpu.daemon.client import UNKNOWN_CURVE, GpuClientAccount, GpuClientSpec
+from gpusquad.gpu.daemon.control import Control, facts_from, plain
+from gpusquad.gpu.daemon.process import now_us as clock_us
+from gpusquad.gpu.daemon.squad_loop import SquadLoop
+from gpusquad.gpu.daemon.table_rates import TableRates
+from gpusquad.gpu.daemon.watchdog import watched
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import DivideState, ShareableCard, Squad, SquadMember, solo_speed
+from gpusquad.model.units import US_PER_S
+from tests.gpu.daemon.loads import curve
+from tests.gpu.daemon.memory_region import MemoryRegion
+
+FULL = GpuClientSpec(
+    "a", 2.0, 1, Slo(latency_us=20_000, availability_ratio=0.999), curve(0.5), 10**6, 10**7, 123, 3000.0, 90.0,
+    app="vgg16", beside={"googlenet": 0.6}, costs={"googlenet": 0.5},
+)  # fmt: skip
+
+
+def control() -> tuple[Control, SquadLoop]:
+    squads = SquadLoop(MemoryRegion(), ShareableCard(), "equal", TableRates())
+    return Control(squads, lambda slot: {"tenant": f"/folder/{slot}"}), squads
+
+
+def say(one: Control, **said) -> dict:
+    return json.loads(one.answer(json.dumps(said), 1000))
+
+
+def test_a_tenants_life():
+    one, squads = control()
+    assert say(one, do="attach", tenant={"id": "a", "weight": 2})["tenant"] == "/folder/0"
+    assert say(one, do="change", tenant={"id": "a", "slo": {"latency_us": 5000}})["ok"]
+    assert squads.facts("a") == GpuClientSpec("a", weight=2.0, slo=Slo(latency_us=5000))
+    assert say(one, do="latencies", id="a", us=[4000, 6000])["ok"]
+    (told,) = say(one, do="status")["tenants"]
+    assert (told["id"], told["attainment"], told["slo"]) == ("a", 0.5, {"latency_us": 5000})
+    assert say(one, do="change", tenant={"id": "a", "slo": None})["ok"]
+    assert squads.facts("a").slo is None
+    assert say(one, do="detach", id="a")["ok"]
+    assert say(one, do="status")["tenants"] == []
+
+
+def test_attaching_again_changes_nothing_but_what_is_said():
+    one, squads = control()
+    first = say(one, do="attach", tenant={"id": "a", "weight": 2, "work_us": 5})
+    assert say(one, do="attach", tenant={"id": "b"})["slot"] == 1
+    assert say(one, do="attach", tenant={"id": "a", "weight": 3, "sm_milli": 250, "is_time_sliced": True}) == first
+    expected = GpuClientSpec("a", weight=3.0, work_us=5.0, sm_milli=250, is_time_sliced=True)
+    assert squads.tenants() == {0: expected, 1: GpuClientSpec("b")}
+
+
+def test_a_tenant_is_held_for_a_while_whoever_is_beside_it():
+    one, squads = control()
+    for name in ("a", "b"):
+        say(one, do="attach", tenant={"id": name, "quota_bytes": 7})
+    squads.step(1000)
+    assert say(one, do="hold", id="a", for_us=5000)["ok"]  # said at 1000
+    for now_us, is_held in ((2000, True), (5999, True), (6000, False)):
+        squads.step(now_us)
+        tenant = next(iter(json.loads(one.answer('{"do": "status"}', now_us))["tenants"]))
+        assert tenant["is_held"] is is_held
+        grant = squads._tenants[0].grant
+        assert (grant.credit_us == 0, grant.quota_bytes, grant.borrows and is_held) == (is_held, 7, False)
+
+
+def test_one_that_is_time_sliced_has_all_sms_in_its_slices():
+    one, squads = control()
+    for name in ("a", "b"):
+        say(one, do="attach", tenant={"id": name, "is_time_sliced": name == "b"})
+    squads._decide = lambda snapshot: Squad(  # type: ignore[method-assign]
+        (SquadMember(0, groups=0b0011), SquadMember(1, groups=0b1100)), "strict", 1000, "", DivideState()
+    )
+    squads.step(1000)
+    assert [squads._tenants[slot].grant.mask for slot in (0, 1)] == [0b0011, 0]
+
+
+def test_nobody_leaves_its_virtual_card():
+    one, squads = control()
+    parts = {"a": 0b0011, "b": 0b0011, "c": 0b1100}
+    for name, within in parts.items():
+        assert say(one, do="attach", tenant={"id": name, "within": within})["ok"]
+    for policy in ("equal", "slo", "hybrid"):
+        say(one, do="policy", policy=policy)
+        squads.step(1000)
+        assert not squads.failure
+        for tenant in squads._tenants.values():
+            assert tenant.grant.within == parts[tenant.facts.id]
+            assert tenant.grant.mask & ~parts[tenant.facts.id] == 0
+
+
+def test_it_says_who_it_is_and_stops():
+    squads = SquadLoop(MemoryRegion(), ShareableCard(), "equal", TableRates())
+    one = Control(squads, about={"version": "1", "context_bytes": 5})
+    assert say(one, do="hello") == {"ok": True, "version": "1", "context_bytes": 5}
+    assert say(one, do="status")["context_bytes"] == 5
+    assert not one.is_stopped
+    assert say(one, do="stop") == {"ok": True}
+    assert one.is_stopped
+
+
+def test_a_full_disk_is_told():
+    one, squads = control()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    squads.attach = full  # type: ignore[method-assign]
+    answer = say(one, do="attach", tenant={"id": "a"})
+    assert not answer["ok"]
+    assert "No space" in answer["error"]
+
+
+def test_a_policy_is_set():
+    one, _ = control()
+    assert say(one, do="policy", policy="slo:margin=1.2") == {"ok": True, "policy": "slo:margin=1.2", "before": "equal"}
+    wrong = say(one, do="policy", policy="slow")
+    assert not wrong["ok"]
+    assert "slo" in wrong["cure"]
+
+
+def test_processes_are_listed():
+    one, _ = control()
+    listed = [{"pid": 5, "name": "x"}, {"pid": 6, "memory_bytes": 9}]
+    assert say(one, do="processes", listed=listed, ours=[5])["strangers"] == [6]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "[]", "{", '{"do": "dance"}', '{"do": 5}', '{"do": "attach"}', '{"do": "attach", "tenant": {"id": ""}}',
+     '{"do": "attach", "tenant": {"id": "a", "weight": -1}}', '{"do": "attach", "tenant": {"id": "a", "curve": [[1]]}}',
+     '{"do": "attach", "tenant": {"id": "a", "colour": 1}}', '{"do": "attach", "tenant": {"id": "a", "slo": 5}}',
+     '{"do": "detach", "id": "b"}', '{"do": "latencies", "id": "b", "us": 4}', '{"do": "status", "x": 1}',
+     '{"do": "attach", "tenant": {"id": "a", "within": 65536}}', '{"do": "hold", "id": "b", "for_us": 5}',
+     '{"do": "hold", "id": "b"}', '{"do": "hold", "id": "b", "for_us": 1e12}',
+     '{"do": "change", "tenant": {"id": "b"}}', '{"do": "processes", "listed": [{"pid": "x"}]}'],
+)  # fmt: skip
+def test_nonsense_is_answered(line):
+    answer = json.loads(control()[0].answer(line, 0))
+    assert not answer["ok"]
+    assert answer["error"]
+
+
+@given(st.text(max_size=200))
+def test_anything_is_answered(line):
+    assert not json.loads(control()[0].answer(line, 0))["ok"]
+
+
+def test_facts_are_read_as_they_were_written(tmp_path):
+    assert facts_from(json.loads(json.dumps(plain(FULL))), None) == FULL
+    keep_facts(tmp_path / "facts.json", {3: (FULL, 7), 5: (GpuClientSpec("b"), 9)})
+    assert kept_facts(tmp_path / "facts.json") == {3: (FULL, 7), 5: (GpuClientSpec("b"), 9)}
+    assert kept_facts(tmp_path / "none.json") == {}
+    (tmp_path / "bad.json").write_text("[")
+    assert kept_facts(tmp_path / "bad.json") == {}
+
+
+def test_coefficients_are_read(tmp_path):
+    (tmp_path / "rho.json").write_text('{"a": {"b": 0.3}}')
+    assert coefficients(tmp_path / "rho.json").rho == {("a", "b"): 0.3}
+    (tmp_path / "rho.json").write_text('{"a": {"b": 3}}')
+    with pytest.raises(Invalid):
+        coefficients(tmp_path / "rho.json")
+    assert coefficients(None) == TableRates()
+
+
+def test_options_have_defaults(tmp_path):
+    options = options_of(["--card", "0", "--folder", str(tmp_path), "--policy", "jct"])
+    assert (options.policy, options.groups, options.strangers, options.fail_open_ms) == ("jct", 15, "report", 1000)
+
+
+def test_rivals_have_equal_parts_of_the_speed():
+    squads = SquadLoop(MemoryRegion(), ShareableCard(), "equal", TableRates())
+    for name in ("a", "b", "c"):
+        squads.attach(GpuClientSpec(name, curve=curve(1.0)), 0)
+    one, *others = [GpuClientAccount(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items()]
+    speed = TableRates()(one, 1000, [(other, 1000) for other in others])
+    assert speed == pytest.approx(1 / 3)
+    assert TableRates()(one, 500, []) == solo_speed(one, 500)
+
+
+def test_what_a_tenant_knows_of_its_mates_counts_more_than_what_is_foretold():
+    one, squads = control()
+    say(one, do="attach", tenant={"id": "a", "app": "vgg16", "curve": [[500, 0.5], [1000, 1.0]]})
+    say(one, do="attach", tenant={"id": "b", "app": "googlenet", "beside": {"vgg16": 0.7}})
+    vgg16, googlenet = (GpuClientAccount(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items())
+    assert TableRates()(googlenet, 1000, [(vgg16, 1000)]) == pytest.approx(0.7)
+    assert TableRates()(vgg16, 1000, [(googlenet, 1000)]) == pytest.approx(0.5)  # nobody knows: rivals
+    came = replace(googlenet, costs={"vgg16": 0.4})
+    assert TableRates()(vgg16, 1000, [(came, 1000)]) == pytest.approx(0.4)
+    say(one, do="change", tenant={"id": "a", "beside": {"googlenet": 0.45}, "curve": None})
+    changed = squads.facts("a")
+    assert (changed.beside, changed.curve, changed.app) == ({"googlenet": 0.45}, UNKNOWN_CURVE, "vgg16")
+
+
+@pytest.mark.parametrize("name", ["beside", "costs"])
+@pytest.mark.parametrize("said", [[], {"x": "fast"}, {"x": -0.1}, {str(n): 0.5 for n in range(300)}, {"x": 10**400}])
+def test_what_is_said_of_mates_is_checked(name, said):
+    assert say(control()[0], do="attach", tenant={"id": "a", name: said})["field"].startswith(f"tenant.{name}")
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    one, squads = control()
+    running = Daemon(squads, one, tmp_path / "control.sock")
+    thread = threading.Thread(target=running.run, daemon=True)
+    listening = running._listen
+    ready = threading.Event()
+
+    def listen() -> socket.socket:
+        server = listening()
+        ready.set()
+        return server
+
+    running._listen = listen
+    thread.start()
+    assert ready.wait(10)
+    yield tmp_path / "control.sock"
+    running.stop()
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as last:  # wakes it, if it has not seen the end by itself
+        last.connect(str(tmp_path / "control.sock"))
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not (tmp_path / "control.sock").exists()
+
+
+def test_a_daemon_answers_on_its_socket(daemon):
+    assert ask(daemon, {"do": "attach", "tenant": {"id": "a"}})["slot"] == 0
+    assert ask(daemon, {"do": "policy", "policy": "jct"})["ok"]
+    told = ask(daemon, {"do": "status"})
+    assert (told["policy"], [tenant["id"] for tenant in told["tenants"]]) == ("jct", ["a"])
+
+
+def test_a_daemon_bears_bad_callers(daemon):
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(daemon))
+        caller.sendall(b"\xff\xfe\n{\n")
+        with caller.makefile("rb") as answers:
+            assert [json.loads(answers.readline())["ok"] for _ in range(2)] == [False, False]
+    assert ask(daemon, {"do": "status"})["ok"]
+
+
+def test_neither_a_deadline_nor_work_waits_for_the_next_daemon(tmp_path: Path) -> None:
+    said = GpuClientSpec("a", deadline_in_us=100 * US_PER_S, remaining_us=90 * US_PER_S)
+    for _ in range(2):  # and not for the one after that
+        keep_facts(tmp_path / "facts.json", {3: (said, 0)})
+        said, told_us = kept_facts(tmp_path / "facts.json")[3]
+        now = GpuClientAccount(3, said, told_us, 60 * US_PER_S).snapshot(70 * US_PER_S)
+        assert (now.deadline_in_us, now.remaining_us) == (30 * US_PER_S, 30 * US_PER_S)
+    late = GpuClientAccount(3, said, told_us, 95 * US_PER_S)
+    assert late.snapshot(95 * US_PER_S).remaining_us == 0
+    late.tell(said, 100 * US_PER_S)
+    assert late.snapshot(100 * US_PER_S).remaining_us == 90 * US_PER_S
+
+
+def test_what_an_older_daemon_kept_holds_from_now_on(tmp_path: Path) -> None:
+    """And so does what was kept before a boot, when the clock was further on."""
+    (tmp_path / "facts.json").write_text('{"3": {"id": "a"}, "4": {"id": "b", "told_at_us": 9000000000000000}}')
+    before_us = clock_us()
+    kept = kept_facts(tmp_path / "facts.json")
+    assert [facts.id for facts, _ in kept.values()] == ["a", "b"]
+    assert all(before_us <= told_us <= clock_us() for _, told_us in kept.values())
+
+
+def test_a_daemon_that_hangs_ends_and_says_where(tmp_path: Path) -> None:
+    """A policy may be anybody's. Whoever needs the card starts the next daemon; this one would keep it out."""
+    program = (
+        "from pathlib import Path\n"
+        "from gpusquad.gpu.daemon import watchdog\n"
+        "def endless():\n"
+        "    while True: pass\n"
+        f"with watchdog.watched(Path({str(tmp_path / 'log')!r}), 0.05) as still_here:\n"
+        "    still_here()\n"
+        "    endless()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -signal.SIGALRM
+    assert "in endless" in (tmp_path / "log").read_text()
+
+
+def test_a_daemon_that_goes_on_is_left_alone() -> None:
+    with watched(within_s=60.0) as still_here:
+        still_here()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_every_turn_says_that_the_daemon_is_there(tmp_path: Path) -> None:
+    one, squads = control()
+    said: list[int] = []
+
+    def still_here() -> None:
+        said.append(len(said))
+        if len(said) == 3:
+            running.stop()
+
+    running = Daemon(squads, one, tmp_path / "control.sock", still_here=still_here)
+    running.run()
+    assert said == [0, 1, 2]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_daemon_that_nobody_can_find_ends(tmp_path: Path, anew: bool) -> None:
+    """Its folder was taken away, or somebody began anew in it, whose socket it leaves alone."""
+    one, squads = control()
+    path = tmp_path / "control.sock"
+
+    def take_away() -> None:
+        path.unlink(missing_ok=True)
+        if anew:
+            path.touch()
+        running._found_us = 0  # it is time to look
+
+    running = Daemon(squads, one, path, still_here=take_away)
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert path.exists() == anew

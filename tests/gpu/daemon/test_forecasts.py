@@ -1,0 +1,139 @@
+"""What is foretold of a tenant, and how its goals are counted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.gpu.daemon.demand import QUIET_US, DemandPredictor
+from gpusquad.gpu.daemon.slo_window import SloWindow
+from gpusquad.gpu.region.pages import ClientPage
+from gpusquad.model.job import Slo
+
+
+def seen(*pages: ClientPage, every_us: int = 1000) -> DemandPredictor:
+    forecast = DemandPredictor()
+    for at, page in enumerate(pages):
+        forecast.see(page, at * every_us)
+    return forecast
+
+
+def test_a_tenant_is_idle_until_it_does_something_and_when_it_has_stopped():
+    assert seen(ClientPage()).is_idle(0)
+    forecast = seen(ClientPage(), ClientPage(launches=1, in_flight=1), ClientPage(launches=1))
+    assert not forecast.is_idle(1000 + QUIET_US - 1)
+    assert forecast.is_idle(1000 + QUIET_US)
+    assert forecast.has_nothing
+
+
+def test_whatever_was_on_the_card_at_the_last_look_is_not_idle_between_looks():
+    assert not seen(ClientPage(), ClientPage(launches=1, in_flight=1)).is_idle(1_000_000)
+
+
+def test_a_tenant_sleeps_from_the_end_of_its_work_on():
+    forecast = DemandPredictor()
+    forecast.see(ClientPage(), 1000)
+    assert forecast.asleep_us(5000) == 4000, "it has done nothing since it came"
+    forecast.see(ClientPage(launches=1, in_flight=1), 6000)
+    assert forecast.asleep_us(3_000_000) == 0
+    forecast.see(ClientPage(launches=1, in_flight=1), 3_000_000)
+    forecast.see(ClientPage(launches=1), 3_001_000)
+    assert forecast.asleep_us(3_002_000) == 2000, "a kernel of three seconds is no sleep"
+
+
+def test_kernels_are_as_long_as_they_were_though_they_are_told_as_done_by_batches():
+    pages = [
+        ClientPage(launches=10 * at, asked_us=500 * at, done_us=500 * (at - at % 20), in_flight=1) for at in range(401)
+    ]
+    assert seen(*pages).kernel_us == pytest.approx(50)
+    deep = [ClientPage(launches=5000, asked_us=5_000_000, done_us=1000 * at, in_flight=1) for at in range(1, 400)]
+    assert seen(ClientPage(), *deep).kernel_us == pytest.approx(1000)
+
+
+def test_kernels_are_as_long_as_they_were():
+    forecast = seen(
+        ClientPage(),
+        ClientPage(launches=10, asked_us=500, in_flight=1),
+        ClientPage(launches=20, asked_us=1000, in_flight=1),
+    )
+    assert forecast.kernel_us == 50
+
+
+def test_at_the_gate_it_wants_all_it_can_get():
+    free = seen(ClientPage(), ClientPage(asked_us=100, done_us=100, launches=1))
+    held = seen(ClientPage(), ClientPage(asked_us=100, done_us=100, launches=1, waiting=1))
+    assert free.wants_us(10_000) == 1000, "a tenth of the time, as it asked for"
+    assert held.wants_us(10_000) == 10_000
+    assert held.is_starved
+    assert not free.is_starved
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 5000), st.booleans()), max_size=30))
+def test_the_queue_is_never_less_than_nothing_and_empty_if_nothing_is_in_flight(steps):
+    forecast, asked_us, done_us = DemandPredictor(), 0, 0
+    for at, (asks_us, does_us, busy) in enumerate(steps):
+        asked_us, done_us = asked_us + asks_us, done_us + does_us
+        page = ClientPage(asked_us=asked_us, done_us=done_us, launches=at, in_flight=int(busy))
+        forecast.see(page, at * 1000)
+        assert forecast.backlog_us >= 0
+        assert busy or forecast.backlog_us == 0
+        assert forecast.settled_us + forecast.backlog_us == asked_us
+
+
+def test_what_the_dead_left_undone_is_not_queued_for_ever():
+    empty = ClientPage(asked_us=5000, done_us=2000, launches=9)
+    assert seen(empty, ClientPage(asked_us=5400, done_us=2100, launches=12, in_flight=1)).backlog_us == 300
+
+
+def test_latencies_in_time():
+    window = SloWindow(1_000_000)
+    window.latencies(0, [1000, 2000, 3000, 9000])
+    assert window.attainment(Slo(latency_us=3000), 10, True) == 0.75
+    assert window.attainment(None, 10, True) == 1.0
+    assert window.p99_us() == 9000
+    window.latencies(2_000_000, [100])
+    assert window.attainment(Slo(latency_us=3000), 2_000_000, True) == 1.0, "the old ones are out of the window"
+
+
+def test_throughput_from_iterations():
+    window = SloWindow(1_000_000)
+    for at in range(11):
+        window.iterations(at * 100_000, at * 5)
+    assert window.per_s(1_000_000) == pytest.approx(50.0)
+    assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, True) == pytest.approx(0.5)
+    assert window.attainment(Slo(throughput_per_s=100.0), 1_000_000, False) == 1.0, "it did not want more"
+
+
+def test_throughput_counts_the_time_in_which_something_was_to_do():
+    window = SloWindow(1_000_000)
+    for at in range(11):
+        window.iterations(at * 100_000, 5 * max(0, at - 5), wants=at > 5)
+    assert window.awake_per_s(1_000_000) == pytest.approx(50.0)
+    assert window.per_s(1_000_000) == pytest.approx(25.0), "by the clock"
+    assert window.attainment(Slo(throughput_per_s=50.0), 1_000_000, True) == pytest.approx(1.0)
+
+
+def test_how_busy_it_was_is_told_of_the_same_time_as_its_requests():
+    window = SloWindow(1_000_000)
+    for at in range(31):
+        window.busy(at * 100_000, 25_000 * min(at, 20))
+        if at < 20:
+            window.latencies(at * 100_000, [100.0])
+    assert window.busy_ratio() == pytest.approx(0.0)
+    assert window.requests == 0
+    window.busy(3_100_000, 550_000)
+    assert window.busy_ratio() == pytest.approx(0.05)
+
+
+def test_availability_is_service_while_it_was_wanted():
+    window = SloWindow(1_000_000)
+    for at in range(11):
+        window.iterations(at * 100_000, min(at, 5))
+    met = window.attainment(Slo(availability_ratio=0.99), 1_000_000, True)
+    assert met == pytest.approx(0.5, abs=0.11)
+
+
+def test_nothing_seen_nothing_missed():
+    goal = Slo(latency_us=1, throughput_per_s=9.0, availability_ratio=0.9)
+    assert SloWindow().attainment(goal, 0, True) == 1.0

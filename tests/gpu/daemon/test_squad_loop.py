@@ -1,0 +1,375 @@
+"""The loop of a card's daemon, in virtual time over plain memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from gpusquad import registry
+from gpusquad.gpu.daemon.client import GpuClientSpec
+from gpusquad.gpu.daemon.squad_loop import SquadLoop
+from gpusquad.gpu.daemon.table_rates import TableRates
+from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.gpu.region.pages import ClientPage
+from gpusquad.model.errors import Invalid, NotReady
+from gpusquad.model.job import Slo
+from gpusquad.model.squad import UNGATED_US, ShareableCard, Squad, SquadMember
+from tests.gpu.daemon.memory_region import MemoryRegion
+
+CARD = ShareableCard(groups=15, sms_per_group=8, sms=132, memory_bytes=100)
+BUSY = ClientPage(asked_us=5000, done_us=4000, launches=50, in_flight=2)
+RIVALS = TableRates({("a", "b"): 0.9, ("b", "a"): 0.9})
+
+
+def started(*names: str, policy: str = "equal", **rest) -> tuple[SquadLoop, MemoryRegion]:
+    region = MemoryRegion(slots=4)
+    squads = SquadLoop(region, CARD, policy, RIVALS, **rest)
+    for name in names:
+        squads.attach(GpuClientSpec(name), 0)
+    return squads, region
+
+
+def busy(region: MemoryRegion, *slots: int, **changes) -> None:
+    for slot in slots:
+        region.pages[slot] = replace(BUSY, **changes)
+
+
+def test_policies_count_on_priorities_while_nobody_takes_turns(monkeypatch: pytest.MonkeyPatch):
+    squads, _ = started("a")
+    seen: list[bool] = []
+    decide = squads._policy.next_squad
+
+    def note(tenants, card, *rest):
+        seen.append(card.has_priorities)
+        return decide(tenants, card, *rest)
+
+    monkeypatch.setattr(squads._policy, "next_squad", note)
+    squads.step(0)
+    squads.attach(GpuClientSpec("b", is_time_sliced=True), 10)
+    squads.step(10)
+    squads.detach("b")
+    squads.step(20)
+    assert seen == [True, False, True]
+
+
+def test_nobody_and_one_alone_cost_nothing():
+    squads, region = started()
+    assert squads.step(0) >= 100_000
+    squads.attach(GpuClientSpec("a"), 10)
+    squads.step(10)
+    writes = region.writes
+    busy(region, 0)
+    for at in range(20, 2_000_000, 250_000):
+        assert squads.step(at) >= 100_000
+    assert region.writes == writes
+    assert (region.grants[0].credit_us, region.grants[0].mask, region.grants[0].mates) == (UNGATED_US, 0, 0)
+    assert region.beats > 5
+
+
+def test_iterations_are_told_as_fast_as_launches_repeat():
+    squads, region = started("a", "b")
+    region.repeats_us[0] = (20_000, 50_000)
+    busy(region, 0, 1)
+    squads.step(1_000_000)
+
+    def told(now_us: int) -> list[float | None]:
+        return [one["iterations_per_s"] for one in squads.status(now_us)["tenants"]]
+
+    assert told(1_010_000) == [pytest.approx(70.0), None]
+    assert told(2_000_000) == [pytest.approx(2.0), None], "it has launched nothing for a second"
+    busy(region, 0, launches=51)
+    squads.step(2_000_000)
+    assert told(2_000_000) == [pytest.approx(70.0), None]
+
+
+def test_beside_one_that_has_slept_for_long_nobody_is_ready_to_stand_still():
+    squads, region = started("a", "b", policy="jct")
+    seen = []
+    for at in range(0, 3_000_000, 1_000):
+        busy(region, 0, asked_us=5000 + at, done_us=4000 + at, launches=50 + at)
+        if at in (1_000, 2_000_000):
+            busy(region, 1, launches=at)
+        elif at in (2_000, 2_001_000):
+            busy(region, 1, launches=at - 1_000, in_flight=0)
+        squads.step(at)
+        seen.append(region.grants[0].yields >> 1 & 1)
+    asleep = slice(1_100, 1_990)
+    assert all(seen[10:900]), "it may wake soon"
+    assert not any(seen[asleep])
+    assert all(seen[2_010:2_900]), "it has woken since"
+
+
+def test_two_are_looked_at_and_given_squads():
+    squads, region = started("a", "b")
+    busy(region, 0, 1)
+    rest_us = squads.step(1000)
+    assert rest_us < 1000
+    first = squads.number
+    busy(region, 0, 1, done_us=5000, launches=60)
+    squads.step(1000 + squads.squad.length_us)
+    assert squads.number == first + 1
+
+
+def test_all_asleep_it_sleeps_too():
+    squads, region = started("a", "b")
+    squads.step(0)
+    writes = region.writes
+    assert squads.step(5000) >= 2000
+    assert squads.step(2_000_000) >= 10_000
+    assert region.writes == writes
+
+
+def test_credits_are_cumulative_and_count_what_is_queued():
+    squads, region = started("a", "b")
+    busy(region, 0, 1)
+    squads.step(1000)
+    given = {slot: region.grants[slot].credit_us for slot in (0, 1)}
+    member = {m.slot: m for m in squads.squad.members}
+    for slot in (0, 1):
+        assert given[slot] == 4000 + member[slot].credit_us, "asked 5000, done 4000: 1000 are queued"
+
+
+def test_what_drifts_is_set_right_when_the_queue_is_empty():
+    squads, region = started("a", "b")
+    busy(region, 0, 1, asked_us=9000, done_us=4000, in_flight=0, waiting=1)
+    squads.step(1000)
+    credits_us = {slot: region.grants[slot].credit_us for slot in (0, 1)}
+    assert max(credits_us.values()) > 9000, "nothing is queued, so what was asked is done"
+
+
+def test_run_dry_it_does_not_wait_for_the_end_of_the_squad():
+    squads, region = started("a", "b")
+    busy(region, 0, 1)
+    squads.step(1000)
+    number = squads.number
+    squads.step(1100)
+    assert squads.number == number
+    busy(region, 0, in_flight=0, waiting=1, launches=60)
+    busy(region, 1, in_flight=0, launches=60)
+    squads.step(1200)
+    assert squads.number == number + 1
+    assert region.grants[0].credit_us > 5000, "who has nothing to do now is not given the turn"
+
+
+def test_who_falls_asleep_or_wakes_makes_a_new_squad():
+    squads, region = started("a", "b")
+    busy(region, 0, 1)
+    squads.step(1000)
+    number = squads.number
+    busy(region, 0, launches=60)
+    busy(region, 1, in_flight=0)
+    squads.step(1500)
+    assert squads.number == number + 1
+    assert "only a is awake" in squads.squad.why
+
+
+def test_a_policy_is_switched_with_the_next_look():
+    squads, region = started("a", "b")
+    busy(region, 0, 1)
+    squads.step(1000)
+    squads.set_policy("jct:patience=7")
+    squads.step(1001)
+    assert squads.status(1001)["policy"] == "jct:patience=7"
+    assert "nearest its end" in squads.squad.why
+    with pytest.raises(Invalid):
+        squads.set_policy("nonsense")
+    assert squads.policy == "jct:patience=7"
+
+
+def test_tenants_come_and_go():
+    squads, _ = started("a", "b")
+    squads.step(0)
+    squads.detach("a")
+    assert squads.attach(GpuClientSpec("c"), 10) == 0
+    squads.step(20)
+    assert {member.slot for member in squads.squad.members} == {0, 1}
+    with pytest.raises(Invalid, match="not on this card"):
+        squads.detach("a")
+    with pytest.raises(Invalid, match="already"):
+        squads.attach(GpuClientSpec("c"), 30)
+    squads.attach(GpuClientSpec("d"), 30)
+    squads.attach(GpuClientSpec("e"), 30)
+    with pytest.raises(Invalid, match="no slot"):
+        squads.attach(GpuClientSpec("f"), 30)
+
+
+def test_what_programs_tell_of_their_requests_counts_for_their_goal():
+    squads, region = started("b")
+    squads.attach(GpuClientSpec("a", slo=Slo(latency_us=100)), 0)
+    region.told_us[1] = [500]
+    squads.step(0)  # heard of by another daemon, before this one
+    region.told_us[1] += [50, 60, 70, 200]
+    squads.step(10_000)
+    service = next(one for one in squads.status(10_000)["tenants"] if one["id"] == "a")
+    assert service["attainment"] == pytest.approx(0.75)
+    assert service["per_s"] > 0
+
+
+def test_whoever_was_promised_no_memory_has_what_nobody_else_was():
+    squads, region = started("a", "b")
+    squads.step(0)
+    assert (region.grants[0].quota_bytes, region.grants[1].quota_bytes) == (0, 0)
+    busy(region, 0, used_bytes=30)
+    busy(region, 1, used_bytes=5)
+    squads.attach(GpuClientSpec("c", quota_bytes=60), 1000)
+    squads.step(1000)
+    assert [region.grants[slot].quota_bytes for slot in range(3)] == [35, 10, 60]
+    squads.change(GpuClientSpec("c", quota_bytes=90), 2000)
+    squads.step(2000)
+    assert region.grants[0].quota_bytes == 30, "what it holds it keeps"
+    squads.detach("c")
+    squads.step(3000)
+    assert region.grants[0].quota_bytes == 0
+
+
+def test_what_was_promised_is_kept_while_nobody_launches_anything():
+    squads, region = started("a", "b")
+    squads.attach(GpuClientSpec("c", quota_bytes=60), 0)
+    squads.step(0)
+    assert region.grants[1].quota_bytes == 40
+    region.pages[0] = ClientPage(used_bytes=30)  # it loads its weights
+    for at_us in range(50_000, 250_000, 50_000):
+        squads.step(at_us)
+    assert region.grants[1].quota_bytes == 10
+
+
+def test_whoever_says_that_it_holds_more_than_there_is_gains_nothing():
+    squads, region = started("a", "b")
+    squads.attach(GpuClientSpec("c", quota_bytes=60), 0)
+    region.pages[0] = ClientPage(used_bytes=2**64 - 1)
+    squads.step(0)
+    assert region.grants[0].quota_bytes == CARD.memory_bytes
+
+
+def test_a_quota_shrinks_at_once_and_not_below_what_is_held():
+    squads, region = started()
+    squads.attach(GpuClientSpec("a", quota_bytes=60), 0)
+    squads.step(0)
+    region.pages[0] = ClientPage(used_bytes=30)
+    with pytest.raises(Invalid, match="holds"):
+        squads.change(GpuClientSpec("a", quota_bytes=29), 5)
+    assert (region.grants[0].quota_bytes, squads.facts("a").quota_bytes) == (60, 60)
+    squads.change(GpuClientSpec("a", quota_bytes=30), 5)
+    assert region.grants[0].quota_bytes == 30, "others may be told that it is free"
+
+
+def test_quotas_never_promise_more_than_there_is():
+    squads, region = started()
+    squads.attach(GpuClientSpec("a", quota_bytes=60), 0)
+    assert region.grants[0].quota_bytes == 60
+    with pytest.raises(Invalid, match="of 40 bytes"):
+        squads.attach(GpuClientSpec("b", quota_bytes=50), 0)
+    squads.change(GpuClientSpec("a", quota_bytes=90), 5)
+    squads.step(10)
+    assert region.grants[0].quota_bytes == 90
+
+
+def test_the_dead_are_reclaimed():
+    squads, region = started("a")
+    region.pages[0] = ClientPage(used_bytes=50)
+    region.dead_bytes[0] = 30
+    squads.step(200_000)
+    assert region.pages[0].used_bytes == 20
+
+
+def test_goals_can_be_changed_while_it_runs():
+    squads, region = started("a", "b", policy="auto:hold=1")
+    busy(region, 0, 1)
+    squads.step(1000)
+    assert squads.squad.why.startswith("equal")
+    squads.change(GpuClientSpec("b", slo=Slo(latency_us=20_000)), 1100)
+    squads.step(1200)
+    assert squads.squad.why.startswith("slo")
+    assert region.grants[1].credit_us == UNGATED_US
+
+
+def test_what_is_left_counts_down_as_it_is_served():
+    squads, region = started("b")
+    squads.attach(GpuClientSpec("a", remaining_us=100_000, deadline_in_us=500_000), 0)
+    squads.step(0)
+    region.pages[1] = ClientPage(asked_us=20_000, done_us=20_000, launches=10, in_flight=1)
+    squads.step(40_000)
+    told = next(tenant for tenant in squads.status(40_000)["tenants"] if tenant["id"] == "a")
+    assert (told["remaining_us"], told["attained_us"]) == (80_000, 20_000)
+
+
+def test_side_by_side_they_do_not_have_more_than_the_card():
+    squads, region = started("a", "b")
+    squads.step(0)
+    for slot in (0, 1):
+        region.pages[slot] = ClientPage(asked_us=10_000, done_us=10_000, launches=10, in_flight=1)
+    squads.step(10_000)
+    assert [tenant["attained_us"] for tenant in squads.status(10_000)["tenants"]] == [5000, 5000]
+
+
+def test_time_on_some_groups_counts_by_their_part():
+    squads, region = started("a", "b")
+    squads.step(0)
+    region.pages[0] = ClientPage(asked_us=10_000, done_us=10_000, launches=10, in_flight=1, mask_now=0b11111)
+    squads.step(10_000)
+    assert squads.status(10_000)["tenants"][0]["attained_us"] == 3030
+
+
+@pytest.fixture
+def broken():
+    @registry.register("divide", "broken")
+    @dataclass(frozen=True)
+    class Broken:
+        """Fails."""
+
+        how: str = "raises"
+
+        def next_squad(self, tenants, card, effective, state):
+            if self.how == "raises":
+                raise RuntimeError("no idea")
+            masks = {"groups": 1 << 40} if self.how == "masks" else {}
+            members = tuple(SquadMember(one.slot, **masks) for one in tenants)
+            length_us = 10**9 if self.how == "length" else 1000
+            return Squad(members[:-1] if self.how == "forgets" else members, "strict", length_us, "so")
+
+    yield
+    registry.forget("divide", "broken")
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("how", ["raises", "masks", "length", "forgets"])
+def test_a_policy_that_fails_holds_nobody(how):
+    squads, region = started("a", "b", policy=f"broken:how={how}")
+    busy(region, 0, 1)
+    squads.step(1000)
+    assert squads.failure
+    assert all((grant.credit_us, grant.mask) == (UNGATED_US, 0) for grant in region.grants.values())
+    squads.set_policy("equal")
+    squads.step(1001)
+    assert not squads.failure
+
+
+def test_strangers_are_told_of():
+    squads, _ = started("a")
+    listed = [UnmanagedProcess(7, "python", 10), UnmanagedProcess(9, "game", 20)]
+    assert [one.pid for one in squads.processes(listed, {7})] == [9]
+    assert squads.status(0)["strangers"] == [{"pid": 9, "name": "game", "memory_bytes": 20}]
+    squads.attach(GpuClientSpec("b"), 0)
+
+
+def test_strangers_may_bar_the_card():
+    squads, _ = started(rule="refuse")
+    squads.processes([UnmanagedProcess(9)], ())
+    with pytest.raises(NotReady, match="nobody holds are on it: 9"):
+        squads.attach(GpuClientSpec("a"), 0)
+    squads.processes([], ())
+    squads.attach(GpuClientSpec("a"), 0)
+
+
+def test_strangers_may_be_left_a_part():
+    squads, region = started("a", rule="share")
+    busy(region, 0)
+    squads.step(1000)
+    assert region.grants[0].credit_us == UNGATED_US
+    squads.processes([UnmanagedProcess(9)], ())
+    squads.step(2000)
+    assert set(region.grants) == {0}
+    assert region.grants[0].mask or region.grants[0].credit_us != UNGATED_US
+    assert not region.grants[0].borrows
+    assert region.grants[0].mates == 0

@@ -1,0 +1,172 @@
+"""Heat maps as a page and as a picture."""
+
+import zlib
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusquad.measure.charts.heatmap import MARKS, fit_map, heat_maps, memory_map, speed_map
+from gpusquad.measure.charts.heatmap_html import render
+from gpusquad.measure.charts.shades import SCALES, STOPS, contrast, ink_on, shade
+from gpusquad.model.interference import (
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    SoloMeasurement,
+)
+from tests.measure.sample import sample
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+class Page(HTMLParser):
+    """Which elements there are, and what is said in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.titles: list[str] = []
+        self.links: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.titles += [value for name, value in attrs if name == "title"]
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def renamed(measured: MeasurementSeries, name: str) -> MeasurementSeries:
+    """``cnn`` is called otherwise."""
+    solos = tuple(replace(one, workload=name if one.workload == "cnn" else one.workload) for one in measured.solos)
+    runs = tuple(
+        replace(run, workloads=tuple(name if one == "cnn" else one for one in run.workloads))
+        for run in measured.co_runs
+    )
+    return replace(measured, solos=solos, co_runs=runs)
+
+
+def test_the_page_needs_nothing_and_runs_nothing():
+    page = Page(render(sample()))
+    assert page.links == []
+    assert not {"script", "img", "link", "iframe"} & set(page.tags)
+    assert "prefers-color-scheme: dark" in page.words
+    assert "@media print" in page.words
+
+
+def test_the_page_says_everything():
+    page = Page(render(sample()))
+    assert page.tags.count("table") == 8
+    beside = "vgg16 beside cnn: 0.688 of its speed alone (95 %: 0.675 to 0.702, 5 repeats)"
+    assert f"{beside}; loses significantly less than cnn does" in page.titles
+    assert "cnn beside its twin: 0.779 of its speed alone (95 %: 0.765 to 0.793, 5 repeats)" in page.titles
+    pair = "transformer-training and transformer-training"
+    assert f"{pair} do not fit: transformer-training ran out of memory" in page.titles
+    together = "cnn and vgg16 together: 18.0\u202fGB; alone 6.2\u202fGB and 11.8\u202fGB"
+    assert any(title.startswith(together) for title in page.titles)
+    assert "In 13 of 15 pairs one loses more than the other" in page.words
+    assert MARKS["more"] in page.words
+
+
+@given(st.text(min_size=1, max_size=20) | st.just(HOSTILE))
+@settings(max_examples=25)
+def test_names_are_never_markup(name):
+    plain, odd = Page(render(sample())), Page(render(renamed(sample(), name + "\u2a2f")))
+    assert odd.tags == plain.tags
+    assert odd.links == []
+
+
+def test_a_hostile_name_is_shown_as_it_is():
+    shown = replace(renamed(sample(), HOSTILE), setting=replace(sample().setting, gpu=HOSTILE, driver=HOSTILE))
+    text = render(shown)
+    assert "<img" not in text
+    assert HOSTILE in Page(text).words
+
+
+def test_the_speed_map():
+    shown = speed_map(sample())
+    tiles = {(own, other): tile for own, row in zip(shown.rows, shown.tiles, strict=True)
+             for other, tile in zip(shown.columns, row, strict=True)}  # fmt: skip
+    assert [tile.is_twin for (own, other), tile in tiles.items()] == [own == other for own, other in tiles]
+    assert tiles["transformer-inference", "stream"].mark == "more"
+    assert tiles["stream", "transformer-inference"].mark == "less"
+    assert tiles["stream", "matmul"].mark == ""
+    assert [pair for pair, tile in tiles.items() if tile.ran_out] == [("transformer-training", "transformer-training")]
+    assert tiles["cnn", "stream"].level == pytest.approx(1 - float(tiles["cnn", "stream"].text), abs=0.005)
+
+
+def test_together_stands_beside_alone():
+    shown = memory_map(sample())
+    assert shown.columns == ("alone", *shown.rows)
+    assert shown.tiles[0][0].text == "6.2\u202fGB"
+    assert shown.tiles[0][1].level == pytest.approx(12.4 / 40)
+
+
+def test_the_mask_says_who_ran_out():
+    def told(*out: bool) -> list[str]:
+        run = CoRun(("a", "b"), (1000, 1000), out_of_memory=out)
+        return [
+            tile.text
+            for row in fit_map(MeasurementSeries(MeasurementSetting("G", "1", "mps"), 0, (), (run,))).tiles
+            for tile in row
+        ]
+
+    assert told(True, False) == ["·", "row", "column", "·"]
+    assert told(True, True) == ["·", "both", "both", "·"]
+    assert told() == ["·", "both", "both", "·"]
+
+
+def test_what_was_not_measured_is_left_open():
+    empty = MeasurementSeries(MeasurementSetting("G", "1", "mps"), 0)
+    assert all(shown.tiles == () for shown in heat_maps(empty))
+    assert "Interference on G" in render(empty)
+    alone = MeasurementSeries(
+        MeasurementSetting("G", "1", "mps"), 0, (SoloMeasurement("a", ConfidenceInterval(1, 1, 1)),)
+    )
+    assert [[tile.text for tile in row] for row in speed_map(alone).tiles] == [["·"]]
+
+
+@given(st.sampled_from(SCALES), st.sampled_from(["light", "dark"]), st.floats(-1, 2))
+def test_every_shade_can_be_read(scale, theme, level):
+    colour = shade(scale, level, theme)
+    assert contrast(ink_on(colour), colour) >= 4.5
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_more_is_darker_by_day_and_brighter_by_night(scale):
+    black = (0, 0, 0)
+    for theme, order in (("light", -1), ("dark", 1)):
+        steps = [contrast(shade(scale, step / 20, theme), black) for step in range(21)]
+        assert steps == sorted(steps, reverse=order < 0)
+        assert shade(scale, 9.0, theme) == STOPS[scale, theme][-1]
+
+
+@pytest.mark.parametrize("name", ["cnn", "$x^2$ $", "名前", HOSTILE * 3])
+def test_the_picture(tmp_path: Path, name: str):
+    pytest.importorskip("matplotlib")
+    from gpusquad.measure.charts.heatmap_png import write_png
+
+    path = tmp_path / "x.png"
+    write_png(renamed(sample(), name), path)
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    assert 800 < width < 4000
+    assert 800 < height < 4000
+    assert len(zlib.compress(data)) > 10_000  # something is drawn
+
+
+def test_the_picture_of_nothing(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    from gpusquad.measure.charts.heatmap_png import write_png
+
+    write_png(MeasurementSeries(MeasurementSetting("G", "1", "mps"), 0), tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 1000

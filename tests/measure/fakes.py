@@ -1,0 +1,81 @@
+"""Workloads and a card that need no GPU, for real worker processes. Registered nowhere else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpusquad.measure.channel import Channel
+from gpusquad.measure.launcher import LocalLauncher
+from gpusquad.measure.line_server import serve
+from gpusquad.measure.worker import WARM_UP_STEPS
+from gpusquad.measure.workloads import Step, Workload
+
+HERE = "tests.measure.fakes"
+QUICK, OTHER, HANGS, HEAVY, BROKEN, DIES = (
+    f"{HERE}:{name}" for name in ("quick", "other", "hangs", "heavy", "broken", "dies")
+)
+
+
+def _steps(torch: Any, device: str, batch: int) -> Step:
+    return lambda: time.sleep(0.0002)
+
+
+def _hang(torch: Any, device: str, batch: int) -> Step:
+    """Warms up like others, then never comes back."""
+    left = iter(range(WARM_UP_STEPS))
+    return lambda: time.sleep(3600 if next(left, None) is None else 0)
+
+
+def _no_room(torch: Any, device: str, batch: int) -> Step:
+    raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def _mistake(torch: Any, device: str, batch: int) -> Step:
+    raise KeyError("a mistake")
+
+
+def _end(torch: Any, device: str, batch: int) -> Step:
+    os._exit(3)
+
+
+quick = Workload("quick", "sleeps a little", _steps, needs_torch=False)
+other = Workload("other", "sleeps a little", _steps, needs_torch=False)
+hangs = Workload("hangs", "never ends a step of a window", _hang, needs_torch=False)
+heavy = Workload("heavy", "never has room", _no_room, needs_torch=False)
+broken = Workload("broken", "has a mistake", _mistake, needs_torch=False)
+dies = Workload("dies", "ends its process", _end, needs_torch=False)
+
+
+class FakeCardLauncher(LocalLauncher):
+    """Processes of this machine, beside a card that does not exist."""
+
+    def __init__(self, logs: Path) -> None:
+        super().__init__(logs)
+        self.started: list[tuple[str, dict[str, str]]] = []
+
+    def start(self, label: str, module: str, arguments: Sequence[str], env: Mapping[str, str]) -> Channel:
+        self.started.append((label, dict(env)))
+        is_steward = module == "gpusquad.measure.card.monitor"
+        return super().start(label, HERE if is_steward else module, [] if is_steward else arguments, env)
+
+
+def _steward() -> None:
+    card = {"gpu": "Fake", "driver": "1", "total_bytes": 2**37, "used_bytes": 0}
+    watched = {"utilisation_ratio": 0.5, "bandwidth_ratio": 0.25, "power_w": 100.0, "used_bytes": 0, "counters": {}}
+    serve(
+        {
+            "hello": lambda _: {"pid": os.getpid(), "now_s": time.monotonic(), **card},
+            "memory": lambda _: {"used_bytes": 0, "by_process": {}},
+            "room": lambda request: {"free_bytes": max(0, request["free_bytes"]), "held_bytes": 0},
+            "watch": lambda _: watched,
+            "quit": lambda _: {},
+        }
+    )
+
+
+if __name__ == "__main__":
+    _steward()

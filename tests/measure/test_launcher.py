@@ -1,0 +1,178 @@
+"""The contract of launchers: processes here, and in a pod through a kubectl of our own making."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpusquad.measure.channel import WorkerGone
+from gpusquad.measure.launcher import Launcher, LocalLauncher, PodLauncher, PodOptions, manifest
+from gpusquad.model.errors import Invalid
+from tests.measure.fakes import HANGS, HERE, QUICK
+
+ROOT = Path(__file__).parents[2]
+WORKER = "gpusquad.measure.worker"
+WITHIN_S = 30.0
+KUBECTL = """#!/bin/sh
+printf '%s\\n' "$*" >>"$0.asked"
+case "$3" in
+auth) [ "$5 $6 $7" != "$(cat "$0.refused" 2>/dev/null)" ] && echo yes || echo no ;;
+create) cat >"$0.pod" ;;
+get) cat "$0.status" ;;
+exec) shift 8; "$@" || { code=$?; echo "command terminated with exit code $code" >&2; exit $code; } ;;
+delete) echo gone >"$0.pod" ;;
+esac
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path) -> Path:
+    program = tmp_path / "kubectl"
+    program.write_text(KUBECTL)
+    program.chmod(0o755)
+    _is(program, conditions=[{"type": "Ready", "status": "True"}])
+    return program
+
+
+def _is(kubectl: Path, **status: object) -> None:
+    """What is said of the pod from now on."""
+    kubectl.with_name("kubectl.status").write_text(json.dumps({"status": status}))
+
+
+def _options(kubectl: Path) -> PodOptions:
+    return PodOptions(
+        "example/image:1", "team", "bench", node="n1", python=sys.executable, ready_within_s=0, kubectl=str(kubectl)
+    )
+
+
+@pytest.fixture(params=["local", "pod"])
+def launcher(request: pytest.FixtureRequest, tmp_path: Path, kubectl: Path) -> Iterator[Launcher]:
+    if request.param == "local":
+        yield LocalLauncher(tmp_path / "logs")
+    else:
+        with PodLauncher(_options(kubectl), tmp_path / "logs") as pod:
+            yield pod
+
+
+def _env() -> dict[str, str]:
+    return {"PYTHONPATH": str(ROOT)}
+
+
+def test_a_worker_answers_and_quits(launcher: Launcher) -> None:
+    channel = launcher.start("one", WORKER, [QUICK], _env())
+    assert channel.ask("hello", WITHIN_S)["pid"] > 0
+    assert channel.ask("build", WITHIN_S) == {"out_of_memory": False, "reserved_bytes": 0}
+    window = {"start_s": time.monotonic(), "lead_in_s": 0.5, "length_s": 0.01, "tail_s": 0.0}
+    assert channel.ask("run", WITHIN_S, **window)["out_of_memory"] is False
+    assert "cannot" in channel.ask("dance", WITHIN_S)["error"]
+    channel.close()
+
+
+def test_a_name_that_is_not_known_is_said_in_the_log(launcher: Launcher) -> None:
+    channel = launcher.start("one", WORKER, ["no-such-workload"], _env())
+    with pytest.raises(WorkerGone, match=r"no-such-workload.*one of cnn"):
+        channel.ask("hello", WITHIN_S)
+    channel.close(politely=False)
+
+
+def test_who_hangs_is_not_waited_for(launcher: Launcher) -> None:
+    channel = launcher.start("one", WORKER, [HANGS], _env())
+    channel.ask("hello", WITHIN_S)
+    channel.ask("build", WITHIN_S)
+    with pytest.raises(WorkerGone, match="in time"):
+        channel.ask("run", 0.05, start_s=time.monotonic(), lead_in_s=10, length_s=1, tail_s=0)
+    channel.close(politely=False)
+    with pytest.raises(WorkerGone):
+        channel.ask("hello", 0.05)
+
+
+def test_a_program_runs_with_its_words_and_environment(launcher: Launcher) -> None:
+    assert launcher.run(["sh", "-c", 'cat; echo "$A"'], {"A": "b c"}, "words ") == "words b c\n"
+    with pytest.raises(Invalid, match="failed"):
+        launcher.run(["sh", "-c", "exit 3"], {})
+
+
+def test_another_module_can_be_started(launcher: Launcher) -> None:
+    channel = launcher.start("steward", HERE, [], _env())
+    assert channel.ask("hello", WITHIN_S)["gpu"] == "Fake"
+    channel.close()
+
+
+def test_the_pod_is_made_and_deleted(kubectl: Path, tmp_path: Path) -> None:
+    with PodLauncher(_options(kubectl), tmp_path):
+        assert json.loads(kubectl.with_name("kubectl.pod").read_text()) == manifest(_options(kubectl))
+    assert kubectl.with_name("kubectl.pod").read_text() == "gone\n"
+    asked = _asked(kubectl)
+    assert "-n team create -f -" in asked
+    assert asked[-1] == "-n team delete pod bench --ignore-not-found --wait=false"
+
+
+def _asked(kubectl: Path) -> list[str]:
+    return kubectl.with_name("kubectl.asked").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({}, "not ready within 0 s: no scheduler has looked at it yet"),
+        ({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no free slot"}, "ended: .*no free slot"),
+    ],
+)
+def test_a_pod_that_does_not_come_up_is_deleted(kubectl: Path, tmp_path: Path, status: Any, told: str) -> None:
+    _is(kubectl, **status)
+    with pytest.raises(Invalid, match=told), PodLauncher(_options(kubectl), tmp_path):
+        pass
+    assert kubectl.with_name("kubectl.pod").read_text() == "gone\n"
+
+
+def test_a_pod_that_somebody_else_deletes(kubectl: Path, tmp_path: Path) -> None:
+    kubectl.with_name("kubectl.status").write_text("")
+    with pytest.raises(Invalid, match="it was deleted before it was up"), PodLauncher(_options(kubectl), tmp_path):
+        pass
+
+
+def test_a_right_that_is_missing_is_named_before_a_pod_is_made(kubectl: Path, tmp_path: Path) -> None:
+    kubectl.with_name("kubectl.refused").write_text("create pods --subresource=exec")
+    with pytest.raises(Invalid, match="may not create pods/exec in 'team'"), PodLauncher(_options(kubectl), tmp_path):
+        pass
+    assert not kubectl.with_name("kubectl.pod").exists()
+
+
+def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text("#!/bin/sh\necho no route to host >&2; exit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(Invalid, match="no route to host"), PodLauncher(_options(program), tmp_path):
+        pass
+
+
+def test_a_pod_that_cannot_be_deleted_takes_no_result_away(
+    kubectl: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with PodLauncher(_options(kubectl), tmp_path):
+        kubectl.write_text("#!/bin/sh\necho forbidden >&2; exit 1\n")
+    assert "team/bench is still there: " in caplog.text
+    assert "forbidden" in caplog.text
+
+
+def test_pods_have_names_of_their_own(kubectl: Path, tmp_path: Path) -> None:
+    names = set()
+    for _ in range(2):
+        with PodLauncher(PodOptions("image", kubectl=str(kubectl)), tmp_path):
+            names.add(json.loads(kubectl.with_name("kubectl.pod").read_text())["metadata"]["name"])
+    assert len(names) == 2
+
+
+def test_the_pod_holds_one_card_of_gpusquads_giving() -> None:
+    spec = manifest(PodOptions("image", node="n1"))["spec"]
+    assert isinstance(spec, dict)
+    assert spec["schedulerName"] == "gpusquad"
+    assert spec["nodeSelector"] == {"kubernetes.io/hostname": "n1"}
+    assert spec["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": 1}}
+    assert "nodeSelector" not in manifest(PodOptions("image"))["spec"]  # pyright: ignore

@@ -1,0 +1,176 @@
+"""Series in a folder: found again, kept, and never in the way when they are broken."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusquad.measure.series_files import all_of, default_folder, file_name, latest, read, save
+from gpusquad.model.errors import Invalid
+from gpusquad.model.interference import (
+    SHARING_MODES,
+    ConfidenceInterval,
+    CoRun,
+    MeasurementSeries,
+    MeasurementSetting,
+    SoloMeasurement,
+)
+from gpusquad.model.interference_data import to_data
+from tests.measure.sample import AT_US, sample
+
+numbers = st.floats(0, 1e6)
+names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+intervals = st.builds(ConfidenceInterval, numbers, numbers, numbers, st.integers(1, 9))
+settings_ = st.builds(
+    MeasurementSetting, names, names, st.sampled_from(SHARING_MODES), st.none() | st.integers(1, 10**12)
+)
+solos = st.builds(SoloMeasurement, names, intervals)
+pairs = st.builds(
+    lambda workloads, ratios: CoRun(workloads, (1000, 1000), ratios),
+    st.tuples(names, names),
+    st.tuples(intervals, intervals),
+)
+series = st.builds(
+    MeasurementSeries,
+    settings_,
+    st.integers(0, 2**52),
+    st.lists(solos, max_size=3).map(tuple),
+    st.lists(pairs, max_size=3).map(tuple),
+)
+
+
+@given(series)
+def test_files_survive(tmp_path_factory, measured):
+    folder = tmp_path_factory.mktemp("tables")
+    path = save(measured, folder)
+    assert read(path) == measured
+    assert path.parent == folder
+    assert [one.path for one in all_of(folder).kept] == [path]
+
+
+@given(settings_, st.integers(0, 2**52))
+def test_names_are_plain_whatever_the_card_is_called(setting, at_us):
+    name = file_name(MeasurementSeries(setting, at_us))
+    assert len(name) < 255
+    assert not set(name) - set("abcdefghijklmnopqrstuvwxyz0123456789.+-_TZ")
+    assert not name.startswith(".")
+
+
+def test_names_say_what_is_inside():
+    setting = MeasurementSetting("NVIDIA H200", "580.159.04", "mps", 12 * 10**9)
+    assert file_name(MeasurementSeries(setting, AT_US)) == "nvidia-h200_580.159.04_mps_12gb_20251009T085320Z.json"
+    assert "_whole_" in file_name(MeasurementSeries(replace(setting, memory_bytes=None), AT_US))
+
+
+def test_the_latest_of_a_setting(tmp_path):
+    old, new, other = sample(), sample(at_us=AT_US + 5_000_000), sample(sharing="time-slicing", at_us=AT_US + 9_000_000)
+    paths = {save(one, tmp_path) for one in (new, other, old)}
+    assert len(paths) == 3
+    found = latest(tmp_path, old.setting)
+    assert found is not None
+    assert found.measured == new
+    newest = latest(tmp_path)
+    assert newest is not None
+    assert newest.measured == other
+    assert [one.measured for one in all_of(tmp_path, old.setting).kept] == [old, new]
+    assert [one.measured for one in all_of(tmp_path).of(old.setting)] == [old, new]
+    assert latest(tmp_path, MeasurementSetting("other", "1", "mps")) is None
+
+
+def test_nothing_is_overwritten(tmp_path):
+    first, second = sample(), sample(shift=0.1)
+    assert save(first, tmp_path) != save(second, tmp_path)
+    assert [one.measured for one in all_of(tmp_path).kept] == [first, second]
+
+
+def test_a_half_written_file_is_named_and_skipped(tmp_path):
+    path = save(sample(), tmp_path)
+    half = tmp_path / "half.json"
+    half.write_bytes(path.read_bytes()[:500])
+    shelf = all_of(tmp_path)
+    assert [one.path for one in shelf.kept] == [path]
+    assert [(one.path, one.why) for one in shelf.skipped] == [(half, "is not whole, or not JSON")]
+
+
+def test_no_draft_is_left_or_read(tmp_path):
+    save(sample(), tmp_path)
+    (tmp_path / ".17.5.new").write_text("{", encoding="utf-8")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len(all_of(tmp_path).kept) == 1
+    assert all_of(tmp_path).skipped == ()
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gpusquad.measure.series_files.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        save(sample(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_systems_without_links(tmp_path, monkeypatch):
+    def unable(*_):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("gpusquad.measure.series_files.os.link", unable)
+    first, second = sample(), sample(shift=0.1)
+    assert {save(first, tmp_path), save(second, tmp_path)} == set(tmp_path.iterdir())
+    assert [one.measured for one in all_of(tmp_path).kept] == [first, second]
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    assert all_of(tmp_path / "none").kept == ()
+    assert latest(tmp_path / "none") is None
+    assert default_folder(Path("home")) == Path("home/interference")
+
+
+def _changed(path: str, value: object) -> object:
+    data = json.loads(json.dumps(to_data(sample())))
+    *way, last = path.split(".")
+    place = data
+    for step in way:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    place[int(last) if isinstance(place, list) else last] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("format", 99), ("setting", []), ("setting.gpu", None), ("setting.sharing", ["mps"]),
+        ("setting.memory_bytes", "x"),
+        ("at_us", 1e400), ("at_us", -5), ("at_us", 10**30), ("solos", None), ("solos.0", 5), ("solos.0.workload", 5),
+        ("solos.0.steps_per_s.mean", "fast"), ("solos.0.memory_bytes", None), ("solos.0.by_sm", [[1, 1e400]]),
+        ("co_runs.0.ratios.0.low", None), ("co_runs.0.samples.0.1", float("nan")), ("co_runs.0.ratios", [{}]),
+        ("co_runs.0.workloads", ["alone"]), ("co_runs.0.samples", [[1.0]]), ("co_runs.0.sm_milli", [1000]),
+        ("co_runs.0.out_of_memory", [True]), ("co_runs.0", {}),
+    ],
+)  # fmt: skip
+def test_files_of_nonsense_are_refused(tmp_path, path, value):
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps(_changed(path, value)), encoding="utf-8")
+    with pytest.raises(Invalid) as refused:
+        read(file)
+    assert refused.value.field == str(file)
+    assert [one.path for one in all_of(tmp_path).skipped] == [file]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | numbers | names, lambda inner: st.lists(inner) | st.dictionaries(names, inner)
+    )
+)
+def test_any_json_is_read_or_refused(tmp_path_factory, data):
+    file = tmp_path_factory.mktemp("any") / "x.json"
+    file.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(Invalid):
+        read(file)
+
+
+def test_the_example_is_the_sample(repository):
+    assert read(repository / "examples" / "interference.json") == sample()

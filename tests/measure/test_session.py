@@ -1,0 +1,126 @@
+"""Whole series with real worker processes beside a card that does not exist."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpusquad.measure.cells import CellRepeat, CellWorkload, MeasurementCell, SeriesSpec, plan
+from gpusquad.measure.series_runner import Options, SeriesRunner, stretch
+from gpusquad.measure.session import MEASURED_FILE, WINDOWS_FILE, Series, measure
+from gpusquad.measure.windows import Measurement, from_line
+from gpusquad.model.errors import Invalid
+from gpusquad.model.interference_data import from_data
+from tests.measure.fakes import BROKEN, DIES, HANGS, HEAVY, OTHER, QUICK, FakeCardLauncher
+
+OPTIONS = Options(length_s=0.02, lead_in_s=0.005)
+
+
+@pytest.fixture(autouse=True)
+def _workers_find_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+
+
+def _series(*names: str, repeats: int = 1, **more: object) -> Series:
+    return Series(SeriesSpec(names, repeats), replace(OPTIONS, **more))  # pyright: ignore
+
+
+def _windows(folder: Path) -> list[Measurement]:
+    lines = (folder / WINDOWS_FILE).read_text().splitlines()
+    return [from_line(json.loads(line)) for line in lines[1:]]
+
+
+def _by_name(folder: Path) -> dict[tuple[str, ...], Measurement]:
+    return {tuple(name.partition(":")[2] for name in one.cell.workloads): one for one in _windows(folder)}
+
+
+def test_a_series_is_measured_and_written(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    series = _series(QUICK, OTHER, repeats=2)
+    found = measure(series, FakeCardLauncher(tmp_path), tmp_path / "out", lambda *what: told.append(what), lambda: 5)
+    assert [solo.workload for solo in found.solos] == sorted([QUICK, OTHER])
+    assert {run.workloads for run in found.co_runs} == {(QUICK, QUICK), (QUICK, OTHER), (OTHER, OTHER)}
+    assert all(len(samples) == 2 and min(samples) > 0 for run in found.co_runs for samples in run.samples)
+    assert (found.setting.gpu, found.at_us) == ("Fake", 5)
+    assert [done for done, of, _ in told] == list(range(1, 11))
+    assert from_data(json.loads((tmp_path / "out" / MEASURED_FILE).read_text())) == found
+
+
+def test_twins_are_two_processes_and_each_is_started_once(tmp_path: Path) -> None:
+    launcher = FakeCardLauncher(tmp_path)
+    measure(_series(QUICK, repeats=2), launcher, tmp_path / "out")
+    labels = [label for label, _ in launcher.started]
+    assert len(labels) == len(set(labels)) == 3  # the steward and two of the workload
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    measure(_series(QUICK), FakeCardLauncher(tmp_path), tmp_path / "out")
+    before = _windows(tmp_path / "out")
+    told: list[str] = []
+    series = _series(QUICK, repeats=2)
+    found = measure(series, FakeCardLauncher(tmp_path), tmp_path / "out", lambda done, of, what: told.append(what))
+    after = _windows(tmp_path / "out")
+    assert after[: len(before)] == before
+    assert [one.repeat for one in after] == [0, 0, 1, 1]
+    assert len(told) == 2
+    assert found.solos[0].steps_per_s.repeats == 2
+
+
+def test_without_time_nothing_is_begun(tmp_path: Path) -> None:
+    launcher = FakeCardLauncher(tmp_path)
+    found = measure(replace(_series(QUICK), budget_s=0.0), launcher, tmp_path / "out")
+    assert found.solos == ()
+    assert [label for label, _ in launcher.started] == ["steward"]
+
+
+def test_no_room_is_a_result_and_not_tried_again(tmp_path: Path) -> None:
+    measure(_series(QUICK, HEAVY, repeats=2), FakeCardLauncher(tmp_path), tmp_path / "out")
+    found = _by_name(tmp_path / "out")
+    assert found["heavy",].out_of_memory == (True,)
+    assert found["quick", "heavy"].out_of_memory == (False, True)
+    assert found["quick", "quick"].fits
+    assert len([one for one in _windows(tmp_path / "out") if HEAVY in one.cell.workloads]) == 3
+
+
+@pytest.mark.parametrize(("name", "why"), [(DIES, "has ended"), (BROKEN, "a mistake")])
+def test_a_worker_that_fails_spoils_its_own_cells_only(tmp_path: Path, name: str, why: str) -> None:
+    measure(_series(QUICK, name), FakeCardLauncher(tmp_path), tmp_path / "out")
+    windows = _windows(tmp_path / "out")
+    assert all((why in one.failed) == (name in one.cell.workloads) for one in windows)
+    assert len(windows) == len(plan(SeriesSpec((QUICK, name), 1)))
+
+
+def test_a_worker_that_hangs_is_given_up(tmp_path: Path) -> None:
+    launcher, found = FakeCardLauncher(tmp_path), []
+    turns = [CellRepeat(MeasurementCell((CellWorkload(name),)), 0) for name in (HANGS, QUICK)]
+    with SeriesRunner(launcher, lambda _: {}, replace(OPTIONS, patience_s=2.0)) as conductor:
+        conductor.play(turns, found.append)
+    hung, sound = found
+    assert "did not answer in time" in hung.failed
+    assert sound.steps[0] > 0
+
+
+def test_few_processes_at_a_time_suffice(tmp_path: Path) -> None:
+    launcher = FakeCardLauncher(tmp_path)
+    found = measure(_series(QUICK, OTHER, most_workers=2), launcher, tmp_path / "out")
+    assert len(found.co_runs) == 3
+
+
+def test_splits_need_mps(tmp_path: Path) -> None:
+    series = Series(SeriesSpec((QUICK,), splits_milli=(500,)), OPTIONS)
+    with pytest.raises(Invalid, match="only MPS"):
+        measure(series, FakeCardLauncher(tmp_path), tmp_path / "out")
+
+
+def test_another_window_length_needs_another_folder(tmp_path: Path) -> None:
+    measure(_series(QUICK), FakeCardLauncher(tmp_path), tmp_path / "out")
+    with pytest.raises(Invalid, match="another"):
+        measure(_series(QUICK, length_s=0.03), FakeCardLauncher(tmp_path), tmp_path / "out")
+
+
+@pytest.mark.parametrize(("steps", "times"), [(0.0, 4), (0.5, 4), (1.5, 3), (2.9, 2)])
+def test_windows_with_too_few_steps_are_stretched(steps: float, times: int) -> None:
+    assert stretch(steps) == times

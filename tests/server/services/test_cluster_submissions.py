@@ -1,0 +1,257 @@
+"""Jobs that are submitted here and made on a cluster: found there, and known here as they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpusquad.core.job_objects import JobObjectRequest
+from gpusquad.core.observed import ClusterObserved, GangFound, GangsResynced
+from gpusquad.model.cluster import grid
+from gpusquad.model.errors import Invalid
+from gpusquad.model.job import Job, Request, Role, Slo
+from gpusquad.model.sharing_params import SharingParams
+from gpusquad.server.answers import JobChange
+from gpusquad.server.errors import Conflict, Unavailable
+from gpusquad.server.services.jobs import cluster_submissions
+from gpusquad.server.submission import again
+from gpusquad.spec.check import check
+from gpusquad.spec.expand import expand
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow
+from tests.server.services.world import ADA, ScriptedEngine, VirtualClock, World, kinds
+
+
+@dataclass
+class ClusterHand(ScriptedEngine):
+    """An engine that finds gangs, and notes what it is told to do with them."""
+
+    withdrawn: list[str] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+
+    def resume(self, job: Job, attempt: int, places: Any, has_started: bool) -> None:
+        self.resumed.append(job.id)
+
+    def withdraw(self, job_id: str, cause: str) -> None:
+        self.withdrawn.append(job_id)
+
+    def another_life(self, job_id: str) -> None: ...
+
+    def finished(self, job_id: str) -> None:
+        self.over.append(job_id)
+
+
+@dataclass
+class FakeMaker:
+    """Makes nothing; ``then`` says what becomes of it."""
+
+    made: list[JobObjectRequest] = field(default_factory=list)
+    noted: list[tuple[str, Job]] = field(default_factory=list)
+    then: Callable[[str, JobObjectRequest], None] = lambda job_id, wanted: None
+    error: Exception | None = None
+
+    def job_id(self, wanted: JobObjectRequest) -> str:
+        return f"{wanted.mark:0<26}"[:26]
+
+    def make(self, wanted: Sequence[JobObjectRequest]) -> None:
+        if self.error is not None:
+            raise self.error
+        for one in wanted:
+            self.made.append(one)
+            self.then(self.job_id(one), one)
+
+    def lacks(self, job_id: str) -> str:
+        return "1 of 2 pods"
+
+    def note(self, job_id: str, job: Job) -> None:
+        self.noted.append((job_id, job))
+
+
+class Cluster(World):
+    """A service on a cluster whose gangs are found as soon as they are made."""
+
+    def __init__(self, folder: Path, **setup: Any) -> None:
+        self.maker = FakeMaker()
+        clock = VirtualClock()
+        self.hand = ClusterHand(clock)
+        super().__init__(folder, clock=clock, engine=self.hand, on_cluster=True, maker=self.maker, **setup)
+        self.maker.then = self.find
+        self.tell(ClusterObserved())
+        self.tell(GangsResynced(frozenset()))
+
+    def find(self, job_id: str, wanted: JobObjectRequest) -> None:
+        """As the engine tells of pods: nothing but what they can say."""
+        roles = tuple(replace(role, request=replace(role.request, extras=(("pods", 1),))) for role in wanted.job.roles)
+        self.tell(GangFound(Job(job_id, roles, name=f"made-{wanted.mark[:4]}", tenant=wanted.job.tenant)))
+
+    def weigh(self, weight: float) -> None:
+        with self.database.write() as c:
+            people.put_tenant(c, TenantRow("default", weight=weight))
+        self.scheduler.set_tenants()
+
+    def tell(self, said: Any) -> None:
+        self.engine.report(said)  # type: ignore[operator]
+        self.settle()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    plain = grid("2x4")
+    nodes = tuple(replace(node, extras=(("pods", 100),)) for node in plain.nodes)
+    return Cluster(tmp_path, cluster=replace(plain, nodes=nodes))
+
+
+def test_a_job_is_known_as_it_was_asked_for(cluster: Cluster):
+    job = cluster.submit(name="My Train!", app="resnet", gpus=2, priority="high", env={"A": "1"}, image="x", retries=3)
+    row = cluster.scheduler.row(job)
+    assert (row.name, row.priority, row.user, row.retries_left) == ("My Train!", "high", "ada", 0)
+    assert row.spec["env"] == {"A": "1"}
+    known = cluster.scheduler._desk.job(job)
+    assert known.app == "resnet"
+    assert dict(known.roles[0].request.extras) == {"pods": 1}, "what only the cluster knows"
+    [made] = cluster.maker.made
+    assert (made.image, made.retries, made.programs[0].command) == ("x", 3, ("true",))
+
+
+def test_it_starts_where_it_is_told_to(cluster: Cluster):
+    job = cluster.submit(gpus=4)
+    assert cluster.state(job) == "running"
+    [launch] = cluster.engine.running.values()
+    assert all(not task.command for task in launch.tasks), "the pods have theirs"
+
+
+def test_it_starts_with_the_weight_of_its_tenant_and_its_deadline(cluster: Cluster):
+    cluster.weigh(3.0)
+    cluster.tell(GangFound(Job("theirs", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
+    job = cluster.submit(gpus=1, slo={"p99": "20ms"})
+    assert cluster.engine.running["theirs", 0].standing == SharingParams(3.0, slo=Slo(deadline_us=10**9))
+    made = cluster.engine.running[job, 0].standing
+    assert (made.weight, made.slo) == (3.0, Slo(latency_us=20_000))
+
+
+def test_secrets_go_to_whoever_makes_it(cluster: Cluster):
+    cluster.submit(secrets=["KEY"])
+    assert dict(cluster.maker.made[0].secrets) == {"KEY": "x"}
+
+
+def test_what_cannot_be_made_is_not_known(cluster: Cluster):
+    cluster.maker.error = Invalid("tenant", "the cluster has no namespace default")
+    with pytest.raises(Invalid):
+        cluster.submit()
+    cluster.maker.error = ConnectionError("no answer")
+    with pytest.raises(Unavailable):
+        cluster.submit()
+    assert cluster.scheduler.unfinished() == []
+    assert not cluster.scheduler._outside._expected  # type: ignore[union-attr]
+
+
+def test_a_job_that_is_not_found_in_time_has_its_id(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cluster_submissions, "FOUND_WITHIN_S", 0.0)
+    cluster.maker.then = lambda job_id, wanted: None
+    [row] = cluster.scheduler.submit(expand(check({"command": "x", "gpus": 1, "estimate": 1, "name": "late"})), ADA)
+    assert "waits for 1 of 2 pods" in row.cause
+    cluster.find(row.id, cluster.maker.made[0])
+    assert cluster.scheduler.row(row.id).name == "late"
+
+
+def test_the_same_key_is_one_submission(cluster: Cluster):
+    specs = expand(check({"command": "x", "gpus": 1, "estimate": 1}))
+    [first] = cluster.scheduler.submit(specs, ADA, None, "key")
+    [second] = cluster.scheduler.submit(specs, ADA, None, "key")
+    assert first.id == second.id
+    assert len(cluster.maker.made) == 1
+    with pytest.raises(Conflict):
+        cluster.scheduler.submit(expand(check({"command": "y", "gpus": 1, "estimate": 1})), ADA, None, "key")
+
+
+def test_a_resent_submission_has_the_same_marks(cluster: Cluster):
+    """The first try was not answered: the second must meet what the first one made."""
+    specs = expand(check({"command": "x", "gpus": 1, "estimate": 1, "sweep": [{"a": 1}, {"a": 2}]}))
+    cluster.maker.error = ConnectionError("no answer")
+    marks = []
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            cluster.scheduler.submit(specs, ADA, None, "key")
+        settled = cluster.scheduler._intake._advice.settle(
+            specs, [cluster.scheduler._intake._job(one, ADA, 0) for one in specs]
+        )
+        marks.append([w.mark for w in cluster.scheduler._outside.wanted(settled, "group")])  # type: ignore[union-attr]
+    assert marks[0] == marks[1]
+    assert len({*marks[0]}) == 2
+
+
+def test_it_waits_for_others_as_elsewhere(cluster: Cluster):
+    first = cluster.submit(name="first")
+    second = cluster.submit(name="second", after=["first"])
+    assert cluster.state(second) == "held"
+    cluster.engine.end(first, 0, "succeeded")
+    cluster.settle()
+    assert cluster.state(second) == "running"
+
+
+def test_what_will_never_start_is_taken_away(cluster: Cluster):
+    first = cluster.submit(name="first")
+    second = cluster.submit(name="second", after=["first"])
+    cluster.engine.end(first, 0, "failed")
+    cluster.settle()
+    assert cluster.state(second) == "cancelled"
+    assert cluster.hand.withdrawn == [second]
+
+
+def test_cancelling_takes_its_objects_away(cluster: Cluster):
+    running, waiting = cluster.submit(gpus=4, count=2), cluster.submit(gpus=1)
+    cluster.scheduler.cancel(waiting, ADA)
+    cluster.scheduler.cancel(running, ADA)
+    cluster.settle()
+    assert cluster.hand.withdrawn == [waiting, running]
+    assert (cluster.state(waiting), cluster.state(running)) == ("cancelled", "cancelled")
+
+
+def test_a_job_that_runs_out_of_time_is_not_made_again(cluster: Cluster):
+    job = cluster.submit(limit=10)
+    cluster.at(11_000_000)
+    assert cluster.state(job) == "timed_out"
+    assert job in cluster.hand.withdrawn
+
+
+def test_changes_are_noted_where_they_are_found_again(cluster: Cluster):
+    cluster.submit(gpus=4, count=2)
+    job = cluster.submit(gpus=1)
+    cluster.scheduler.update(job, JobChange(priority="high", estimate_us=5_000_000), ADA)
+    [(noted, now)] = cluster.maker.noted
+    assert (noted, now.priority, now.estimate_us) == (job, "high", 5_000_000)
+
+
+def test_it_is_the_same_when_it_is_found_again(cluster: Cluster):
+    """What its pods say is less than what the store knows."""
+    cluster.submit(gpus=4, count=2)
+    job = cluster.submit(gpus=1, name="mine", priority="high", app="resnet")
+    before = cluster.scheduler._desk.job(job)
+    cluster.find(job, cluster.maker.made[-1])
+    assert cluster.scheduler._desk.job(job) == before
+    cluster.scheduler = cluster.make()
+    for made in cluster.maker.made:
+        cluster.find(cluster.maker.job_id(made), made)
+    assert cluster.scheduler._desk.job(job) == before
+
+
+def test_its_story_begins_with_what_was_chosen(cluster: Cluster):
+    job = cluster.submit(gpus="auto")
+    assert kinds(cluster, job)[:2] == ["pending", "advised"]
+
+
+def test_a_job_of_others_cannot_be_submitted_again(cluster: Cluster):
+    cluster.tell(GangFound(Job("0" * 26, (Role("worker", 1, Request(gpus=1)),))))
+    with pytest.raises(Conflict, match="was not submitted here"):
+        again(cluster.scheduler.row("0" * 26))
+
+
+def test_on_one_machine_the_image_is_only_mentioned(tmp_path: Path):
+    world = World(tmp_path)
+    job = world.submit(image="x")
+    assert kinds(world, job)[:2] == ["pending", "warned"]

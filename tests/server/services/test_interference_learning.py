@@ -1,0 +1,280 @@
+"""What jobs on one card cost each other is learned from how fast they really run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from gpusquad.model.interference import Sharing
+from gpusquad.model.job import Job
+from gpusquad.model.units import US_PER_S
+from gpusquad.server.services.sharing.interference_learning import SAVE_US, SETTLE_US, STRETCH_US
+from gpusquad.spec.check import check
+from gpusquad.spec.expand import expand
+from tests.server.services.world import ADA, SECOND_US, World
+
+LESSON_S = (SETTLE_US + STRETCH_US) // US_PER_S + 2
+HALF = {"share": {"sm": 0.5}}
+
+
+class Heard:
+    """A model that writes down what it is taught."""
+
+    sharing: Sharing = "mps"
+
+    def __init__(self) -> None:
+        self.lessons: list[tuple[str, tuple[str, ...], float]] = []
+
+    def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
+        return 0.5
+
+    def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
+        self.lessons.append((own.app, tuple(other.app for other in others), round(ratio, 2)))
+
+    def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
+        return ()
+
+    def solo_per_s(self, own: Job, gpu: str = "") -> float:
+        return 12.5
+
+    def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
+        return {other.app: self(own, [other], gpu) for other in others}
+
+    def dump(self) -> dict[str, Any]:
+        return {"lessons": len(self.lessons)}
+
+
+class KnownForTest:
+    def __init__(self) -> None:
+        self.model = Heard()
+        self.saved: list[dict[str, Any]] = []
+        self.is_new = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.model.lessons
+
+    def refresh(self) -> bool:
+        return self.is_new
+
+    def save(self, learned: dict[str, Any]) -> None:
+        self.saved.append(learned)
+
+
+class Cards:
+    """A service on which runs report steps at the paces they are given."""
+
+    def __init__(self, tmp_path: Any, grid: str = "1x1") -> None:
+        self.known = KnownForTest()
+        self.world = World(tmp_path, grid, known=self.known)
+        self.steps: dict[str, float] = {}
+        self.paces: dict[str, float] = {}
+
+    def submit(self, app: str, steps_per_s: float, **asks: Any) -> str:
+        file = {"command": ["train", app], "app": app, "estimate": 10_000} | (asks or HALF)
+        job_id = self.world.scheduler.submit(expand(check(file)), ADA)[0].id
+        self.world.settle()
+        self.steps[job_id], self.paces[job_id] = 0.0, steps_per_s
+        return job_id
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.world.clock.at_us += SECOND_US
+            now_us = self.world.clock.at_us
+            for job_id, pace in self.paces.items():
+                self.steps[job_id] += pace
+            runs = [{"job": job_id, "attempt": self.world.scheduler.row(job_id).attempt, "step": int(step),
+                     "total": None, "progress_at_us": now_us, "last_output_us": now_us, "cpu_ratio": 1.0}
+                    for job_id, step in self.steps.items()]  # fmt: skip
+            self.world.scheduler.watcher.hear({"kind": "samples", "at_us": now_us, "cards": [], "runs": runs})
+            self.world.settle()
+
+
+@pytest.fixture
+def cards(tmp_path) -> Cards:
+    return Cards(tmp_path)
+
+
+def test_a_run_that_knows_its_pace_alone_tells_what_a_neighbour_costs(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    assert cards.known.model.lessons == [("vgg16", ("stream",), 0.4)]
+
+
+def test_without_a_pace_alone_nothing_is_said(cards: Cards) -> None:
+    cards.submit("vgg16", 10)
+    cards.submit("stream", 100)
+    cards.run(2 * LESSON_S)
+    assert not cards.known.model.lessons
+
+
+def test_the_time_in_which_somebody_came_is_left_out(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[first] = 0.1  # while the newcomer warms up
+    cards.run(SETTLE_US // US_PER_S - 1)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    assert cards.known.model.lessons == [("vgg16", ("stream",), 0.4)]
+
+
+def test_the_core_hears_of_it_with_the_first_lesson(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    assert cards.world.scheduler._desk.state.rate is None
+    cards.submit("stream", 100)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    assert cards.world.scheduler._desk.state.rate is cards.known.model
+
+
+def test_somebody_measured_meanwhile(cards: Cards) -> None:
+    cards.submit("vgg16", 10)
+    cards.known.model.lessons.append(("", (), 1.0))
+    cards.known.is_new = True
+    cards.run(61)
+    assert cards.world.scheduler._desk.state.rate is cards.known.model
+
+
+def test_what_was_learned_is_kept_now_and_then_and_at_the_end(cards: Cards) -> None:
+    first = cards.submit("vgg16", 10)
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[first] = 4
+    cards.run(LESSON_S)
+    cards.run(2 * SAVE_US // US_PER_S + 2)
+    kept = len(cards.known.saved)
+    assert kept >= 1
+    cards.run(LESSON_S)
+    cards.world.scheduler.close()
+    assert cards.known.saved[-1] == {"lessons": len(cards.known.model.lessons)}
+    assert len(cards.known.saved) == kept + 1
+
+
+def test_of_runs_on_several_cards_nothing_is_learned(tmp_path) -> None:
+    cards = Cards(tmp_path, "1x2")
+    wide = cards.submit("vgg16", 10, count=2, share={"sm": 0.5})
+    cards.run(LESSON_S)
+    cards.submit("stream", 100)
+    cards.paces[wide] = 4
+    cards.run(LESSON_S)
+    assert not cards.known.model.lessons
+
+
+# -- placing by it ---------------------------------------------------------------------------------------------------
+
+
+class Told(KnownForTest):
+    """A model that knows a few pairs, and is certain of them."""
+
+    is_empty = False  # type: ignore[assignment]
+
+    def __init__(self, ratios: dict[tuple[str, str], float]) -> None:
+        super().__init__()
+
+        class Fixed(Heard):
+            def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
+                return min((ratios[own.app, other.app] for other in others), default=1.0)
+
+        self.model = Fixed()
+
+
+GOOD, BAD = 0.95, 0.3
+RATIOS = {("a", "a"): BAD, ("b", "b"): BAD, ("a", "b"): GOOD, ("b", "a"): GOOD,
+          **{pair: BAD for one in "abc" for pair in ((one, "c"), ("c", one))}}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["jct", "slo", "hybrid"])
+def test_jobs_are_put_beside_whom_they_cost_least(tmp_path, mode: str) -> None:
+    world = World(tmp_path, "1x2", mode=mode, known=Told(RATIOS))
+
+    def submit(app: str) -> str:
+        file = {"command": ["train"], "app": app, "estimate": 1000} | HALF
+        job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
+        world.settle()
+        return job_id
+
+    def card(job_id: str) -> str:
+        placement = world.scheduler.row(job_id).placement
+        assert placement is not None
+        return placement["tasks"][0]["cards"][0]
+
+    first, second = submit("a"), submit("b")
+    third, fourth = submit("b"), submit("a")
+    pairs = {card(job): set() for job in (first, second)}
+    for job, app in ((first, "a"), (second, "b"), (third, "b"), (fourth, "a")):
+        pairs[card(job)].add(app)
+    assert list(pairs.values()) == [{"a", "b"}, {"a", "b"}]
+
+
+def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_path) -> None:
+    world = World(tmp_path, "1x1", mode="jct", known=Told(RATIOS))
+    files = [{"command": ["train"], "app": app, "estimate": 100} | HALF for app in ("a", "c")]
+    runs, waits = (world.scheduler.submit(expand(check(file)), ADA)[0].id for file in files)
+    world.settle()
+    assert (world.state(runs), world.state(waits)) == ("running", "pending")
+    told = [reason.message for reason in world.scheduler.why(waits).reasons]
+    assert any("sharing a card would gain nothing" in text and "30% of its speed alone" in text for text in told), told
+    assert world.scheduler.promises()[waits].start_us == 100 * SECOND_US
+
+
+# -- telling the card ------------------------------------------------------------------------------------------------
+
+
+def put(world: World, app: str) -> str:
+    file = {"command": ["train"], "app": app, "estimate": 1000} | HALF
+    job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
+    world.settle()
+    return job_id
+
+
+def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(tmp_path) -> None:
+    ratios = {**RATIOS, ("a", "b"): 0.9, ("b", "a"): 0.8}
+    world = World(tmp_path, "1x1", known=Told(ratios))
+    first, second = put(world, "a"), put(world, "b")
+    before, came = (world.engine.running[job_id, 0].standing for job_id in (first, second))
+    assert (before.app, before.beside, before.costs) == ("a", {}, {})
+    assert (before.solo_per_s, came.solo_per_s) == (12.5, 12.5)
+    assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
+
+
+def test_nothing_is_told_of_another_way_of_sharing_or_of_whole_cards(tmp_path) -> None:
+    known = Told(RATIOS)
+    world = World(tmp_path, "1x2", known=known)
+    whole = {"command": ["train"], "app": "a", "estimate": 1000, "gpus": 1}
+    job_id = world.scheduler.submit(expand(check(whole)), ADA)[0].id
+    world.settle()
+    assert world.engine.running[job_id, 0].standing.app == ""
+    known.model.sharing = "time-slicing"
+    assert world.engine.running[put(world, "a"), 0].standing.app == ""
+
+
+def test_nothing_is_told_of_mates_of_another_class(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=Told(RATIOS))
+    file = {"command": ["train"], "app": "a", "estimate": 1000, "share": {"sm": 0.5, "isolation": "isolated"}}
+    world.scheduler.submit(expand(check(file)), ADA)
+    world.settle()
+    came = world.engine.running[put(world, "b"), 0].standing
+    assert (came.app, came.beside, came.costs) == ("b", {}, {})
+
+
+def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
+    world = World(tmp_path, "1x1", known=Told(RATIOS))
+    file = {"command": ["train"], "app": "a", "estimate": 1000, "count": 2} | HALF
+    job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
+    world.settle()
+    assert dict(world.engine.running[job_id, 0].standing.beside) == {"a": BAD}
+
+
+def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:
+    known = Told(RATIOS)
+    known.model.curve = None  # type: ignore[assignment,method-assign]
+    world = World(tmp_path, "1x1", known=known)
+    job_id = put(world, "a")
+    assert world.engine.running[job_id, 0].standing.app == ""

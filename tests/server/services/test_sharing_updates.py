@@ -1,0 +1,83 @@
+"""What a job is worth beside others on a card: at its start, and when somebody changes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusquad.model.job import Share, Slo
+from gpusquad.model.sharing_params import SharingParams
+from gpusquad.server.answers import JobChange
+from gpusquad.server.services.runtime.tenants import TenantCache
+from gpusquad.server.services.sharing.sharing_updates import SharingUpdates
+from gpusquad.store import people
+from gpusquad.store.people import TenantRow
+from tests.server.services.world import ADA, SECOND_US, World
+
+SHARE = {"gpus": None, "share": {"memory": "1GiB", "sm": 0.25, "isolation": "isolated"}}
+
+
+@pytest.fixture
+def world(tmp_path, database) -> World:
+    return World(tmp_path, "1x2", database)
+
+
+def set_weight(world: World, weight: float) -> None:
+    with world.database.write() as c:
+        people.put_tenant(c, TenantRow("default", weight=weight))
+    world.scheduler.set_tenants()
+
+
+def test_a_launch_carries_what_its_job_is_worth_and_asked_for(world: World) -> None:
+    set_weight(world, 3.0)
+    job_id = world.submit(**SHARE, priority="high", slo={"p99": "20ms"})
+    world.settle()
+    launch = world.engine.running[job_id, 0]
+    assert launch.standing == SharingParams(3.0, 1, Slo(latency_us=20_000), 10 * SECOND_US, 2**30)
+    assert [task.share for task in launch.tasks] == [Share(2**30, 250, "isolated")]
+
+
+def test_of_a_job_without_an_estimate_nobody_knows_what_is_left(world: World) -> None:
+    job_id = world.submit(**SHARE, estimate=None)
+    world.settle()
+    assert world.engine.running[job_id, 0].standing == SharingParams(memory_bytes=2**30)
+
+
+def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
+    job_id = world.submit(**SHARE, count=2)
+    world.settle()
+    world.at(4 * SECOND_US)
+    world.scheduler.update(job_id, JobChange(priority="urgent", slo={"throughput": "5/s"}), ADA)
+    urgent = SharingParams(1.0, 2, Slo(throughput_per_s=5.0), 6 * SECOND_US, 2**30)
+    assert world.engine.changed == [(job_id, 0, 2, urgent)]
+
+
+def test_a_job_that_waits_has_no_tasks_to_tell(world: World) -> None:
+    world.submit(gpus=2)
+    waits = world.submit(gpus=2)
+    world.settle()
+    world.scheduler.update(waits, JobChange(priority="high"), ADA)
+    assert world.engine.changed == []
+
+
+def test_a_job_that_ends_while_it_is_told_of_is_no_error(world: World) -> None:
+    """Weights are told by the thread that set them."""
+
+    class Rows(dict):
+        def __getitem__(self, job_id: str) -> object:
+            raise KeyError(job_id)
+
+    job_id = world.submit(**SHARE)
+    world.settle()
+    desk = world.scheduler.desk
+    rows, desk.rows = desk.rows, Rows(desk.rows)
+    desk.jobs.pop(job_id)
+    SharingUpdates(desk, TenantCache(world.database)).tell(job_id)
+    desk.rows = rows
+    assert [at for at, *_ in world.engine.changed] == [job_id]
+
+
+def test_another_weight_of_the_tenant_reaches_who_runs(world: World) -> None:
+    job_id = world.submit(**SHARE)
+    world.settle()
+    set_weight(world, 2.5)
+    assert [(at, standing.weight) for at, _, _, standing in world.engine.changed] == [(job_id, 2.5)]
