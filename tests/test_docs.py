@@ -1,4 +1,4 @@
-"""What the README tells people to type works."""
+"""The commands of the README work, and every claim names the bench that measures it."""
 
 import os
 import re
@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 
 import gpusquad.modes
+from bench.card.__main__ import BENCHES as CARD_BENCHES
+from bench.scoreboard import benches
 from gpusquad import registry
 
 README = Path(__file__).parents[1] / "README.md"
+CLAIMS = README.parent / "docs" / "benchmarks" / "README.md"
 _BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def runnable() -> list[list[str]]:
-    """Blocks in which every line is a gpusquad command. Others (make, bench) are told, not run, here."""
+    """Blocks in which every line is a gpusquad command. Blocks with other commands (make, bench) are not run here."""
     blocks = [_commands(body) for body in _BLOCK.findall(README.read_text(encoding="utf-8"))]
     return [block for block in blocks if block and all(_is_ours(line) for line in block)]
 
@@ -45,6 +48,27 @@ def test_commands_of_the_readme(block, tmp_path, repository):
         command[0] = "gpusquad"
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_every_claim_names_an_existing_bench():
+    known = set(benches()) | {f"bench.card {name}" for name in CARD_BENCHES}
+    named = [row[3].strip("`") for row in claim_rows(CLAIMS, "## All claims")]
+    assert len(named) >= 26
+    assert set(named) <= known
+
+
+def test_readme_claims_are_rows_of_the_claims_page():
+    all_claims = [row[:3] for row in claim_rows(CLAIMS, "## All claims")]
+    shown = claim_rows(README, "## Measured")
+    assert len(shown) >= 8
+    assert [row for row in shown if row not in all_claims] == []
+
+
+def claim_rows(page: Path, heading: str) -> list[list[str]]:
+    """Rows of the table under a heading, without its header."""
+    section = page.read_text(encoding="utf-8").partition(f"{heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
 
 def test_the_table_of_policies_names_them_all():
