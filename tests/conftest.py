@@ -8,9 +8,12 @@ from hypothesis import HealthCheck, settings
 
 from tests.databases import *  # noqa: F403 - fixtures
 
-# No deadline: a shared machine is slow at times, and a slow example is not a wrong one.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2000)
+# No deadline: a shared machine is slow at times, and a slow example is not a wrong one. The default profile is
+# derandomised: every run of a commit tries the same examples and has the same verdict. The thorough one stays random.
+settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "thorough", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow], max_examples=2000
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 REPOSITORY = Path(__file__).parents[1]
@@ -28,4 +31,13 @@ def shared_data() -> Path:
     folder = REPOSITORY.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"no public traces at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def c_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where compiled C sources are kept: one folder for all processes of this test run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "c-builds"
+    folder.mkdir(exist_ok=True)
     return folder

@@ -26,8 +26,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(SOURCE, tmp_path_factory.mktemp("program"))
 
 
-def test_launches_are_timed_with_and_without_the_library(program: Path, tmp_path: Path) -> None:
-    card = new_card(tmp_path / "card", tmp_path / "builds")
+def test_launches_are_timed_with_and_without_the_library(program: Path, tmp_path: Path, c_builds: Path) -> None:
+    card = new_card(tmp_path / "card", c_builds / "driver")
     options = Options(Place(), image=KERNEL + "\n", count=300)
     for more in ({}, {"LD_PRELOAD": str(library())}):
         found = launched(program, {**card.environment(), **more}, options, tmp_path)
@@ -39,9 +39,9 @@ def test_launches_are_timed_with_and_without_the_library(program: Path, tmp_path
 
 
 def test_rounds_of_launches_take_turns_and_are_kept(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, c_builds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in new_card(tmp_path / "card", tmp_path / "builds").environment().items():
+    for name, value in new_card(tmp_path / "card", c_builds / "driver").environment().items():
         if name.startswith(("STANDIN_", "LD_")):
             monkeypatch.setenv(name, value)
     monkeypatch.setattr(cost, "ROUNDS", 2)

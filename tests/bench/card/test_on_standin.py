@@ -26,8 +26,8 @@ TIMING = Timing(lead_in_s=0.1, length_s=0.4, tail_s=0.1)
 
 
 @pytest.fixture
-def card(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
-    made = new_card(tmp_path / "card", tmp_path / "builds", mode="mps")
+def card(place: Place, tmp_path: Path, c_builds: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
+    made = new_card(tmp_path / "card", c_builds / "driver", mode="mps")
     for name, value in made.environment().items():
         if name.startswith(("STANDIN_", "LD_")):
             monkeypatch.setenv(name, value)

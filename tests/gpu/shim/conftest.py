@@ -13,6 +13,7 @@ from gpusquad.gpu import build
 from gpusquad.gpu.region.card_region import CardRegion
 from tests.gpu.shim.tenants import REAL_DRIVER, Card
 from tests.gpu.standin.build import build as build_standin
+from tests.gpu.standin.build import locked
 
 
 @pytest.fixture(scope="session")
@@ -23,16 +24,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def library(built: Path) -> Path:
-    return build.library(built / "shim")
+def library(built: Path, c_builds: Path) -> Path:
+    with locked(c_builds / "shim"):
+        return build.library(c_builds / "shim")
 
 
 @pytest.fixture(scope="session")
-def driver(built: Path) -> Path:
+def driver(built: Path, c_builds: Path) -> Path:
     """A folder with ``libcuda.so.1`` and NVML: the stand-in's, or links to those that ``$GPUSQUAD_TEST_DRIVER`` names,
     for beside real ones lie many other libraries."""
     if not REAL_DRIVER:
-        return build_standin(built / "driver")
+        return build_standin(c_builds / "driver")
     links = built / "real-driver"
     links.mkdir()
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):

@@ -31,9 +31,9 @@ def test_every_kernel_is_an_entry() -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_the_stand_in_reads_names_and_notes(tmp_path: Path, built: Path) -> None:
+def test_the_stand_in_reads_names_and_notes(tmp_path: Path, c_builds: Path) -> None:
     """A kernel without a note takes its time from an argument."""
-    card = new_card(tmp_path, built / "driver", sms=16)
+    card = new_card(tmp_path, c_builds / "driver", sms=16)
     ptx = "\n".join([".version 7.0", ".entry add(.param .u64 cell)", "{ }", "//! add_two:2:30", ".entry add_two()", ""])
     told = card.run(
         f"c = Cuda(kernels={ptx!r})\np = c.number(1)\nc.launch('add', p, 7)\nc.launch('add_two', p)\n"

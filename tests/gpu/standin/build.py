@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -19,15 +22,25 @@ LINK = ("-Wl,-Bsymbolic", "-Wl,-z,defs", "-lm")
 def build(folder: Path) -> Path:
     """A folder below `folder` with libcuda.so.1 and libnvidia-ml.so.1, for LD_LIBRARY_PATH."""
     place = folder / f"standin-{_state()}"
-    if not place.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if place.exists():
+            return place
         with tempfile.TemporaryDirectory(dir=folder) as draft:
             made = Path(draft) / "made"
             made.mkdir()
             _compile(_driver_sources(), made / "libcuda.so.1")
             _compile(NVML, made / "libnvidia-ml.so.1")
-            _move(made, place)
+            os.rename(made, place)
     return place
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process compiles; the others wait and use the result."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _driver_sources() -> tuple[str, ...]:
@@ -48,12 +61,3 @@ def _compile(sources: tuple[str, ...], library: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"gcc could not build {library.name}:\n{done.stderr}")
-
-
-def _move(made: Path, place: Path) -> None:
-    """Whoever builds at the same time makes the same thing: the first one stays."""
-    try:
-        os.rename(made, place)
-    except OSError:
-        if not place.exists():
-            raise

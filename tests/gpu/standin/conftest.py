@@ -11,10 +11,10 @@ from tests.gpu.standin.running import Card, MakeCard, new_card
 
 
 @pytest.fixture(scope="session")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def builds(c_builds: Path) -> Path:
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-    return tmp_path_factory.mktemp("standin")
+    return c_builds / "driver"
 
 
 @pytest.fixture
