@@ -66,7 +66,9 @@ def _measured(stage: Stage, way: Way, alone: Mapping[str, float], seconds: float
         return missing[0]
     try:
         if ways.needs_region(way.first):
-            stage.grants({FIRST: Grant(mates=0b11, level=way.level), SECOND: Grant(mates=0b11)}, way.first)
+            stage.grants(
+                {FIRST: Grant(neighbours=0b11, priority_level=way.level), SECOND: Grant(neighbours=0b11)}, way.first
+            )
         per_s = together_per_s(stage, way.seats, seconds)
     except (Lost, OSError) as error:
         return str(error)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusquad.gpu import daemon
-from gpusquad.gpu.build import SOURCES
+from gpusquad.gpu.build import SOURCES, source_files
 from gpusquad.gpu.nvml import CardReader, NvmlError
 from gpusquad.model.errors import Invalid
 from gpusquad.policies import divide
@@ -41,7 +41,7 @@ def _card(device: str, card: str) -> dict[str, Any]:
 
 def library_version() -> str:
     """A short name of the sources of the tenants' library: figures of two versions are not one figure."""
-    return _version(path for path in SOURCES.iterdir() if path.suffix in (".c", ".h", ".def"))
+    return _version(source_files(SOURCES))
 
 
 def policies_version() -> str:

@@ -64,13 +64,13 @@ def _held(training: Grant, *, alone: bool = False) -> Means:
     return Means(*how, _KNOWN, training)
 
 
-_KNOWN = Grant(mates=_BOTH)
+_KNOWN = Grant(neighbours=_BOTH)
 _STOPS = replace(_KNOWN, credit_us=0, borrows=True, loan_us=1000)
-_YIELDS = replace(_KNOWN, yields=_FIRST, stand_us=50)
+_YIELDS = replace(_KNOWN, yield_to=_FIRST, yield_point_us=50)
 _LINGERS = replace(_YIELDS, linger_us=100)
 _LINGERS_LONG = replace(_YIELDS, linger_us=250)
 _AS_DECIDED = replace(_YIELDS, linger_us=LINGER_US)
-_STANDS_OFTEN, _STANDS_RARELY = (replace(_AS_DECIDED, stand_us=us) for us in (20, 100))
+_STANDS_OFTEN, _STANDS_RARELY = (replace(_AS_DECIDED, yield_point_us=us) for us in (20, 100))
 MEANS = {
     ALONE: Means(ways.PLAIN, None),
     TRAINING_ALONE: Means(None, ways.PLAIN),

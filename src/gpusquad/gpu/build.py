@@ -25,7 +25,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpusquad.model.errors import NotReady
@@ -56,8 +56,13 @@ def library(cache: Path | None = None) -> Path:
     return built
 
 
-def compile_library(sources: Path, target: Path) -> None:
-    """Complete under its name or not there at all."""
+def source_files(sources: Path) -> list[Path]:
+    """Return the files that the library is built from, in all folders, sorted."""
+    return sorted(path for path in sources.rglob("*") if path.suffix in {".c", ".h", ".def"})
+
+
+def compile_library(sources: Path, target: Path, flags: Sequence[str] = ()) -> None:
+    """Build the library at ``target``: complete or not at all. ``flags`` are given to the compiler after ours."""
     compiler = shutil.which("gcc")
     if compiler is None:
         raise NotReady(
@@ -66,9 +71,9 @@ def compile_library(sources: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / _NAME
-        parts = sorted(str(path) for path in sources.glob("*.c"))
+        parts = [str(path) for path in source_files(sources) if path.suffix == ".c"]
         first = ["-include", str(sources / _FIRST)] if (sources / _FIRST).exists() else []
-        command = [compiler, *FLAGS, *first, "-o", str(made), *parts, *LIBRARIES]
+        command = [compiler, *FLAGS, *flags, "-I", str(sources), *first, "-o", str(made), *parts, *LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise NotReady("gcc", f"could not build the library for tenants:\n{done.stderr.strip()}")
@@ -85,8 +90,8 @@ def reclaimer(path: Path | None = None) -> Callable[[Path], int]:
 
 def _fingerprint(sources: Path) -> str:
     digest = hashlib.sha256(" ".join([*FLAGS, *LIBRARIES, platform.machine()]).encode())
-    for path in sorted(path for path in sources.iterdir() if path.suffix in {".c", ".h", ".def"}):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in source_files(sources):
+        digest.update(path.relative_to(sources).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

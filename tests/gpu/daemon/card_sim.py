@@ -122,7 +122,7 @@ class _Program:
         if held:
             return False
         masked = not free and (not grant.restricted_us or self.asked_us < grant.restricted_us)
-        mask = grant.mask if masked else grant.within
+        mask = grant.mask if masked else grant.virtual_card_mask
         predicted_us = self._predicted_us.get(mask.bit_count(), self.load.kernel_us)
         self.queue.append(_Kernel(self._take(), mask, predicted_us, self._request()))
         self.asked_us += predicted_us
@@ -245,13 +245,13 @@ class CardSim:
 
     def _is_free(self, slot: int) -> bool:
         grant = self.region.grants[slot]
-        mates = [self.programs[mate] for mate in self.programs if grant.mates >> mate & 1]
+        mates = [self.programs[mate] for mate in self.programs if grant.neighbours >> mate & 1]
         return grant.borrows and all(mate.is_idle for mate in mates)
 
     def _stands_still(self, slot: int) -> bool:
         """Between two kernels, while one that goes first is busy."""
         grant, program = self.region.grants[slot], self.programs[slot]
-        first = [self.programs[mate] for mate in self.programs if grant.yields >> mate & 1]
+        first = [self.programs[mate] for mate in self.programs if grant.yield_to >> mate & 1]
         busy = [mate.is_busy(self.now_us, grant.linger_us) for mate in first]
         return program.queue[0].begun_us < 0 and any(busy)
 
@@ -262,7 +262,7 @@ class CardSim:
             grant = self.region.grants[slot]
             for mate in self.programs:
                 ends_us = self.programs[mate].busy_us + grant.linger_us
-                if program.queue and grant.yields >> mate & 1 and ends_us > self.now_us + _TINY:
+                if program.queue and grant.yield_to >> mate & 1 and ends_us > self.now_us + _TINY:
                     found = min(found, ends_us)
         return found
 

@@ -103,7 +103,7 @@ def test_nobody_leaves_its_virtual_card():
         squads.step(1000)
         assert not squads.failure
         for tenant in squads._tenants.values():
-            assert tenant.grant.within == parts[tenant.facts.id]
+            assert tenant.grant.virtual_card_mask == parts[tenant.facts.id]
             assert tenant.grant.mask & ~parts[tenant.facts.id] == 0
 
 

@@ -44,25 +44,28 @@ def test_a_tenant_sleeps_from_the_end_of_its_work_on():
 
 def test_kernels_are_as_long_as_they_were_though_they_are_told_as_done_by_batches():
     pages = [
-        ClientPage(launches=10 * at, asked_us=500 * at, done_us=500 * (at - at % 20), in_flight=1) for at in range(401)
+        ClientPage(launches=10 * at, requested_us=500 * at, completed_us=500 * (at - at % 20), in_flight=1)
+        for at in range(401)
     ]
     assert seen(*pages).kernel_us == pytest.approx(50)
-    deep = [ClientPage(launches=5000, asked_us=5_000_000, done_us=1000 * at, in_flight=1) for at in range(1, 400)]
+    deep = [
+        ClientPage(launches=5000, requested_us=5_000_000, completed_us=1000 * at, in_flight=1) for at in range(1, 400)
+    ]
     assert seen(ClientPage(), *deep).kernel_us == pytest.approx(1000)
 
 
 def test_kernels_are_as_long_as_they_were():
     forecast = seen(
         ClientPage(),
-        ClientPage(launches=10, asked_us=500, in_flight=1),
-        ClientPage(launches=20, asked_us=1000, in_flight=1),
+        ClientPage(launches=10, requested_us=500, in_flight=1),
+        ClientPage(launches=20, requested_us=1000, in_flight=1),
     )
     assert forecast.kernel_us == 50
 
 
 def test_at_the_gate_it_wants_all_it_can_get():
-    free = seen(ClientPage(), ClientPage(asked_us=100, done_us=100, launches=1))
-    held = seen(ClientPage(), ClientPage(asked_us=100, done_us=100, launches=1, waiting=1))
+    free = seen(ClientPage(), ClientPage(requested_us=100, completed_us=100, launches=1))
+    held = seen(ClientPage(), ClientPage(requested_us=100, completed_us=100, launches=1, waiting=1))
     assert free.wants_us(10_000) == 1000, "a tenth of the time, as it asked for"
     assert held.wants_us(10_000) == 10_000
     assert held.is_starved
@@ -74,7 +77,7 @@ def test_the_queue_is_never_less_than_nothing_and_empty_if_nothing_is_in_flight(
     forecast, asked_us, done_us = DemandPredictor(), 0, 0
     for at, (asks_us, does_us, busy) in enumerate(steps):
         asked_us, done_us = asked_us + asks_us, done_us + does_us
-        page = ClientPage(asked_us=asked_us, done_us=done_us, launches=at, in_flight=int(busy))
+        page = ClientPage(requested_us=asked_us, completed_us=done_us, launches=at, in_flight=int(busy))
         forecast.see(page, at * 1000)
         assert forecast.backlog_us >= 0
         assert busy or forecast.backlog_us == 0
@@ -82,8 +85,8 @@ def test_the_queue_is_never_less_than_nothing_and_empty_if_nothing_is_in_flight(
 
 
 def test_what_the_dead_left_undone_is_not_queued_for_ever():
-    empty = ClientPage(asked_us=5000, done_us=2000, launches=9)
-    assert seen(empty, ClientPage(asked_us=5400, done_us=2100, launches=12, in_flight=1)).backlog_us == 300
+    empty = ClientPage(requested_us=5000, completed_us=2000, launches=9)
+    assert seen(empty, ClientPage(requested_us=5400, completed_us=2100, launches=12, in_flight=1)).backlog_us == 300
 
 
 def test_latencies_in_time():

@@ -14,7 +14,7 @@ from gpusquad.gpu.region.pages import ClientPage
 from gpusquad.model.squad import ShareableCard, Squad, SquadMember
 from tests.gpu.daemon.memory_region import MemoryRegion
 
-BUSY = ClientPage(asked_us=5000, done_us=4000, launches=50, in_flight=2)
+BUSY = ClientPage(requested_us=5000, completed_us=4000, launches=50, in_flight=2)
 
 
 @pytest.mark.parametrize(("says", "card_us", "granted_us"), [(300, 2000, 300), (0, 2000, 2000), (0, 700, 700)])

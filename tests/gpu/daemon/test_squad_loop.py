@@ -18,7 +18,7 @@ from gpusquad.model.squad import UNGATED_US, ShareableCard, Squad, SquadMember
 from tests.gpu.daemon.memory_region import MemoryRegion
 
 CARD = ShareableCard(groups=15, sms_per_group=8, sms=132, memory_bytes=100)
-BUSY = ClientPage(asked_us=5000, done_us=4000, launches=50, in_flight=2)
+BUSY = ClientPage(requested_us=5000, completed_us=4000, launches=50, in_flight=2)
 RIVALS = TableRates({("a", "b"): 0.9, ("b", "a"): 0.9})
 
 
@@ -63,7 +63,7 @@ def test_nobody_and_one_alone_cost_nothing():
     for at in range(20, 2_000_000, 250_000):
         assert squads.step(at) >= 100_000
     assert region.writes == writes
-    assert (region.grants[0].credit_us, region.grants[0].mask, region.grants[0].mates) == (UNGATED_US, 0, 0)
+    assert (region.grants[0].credit_us, region.grants[0].mask, region.grants[0].neighbours) == (UNGATED_US, 0, 0)
     assert region.beats > 5
 
 
@@ -87,13 +87,13 @@ def test_beside_one_that_has_slept_for_long_nobody_is_ready_to_stand_still():
     squads, region = started("a", "b", policy="jct")
     seen = []
     for at in range(0, 3_000_000, 1_000):
-        busy(region, 0, asked_us=5000 + at, done_us=4000 + at, launches=50 + at)
+        busy(region, 0, requested_us=5000 + at, completed_us=4000 + at, launches=50 + at)
         if at in (1_000, 2_000_000):
             busy(region, 1, launches=at)
         elif at in (2_000, 2_001_000):
             busy(region, 1, launches=at - 1_000, in_flight=0)
         squads.step(at)
-        seen.append(region.grants[0].yields >> 1 & 1)
+        seen.append(region.grants[0].yield_to >> 1 & 1)
     asleep = slice(1_100, 1_990)
     assert all(seen[10:900]), "it may wake soon"
     assert not any(seen[asleep])
@@ -106,7 +106,7 @@ def test_two_are_looked_at_and_given_squads():
     rest_us = squads.step(1000)
     assert rest_us < 1000
     first = squads.number
-    busy(region, 0, 1, done_us=5000, launches=60)
+    busy(region, 0, 1, completed_us=5000, launches=60)
     squads.step(1000 + squads.squad.length_us)
     assert squads.number == first + 1
 
@@ -132,7 +132,7 @@ def test_credits_are_cumulative_and_count_what_is_queued():
 
 def test_what_drifts_is_set_right_when_the_queue_is_empty():
     squads, region = started("a", "b")
-    busy(region, 0, 1, asked_us=9000, done_us=4000, in_flight=0, waiting=1)
+    busy(region, 0, 1, requested_us=9000, completed_us=4000, in_flight=0, waiting=1)
     squads.step(1000)
     credits_us = {slot: region.grants[slot].credit_us for slot in (0, 1)}
     assert max(credits_us.values()) > 9000, "nothing is queued, so what was asked is done"
@@ -288,7 +288,7 @@ def test_what_is_left_counts_down_as_it_is_served():
     squads, region = started("b")
     squads.attach(GpuClientSpec("a", remaining_us=100_000, deadline_in_us=500_000), 0)
     squads.step(0)
-    region.pages[1] = ClientPage(asked_us=20_000, done_us=20_000, launches=10, in_flight=1)
+    region.pages[1] = ClientPage(requested_us=20_000, completed_us=20_000, launches=10, in_flight=1)
     squads.step(40_000)
     told = next(tenant for tenant in squads.status(40_000)["tenants"] if tenant["id"] == "a")
     assert (told["remaining_us"], told["attained_us"]) == (80_000, 20_000)
@@ -298,7 +298,7 @@ def test_side_by_side_they_do_not_have_more_than_the_card():
     squads, region = started("a", "b")
     squads.step(0)
     for slot in (0, 1):
-        region.pages[slot] = ClientPage(asked_us=10_000, done_us=10_000, launches=10, in_flight=1)
+        region.pages[slot] = ClientPage(requested_us=10_000, completed_us=10_000, launches=10, in_flight=1)
     squads.step(10_000)
     assert [tenant["attained_us"] for tenant in squads.status(10_000)["tenants"]] == [5000, 5000]
 
@@ -306,7 +306,7 @@ def test_side_by_side_they_do_not_have_more_than_the_card():
 def test_time_on_some_groups_counts_by_their_part():
     squads, region = started("a", "b")
     squads.step(0)
-    region.pages[0] = ClientPage(asked_us=10_000, done_us=10_000, launches=10, in_flight=1, mask_now=0b11111)
+    region.pages[0] = ClientPage(requested_us=10_000, completed_us=10_000, launches=10, in_flight=1, mask_now=0b11111)
     squads.step(10_000)
     assert squads.status(10_000)["tenants"][0]["attained_us"] == 3030
 
@@ -372,4 +372,4 @@ def test_strangers_may_be_left_a_part():
     assert set(region.grants) == {0}
     assert region.grants[0].mask or region.grants[0].credit_us != UNGATED_US
     assert not region.grants[0].borrows
-    assert region.grants[0].mates == 0
+    assert region.grants[0].neighbours == 0

@@ -25,5 +25,5 @@ def until_held(card: Card, slot: int = 0) -> None:
     until(lambda: process_page(card, slot).waiting == 1, "a process at the gate")
 
 
-def asked_us(card: Card, slot: int = 0) -> int:
-    return card.region.page(slot).asked_us
+def requested_us(card: Card, slot: int = 0) -> int:
+    return card.region.page(slot).requested_us

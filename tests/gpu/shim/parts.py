@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpusquad.gpu.build import SOURCES
 
-_FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-Wl,-Bsymbolic")
+_FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-I", str(SOURCES))
 """Bound to their own: what a test gives in place of the C library's functions is what they call."""
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusquad.gpu.region.layout import LIVE, ProcessLayout, TenantLayout
+from gpusquad.gpu.region.layout import LIVE, ClientLayout, ProcessLayout
 from tests.gpu.shim.tenants import Card
 
 _PLAYER = Path(__file__).with_name("player.py")
@@ -163,11 +163,11 @@ def count_of(mask: int) -> int:
     return SMS_PER_GROUP * mask.bit_count()
 
 
-def tenant_page(card: Card, slot: int = 0) -> TenantLayout:
+def tenant_page(card: Card, slot: int = 0) -> ClientLayout:
     """The tenant's file as it is at every moment."""
     fd = os.open(card.region.path(slot), os.O_RDWR)
     try:
-        return TenantLayout.from_buffer(mmap.mmap(fd, ctypes.sizeof(TenantLayout)))
+        return ClientLayout.from_buffer(mmap.mmap(fd, ctypes.sizeof(ClientLayout)))
     finally:
         os.close(fd)
 

@@ -28,7 +28,7 @@ def test_alone_again_it_goes_back_to_its_own_streams_and_is_quiet(card: Card) ->
     tenant = staged(card, STANDIN_LOG=str(path))
     card.attach(1)
     streams = ("legacy", "s", "thread")
-    card.region.write({0: Grant(mask=0x01, mates=0b11)})
+    card.region.write({0: Grant(mask=0x01, neighbours=0b11)})
     tenant.on_stage([["stream", "s", True], *([["kernel", s, 0, "add", 20] for s in streams] * 3), ["sync"]])
     until(lambda: process_page(card).in_flight == 0, "idleness")
     assert {len(tenant(f"stage.burn({stream!r}, 1024)")) for stream in streams} == {SMS_PER_GROUP}

@@ -14,7 +14,7 @@ ALONE_US, BESIDE_US = 2000.0, 4000.0
 
 @pytest.fixture(scope="module")
 def average(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[float]], float]:
-    call = loaded(tmp_path_factory.mktemp("averages"), ["averages.c"]).gs_average
+    call = loaded(tmp_path_factory.mktemp("averages"), ["timing/running_mean.c"]).gs_running_mean
 
     def after(samples_us: Sequence[float]) -> float:
         mean_us, var = ctypes.c_float(10.0), ctypes.c_float(0.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.at_the_gate import UNKNOWN_US, asked_us, begin, staged, until_held
+from tests.gpu.shim.at_the_gate import UNKNOWN_US, begin, requested_us, staged, until_held
 from tests.gpu.shim.playing import Step, die, make_busy, mate, process_page, until
 from tests.gpu.shim.tenants import Card
 
@@ -24,14 +24,14 @@ def test_borrows_while_all_mates_are_idle(card: Card) -> None:
     card.attach(1)
     card.attach(2)
     make_busy(card, 1, in_flight=0)
-    card.region.write({0: Grant(credit_us=0, mates=0b111, borrows=True)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b111, borrows=True)})
     tenant.on_stage([["kernels", 5, "legacy", 0, "add", 20]])
     make_busy(card, 2, in_flight=3)
     begin(tenant, [["kernels", 5, "legacy", 0, "add", 20]])
     until_held(card)
     make_busy(card, 2, in_flight=0)  # no word of the daemon
     tenant.answer()
-    assert asked_us(card) > 0
+    assert requested_us(card) > 0
 
 
 def test_a_mate_at_the_gate_is_not_idle(card: Card) -> None:
@@ -39,7 +39,7 @@ def test_a_mate_at_the_gate_is_not_idle(card: Card) -> None:
     card.attach(1)
     beside = mate(card, 1)
     beside.waiting = 1
-    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     beside.waiting = 0
@@ -55,7 +55,7 @@ def test_a_mate_lingers_after_its_last_launch_and_its_last_work(card: Card, sinc
     now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     beside.last_launch_ns = beside.idle_since_ns = now_ns - 1000 * (long_us + 1)  # the machine may be younger
     setattr(beside, since, now_ns)
-    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True, linger_us=long_us)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True, linger_us=long_us)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     setattr(beside, since, getattr(beside, since) - 1000 * (long_us + 1))
@@ -65,10 +65,10 @@ def test_a_mate_lingers_after_its_last_launch_and_its_last_work(card: Card, sinc
 def test_does_not_borrow_unasked(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)
-    card.region.write({0: Grant(credit_us=0, mates=0b11)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
-    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True)})
     tenant.answer()
 
 
@@ -77,10 +77,10 @@ def test_of_what_is_borrowed_little_is_queued(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)
     tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"], ["sync"], ["kernel", "legacy", 0, "add_long"], ["sync"]])
-    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True)})
     tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"]])
     assert process_page(card).waits >= 3
-    assert process_page(card).asked_us - process_page(card).done_us < 2.5 * longest_us(card)
+    assert process_page(card).requested_us - process_page(card).completed_us < 2.5 * longest_us(card)
 
 
 def test_a_loan_is_as_large_as_the_grant_says(card: Card) -> None:
@@ -98,8 +98,8 @@ def test_a_loan_is_as_large_as_the_grant_says(card: Card) -> None:
     page, most_us = process_page(card), 0
     until(lambda: page.launches >= 5 + 50, "half of it")
     while page.launches < 5 + 100:
-        asked = page.asked_us  # first: what is done meanwhile was asked for before
-        most_us = max(most_us, asked - page.done_us)
+        asked = page.requested_us  # first: what is done meanwhile was asked for before
+        most_us = max(most_us, asked - page.completed_us)
     tenant.answer()
     assert page.waits >= 5
     assert most_us <= max(loan_us, 2 * longest_us(card))
@@ -121,7 +121,7 @@ def test_a_mate_that_spoils_its_file_harms_nobody(card: Card) -> None:
     """Whoever looks at it neither dies nor runs out of files; who cannot be seen is taken to be busy."""
     tenant = staged(card)
     card.attach(1)
-    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True)})
     tenant.on_stage([["kernels", 5, "legacy", 0, "add", 20]])
     files = Path(f"/proc/{tenant.process.pid}/fd")
     opened = len(list(files.iterdir()))
@@ -142,7 +142,7 @@ def test_a_mate_that_was_killed_is_idle(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)
     make_busy(card, 1, in_flight=3)
-    card.region.write({0: Grant(credit_us=0, mates=0b11, borrows=True)})
+    card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True)})
     begin(tenant, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     die(card, 1)

@@ -36,7 +36,7 @@ def both(card: Card) -> list[Player]:
     made = [player(card), bare_player(card)]
     for one in made:
         one.stage()
-        one.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}]])
+        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": WITHIN}]])
     return made
 
 
@@ -69,11 +69,11 @@ def test_capture_is_as_without_the_library(card: Card, inside: list[Step], block
     steps: list[Step] = [
         ["stream", "s", blocking],
         ["stream", "side", blocking],
-        ["grant", {"mask": 0x01, "mates": 0b11}],
+        ["grant", {"mask": 0x01, "neighbours": 0b11}],
         ["kernel", "s", 0, "add", 300],
         ["kernel", "legacy", 2, "add", 300],
         ["kernel", "side", 3, "add", 300],
-        ["grant", {"mask": 0x02, "mates": 0b11}],
+        ["grant", {"mask": 0x02, "neighbours": 0b11}],
         ["capture", "g", "s", inside],
         ["graph", "s", "g"],
         ["kernel", "s", 0, "copy2", 10],
@@ -95,7 +95,7 @@ def test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it(card: Card)
     steps: list[Step] = [
         ["stream", "s", False],
         ["stream", "side", False],
-        ["grant", {"mask": 0x02, "mates": 0b11}],
+        ["grant", {"mask": 0x02, "neighbours": 0b11}],
         ["capture", "g", "s", [*CAPTURES["fork and join"], ["destroy", "side"], add, add]],
         ["graph", "s", "g"],
         ["stream", "lost", False],
@@ -111,7 +111,7 @@ def test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it(card: Card)
 def test_others_go_on_while_a_stream_is_captured(card: Card) -> None:
     inside: list[Step] = [
         ["kernel", "s", 0, "add", 10],
-        ["grant", {"mask": 0x02, "mates": 0b11}],
+        ["grant", {"mask": 0x02, "neighbours": 0b11}],
         [
             "in_thread",
             [["kernel", "other", 1, "copy2", 100], ["grant", {"mask": 0x01}], ["kernel", "other", 1, "add", 10]],
@@ -239,7 +239,14 @@ def test_a_card_that_comes_in_the_middle_of_a_capture_does_not_spoil_it(card: Ca
     """Streams that the library first sees while they are captured it may not ask about; it knows them afterwards."""
     kernel: Step = ["kernel", "independent", 0, "copy2"]
     inside: list[Step] = [
-        *[kernel, *FORK, ["grant", {"within": WITHIN}], kernel, ["set", "side", 1, 7], ["kernel", "side", 1]],
+        *[
+            kernel,
+            *FORK,
+            ["grant", {"virtual_card_mask": WITHIN}],
+            kernel,
+            ["set", "side", 1, 7],
+            ["kernel", "side", 1],
+        ],
         *[["copy", "side", 2, 1], *JOIN, kernel],
     ]
     card.attach(0)

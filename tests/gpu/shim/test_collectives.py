@@ -13,14 +13,14 @@ COLLECTIVE: Step = ["kernel", "legacy", 0, "add_ncclDevKernel_AllReduce_f32", 20
 PLAIN: Step = ["kernels", 5, "legacy", 0, "add", 20]
 MEETING: Step = ["kernel", "legacy", 0, "add_ncclDevKernel_two_ranks"]
 SPENT = Grant(credit_us=1)
-YIELDS = Grant(mates=0b11, yields=0b10, stand_patience_ms=3600 * 1000)
+YIELDS = Grant(neighbours=0b11, yield_to=0b10, yield_max_ms=3600 * 1000)
 
 
 def test_a_collective_is_never_held_but_charged(card: Card) -> None:
     tenant = staged(card)
     card.region.write({0: Grant(credit_us=0)})
     tenant.on_stage([COLLECTIVE])
-    assert card.region.page(0).asked_us == UNKNOWN_US
+    assert card.region.page(0).requested_us == UNKNOWN_US
     assert process_page(card).waits == 0
 
 
@@ -29,8 +29,8 @@ def test_nor_is_what_comes_before_the_next_one(card: Card) -> None:
     card.region.write({0: SPENT})
     tenant.on_stage([COLLECTIVE, PLAIN, PLAIN, COLLECTIVE, ["sync"]])
     page = card.region.page(0)
-    assert page.asked_us > SPENT.credit_us
-    assert page.meets_peers
+    assert page.requested_us > SPENT.credit_us
+    assert page.uses_collectives
     assert process_page(card).waits == 0
 
 
@@ -47,7 +47,7 @@ def test_a_graph_with_a_collective_in_it_is_not_held(card: Card) -> None:
     tenant = staged(card)
     inside = [["kernel", "s", 0, "add_ncclDevKernel_AllReduce_f32", 20], ["kernel", "s", 0, "add", 20]]
     tenant.on_stage([["stream", "s", False], ["capture", "g", "s", inside]])
-    assert card.region.page(0).meets_peers
+    assert card.region.page(0).uses_collectives
     card.region.write({0: SPENT})
     tenant.on_stage([["graph", "s", "g"]] * 5 + [["sync"]])
     assert tenant("stage.cells()")[0] == 10
@@ -82,7 +82,7 @@ def test_the_next_process_in_its_place_is_held(card: Card) -> None:
     tenant.kill()
     after = player(card)
     after.stage()
-    assert not card.region.page(0).meets_peers
+    assert not card.region.page(0).uses_collectives
     card.region.write({0: Grant(credit_us=0)})
     after.tell("stage.play(given)", [PLAIN])
     until_held(card)
@@ -91,7 +91,7 @@ def test_the_next_process_in_its_place_is_held(card: Card) -> None:
 
 
 @standin_only("on a card these wait for nobody")
-@pytest.mark.parametrize("grant", [SPENT, Grant(mates=0b101, yields=0b100)], ids=["gated", "yields"])
+@pytest.mark.parametrize("grant", [SPENT, Grant(neighbours=0b101, yield_to=0b100)], ids=["gated", "yields"])
 def test_two_ranks_meet_though_one_of_them_should_be_held(card: Card, grant: Grant) -> None:
     first, second = staged(card), staged(card, 1)
     card.attach(2)

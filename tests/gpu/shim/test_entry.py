@@ -100,7 +100,7 @@ def test_programs_without_cuda_run_as_before(card: Card, program: list[str]) -> 
     with_it, without = _run(program, card.of()), _run(program, _without_library(card))
     assert (with_it.stdout, with_it.stderr) == (without.stdout, without.stderr)
     assert card.region.page(0).pids == ()
-    content = layout.TenantLayout.from_buffer_copy(card.region.path(0).read_bytes())
+    content = layout.ClientLayout.from_buffer_copy(card.region.path(0).read_bytes())
     assert content.procs[0].pid == 0, "it never came near the region"
 
 
@@ -160,7 +160,7 @@ def test_it_asks_for_nothing_that_old_containers_do_not_have(library: Path) -> N
 def test_it_calls_nothing_whose_name_newer_headers_change() -> None:
     """Headers since glibc 2.38 make other functions of these, so that only a library built there would ask for them."""
     changed = re.compile(r"\b(strto(l|ul|ll|ull|imax|umax|q|uq)(_l)?|v?[fs]?scanf)\s*\(")
-    sources = [path for path in build.SOURCES.iterdir() if path.suffix in {".c", ".h", ".def"}]
+    sources = build.source_files(build.SOURCES)
     assert sources
     assert [path.name for path in sources if changed.search(path.read_text())] == []
 
@@ -225,7 +225,7 @@ def test_a_process_lives_as_long_as_its_descriptors_and_not_as_its_memory(card: 
 
 
 def _spoil(card: Card, field: str, value: int) -> None:
-    content = layout.TenantLayout.from_buffer_copy(card.region.path(0).read_bytes())
+    content = layout.ClientLayout.from_buffer_copy(card.region.path(0).read_bytes())
     setattr(content, field, value)
     card.region.path(0).write_bytes(bytes(content))
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.at_the_gate import UNKNOWN_US, asked_us, begin, staged, until_held
+from tests.gpu.shim.at_the_gate import UNKNOWN_US, begin, requested_us, staged, until_held
 from tests.gpu.shim.playing import Step, player, process_page, until
 from tests.gpu.shim.tenants import Card
 
@@ -26,11 +26,11 @@ def test_never_asks_beyond_its_credit(card: Card) -> None:
     tenant = staged(card)
     first = 1
     for launches in (5, 12, 40):
-        limit_us = asked_us(card) + launches * UNKNOWN_US + UNKNOWN_US // 2
+        limit_us = requested_us(card) + launches * UNKNOWN_US + UNKNOWN_US // 2
         card.region.write({0: Grant(credit_us=limit_us)})
         begin(tenant, unknown_kernels(first, launches + 3))
         until_held(card)
-        assert asked_us(card) == limit_us - UNKNOWN_US // 2
+        assert requested_us(card) == limit_us - UNKNOWN_US // 2
         card.region.write({0: Grant()})
         tenant.answer()
         first += launches + 3
@@ -42,7 +42,7 @@ def test_more_credit_lets_it_go_on_where_it_stood(card: Card) -> None:
     begin(tenant, [["kernels", 200, "legacy", 0, "add", 20]])
     until_held(card)
     held_at = card.region.page(0).launches
-    card.region.write({0: Grant(credit_us=asked_us(card) + 10**6)})
+    card.region.write({0: Grant(credit_us=requested_us(card) + 10**6)})
     tenant.answer()
     page = process_page(card)
     assert held_at < 200 <= page.launches
@@ -82,10 +82,10 @@ def test_something_larger_than_the_credit_passes_while_any_is_left_and_the_debt_
     tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"], ["sync"], ["kernel", "legacy", 0, "add_long"]])
     (long,) = card.region.kernels(0)
     assert long.mean_us > 4000
-    before_us = asked_us(card)
+    before_us = requested_us(card)
     card.region.write({0: Grant(credit_us=before_us + 1000)})
     tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
-    assert asked_us(card) > before_us + 4000
+    assert requested_us(card) > before_us + 4000
     card.region.write({0: Grant(credit_us=before_us + 2000)})  # another squad, but it is in debt
     begin(tenant, [["kernel", "legacy", 0, "add_short"]])
     until_held(card)
@@ -110,7 +110,7 @@ def test_a_place_used_again_goes_on_counting(card: Card) -> None:
     """Credits are cumulative: a tenant whose process starts anew must not get those of the last one again."""
     first = staged(card)
     first.on_stage(unknown_kernels(1, 20))
-    before_us = asked_us(card)
+    before_us = requested_us(card)
     assert before_us >= 20 * UNKNOWN_US
     first.kill()
     card.region.reclaim(0)
@@ -119,7 +119,7 @@ def test_a_place_used_again_goes_on_counting(card: Card) -> None:
     card.region.write({0: Grant(credit_us=before_us + 2 * UNKNOWN_US)})
     begin(second, unknown_kernels(100, 5))
     until_held(card)
-    assert asked_us(card) == before_us + 2 * UNKNOWN_US
+    assert requested_us(card) == before_us + 2 * UNKNOWN_US
     card.region.write({0: Grant()})
     second.answer()
 
@@ -173,7 +173,7 @@ def test_processes_of_a_tenant_share_its_credit(card: Card) -> None:
     second.stage()
     begin(second, unknown_kernels(10, 5))
     until(lambda: process_page(card, index=1).waiting == 1, "the second process at the gate")
-    assert asked_us(card) == 3 * UNKNOWN_US
+    assert requested_us(card) == 3 * UNKNOWN_US
     card.region.write({0: Grant()})
     second.answer()
 
@@ -183,7 +183,7 @@ def test_threads_share_the_last_credit(card: Card) -> None:
     card.region.write({0: Grant(credit_us=10 * UNKNOWN_US)})
     begin(tenant, [["together", [unknown_kernels(1 + 20 * number, 20, "thread") for number in range(4)]]])
     until(lambda: process_page(card).waiting == 4, "four threads at the gate")
-    assert asked_us(card) == 10 * UNKNOWN_US
+    assert requested_us(card) == 10 * UNKNOWN_US
     card.region.write({0: Grant()})
     tenant.answer()
 
@@ -191,7 +191,7 @@ def test_threads_share_the_last_credit(card: Card) -> None:
 def test_a_forked_child_that_launches_nothing_does_no_harm(card: Card) -> None:
     tenant = staged(card)
     card.attach(1)
-    card.region.write({0: Grant(mask=0x01, mates=0b11)})
+    card.region.write({0: Grant(mask=0x01, neighbours=0b11)})
     tenant.on_stage([["kernels", 10, "legacy", 0, "add", 20]])
     assert tenant("os.waitpid(os.fork() or os._exit(0), 0)[1]") == 0
     tenant.on_stage([["kernels", 10, "legacy", 0, "add", 20]])

@@ -33,7 +33,7 @@ def tenant(card: Card) -> Player:
     card.attach(0)
     made = player(card)
     made.stage()
-    made.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}]])
+    made.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": WITHIN}]])
     return made
 
 
@@ -66,7 +66,7 @@ def test_captured_kernels_stay_on_the_virtual_card(tenant: Player, stream: str, 
 
 def test_a_graph_is_on_all_of_the_virtual_card_whatever_part_its_tenant_has(tenant: Player) -> None:
     """It cannot be moved later, and what is no part of the virtual card it never has."""
-    tenant.on_stage([["room", "told", BLOCKS], ["grant", {"within": WITHIN, "mask": 0x04}]])
+    tenant.on_stage([["room", "told", BLOCKS], ["grant", {"virtual_card_mask": WITHIN, "mask": 0x04}]])
     told_in(tenant, [["tell_sms", "told", "independent"]])
     part = own_sms(tenant, "independent")
     assert len(part) == SMS_PER_GROUP
@@ -171,7 +171,7 @@ def test_a_graph_does_and_waits_as_without_the_library(card: Card, inside: list[
     told: list[dict[str, Any]] = []
     for one in (player(card), bare_player(card)):
         one.stage()
-        one.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}]])
+        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": WITHIN}]])
         one.on_stage([["capture", "first", "independent", inside], ["capture", "g", "independent", inside]])
         one.on_stage(around * turns)
         told.append({"edges": one("stage.edges('g')"), "cells": one("stage.cells()")})
@@ -192,7 +192,7 @@ def test_what_a_stream_waits_for_is_as_without_the_library(card: Card) -> None:
     told: list[Any] = []
     for one in (player(card), bare_player(card)):
         one.stage()
-        one.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}], ["capture", "g", "independent", inside]])
+        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": WITHIN}], ["capture", "g", "independent", inside]])
         told.append([one("stage.seen"), one("stage.edges('g')")])
     assert told[0] == told[1]
     assert told[0][0][:4] == [0, 1, 1, 1]
@@ -227,10 +227,10 @@ def test_off_a_virtual_card_a_graph_has_all_sms(tenant: Player) -> None:
 def test_a_graph_outlives_as_many_partitions_as_there_may_be(tenant: Player) -> None:
     """Those make room for each other; the one that a graph runs on must not be among them."""
     within = 0x0F
-    tenant.on_stage([["grant", {"within": within}], ["room", "told", BLOCKS]])
+    tenant.on_stage([["grant", {"virtual_card_mask": within}], ["room", "told", BLOCKS]])
     tenant.on_stage([["capture", "g", "independent", [["tell_sms", "told", "independent"]]]])
     for mask in range(1, within):
-        tenant.on_stage([["grant", {"within": within, "mask": mask}], ["kernel", "independent", 0]])
+        tenant.on_stage([["grant", {"virtual_card_mask": within, "mask": mask}], ["kernel", "independent", 0]])
     tenant.on_stage([["graph", "independent", "g"], ["sync"]])
     assert len(sms(tenant, "told")) == count_of(within)
     assert tenant("stage.cells()")[0] == within - 1
@@ -295,7 +295,7 @@ def test_runs_on_the_card_where_no_partition_can_be_made(card: Card) -> None:
     card.attach(0)
     tenant = player(card, STANDIN_GREEN_BYTES=str(1 << 40))
     tenant.stage()
-    tenant.on_stage([*ALL_KINDS, ["grant", {"within": WITHIN}], ["room", "told", BLOCKS]])
+    tenant.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": WITHIN}], ["room", "told", BLOCKS]])
     told_in(tenant, [["kernel", "independent", 0], ["tell_sms", "told", "independent"]])
     assert is_whole(sms(tenant, "told"))
     assert tenant("stage.cells()")[0] == 1

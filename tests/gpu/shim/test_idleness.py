@@ -13,45 +13,47 @@ from tests.gpu.shim.tenants import Card, standin_only
 def test_mates_see_that_it_is_idle_without_a_call_of_its_own(card: Card) -> None:
     tenant = staged(card, STANDIN_SPEED="0.02")  # the kernel of 5 ms takes 250
     card.attach(1)
-    card.region.write({0: Grant(mates=0b11)})
+    card.region.write({0: Grant(neighbours=0b11)})
     page = process_page(card)
     tenant.on_stage([["stream", "s", True], ["kernel", "legacy", 0, "add_long"], ["kernel", "thread", 1, "add_long"]])
     assert page.in_flight >= 1
     tenant.on_stage([["kernel", "s", 2, "add_long"]])
     until(lambda: page.in_flight == 0, "idleness")
     until(lambda: tenant("stage.is_done('legacy')") and tenant("stage.is_done('s')"), "the end")
-    assert page.asked_us == page.done_us
+    assert page.requested_us == page.completed_us
 
 
 def test_who_has_waited_for_its_work_is_seen_to_be_idle_at_once(card: Card) -> None:
     """Not when the helper looks: that is a pause in which nobody would have the card."""
     tenant = staged(card)
     card.attach(1)
-    card.region.write({0: Grant(mates=0b11)})
+    card.region.write({0: Grant(neighbours=0b11)})
     for _ in range(20):
         tenant.on_stage([["kernel", "legacy", 0, "add", 100], ["wait_stream", "legacy"]])
         assert process_page(card).in_flight == 0
     assert process_page(card).idle_since_ns > 0
 
 
-@pytest.mark.parametrize("first", [{"credit_us": 10**9}, {"mates": 0b11}], ids=["counted", "not counted"])
+@pytest.mark.parametrize("first", [{"credit_us": 10**9}, {"neighbours": 0b11}], ids=["counted", "not counted"])
 def test_seems_idle_in_the_end_whatever_it_was_granted_meanwhile(card: Card, first: dict[str, int]) -> None:
     """Beside blocking streams only the caller may end a batch on the legacy stream, and it may never come again."""
     tenant = staged(card)
     card.attach(1)
     many: Step = ["kernels", 20, "legacy", 0, "add", 500]
-    tenant.on_stage([["stream", "s", True], ["grant", first], many, ["grant", {"credit_us": 10**9, "mates": 0b11}]])
+    tenant.on_stage(
+        [["stream", "s", True], ["grant", first], many, ["grant", {"credit_us": 10**9, "neighbours": 0b11}]]
+    )
     page = process_page(card)
     assert page.in_flight >= 1
     until(lambda: tenant("stage.is_done('legacy')"), "the end of the work")
     until(lambda: page.in_flight == 0, "idleness")
-    assert page.asked_us == page.done_us
+    assert page.requested_us == page.completed_us
 
 
 def test_never_seems_idle_while_something_runs(card: Card) -> None:
     tenant = staged(card, STANDIN_SPEED="0.05")  # the kernel of 5 ms takes 100
     card.attach(1)
-    card.region.write({0: Grant(mates=0b11)})
+    card.region.write({0: Grant(neighbours=0b11)})
     page = process_page(card)
     tenant.on_stage([["stream", "s", False]])
     for stream in ("legacy", "s", "thread"):

@@ -36,7 +36,7 @@ def beside_a_long_kernel(card: Card, lines: Path, grant: Grant, stream: str = "i
     card.attach(0)
     card.attach(1)
     first, second = staged(card, 0, stream), staged(card, 1)
-    card.region.write({0: grant, 1: Grant(mates=0b11)})
+    card.region.write({0: grant, 1: Grant(neighbours=0b11)})
     second.on_stage([["kernel", "independent", 0, "add", SLOW_US, "plain", SMS]])
     first.on_stage([["kernel", stream, 0, "add", QUICK_US, "plain", SMS]])
     for one in (first, second):
@@ -51,12 +51,12 @@ def took_us(ran: Ran) -> float:
 
 @pytest.mark.parametrize("stream", ["legacy", "thread", "blocking", "independent"])
 def test_whoever_is_raised_has_every_sm_that_it_wants(card: Card, lines: Path, stream: str) -> None:
-    quick, _ = beside_a_long_kernel(card, lines, Grant(mates=0b11, level=1), stream)
+    quick, _ = beside_a_long_kernel(card, lines, Grant(neighbours=0b11, priority_level=1), stream)
     assert took_us(quick) == pytest.approx(QUICK_US, rel=0.05)
     assert not quick.stream.startswith(("legacy", "thread"))
 
 
-@pytest.mark.parametrize("grant", [Grant(mates=0b11), Grant(level=1)], ids=["no level", "no mates"])
+@pytest.mark.parametrize("grant", [Grant(neighbours=0b11), Grant(priority_level=1)], ids=["no level", "no mates"])
 def test_others_share_them(card: Card, lines: Path, grant: Grant) -> None:
     quick, _ = beside_a_long_kernel(card, lines, grant)
     assert took_us(quick) > 1.5 * QUICK_US
@@ -66,7 +66,7 @@ def test_levels_are_added_to_what_the_program_chose_and_end_where_the_driver_doe
     card.attach(0)
     tenant = staged(card, 0)
     tenant.on_stage([["stream", "high", False, -5]])
-    card.region.write({0: Grant(mates=0b11, level=60)})
+    card.region.write({0: Grant(neighbours=0b11, priority_level=60)})
     both: list[Step] = [["kernel", "high", 0, "add", 20], ["sync"], ["kernel", "independent", 0, "add", 20], ["sync"]]
     tenant.on_stage(both)
     high, raised = (one.stream for one in log(lines) if one.kind == "kernel")
@@ -82,7 +82,7 @@ def test_nobody_is_raised_when_the_daemon_is_gone(card: Card, lines: Path) -> No
     tenant = staged(card, 0)
     tenant.on_stage([["kernel", "independent", 0, "add", 20]])
     card.region = CardRegion(card.region.folder, groups=8, sms_per_group=8, fail_open_ms=50)
-    card.region.write({0: Grant(mates=0b11, level=2)})
+    card.region.write({0: Grant(neighbours=0b11, priority_level=2)})
     card.region.beat(time.monotonic_ns() - 1_000_000_000)
     tenant.on_stage([["kernel", "independent", 0, "add", 20]])
     tenant("stage.cells()")

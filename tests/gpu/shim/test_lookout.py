@@ -41,14 +41,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("lookout")
     clock = folder / "clock.c"
     clock.write_text(CLOCK)
-    return loaded(folder, ["lookout.c", "processors.c"], clock)
+    return loaded(folder, ["gate/yield_poll.c", "gate/cpu_limit.c"], clock)
 
 
 class Windows:
     """Feeds a lookout with windows in which so many looks were late."""
 
     def __init__(self, library: ctypes.CDLL, may_spin: bool = True) -> None:
-        self.lookout, self._note = Lookout(may_spin=may_spin), library.gs_lookout_note
+        self.lookout, self._note = Lookout(may_spin=may_spin), library.gs_yield_poll_record
 
     def passes(self, late: int) -> bool:
         """Whether it spins afterwards."""
@@ -105,10 +105,10 @@ def test_a_rest_is_a_nap_until_naps_were_late_for_a_window(library: ctypes.CDLL)
     naps, turns = count(library, "naps"), count(library, "turns")
     windows = WINDOW_NS // 1_000_000
     for _ in range(windows):
-        library.gs_lookout_rest(ctypes.byref(lookout), rest_ns)
+        library.gs_yield_poll_wait(ctypes.byref(lookout), rest_ns)
     assert (count(library, "naps") - naps, count(library, "turns") - turns) == (windows, 0)
     assert lookout.spins
-    library.gs_lookout_rest(ctypes.byref(lookout), rest_ns)
+    library.gs_yield_poll_wait(ctypes.byref(lookout), rest_ns)
     assert (count(library, "naps") - naps, count(library, "turns") - turns) == (windows, 1)
 
 
@@ -131,8 +131,8 @@ def test_a_limit_of_processor_time_counts(
         (group / "cpu.max").write_text(limit)
     own = tmp_path / "cgroup"
     own.write_text("1:cpu:/elsewhere\n0::/jobs/a\n")
-    assert library.gs_processors_within(str(own).encode(), str(tmp_path / "groups").encode(), 16) == allowed
-    assert library.gs_processors_within(b"/nowhere/cgroup", str(tmp_path / "groups").encode(), 16) == 16
+    assert library.gs_cpu_count_in(str(own).encode(), str(tmp_path / "groups").encode(), 16) == allowed
+    assert library.gs_cpu_count_in(b"/nowhere/cgroup", str(tmp_path / "groups").encode(), 16) == 16
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def asked() -> Iterator[None]:
 def test_it_can_be_asked_for(library: ctypes.CDLL, word: str, spins: bool) -> None:
     os.environ["GPUSQUAD_LOOKOUT"] = word
     lookout = Lookout()
-    library.gs_lookout_begin(ctypes.byref(lookout))
+    library.gs_yield_poll_start(ctypes.byref(lookout))
     assert (lookout.spins, lookout.always) == (spins, spins)
     assert not (word == "nap" and lookout.may_spin)
 
@@ -158,6 +158,6 @@ def test_it_can_be_asked_for(library: ctypes.CDLL, word: str, spins: bool) -> No
 def test_unasked_it_is_found_out_where_there_are_processors_enough(library: ctypes.CDLL) -> None:
     os.environ.pop("GPUSQUAD_LOOKOUT", None)
     lookout = Lookout()
-    library.gs_lookout_begin(ctypes.byref(lookout))
+    library.gs_yield_poll_start(ctypes.byref(lookout))
     assert (lookout.spins, lookout.always) == (False, False)
-    assert lookout.may_spin == (library.gs_processors() >= 4)
+    assert lookout.may_spin == (library.gs_cpu_count() >= 4)

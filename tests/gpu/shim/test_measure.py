@@ -76,7 +76,7 @@ def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card
     first.play(steps)
     second.play([["kernel", "legacy", 0, "add_long"]])
     assert len(card.region.kernels(0)) == 1
-    assert process_page(card, index=1).asked_us >= LONG_US - 1
+    assert process_page(card, index=1).requested_us >= LONG_US - 1
 
 
 @standin_only("kernels that spin take no longer on fewer SMs of a real card")
@@ -89,20 +89,20 @@ def test_a_move_does_not_spoil_what_is_known(card: Card) -> None:
     def predicted_us(mask: int) -> int:
         """After some runs there."""
         tenant.on_stage([["grant", {"mask": mask}], *([["kernel", "legacy", 0, "add_long"], ["sync"]] * 4)])
-        before_us = page.asked_us
+        before_us = page.requested_us
         tenant.on_stage([["kernel", "legacy", 0, "add_long"], ["sync"]])
-        return page.asked_us - before_us
+        return page.requested_us - before_us
 
     whole_us, eighth_us = predicted_us(0), predicted_us(0x01)
     assert eighth_us >= 8 * LONG_US - 2
     tenant.on_stage([["grant", {}], ["kernel", "legacy", 0, "copy2"]])
-    before_us = page.asked_us
+    before_us = page.requested_us
     tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
-    assert page.asked_us - before_us < max(2 * whole_us, eighth_us)
-    before_us = page.asked_us
+    assert page.requested_us - before_us < max(2 * whole_us, eighth_us)
+    before_us = page.requested_us
     tenant.on_stage([["grant", {"mask": 0x02}], ["kernel", "legacy", 0, "copy2"], ["sync"]])
     tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
-    assert page.asked_us - before_us >= 8 * LONG_US - 2
+    assert page.requested_us - before_us >= 8 * LONG_US - 2
     (known,) = [kernel for kernel in card.region.kernels(0) if kernel.name == "add_long"]
     assert known.mean_us < eighth_us, "others are told of the time on the whole card"
 
@@ -121,12 +121,12 @@ def test_what_is_known_to_be_done_never_exceeds_what_was_asked_for(card: Card) -
     card.attach(1)
     tenant = player(card)
     tenant.stage()
-    card.region.write({0: Grant(mates=0b11)})
+    card.region.write({0: Grant(neighbours=0b11)})
     page = process_page(card)
     for _ in range(20):
         tenant.on_stage([["kernels", 20, "legacy", 0, "add", 50]])
-        done_us = page.done_us
-        assert done_us <= page.asked_us
+        done_us = page.completed_us
+        assert done_us <= page.requested_us
     tenant.on_stage([["sync"]])
 
 
@@ -170,4 +170,4 @@ def test_nothing_is_timed_in_a_capture(card: Card) -> None:
     inside: list[Step] = [["kernel", "s", 0, "add", 0, "plain", grid] for grid in range(1, 9)]
     player(card).play([["stream", "s", False], ["capture", "g", "s", inside]])
     assert names(card) == set()
-    assert process_page(card).asked_us == 0
+    assert process_page(card).requested_us == 0

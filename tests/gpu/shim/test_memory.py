@@ -368,9 +368,9 @@ def _die_holding_the_lock(card: Card, doomed: Peer) -> None:
     index = card.region.page(0).pids.index(doomed.process.pid)
     doomed.kill()
     with card.region.path(0).open("r+b") as file:
-        file.seek(layout.TenantLayout.lock.offset)
+        file.seek(layout.ClientLayout.lock.offset)
         file.write((index + 1).to_bytes(4, "little"))
-        file.seek(layout.TenantLayout.used_bytes.offset)
+        file.seek(layout.ClientLayout.used_bytes.offset)
         file.write((999 * MIB).to_bytes(8, "little"))
 
 
@@ -398,7 +398,7 @@ def test_a_tenant_that_spoils_its_own_file_stops_nobody_but_itself(card: Card) -
     doomed.kill()
     held = 1 + card.region.page(0).pids.index(peer.process.pid)
     with card.region.path(0).open("r+b") as file:
-        file.seek(layout.TenantLayout.lock.offset)
+        file.seek(layout.ClientLayout.lock.offset)
         file.write(held.to_bytes(4, "little"))
     assert card.region.reclaim(0) == 0, "the lock is never let go of, and the daemon goes on"
     with card.region.path(0).open("r+b") as file:

@@ -140,10 +140,10 @@ def test_nothing_leads_out_of_a_virtual_card(card: Card, tenant: Player, lines: 
     """No mask, a mask that has done its time, mates that are idle: it is all of its own, not of the card."""
     card.attach(1)
     grants: list[dict[str, object]] = [
-        {"within": 0x0F},
-        {"within": 0x0F, "mask": 0x03},
-        {"within": 0x0F, "mask": 0x03, "restricted_us": 1},
-        {"within": 0x0F, "mask": 0x03, "mates": 0b11, "borrows": True},
+        {"virtual_card_mask": 0x0F},
+        {"virtual_card_mask": 0x0F, "mask": 0x03},
+        {"virtual_card_mask": 0x0F, "mask": 0x03, "restricted_us": 1},
+        {"virtual_card_mask": 0x0F, "mask": 0x03, "neighbours": 0b11, "borrows": True},
     ]
     own, part, *others = [sms_seen(tenant, grant) for grant in grants]
     assert (len(own), len(part)) == (count_of(0x0F), count_of(0x03))
@@ -165,7 +165,7 @@ def test_borrows_the_whole_card_while_mates_are_idle(card: Card, tenant: Player,
     card.attach(1)
     beside = mate(card, 1)
     beside.in_flight = 1
-    card.region.write({0: Grant(mask=0x03, mates=0b11, borrows=True)})
+    card.region.write({0: Grant(mask=0x03, neighbours=0b11, borrows=True)})
     assert len(sms_now(tenant)) == count_of(0x03)
     beside.in_flight = 0
     until(lambda: is_whole(sms_now(tenant)), "the whole card")

@@ -21,14 +21,14 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import MOST_LEVEL, UNGATED_US
 from tests.gpu.shim.tenants import Card
 
-ON_REGION = ("region", "files", "waiting", "mates")
+ON_REGION = ("region/region", "region/region_files", "region/futex", "region/neighbours")
 """The parts of the library that know the region and nothing of a driver."""
 MIRRORS = {
     "gs_grant": layout.GrantLayout,
     "gs_decisions": layout.DecisionsLayout,
     "gs_process": layout.ProcessLayout,
     "gs_kernel": layout.KernelLayout,
-    "gs_tenant": layout.TenantLayout,
+    "gs_client": layout.ClientLayout,
 }
 CONSTANTS = {
     "GS_MAGIC": layout.MAGIC,
@@ -48,7 +48,7 @@ def _fields(mirror: type[ctypes.Structure]) -> list[str]:
 
 
 def _printing_program() -> str:
-    lines = ['#include <stdio.h>\n#include "region.h"\nint main(void) {']
+    lines = ['#include <stdio.h>\n#include "region/region.h"\nint main(void) {']
     for name, mirror in MIRRORS.items():
         lines.append(f'  printf("{name} %zu\\n", sizeof(struct {name}));')
         for field in _fields(mirror):
@@ -115,38 +115,38 @@ def test_a_slot_that_no_card_has_is_refused(tmp_path: Path) -> None:
 @given(
     credit_us=st.integers(0, UNGATED_US),
     mask=st.integers(0, 2**64 - 1),
-    mates=st.integers(0, 2**32 - 1),
+    neighbours=st.integers(0, 2**32 - 1),
     quota_bytes=st.integers(0, 2**63),
     restricted_us=st.integers(0, 2**63),
     borrows=st.booleans(),
     squad=st.integers(0, 2**40),
     loan_us=st.integers(0, 2**32 - 1),
-    loan_patience_us=st.integers(0, 2**32 - 1),
+    loan_wait_max_us=st.integers(0, 2**32 - 1),
 )
 def test_grants_are_written_as_they_are(
     tmp_path_factory: pytest.TempPathFactory,
     credit_us: int,
     mask: int,
-    mates: int,
+    neighbours: int,
     quota_bytes: int,
     restricted_us: int,
     borrows: bool,
     squad: int,
     loan_us: int,
-    loan_patience_us: int,
+    loan_wait_max_us: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("grants")
     region = CardRegion(folder, context_bytes=5)
     region.attach(2)
-    grant = Grant(squad, quota_bytes, credit_us, mask, mates, restricted_us, borrows, loan_us, loan_patience_us,
-                  within=mates, linger_us=squad & 0xFFFFFFFF)  # fmt: skip
+    grant = Grant(squad, quota_bytes, credit_us, mask, neighbours, restricted_us, borrows, loan_us, loan_wait_max_us,
+                  virtual_card_mask=neighbours, linger_us=squad & 0xFFFFFFFF)  # fmt: skip
     region.write({2: grant})
     seen = layout.DecisionsLayout.from_buffer_copy((folder / "decisions").read_bytes()).grants[2]
     assert (seen.state, seen.squad, seen.quota_bytes) == (layout.LIVE, squad % 2**32, quota_bytes)
-    assert (seen.credit_us, seen.mask, seen.mates) == (credit_us, mask, mates)
+    assert (seen.credit_us, seen.mask, seen.neighbours) == (credit_us, mask, neighbours)
     assert (seen.restricted_us, seen.flags, seen.context_bytes) == (restricted_us, int(borrows), 5)
-    assert (seen.loan_us, seen.loan_patience_us) == (loan_us, loan_patience_us)
-    assert (seen.within, seen.linger_us) == (mates, squad & 0xFFFFFFFF)
+    assert (seen.loan_us, seen.loan_wait_max_us) == (loan_us, loan_wait_max_us)
+    assert (seen.virtual_card_mask, seen.linger_us) == (neighbours, squad & 0xFFFFFFFF)
 
 
 def _decisions(folder: Path) -> layout.DecisionsLayout:
@@ -191,14 +191,14 @@ def test_a_file_of_another_version_is_replaced_and_not_cut(tmp_path: Path) -> No
 def test_the_counters_of_processes_are_added_up(tmp_path: Path) -> None:
     region = CardRegion(tmp_path)
     region.attach(0)
-    content = layout.TenantLayout.from_buffer_copy(region.path(0).read_bytes())
+    content = layout.ClientLayout.from_buffer_copy(region.path(0).read_bytes())
     content.used_bytes, content.peak_bytes = 30, 40
     for index, state in ((0, layout.LIVE), (1, layout.FREE), (2, layout.LIVE)):
         process = content.procs[index]
-        process.pid, process.state, process.asked_us, process.in_flight, process.copies = 10 + index, state, 5, 1, 2
+        process.pid, process.state, process.requested_us, process.in_flight, process.copies = 10 + index, state, 5, 1, 2
     region.path(0).write_bytes(bytes(content))
     page = CardRegion(tmp_path).page(0)
-    assert (page.asked_us, page.launches) == (15, 6), "what the dead have had stays counted"
+    assert (page.requested_us, page.launches) == (15, 6), "what the dead have had stays counted"
     assert (page.in_flight, page.pids) == (2, (10, 12)), "what they had queued does not"
     assert (page.used_bytes, page.peak_bytes) == (30, 40)
 
@@ -206,7 +206,7 @@ def test_the_counters_of_processes_are_added_up(tmp_path: Path) -> None:
 def test_kernels_are_read_but_not_half_written_ones(tmp_path: Path) -> None:
     region = CardRegion(tmp_path)
     region.attach(0)
-    content = layout.TenantLayout.from_buffer_copy(region.path(0).read_bytes())
+    content = layout.ClientLayout.from_buffer_copy(region.path(0).read_bytes())
     content.kernels = 2
     for index, sequence in enumerate((2, 3)):
         row = content.kernel[index]
@@ -239,7 +239,7 @@ def test_two_never_have_what_is_enough_for_one(tmp_path: Path, built: Path) -> N
 
 
 def test_a_slot_that_changes_hands_shows_the_new_tenants_file(card: Card, built: Path) -> None:
-    program = _build_on_region("mates", built)
+    program = _build_on_region("neighbours", built)
     card.attach(0)
     bare = {"GPUSQUAD_TENANT": str(card.region.path(0))}
     with subprocess.Popen([program], env=bare, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as looking:
@@ -280,10 +280,10 @@ def test_a_place_used_again_keeps_what_grows(card: Card) -> None:
     peer = card.peer()
     peer.kill()
     raw = bytearray(card.region.path(0).read_bytes())
-    at = layout.TenantLayout.procs.offset + layout.ProcessLayout.asked_us.offset
+    at = layout.ClientLayout.procs.offset + layout.ProcessLayout.requested_us.offset
     raw[at : at + 8] = (1234).to_bytes(8, "little")
     card.region.path(0).write_bytes(raw)
     card.peer()
     page = card.region.page(0)
-    assert page.asked_us >= 1234
+    assert page.requested_us >= 1234
     assert len(page.pids) == 1

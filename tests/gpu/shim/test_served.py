@@ -63,7 +63,7 @@ def test_whoever_only_tells_takes_no_place_among_the_processes_on_the_card(card:
     card.attach(0)
     run(card, TELLS.format(first=1, last=2))
     page = card.region.page(0)
-    assert (page.pids, page.asked_us) == ((), 0)
+    assert (page.pids, page.requested_us) == ((), 0)
 
 
 def test_a_tenant_that_writes_nonsense_is_not_believed_further_than_its_file_goes(card: Card) -> None:

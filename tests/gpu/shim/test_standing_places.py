@@ -10,7 +10,7 @@ from gpusquad.gpu.region.pages import Grant
 from tests.gpu.shim.playing import Player, Step, log, make_busy, player
 from tests.gpu.shim.tenants import Card, standin_only
 
-YIELDS = Grant(mates=0b11, yields=0b10, stand_us=10_000)
+YIELDS = Grant(neighbours=0b11, yield_to=0b10, yield_point_us=10_000)
 """So seldom that a short kernel stays far below it on a busy machine too."""
 COUNT = 100
 SHORT: Step = ["kernel", "legacy", 0, "add", 10]

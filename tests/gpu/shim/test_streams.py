@@ -15,9 +15,11 @@ MANY = tuple({"mask": mask} for mask in (0, 0x01, 0x02, 0x06, 0x0F, 0xF0, 0xFF, 
 """More than are kept."""
 PARTITIONS = 8
 """That are kept."""
-MATED = tuple({"mask": mask, "mates": mates} for mask in (0, 0x01, 0xF0) for mates in (0, 0b11))
+MATED = tuple({"mask": mask, "neighbours": neighbours} for mask in (0, 0x01, 0xF0) for neighbours in (0, 0b11))
 """With mates a helper thread looks at events."""
-RAISED = tuple({"mask": mask, "mates": 0b11, "level": level} for mask in (0, 0, 0x06) for level in (0, 1, 5))
+RAISED = tuple(
+    {"mask": mask, "neighbours": 0b11, "priority_level": level} for mask in (0, 0, 0x06) for level in (0, 1, 5)
+)
 """To other priorities too."""
 
 
@@ -133,7 +135,7 @@ def test_it_may_end_too_while_somebody_in_another_context_waits(card: Card) -> N
     assert tenant("stage.cells()")[0] == 1
 
 
-@pytest.mark.parametrize("grant", [{"level": 3}, {"mask": 0x06}], ids=["raised", "on a partition"])
+@pytest.mark.parametrize("grant", [{"priority_level": 3}, {"mask": 0x06}], ids=["raised", "on a partition"])
 @pytest.mark.parametrize("is_primary", [True, False])
 def test_a_default_stream_keeps_its_order_when_another_context_sends_it_home(
     card: Card, grant: dict[str, int], is_primary: bool
@@ -149,7 +151,7 @@ def test_a_default_stream_keeps_its_order_when_another_context_sends_it_home(
         tenant(f"{stage}.enter()")
         tenant(f"{stage}.play({list(steps)!r})")
 
-    play(one, ["grant", {"mates": 0b11, **grant}], ["kernel", "legacy", 0, "add", 100_000], ["grant", {}])
+    play(one, ["grant", {"neighbours": 0b11, **grant}], ["kernel", "legacy", 0, "add", 100_000], ["grant", {}])
     play(other, ["kernel", "legacy", 7, "add", 1])
     play(one, ["set", "legacy", 0, 4], ["sync"])
     assert tenant(f"{one}.cells()")[0] == 4

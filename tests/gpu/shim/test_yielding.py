@@ -18,7 +18,7 @@ from tests.gpu.shim.tenants import Card, standin_only
 COUNT = 40
 WORK: list[Step] = [["kernels", COUNT, "legacy", 0, "add", 200]]
 FOREVER_MS = 3600 * 1000
-YIELDS = Grant(mates=0b11, yields=0b10, stand_patience_ms=FOREVER_MS)
+YIELDS = Grant(neighbours=0b11, yield_to=0b10, yield_max_ms=FOREVER_MS)
 
 
 def staged(card: Card) -> Player:
@@ -89,7 +89,7 @@ def test_only_those_that_go_first_matter(card: Card) -> None:
     card.attach(2)
     make_busy(card, 2, in_flight=1)
     make_busy(card, 1, in_flight=0)
-    card.region.write({0: replace(YIELDS, mates=0b111)})
+    card.region.write({0: replace(YIELDS, neighbours=0b111)})
     tenant.on_stage([*WORK, ["sync"]])
     assert tenant("stage.cells()")[0] == COUNT
 
@@ -109,7 +109,7 @@ def test_a_graph_stands_still_as_one(card: Card) -> None:
 
 def test_goes_on_when_the_grant_no_longer_says_so(card: Card) -> None:
     tenant = standing(card)
-    card.region.write({0: Grant(mates=0b11)})
+    card.region.write({0: Grant(neighbours=0b11)})
     until_done(tenant)
 
 
@@ -177,7 +177,7 @@ def test_of_two_that_shall_yield_to_each_other_one_goes(card: Card) -> None:
     tenants = [player(card, slot) for slot in (0, 1)]
     for tenant in tenants:
         tenant.stage()
-    card.region.write({slot: replace(YIELDS, yields=0b11) for slot in (0, 1)})
+    card.region.write({slot: replace(YIELDS, yield_to=0b11) for slot in (0, 1)})
     for _ in range(3):
         for tenant in tenants:
             tenant.on_stage(WORK)
@@ -189,7 +189,7 @@ def test_loses_patience_with_one_that_goes_first_for_ever(card: Card) -> None:
     """It may hang, or wait for this very work by ways that nobody here sees."""
     tenant = staged(card)
     make_busy(card, 1, in_flight=1)
-    card.region.write({0: replace(YIELDS, stand_patience_ms=50)})
+    card.region.write({0: replace(YIELDS, yield_max_ms=50)})
     tenant.on_stage([*WORK, ["sync"]])
     assert tenant("stage.cells()")[0] == COUNT
 
@@ -268,7 +268,7 @@ def test_random_programs_give_the_same_while_they_are_stopped(card: Card, queue:
     card.attach(0)
     card.attach(1)
     tenant = player(card, STANDIN_QUEUE=queue)
-    grants = [replace(YIELDS, mask=mask, stand_us=1) for mask in (0, 0x01, 0xF0)] + [Grant(mates=0b11)]
+    grants = [replace(YIELDS, mask=mask, yield_point_us=1) for mask in (0, 0x01, 0xF0)] + [Grant(neighbours=0b11)]
     with now_and_then_busy(card, 1):
         for seed in range(5):
             program = written(seed, 150, tuple(asdict(grant) for grant in grants))
@@ -285,7 +285,7 @@ def test_nobody_is_harmed_by_the_death_of_a_neighbour(card: Card, stands: bool) 
     neighbour.stage()
     work: list[Step] = [["kernels", 400, "legacy", 0, "add", 200], ["kernel", "legacy", 0, "copy2", 200]]
     make_busy(card, 1, in_flight=int(stands))
-    card.region.write({0: YIELDS, 2: Grant(mates=0b111)})
+    card.region.write({0: YIELDS, 2: Grant(neighbours=0b111)})
     neighbour.on_stage(work)
     tenant.on_stage([["kernels", 100, "legacy", 0, "add_long"]])
     assert process_page(card).in_flight >= 1

@@ -47,7 +47,7 @@ class Row:
 
 def our_rows() -> list[Row]:
     """Of the driver's functions; NVML's are in no header of CUDA."""
-    text = "".join((build.SOURCES / name).read_text() for name in ("calls.def", "gate_calls.def"))
+    text = "".join((build.SOURCES / name).read_text() for name in ("hooks/calls.def", "hooks/gate_calls.def"))
     rows = [
         Row(base, int(since), symbol, thread or None, " ".join(arguments.split()), kind != "NEED")
         for kind, base, since, symbol, thread, arguments in _ROW.findall(text)
@@ -58,7 +58,7 @@ def our_rows() -> list[Row]:
 
 def passed_through() -> dict[str, str]:
     """Functions that are not hooked, and why."""
-    return dict(_PASSES.findall((build.SOURCES / "passes_through.def").read_text()))
+    return dict(_PASSES.findall((build.SOURCES / "hooks/passes_through.def").read_text()))
 
 
 @dataclass(frozen=True)

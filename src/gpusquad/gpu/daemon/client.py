@@ -115,7 +115,7 @@ class GpuClientAccount:
             promised_milli=facts.sm_milli,
             within=facts.within,
             is_time_sliced=facts.is_time_sliced,
-            meets_peers=self.page.meets_peers,
+            meets_peers=self.page.uses_collectives,
         )
 
     def _requests(self, now_us: int) -> RequestStats | None:

@@ -40,7 +40,7 @@ class DemandPredictor:
         last = page if self._last is None else self._last
         passed_us = max(now_us - self._seen_us, 1)
         launched = max(page.launches - last.launches, 0)
-        done_us = max(page.done_us - last.done_us, 0)
+        done_us = max(page.completed_us - last.completed_us, 0)
         if launched or page.in_flight or page.waiting:
             self._last_busy_us = now_us
         if launched or self._last is None:
@@ -49,9 +49,9 @@ class DemandPredictor:
             self.busy_us += passed_us
         kept = max(0.0, 1.0 - passed_us / _KERNELS_OVER_US)
         self._launched = kept * self._launched + launched
-        self._launched_us = kept * self._launched_us + max(page.asked_us - last.asked_us, 0)
+        self._launched_us = kept * self._launched_us + max(page.requested_us - last.requested_us, 0)
         self._queue(page)
-        self._demand(page, max(page.asked_us - last.asked_us, 0) / passed_us)
+        self._demand(page, max(page.requested_us - last.requested_us, 0) / passed_us)
         self._last, self._seen_us = page, now_us
         return done_us
 
@@ -88,7 +88,7 @@ class DemandPredictor:
     @property
     def settled_us(self) -> int:
         """What it asked for and the card has done, as it counts what it asks for."""
-        return 0 if self._last is None else self._last.asked_us - self.backlog_us
+        return 0 if self._last is None else self._last.requested_us - self.backlog_us
 
     def wants_us(self, horizon_us: int = LONGEST_SQUAD_US) -> int:
         """GPU time it would ask for within the horizon, what is queued included."""
@@ -99,7 +99,7 @@ class DemandPredictor:
     def _queue(self, page: ClientPage) -> None:
         """What was asked for and is not done. Processes that died leave a difference behind for good: it is set right
         whenever it shows, by an empty queue or by more done than asked."""
-        ahead_us = page.asked_us - page.done_us
+        ahead_us = page.requested_us - page.completed_us
         self.backlog_us = 0 if page.in_flight == 0 else max(0, ahead_us - self._drift_us)
         self._drift_us = ahead_us - self.backlog_us
 

@@ -295,14 +295,14 @@ class SquadLoop:
             quota_bytes=quota_bytes,
             credit_us=UNGATED_US if credit_us == UNGATED_US else from_us + credit_us,
             mask=0 if tenant.facts.is_time_sliced else member.groups,
-            mates=member.mates & ((1 << self._region.slots) - 1),
+            neighbours=member.mates & ((1 << self._region.slots) - 1),
             restricted_us=from_us + member.restricted_us if member.restricted_us else 0,
             borrows=member.borrows and not shared,
             loan_us=member.loan_us or self._card.loan_us,
-            within=tenant.facts.within,
+            virtual_card_mask=tenant.facts.within,
             linger_us=member.linger_us,
-            yields=member.yields & ((1 << self._region.slots) - 1),
-            level=0 if tenant.facts.is_time_sliced else member.level,
+            yield_to=member.yields & ((1 << self._region.slots) - 1),
+            priority_level=0 if tenant.facts.is_time_sliced else member.level,
         )
 
     def _quota_bytes(self, tenant: GpuClientAccount) -> int:
@@ -347,12 +347,12 @@ class SquadLoop:
             **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
             "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
             "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
-            "processes": len(page.pids), "groups": groups.bit_count(), "level": grant.level, "gated": gated,
-            "credit_us": max(0, grant.credit_us - page.asked_us) if gated else None, "waiting": page.waiting,
-            "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yields),
+            "processes": len(page.pids), "groups": groups.bit_count(), "level": grant.priority_level, "gated": gated,
+            "credit_us": max(0, grant.credit_us - page.requested_us) if gated else None, "waiting": page.waiting,
+            "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yield_to),
             "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
             "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
-            "meets_peers": page.meets_peers, "iterations_per_s": self._iterations_per_s(tenant, now_us),
+            "meets_peers": page.uses_collectives, "iterations_per_s": self._iterations_per_s(tenant, now_us),
         }  # fmt: skip
 
     def _iterations_per_s(self, tenant: GpuClientAccount, now_us: int) -> float | None:

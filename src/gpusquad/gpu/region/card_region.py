@@ -26,19 +26,19 @@ from gpusquad.gpu.region.layout import (
     SERVED,
     SLOTS,
     VERSION,
+    ClientLayout,
     DecisionsLayout,
     GrantLayout,
     KernelLayout,
     ProcessLayout,
     ServedLayout,
-    TenantLayout,
 )
 from gpusquad.gpu.region.pages import ClientPage, Grant
 from gpusquad.model.errors import Invalid
 
-_ALL_BYTES = ctypes.sizeof(TenantLayout)
-_HEAD_BYTES = TenantLayout.kernel.offset
-_SERVED_AT = TenantLayout.served.offset
+_ALL_BYTES = ctypes.sizeof(ClientLayout)
+_HEAD_BYTES = ClientLayout.kernel.offset
+_SERVED_AT = ClientLayout.served.offset
 """Without the kernels, which fill most of the file."""
 
 _LIBC = ctypes.CDLL(None)
@@ -98,7 +98,7 @@ class CardRegion:
 
     def _left(self) -> list[int]:
         attached = (slot for slot in range(SLOTS) if self._decisions.grants[slot].state == LIVE)
-        return [slot for slot in attached if _is_ours(self.path(slot), TenantLayout)]
+        return [slot for slot in attached if _is_ours(self.path(slot), ClientLayout)]
 
     @property
     def attached(self) -> tuple[int, ...]:
@@ -112,18 +112,18 @@ class CardRegion:
         """An empty page that ``uid`` may write, and a grant that holds nobody but for the quota."""
         if not 0 <= slot < SLOTS:
             raise Invalid("slot", f"is {slot}; a card has slots 0 to {SLOTS - 1}")
-        fresh = TenantLayout(magic=MAGIC, version=VERSION, size=ctypes.sizeof(TenantLayout), slot=slot)
+        fresh = ClientLayout(magic=MAGIC, version=VERSION, size=ctypes.sizeof(ClientLayout), slot=slot)
         _replace_file(self.path(slot), bytes(fresh), uid, gid)
         self._forget(slot)
         self._tenants[slot] = _open(self.path(slot))
-        self._decisions.grants[slot].tenancy += 1
+        self._decisions.grants[slot].slot_generation += 1
         self.write({slot: Grant(quota_bytes=quota_bytes)})
 
     def detach(self, slot: int) -> None:
         """Its processes, if any are left, run on without gate, mask and quota: stop them first."""
         self._forget(slot)
         layout = self._decisions.grants[slot]
-        self._decisions.grants[slot] = GrantLayout(tenancy=layout.tenancy)
+        self._decisions.grants[slot] = GrantLayout(slot_generation=layout.slot_generation)
         self.path(slot).unlink(missing_ok=True)
         self._let_know()
 
@@ -143,14 +143,18 @@ class CardRegion:
             layout.squad = grant.squad & 0xFFFFFFFF
             layout.quota_bytes = grant.quota_bytes
             layout.mask = grant.mask
-            layout.mates = grant.mates
+            layout.neighbours = grant.neighbours
             layout.restricted_us = grant.restricted_us
             layout.flags = LEND if grant.borrows else 0
             layout.context_bytes = self._context_bytes
-            layout.loan_us, layout.loan_patience_us = grant.loan_us, grant.loan_patience_us
-            layout.within, layout.linger_us, layout.yields = grant.within, grant.linger_us, grant.yields
-            layout.stand_us, layout.stand_patience_ms = grant.stand_us, grant.stand_patience_ms
-            layout.level = grant.level
+            layout.loan_us, layout.loan_wait_max_us = grant.loan_us, grant.loan_wait_max_us
+            layout.virtual_card_mask, layout.linger_us, layout.yield_to = (
+                grant.virtual_card_mask,
+                grant.linger_us,
+                grant.yield_to,
+            )
+            layout.yield_point_us, layout.yield_max_ms = grant.yield_point_us, grant.yield_max_ms
+            layout.priority_level = grant.priority_level
             layout.credit_us = grant.credit_us
             layout.state = LIVE
         self._let_know()
@@ -163,18 +167,18 @@ class CardRegion:
         """``now_ns`` is CLOCK_MONOTONIC's, which all processes of a machine share."""
         self._decisions.heartbeat_ns = now_ns
 
-    def _read(self, slot: int, nbytes: int) -> TenantLayout:
+    def _read(self, slot: int, nbytes: int) -> ClientLayout:
         """By a copy: a tenant may shorten its file at any moment, and whoever touches a mapping of it then dies."""
         content = os.pread(self._tenants[slot], nbytes, 0)
-        return TenantLayout.from_buffer_copy(content.ljust(_ALL_BYTES, b"\0"))
+        return ClientLayout.from_buffer_copy(content.ljust(_ALL_BYTES, b"\0"))
 
     def page(self, slot: int) -> ClientPage:
         tenant = self._read(slot, _HEAD_BYTES)
         all_of_them = [process for process in tenant.procs if process.pid]
         live = [process for process in all_of_them if process.state == LIVE]
         return ClientPage(
-            asked_us=sum(process.asked_us for process in all_of_them),
-            done_us=sum(process.done_us for process in all_of_them),
+            requested_us=sum(process.requested_us for process in all_of_them),
+            completed_us=sum(process.completed_us for process in all_of_them),
             launches=sum(process.launches + process.copies + process.graphs for process in all_of_them),
             iterations=sum(process.iterations for process in all_of_them),
             in_flight=sum(process.in_flight for process in live),
@@ -185,7 +189,7 @@ class CardRegion:
             moves=sum(process.moves for process in all_of_them),
             waited_ns=sum(process.waited_ns for process in all_of_them),
             pids=tuple(process.pid for process in live),
-            meets_peers=any(process.meets_peers for process in live),
+            uses_collectives=any(process.uses_collectives for process in live),
         )
 
     def periods_us(self, slot: int) -> tuple[int, ...]:
@@ -229,7 +233,7 @@ def _kernel(row: KernelLayout) -> Kernel:
     )
 
 
-def _live(tenant: TenantLayout) -> list[int]:
+def _live(tenant: ClientLayout) -> list[int]:
     return [index for index, process in enumerate(tenant.procs) if process.state == LIVE]
 
 
@@ -239,7 +243,7 @@ def _bury_all(path: Path) -> int:
     try:
         if not all(_take(fd, index) for index in range(PROCESSES)):
             return 0
-        tenant = TenantLayout.from_buffer_copy(os.pread(fd, _ALL_BYTES, 0))
+        tenant = ClientLayout.from_buffer_copy(os.pread(fd, _ALL_BYTES, 0))
         lost = sum(tenant.procs[index].used_bytes for index in _live(tenant))
         for process in tenant.procs:
             _bury(process)

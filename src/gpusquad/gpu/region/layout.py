@@ -29,19 +29,19 @@ class GrantLayout(Structure):
         ("quota_bytes", c_uint64),
         ("credit_us", c_uint64),
         ("mask", c_uint64),
-        ("mates", c_uint64),
+        ("neighbours", c_uint64),
         ("restricted_us", c_uint64),
         ("flags", c_uint32),
-        ("tenancy", c_uint32),
+        ("slot_generation", c_uint32),
         ("context_bytes", c_uint64),
         ("loan_us", c_uint32),
-        ("loan_patience_us", c_uint32),
-        ("within", c_uint64),
+        ("loan_wait_max_us", c_uint32),
+        ("virtual_card_mask", c_uint64),
         ("linger_us", c_uint32),
-        ("stand_us", c_uint32),
-        ("yields", c_uint64),
-        ("stand_patience_ms", c_uint32),
-        ("level", c_uint32),
+        ("yield_point_us", c_uint32),
+        ("yield_to", c_uint64),
+        ("yield_max_ms", c_uint32),
+        ("priority_level", c_uint32),
         ("reserved", c_uint64 * 3),
     ]
 
@@ -70,8 +70,8 @@ class ProcessLayout(Structure):
         ("used_bytes", c_uint64),
         ("peak_bytes", c_uint64),
         ("context_bytes", c_uint64),
-        ("asked_us", c_uint64),
-        ("done_us", c_uint64),
+        ("requested_us", c_uint64),
+        ("completed_us", c_uint64),
         ("launches", c_uint64),
         ("copies", c_uint64),
         ("graphs", c_uint64),
@@ -86,7 +86,7 @@ class ProcessLayout(Structure):
         ("iterations", c_uint64),
         ("refusals", c_uint64),
         ("idle_since_ns", c_uint64),
-        ("meets_peers", c_uint32),
+        ("uses_collectives", c_uint32),
         ("unused", c_uint32),
         ("reserved", c_uint64 * 12),
     ]
@@ -111,7 +111,7 @@ class ServedLayout(Structure):
     _fields_ = [("count", c_uint64), ("us", c_uint32 * SERVED)]
 
 
-class TenantLayout(Structure):
+class ClientLayout(Structure):
     _fields_ = [
         ("magic", c_uint32),
         ("version", c_uint32),

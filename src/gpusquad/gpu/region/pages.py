@@ -13,9 +13,9 @@ from gpusquad.model.squad import UNGATED_US
 class ClientPage:
     """What the processes of a tenant tell, added up."""
 
-    asked_us: int = 0
+    requested_us: int = 0
     """Predicted GPU time of all that was launched."""
-    done_us: int = 0
+    completed_us: int = 0
     """The part of that which the card has done, predicted in the same way: what is missing is queued."""
     launches: int = 0
     """Kernels, graphs and copies."""
@@ -32,7 +32,7 @@ class ClientPage:
     waited_ns: int = 0
     pids: tuple[int, ...] = ()
     """Of live processes, each in its own namespace."""
-    meets_peers: bool = False
+    uses_collectives: bool = False
     """One of them takes part in collectives: nothing of it is held, for peers on other cards would spin meanwhile."""
 
 
@@ -44,28 +44,28 @@ class Grant:
     quota_bytes: int = 0
     credit_us: int = UNGATED_US
     mask: int = 0
-    mates: int = 0
+    neighbours: int = 0
     restricted_us: int = 0
     """The mask holds until so much was asked for; 0: for the whole squad."""
     borrows: bool = False
     """While all mates are idle nothing holds it back, but that no more than a loan is queued at a time."""
     loan_us: int = 0
     """How much GPU time that is: the wait of a mate that wakes. 0: the library's default, 2 ms."""
-    loan_patience_us: int = 0
+    loan_wait_max_us: int = 0
     """So long it waits when its queue does not move, for it may be waiting for this very launch. 0: 5 ms."""
-    within: int = 0
+    virtual_card_mask: int = 0
     """Groups that it never leaves, lent or released: those of its virtual card. 0: the whole card."""
     linger_us: int = 0
     """A mate counts as busy until so long after it was."""
-    yields: int = 0
+    yield_to: int = 0
     """Slots of mates that go first: while one of them is busy, what this one has queued stands still on the card."""
-    stand_us: int = 0
+    yield_point_us: int = 0
     """It can be made to so often: once in so much queued GPU time, and before every longer kernel. 0: 50."""
-    stand_patience_ms: int = 0
+    yield_max_ms: int = 0
     """So long it stands still at a time; then it goes for a hundredth of that. Whoever goes first may hang, or wait for
     its work by ways that nobody sees. 0: 10 s."""
 
-    level: int = 0
+    priority_level: int = 0
     """While it is on no groups its blocks go before those of lower levels, as soon as SMs are free."""
 
 

@@ -16,11 +16,7 @@
 #define GPUSQUAD_SHIM_H
 
 #include "cuda_api.h"
-#include "region.h"
-
-#if __has_include("gate_api.h")
-#include "gate_api.h" /* further types that gate_calls.def uses */
-#endif
+#include "region/region.h"
 
 #define GS_EXPORT __attribute__((visibility("default")))
 #define GS_WEAK __attribute__((weak))
@@ -34,7 +30,7 @@
   GS_EXPORT CUresult thread arguments;
 #define NEED(base, since, symbol, arguments) CUresult symbol arguments;
 #define ALSO(base, since, symbol)
-#include "all_calls.def"
+#include "hooks/all_calls.def"
 #undef HOOK
 #undef HOOK2
 #undef NEED
@@ -48,7 +44,7 @@ struct gs_real {
   CUresult(*thread) arguments;
 #define NEED(base, since, symbol, arguments) CUresult(*symbol) arguments;
 #define ALSO(base, since, symbol)
-#include "all_calls.def"
+#include "hooks/all_calls.def"
 #undef HOOK
 #undef HOOK2
 #undef NEED
@@ -70,13 +66,13 @@ CUresult gs_missing(void);
 #define GS_HAS(symbol) ((void *)GS_CALL(symbol) != (void *)gs_missing)
 
 /* A function of NVML, found when it is first called; `kept` is its member of gs_real. */
-void *gs_of_nvml(void **kept, const char *symbol);
+void *gs_nvml_function(void **kept, const char *symbol);
 
 /* Whether this process belongs to a tenant. Decided at the first call and, in a forked child, anew. */
 enum {
   GS_UNKNOWN = 0,
   GS_ALONE = 1,
-  GS_TENANT = 2,
+  GS_CLIENT = 2,
   GS_OUTSIDE = 3, /* of a tenant that has no room for another process: gets no memory of the card */
 };
 extern uint32_t gs_state;
@@ -85,11 +81,11 @@ bool gs_attach(void);
 static inline bool gs_attached(void) {
   uint32_t state = GS_LOAD(gs_state);
   if (GS_UNLIKELY(state == GS_UNKNOWN)) return gs_attach();
-  return state == GS_TENANT;
+  return state == GS_CLIENT;
 }
 
 /* One line on stderr. */
-void gs_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void gs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Offered by pools.c: work is known to be done, so pools may have let go of memory. Cheap when no pool keeps any. */
 void gs_memory_after_sync(void);
@@ -107,11 +103,10 @@ GS_WEAK void gs_gate_attached(void);
 /* A child has forked: forget streams, contexts, threads. Async-signal-safe. */
 GS_WEAK void gs_gate_forget(void);
 /* The process exits cleanly. */
-GS_WEAK void gs_gate_leave(void);
-/* A context was made or retained; one is about to be destroyed or reset, and was or could not be. */
-GS_WEAK void gs_context_made(CUcontext context);
-GS_WEAK void gs_context_going(CUcontext context);
-GS_WEAK void gs_context_went(CUcontext context, bool ended);
+GS_WEAK void gs_gate_stop(void);
+/* A context is about to be destroyed or reset; then it was, or could not be. */
+GS_WEAK void gs_context_ending(CUcontext context);
+GS_WEAK void gs_context_ended(CUcontext context, bool ended);
 /* Around a call that may end the primary context or not: nobody of ours looks at it meanwhile. NULL: it goes on. */
 GS_WEAK void gs_context_releasing(void);
 GS_WEAK void gs_context_released(CUcontext ended);
