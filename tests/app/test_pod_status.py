@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpusquad.app.pod_status import PodStatusUpdater
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
 from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.server.answers import PendingSummary, QueueEntry, ReservedStart
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent

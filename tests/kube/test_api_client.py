@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.kube.access import FixedToken, load_access
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import name_of
 from tests.kube.plane import RESTRICTED, ControlPlane
 from tests.kube.pods import PODS, make_pod
@@ -35,7 +36,7 @@ def test_the_life_of_an_object(plane: ControlPlane):
         made = await api.post(MAPS, {"metadata": {"name": "life"}, "data": {"a": "1"}})
         with pytest.raises(ApiRefused) as there:
             await api.post(MAPS, {"metadata": {"name": "life"}})
-        assert there.value.is_there_already
+        assert there.value.already_exists
         changed = await api.put(path, {**made, "data": {"a": "2"}})
         with pytest.raises(ApiRefused) as conflict:
             await api.put(path, {**made, "data": {"a": "3"}})

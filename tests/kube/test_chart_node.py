@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from gpusquad.gpu.build import library
-from gpusquad.kube.objects import CARDS
+from gpusquad.kube.names import CARDS
 from tests.kube.api import Object
 from tests.kube.chart import Release
 from tests.kube.daemons import free_port

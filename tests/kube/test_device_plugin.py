@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpusquad.agent.kubernetes.reconcile import UNPINNED
+from gpusquad.kube.names import UNPINNED
 from tests.kube.api import Object
 from tests.kube.node import RealNode, need_node
 from tests.kube.placements import CARDS as CARDS_ON_NODE

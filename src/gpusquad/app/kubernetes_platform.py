@@ -17,15 +17,14 @@ from gpusquad.app.pod_status import PodStatusUpdater
 from gpusquad.core.job_objects import JobObjectCreator
 from gpusquad.core.ports import Engine
 from gpusquad.engines.kubernetes.client import token_review
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
 from gpusquad.engines.kubernetes.client.leader import Leader
 from gpusquad.engines.kubernetes.create.creator import KubernetesJobCreator
 from gpusquad.engines.kubernetes.create.manifests import ManifestSettings
 from gpusquad.engines.kubernetes.engine import KubernetesEngine
 from gpusquad.engines.kubernetes.pod_logs import JobLogInfo, PodLogSource
-from gpusquad.engines.kubernetes.settings import KubernetesSettings
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
+from gpusquad.engines.kubernetes.settings import KubernetesSettings, StatusSettings
 from gpusquad.kube.access import load_access
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.server.agent_auth import AgentAuth, TokenIdentity
 from gpusquad.server.errors import Unavailable
 from gpusquad.server.services.cluster.agent_reports import AgentReports
@@ -58,7 +57,7 @@ class KubernetesPlatform:
         telling = StatusSettings(per_second=config.tell_per_s, every_s=config.tell_every_s,
                                   assigned=config.tell_scheduled)  # fmt: skip
         settings = KubernetesSettings(scheduler=config.scheduler, start_timeout_s=config.start_timeout_s,
-                            dry_run=config.dry_run, telling=telling)  # fmt: skip
+                            dry_run=config.dry_run, status=telling)  # fmt: skip
         self._engine = KubernetesEngine(access, self._say, settings, on_broken=_stop)
         self.cluster = self._engine.cluster
         self.maker: JobObjectCreator | None = KubernetesJobCreator(self._engine, ManifestSettings(

@@ -16,9 +16,9 @@ import structlog
 
 from gpusquad.app import pod_messages
 from gpusquad.app.pod_update_queue import FRONT, PodUpdateQueue
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.gang_writer import GangStatusWriter
 from gpusquad.engines.kubernetes.status.message import StatusMessage
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
 from gpusquad.server.answers import PendingSummary, QueueEntry, ReservedStart
 from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 from gpusquad.store.jobs import JobRow

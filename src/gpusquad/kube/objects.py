@@ -7,13 +7,6 @@ from typing import Any
 
 Object = dict[str, Any]
 
-SCHEDULER = "gpusquad"
-PREFIX = "gpusquad.io/"
-CARDS = PREFIX + "cards"
-"""On a pod: which cards each container has. On a node: which cards there are."""
-JOB = PREFIX + "job"
-GPU = "nvidia.com/gpu"
-
 
 def name_of(item: Object) -> str:
     return item["metadata"]["name"]

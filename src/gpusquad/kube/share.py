@@ -1,82 +1,166 @@
-"""Which part of its card a container asked for, in any of the ways that people write it."""
+"""The share of a card that limits and annotations request. The scheduler and the agent both use this parser.
+
+There are three sets of names:
+
+- gpusquad's container limits: ``gpusquad.io/gpu-memory`` (bytes) or ``gpusquad.io/gpu-memory-percent``, and
+  ``gpusquad.io/gpu-sm-percent`` (1 to 100);
+- HAMi's container limits: ``nvidia.com/gpumem`` (MiB) or ``nvidia.com/gpumem-percentage``, and ``nvidia.com/gpucores``
+  (percent);
+- KAI's pod annotations: ``gpu-fraction`` (0 to 1) or ``gpu-memory`` (MiB).
+
+With any of them, the annotation ``gpusquad.io/isolation`` is ``shared`` or ``isolated``. ``nvidia.com/gpu.shared: 1``
+requests a device slot without a quota.
+
+A fraction of the memory (a percentage or ``gpu-fraction``) has no size in bytes before a card is chosen, so it stays a
+fraction. Fractions are rounded to thousandths of a card and never to zero. A request for 1000 thousandths of the memory
+leaves no room for a neighbour: it is the whole card, unless it comes with a device slot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from decimal import Decimal
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 
-from gpusquad.kube.quantity import parse_quantity
-from gpusquad.model.errors import Invalid
+from gpusquad.kube.annotations import at, text_of
+from gpusquad.kube.errors import MalformedField, UnsupportedField, short
+from gpusquad.kube.names import (
+    GPU_MEMORY,
+    GPU_MEMORY_PERCENT,
+    GPU_SHARED,
+    GPU_SM_PERCENT,
+    HAMI_MEMORY_MIB,
+    HAMI_MEMORY_PERCENT,
+    HAMI_SM_PERCENT,
+    ISOLATION,
+    KAI_DEVICES,
+    KAI_FRACTION,
+    KAI_MEMORY_MIB,
+    SHARE_RESOURCES,
+)
+from gpusquad.kube.quantity import UNIT_NANOS, parse_quantity
 from gpusquad.model.job import PLACE_MILLI, Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
+SHARE_LIMITS = frozenset((*SHARE_RESOURCES, GPU_SHARED))
+"""Limits that decide the share."""
+
 _MIB = 2**20
-_MEMORY = "gpusquad.io/gpu-memory"
-_MEMORY_PERCENT = "gpusquad.io/gpu-memory-percent"
-_SM_PERCENT = "gpusquad.io/gpu-sm-percent"
-_ISOLATION = "gpusquad.io/isolation"
-_SLOT = "nvidia.com/gpu.shared"
-"""A place beside others with no part promised."""
-# HAMi's names for the limits of a container.
-_HAMI_MEMORY_MIB, _HAMI_MEMORY_PERCENT, _HAMI_SM_PERCENT = (
-    "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores",
-)  # fmt: skip
-# KAI's annotations on a pod.
-_KAI_FRACTION, _KAI_MEMORY_MIB = "gpu-fraction", "gpu-memory"
+_PERCENT_MILLI = WHOLE_MILLI // 100
+_MAX_BYTES = 2**43
+"""Of one card. A limit of 8Gi where MiB are counted is refused: no card has 8 PiB."""
 
 
-def share_of(limits: Mapping[str, str], annotations: Mapping[str, str]) -> Share | None:
-    """None: the whole card. Invalid: a number that is none, or a word that is not known."""
+@dataclass(frozen=True, slots=True)
+class ShareRequest:
+    """What was requested of one card, before the rules for the whole pod are checked."""
+
+    memory_bytes: int = 0
+    sm_milli: int = 0
+    memory_milli: int = 0
+    isolation: Isolation = "shared"
+    has_slot: bool = False
+
+    @property
+    def share(self) -> Share | None:
+        """None: the whole card."""
+        if not (self.memory_bytes or self.memory_milli or self.sm_milli):
+            return Share(sm_milli=PLACE_MILLI, isolation=self.isolation)
+        if self.memory_milli == WHOLE_MILLI and not self.has_slot:
+            return None
+        return Share(self.memory_bytes, self.sm_milli, self.isolation, self.memory_milli)
+
+
+def container_share(limits: Mapping[str, object], annotations: Mapping[str, str]) -> Share | None:
+    """The share of a container with these limits, in a pod with these annotations. None: the whole card."""
+    amounts = {name: parse_quantity(limits[name], "limits", name) for name in SHARE_LIMITS & limits.keys()}
+    request = share_request(amounts, annotations)
+    return request.share if request is not None else None
+
+
+def share_request(amounts: Mapping[str, int], annotations: Mapping[str, str]) -> ShareRequest | None:
+    """``amounts`` are billionths of each resource. None: no share is requested.
+
+    The isolation is checked even if whole cards are requested, because a misspelled value is a mistake of the user."""
     isolation = _isolation(annotations)
-    memory_bytes, memory_milli = _memory_bytes(limits, annotations), _memory_milli(limits, annotations)
-    sm_milli = _sm_milli(limits, annotations)
-    has_slot = _amount(limits, _SLOT) > 0
-    if not (memory_bytes or memory_milli or sm_milli):
-        return Share(0, PLACE_MILLI, isolation) if has_slot else None
-    if memory_milli == WHOLE_MILLI and not memory_bytes and not has_slot:
-        return None  # nobody else fits
-    return Share(memory_bytes, sm_milli, isolation, memory_milli)
+    found = [(names, sizes) for names, parse in _CONVENTIONS if any(sizes := parse(amounts, annotations))]
+    has_slot = amounts.get(GPU_SHARED, 0) > 0
+    if not found and not has_slot:
+        return None
+    if len(found) > 1:
+        names = ", ".join(names for names, _ in found)
+        raise UnsupportedField("share", f"asked for in {len(found)} ways: {names}", "keep one of them")
+    return ShareRequest(*(found[0][1] if found else _NOTHING), isolation, has_slot)
+
+
+_Sizes = tuple[int, int, int]
+"""Bytes of memory, thousandths of the SMs, thousandths of the memory."""
+_NOTHING: _Sizes = (0, 0, 0)
 
 
 def _isolation(annotations: Mapping[str, str]) -> Isolation:
-    match annotations.get(_ISOLATION, "").strip():
+    match text_of(annotations, ISOLATION):
         case "" | "shared":
             return "shared"
         case "isolated":
             return "isolated"
         case other:
-            raise Invalid(f"annotation {_ISOLATION}", f"{other!r:.80} is not known", 'write "shared" or "isolated"')
+            raise MalformedField(at(ISOLATION), f"{short(other)} is not known", 'write "shared" or "isolated"')
 
 
-def _memory_bytes(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    in_mib = _amount(limits, _HAMI_MEMORY_MIB) or _amount(annotations, _KAI_MEMORY_MIB)
-    return int(_amount(limits, _MEMORY) or in_mib * _MIB)
+def _gpusquad_sizes(amounts: Mapping[str, int], annotations: Mapping[str, str]) -> _Sizes:
+    return _limit_sizes(amounts, (GPU_MEMORY, GPU_MEMORY_PERCENT, GPU_SM_PERCENT), 1)
 
 
-def _memory_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    by_percent = _percent_milli(limits, _MEMORY_PERCENT) or _percent_milli(limits, _HAMI_MEMORY_PERCENT)
-    return by_percent or _fraction_milli(annotations)
+def _hami_sizes(amounts: Mapping[str, int], annotations: Mapping[str, str]) -> _Sizes:
+    return _limit_sizes(amounts, (HAMI_MEMORY_MIB, HAMI_MEMORY_PERCENT, HAMI_SM_PERCENT), _MIB, "it is counted in MiB")
 
 
-def _sm_milli(limits: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    by_percent = _percent_milli(limits, _SM_PERCENT) or _percent_milli(limits, _HAMI_SM_PERCENT)
-    return by_percent or _fraction_milli(annotations)
+def _limit_sizes(amounts: Mapping[str, int], names: tuple[str, str, str], unit: int, cure: str = "") -> _Sizes:
+    """``names``: memory in units of ``unit`` bytes, percent of the memory, percent of the SMs."""
+    memory, memory_percent, sm_percent = names
+    memory_bytes = _whole(amounts, memory, _MAX_BYTES // unit, cure) * unit
+    percent, of_sms = _whole(amounts, memory_percent, 100), _whole(amounts, sm_percent, 100)
+    if memory_bytes and percent:
+        raise UnsupportedField("share", f"asks for {memory} and {memory_percent} at once", "keep one of them")
+    return memory_bytes, of_sms * _PERCENT_MILLI, percent * _PERCENT_MILLI
 
 
-def _percent_milli(limits: Mapping[str, str], name: str) -> int:
-    return _at_most_whole(int(_amount(limits, name) * WHOLE_MILLI / 100))
+def _kai_sizes(amounts: Mapping[str, int], annotations: Mapping[str, str]) -> _Sizes:
+    fraction, memory = text_of(annotations, KAI_FRACTION), text_of(annotations, KAI_MEMORY_MIB)
+    if fraction and memory:
+        raise UnsupportedField("share", f"says {KAI_FRACTION} and {KAI_MEMORY_MIB} at once", "keep one of them")
+    if text_of(annotations, KAI_DEVICES) not in ("", "1"):
+        raise UnsupportedField(at(KAI_DEVICES), "a part of several GPUs", "ask for a part of one, or for whole GPUs")
+    if fraction:
+        milli = max(1, round(_fraction(fraction) * WHOLE_MILLI))
+        return 0, milli, milli
+    return (_mib(memory), 0, 0) if memory else _NOTHING
 
 
-def _fraction_milli(annotations: Mapping[str, str]) -> int:
-    """As the scheduler counts it: rounded, and never to nothing."""
-    fraction = _amount(annotations, _KAI_FRACTION)
-    return _at_most_whole(max(1, round(fraction * WHOLE_MILLI))) if fraction > 0 else 0
+_CONVENTIONS: tuple[tuple[str, Callable[[Mapping[str, int], Mapping[str, str]], _Sizes]], ...] = (
+    ("gpusquad.io/gpu-*", _gpusquad_sizes),
+    ("nvidia.com/gpumem or gpucores", _hami_sizes),
+    ("the annotations gpu-fraction or gpu-memory", _kai_sizes),
+)
 
 
-def _amount(said: Mapping[str, str], name: str) -> Decimal:
-    """What is empty was not said, for the scheduler too."""
-    return parse_quantity(said.get(name, "").strip() or "0")
+def _whole(amounts: Mapping[str, int], name: str, highest: int, cure: str = "") -> int:
+    amount = amounts.get(name, 0)
+    if amount % UNIT_NANOS or amount > highest * UNIT_NANOS:
+        problem = f"{amount / UNIT_NANOS:g} is not a whole number up to {highest}"
+        raise UnsupportedField(f"resources[{name}]", problem, cure)
+    return amount // UNIT_NANOS
 
 
-def _at_most_whole(milli: int) -> int:
-    return min(max(milli, 0), WHOLE_MILLI)
+def _fraction(text: str) -> Fraction:
+    if re.fullmatch(r"\d?\.\d{1,9}|[01](\.\d{0,9})?", text, re.ASCII) is None or not 0 < Fraction(text) <= 1:
+        raise MalformedField(at(KAI_FRACTION), f"{short(text)} is not a part of one GPU", 'write for example "0.5"')
+    return Fraction(text)
+
+
+def _mib(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and 0 < int(text) <= _MAX_BYTES // _MIB):
+        raise MalformedField(at(KAI_MEMORY_MIB), f"{short(text)} is not a number of MiB", 'write for example "8192"')
+    return int(text) * _MIB

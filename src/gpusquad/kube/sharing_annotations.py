@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from gpusquad.kube.names import DEADLINE, WEIGHT
 from gpusquad.model.errors import Invalid
 from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.units import number, whole
-
-PRIORITY = "gpusquad.io/priority"
-"""One of our classes by name, where somebody has changed it here; before what Kubernetes says."""
-ESTIMATE = "gpusquad.io/estimate"
-SLO = "gpusquad.io/slo"
-"""Its goals, as on the command line: ``p99=20ms,throughput=100``. A deadline counts from its submission."""
-WEIGHT, DEADLINE = "gpusquad.io/weight", "gpusquad.io/deadline"
-"""The scheduler's word: the weight of its tenant, and a calendar time, for only it knows since when one counts."""
-KNOWN = "gpusquad.io/known"
-"""The scheduler's word too: what it knew of its speed, alone and beside others on its cards, when it was bound."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_WEIGHT = 1e6

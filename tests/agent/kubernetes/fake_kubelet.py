@@ -12,7 +12,6 @@ import grpc
 
 from gpusquad.agent.kubernetes import messages
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import ApiUnreachable
 from gpusquad.agent.kubernetes.card_clients import CardClients
 from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.device_nodes import NoDeviceNodes
@@ -23,6 +22,7 @@ from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.virtual import divided
 from gpusquad.gpu.api import Attachment, Mount
+from gpusquad.kube.errors import ApiUnreachable
 
 
 def pod(name: str, containers: Sequence[Container], pin: Mapping[str, Sequence[str]] | None = None, **more: Any) -> Pod:

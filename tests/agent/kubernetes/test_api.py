@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpusquad.agent.kubernetes.api import AgentAccess, ApiRefused, ApiUnreachable, KubeApi, from_kubeconfig, in_cluster
+from gpusquad.agent.kubernetes.api import AgentAccess, KubeApi, from_kubeconfig, in_cluster
 from gpusquad.agent.kubernetes.pod_cache import PodCache
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.model.errors import Invalid
 
 WAIT_S = 30.0

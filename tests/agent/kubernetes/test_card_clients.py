@@ -9,7 +9,7 @@ import pytest
 from gpusquad.agent.kubernetes.card_clients import CardClients
 from gpusquad.agent.kubernetes.pods import Container
 from gpusquad.gpu.api import Attachment, DeviceNode, Holder, Mount
-from gpusquad.kube.sharing_annotations import PRIORITY, SLO
+from gpusquad.kube.names import PRIORITY, SLO
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share

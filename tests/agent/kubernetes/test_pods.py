@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.agent.kubernetes.pods import CARDS, Container, read_pin, read_pod
+from gpusquad.agent.kubernetes.pods import Container, read_pin, read_pod
+from gpusquad.kube.names import CARDS
 
 GPU = "nvidia.com/gpu"
 

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import ApiRefused
 from gpusquad.agent.kubernetes.card_clients import CardClients
 from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResourcesUnavailable
-from gpusquad.agent.kubernetes.pods import CARDS, Container
-from gpusquad.agent.kubernetes.reconcile import UNPINNED, Reconciler, find_mismatches, unpinned_cards
+from gpusquad.agent.kubernetes.pods import Container
+from gpusquad.agent.kubernetes.reconcile import Reconciler, find_mismatches, unpinned_cards
 from gpusquad.agent.simulated import SimulatedInventory
+from gpusquad.kube.errors import ApiRefused
+from gpusquad.kube.names import CARDS, UNPINNED
 from tests.agent.kubernetes.fake_kubelet import FakePods, NoQuota, pod
 
 ONE = [Container("main", 1)]
@@ -119,7 +120,7 @@ def test_a_pod_of_the_same_name_is_not_evicted_for_the_one_before(tmp_path: Path
 def test_an_eviction_that_is_refused_is_tried_again(tmp_path: Path):
     world = World(tmp_path, has("p", "SIM-1::0"))
     world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
-    world.api.refuses = ApiRefused(500, "not now")
+    world.api.refuses = ApiRefused(500, message="not now")
     world.reconciler.step()
     world.api.refuses = None
     world.reconciler.step()
@@ -147,7 +148,7 @@ def test_the_node_is_written_to_only_when_something_changed(tmp_path: Path):
 
 def test_what_was_not_published_is_published_later(tmp_path: Path):
     world = World(tmp_path)
-    world.api.refuses = ApiRefused(403, "no")
+    world.api.refuses = ApiRefused(403, message="no")
     world.reconciler.step()
     world.api.refuses = None
     world.reconciler.step()
@@ -169,7 +170,7 @@ def test_a_pod_that_went_by_itself_is_no_trouble(tmp_path: Path, status: int):
     world.pods.bind(pod("p", ONE, {"main": ["SIM-0"]}))
 
     def gone(path: str, content: Any) -> None:
-        raise ApiRefused(status, "gone")
+        raise ApiRefused(status, message="gone")
 
     world.api.__dict__["delete"] = gone
     world.reconciler.step()

@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 
 from gpusquad.agent.inventory import CardProcess, CardReading, JobProcess
 from gpusquad.agent.kubernetes.agent import AgentSettings, NodeAgent
-from gpusquad.agent.kubernetes.api import AgentAccess, ApiRefused, ApiUnreachable, KubeApi
+from gpusquad.agent.kubernetes.api import AgentAccess, KubeApi
 from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
 from gpusquad.agent.kubernetes.pod_resources import ListedPod
-from gpusquad.agent.kubernetes.pods import ATTEMPT, JOB, Container, Pod
+from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.reporting import MOST_PROCESSES, PATH, NodeReporter, ReportBuilder
 from gpusquad.agent.simulated import SimulatedInventory
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import ATTEMPT, JOB
 from gpusquad.server.schemas import agents as schema
 from tests.agent.kubernetes.fake_kubelet import pod
 
@@ -256,7 +258,7 @@ def reporter_to(service: Service) -> tuple[NodeReporter, EventCounters]:
 def test_pauses_grow_while_it_fails_and_are_as_agreed_again_after():
     service = Service()
     reporter, counts = reporter_to(service)
-    service.answers = [ApiUnreachable("away")] * 3 + [ApiRefused(429, "too fast")] * 5 + [None]
+    service.answers = [ApiUnreachable("away")] * 3 + [ApiRefused(429, message="too fast")] * 5 + [None]
     pauses = [reporter.send(look([], [])) for _ in range(9)]
     assert pauses == [5.0, 5.0, 5.0, 8.0, 16.0, 32.0, 60.0, 60.0, 5.0]
     assert (counts["reports"], counts["reports_failed"]) == (1, 8)
@@ -267,7 +269,7 @@ def test_pauses_grow_while_it_fails_and_are_as_agreed_again_after():
 def test_trouble_is_told_once(caplog: pytest.LogCaptureFixture):
     service = Service()
     reporter, _ = reporter_to(service)
-    service.answers = [ApiUnreachable("away")] * 5 + [ApiRefused(403, "no")] * 5
+    service.answers = [ApiUnreachable("away")] * 5 + [ApiRefused(403, message="no")] * 5
     for _ in range(11):
         reporter.send(look([], []))
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]

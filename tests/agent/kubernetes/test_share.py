@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.kube.quantity import parse_quantity
-from gpusquad.kube.share import share_of
+from gpusquad.kube.quantity import UNIT_NANOS, parse_quantity
+from gpusquad.kube.share import container_share
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
 
@@ -20,13 +20,13 @@ GIB = 2**30
      ("2E", "2e18")],
 )  # fmt: skip
 def test_quantities(text: str, expected: str):
-    assert parse_quantity(text) == Decimal(expected)
+    assert parse_quantity(text, "limits") == Decimal(expected) * UNIT_NANOS
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "one", "1e", "--1", "1e999"])
 def test_no_quantities(text: str):
     with pytest.raises(Invalid):
-        parse_quantity(text)
+        parse_quantity(text, "limits")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,8 @@ def test_no_quantities(text: str):
         ({}, {"gpu-fraction": "1"}, None),
         ({"nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "20"}, {}, None),
         ({}, {"gpu-memory": "2048"}, Share(2 * GIB, 0)),
-        ({"nvidia.com/gpucores": "400"}, {}, Share(0, 1000)),
+        ({"nvidia.com/gpucores": "100"}, {}, Share(0, 1000)),
+        ({"nvidia.com/gpu.shared": "1"}, {"gpu-fraction": "1"}, Share(0, 1000)),
         ({"nvidia.com/gpu.shared": "1"}, {}, Share(0, 1)),
         ({"nvidia.com/gpu.shared": "1", "nvidia.com/gpumem": "1024"}, {}, Share(GIB, 0)),
         ({"gpusquad.io/gpu-memory": "8Gi"}, {"gpusquad.io/isolation": "isolated"}, Share(8 * GIB, 0, "isolated")),
@@ -61,18 +62,37 @@ def test_no_quantities(text: str):
     ],
 )
 def test_all_the_ways_to_ask_for_a_part(limits: dict[str, str], annotations: dict[str, str], expected: Share | None):
-    assert share_of(limits, annotations) == expected
+    assert container_share(limits, annotations) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations"),
+    [
+        ({"nvidia.com/gpucores": "400"}, {}),
+        ({"gpusquad.io/gpu-sm-percent": "500m"}, {}),
+        ({"nvidia.com/gpumem": "1024", "nvidia.com/gpumem-percentage": "50"}, {}),
+        ({"gpusquad.io/gpu-memory": "8Gi", "nvidia.com/gpucores": "50"}, {}),
+        ({"gpusquad.io/gpu-memory": "8Gi"}, {"gpu-fraction": "0.5"}),
+        ({}, {"gpu-fraction": "0.5", "gpu-memory": "2048"}),
+        ({}, {"gpu-fraction": "1.5"}),
+        ({}, {"gpu-fraction": "5e-1"}),
+        ({}, {"gpu-memory": "2Gi"}),
+    ],
+)
+def test_container_share_is_refused_when_the_scheduler_refuses_it(limits: dict[str, str], annotations: dict[str, str]):
+    with pytest.raises(Invalid):
+        container_share(limits, annotations)
 
 
 @pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"gpusquad.io/gpu-memory": "8Gi"}])
 def test_a_word_for_isolation_that_is_none_is_told(limits: dict[str, str]):
     with pytest.raises(Invalid) as error:
-        share_of(limits, {"gpusquad.io/isolation": "alone"})
+        container_share(limits, {"gpusquad.io/isolation": "alone"})
     assert "gpusquad.io/isolation" in error.value.field
     assert error.value.cure == 'write "shared" or "isolated"'
 
 
 @given(st.integers(1, 99), st.integers(1, 100))
 def test_percents_are_exact(memory: int, sm: int):
-    limits = {"nvidia.com/gpumem-percentage": str(memory), "gpusquad.io/gpu-sm-percent": str(sm)}
-    assert share_of(limits, {}) == Share(0, sm * 10, memory_milli=memory * 10)
+    limits = {"gpusquad.io/gpu-memory-percent": str(memory), "gpusquad.io/gpu-sm-percent": str(sm)}
+    assert container_share(limits, {}) == Share(0, sm * 10, memory_milli=memory * 10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.agent.kubernetes.sharing_params import read_standing
 from gpusquad.engines.kubernetes.sharing_annotator import told_at_binding
-from gpusquad.kube.sharing_annotations import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
+from gpusquad.kube.names import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
 from gpusquad.model.job import PRIORITY_CLASSES, Slo
 from gpusquad.model.known_rates import known_text
 from gpusquad.model.sharing_params import SharingParams

@@ -21,7 +21,7 @@ from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.api import QUOTA_PATH, QuotaFile
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.daemon.wire import SOCKET, ask
-from gpusquad.kube.sharing_annotations import SLO, WEIGHT
+from gpusquad.kube.names import SLO, WEIGHT
 from tests.agent.kubernetes.fake_kubelet import FakeKubelet, Refused, pod
 from tests.gpu.attach.fake_mps import fake_mps
 

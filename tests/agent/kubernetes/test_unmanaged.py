@@ -10,16 +10,17 @@ import pytest
 
 from gpusquad.agent.inventory import CardProcess, CardReading
 from gpusquad.agent.kubernetes.agent import AgentSettings, NodeAgent
-from gpusquad.agent.kubernetes.api import ApiUnreachable
 from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot
 from gpusquad.agent.kubernetes.pod_resources import ListedPod
-from gpusquad.agent.kubernetes.pods import ATTEMPT, JOB, Container, Pod
+from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.reporting import ReportBuilder
 from gpusquad.agent.kubernetes.unmanaged import lookout_for, on_cards
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.attach import unmanaged
 from gpusquad.gpu.attach.unmanaged import UnmanagedWatch
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
+from gpusquad.kube.errors import ApiUnreachable
+from gpusquad.kube.names import ATTEMPT, JOB
 from tests.agent.kubernetes.fake_kubelet import pod
 
 GIB = 2**30

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from gpusquad.core.observed import TaskLocation
 from gpusquad.engines.kubernetes import actions
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
-from gpusquad.kube.objects import CARDS, JOB, Object, annotations_of
-from gpusquad.kube.sharing_annotations import DEADLINE, KNOWN, WEIGHT
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import CARDS, DEADLINE, JOB, KNOWN, WEIGHT
+from gpusquad.kube.objects import Object, annotations_of
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
 from tests.engines.kubernetes.parse import making

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.kube.access import KubeAccess, TokenFile
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.fake_server import cut, json_answer, refusal, serving, speak
 
@@ -70,7 +71,7 @@ def test_a_refusal_says_what_and_why():
         "it is there",
         3.0,
     )
-    assert (error.is_conflict, error.is_there_already, error.is_gone, error.is_missing) == (True, True, False, False)
+    assert (error.is_conflict, error.already_exists, error.is_expired, error.is_missing) == (True, True, False, False)
 
 
 @pytest.mark.parametrize(("status", "text"), [(502, "<html>bad gateway</html>"), (302, "elsewhere"), (200, "<html>")])

@@ -8,8 +8,9 @@ import pytest
 from aiohttp import web
 
 from gpusquad.engines.kubernetes.client import api as api_module
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.client.reflector import Reflector
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.fake_server import begin_stream, cut, json_answer, line, refusal, serving, speak
 
@@ -80,7 +81,7 @@ def test_a_stream_that_is_refused():
 
     with pytest.raises(ApiRefused) as caught:
         speak(answer, all_events)
-    assert caught.value.is_gone
+    assert caught.value.is_expired
 
 
 def test_a_stream_that_breaks_gives_what_came_before():

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.client.lease import Leadership
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
 from gpusquad.model.errors import Invalid
 from tests.engines.kubernetes.virtual_time import run_virtually

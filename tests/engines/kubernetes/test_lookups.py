@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ObjectList
+from gpusquad.engines.kubernetes.client.api import ObjectList
 from gpusquad.engines.kubernetes.lookups import Lookups
 from gpusquad.engines.kubernetes.parse.lookups import UNKNOWN
+from gpusquad.kube.errors import ApiRefused
 from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.parse import making
 from tests.engines.kubernetes.virtual_time import run_virtually

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gpusquad.engines.kubernetes.nodes.node import foreign_on
-from gpusquad.kube.objects import CARDS, GPU
+from gpusquad.kube.names import CARDS, GPU
 from gpusquad.model.cluster import Card, Node
 
 NODE = Node("n", tuple(Card(f"GPU-{number}") for number in range(4)), 8000, 2**30)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.engines.kubernetes import pod_logs
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
 from gpusquad.engines.kubernetes.pod_logs import GONE, JobLogInfo, PodLogReader, PodLogSource, Spool, tasks_of
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
 
 

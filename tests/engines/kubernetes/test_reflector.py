@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi, ObjectList
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi, ObjectList
 from gpusquad.engines.kubernetes.client.reflector import Reflector
 from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object, key_of
 
 Step = tuple[str, ...]

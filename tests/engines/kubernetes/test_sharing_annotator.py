@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpusquad.engines.kubernetes.sharing_annotator import SharingAnnotator
+from gpusquad.kube.names import DEADLINE, WEIGHT
 from gpusquad.kube.objects import Object, name_of, uid_of
-from gpusquad.kube.sharing_annotations import DEADLINE, WEIGHT
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
 from tests.engines.kubernetes.parse import making

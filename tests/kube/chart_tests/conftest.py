@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.app.service import Service
-from gpusquad.kube.objects import CARDS, GPU
+from gpusquad.kube.names import CARDS, GPU
 from tests.kube.api import is_refused
 from tests.kube.audit import Audit
 from tests.kube.chart import Release

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpusquad.app.service import Service
-from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT
-from gpusquad.kube.objects import CARDS, JOB
-from gpusquad.kube.sharing_annotations import DEADLINE, ESTIMATE, KNOWN, WEIGHT
+from gpusquad.kube.names import ATTEMPT, CARDS, DEADLINE, ESTIMATE, JOB, KNOWN, WEIGHT
 from tests.kube.api import Api, Object, Refused, is_refused
 from tests.kube.chart import Release
 from tests.kube.chart_tests.workloads import pod_named, running

@@ -9,7 +9,7 @@ import pytest
 from gpusquad.agent.kubernetes.api import RIGHTS
 from gpusquad.app.service import Service
 from gpusquad.engines.kubernetes.parse.lookups import LOOKUPS, Lookup
-from gpusquad.kube.sharing_annotations import ESTIMATE
+from gpusquad.kube.names import ESTIMATE
 from gpusquad.server.answers import JobChange, Who
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand

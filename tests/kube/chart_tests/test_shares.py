@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.kube.objects import GPU
+from gpusquad.kube.names import GPU
 from tests.kube.api import Object
 from tests.kube.chart import Release
 from tests.kube.chart_tests.workloads import sharing_pod

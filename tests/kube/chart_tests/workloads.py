@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusquad.kube.objects import GPU
+from gpusquad.kube.names import GPU
 from tests.kube.api import Object
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

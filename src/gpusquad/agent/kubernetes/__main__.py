@@ -26,6 +26,7 @@ from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.virtual import divided
 from gpusquad.gpu.attach.settings import checked_context_bytes, checked_fail_open_ms
 from gpusquad.gpu.daemon.unmanaged import RULES
+from gpusquad.kube.names import GPU
 from gpusquad.model.errors import Invalid
 
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -58,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--simulate", type=int, metavar="N", help="pretend that there are N cards")
     parser.add_argument("--virtual", type=int, default=1, metavar="N", help="show each card as N smaller ones (1)")
     parser.add_argument("--slots", type=_slots, default=1, metavar="N", help="containers that may share a card (1)")
-    parser.add_argument("--resource", default="nvidia.com/gpu", metavar="NAME", help="what containers ask for")
+    parser.add_argument("--resource", default=GPU, metavar="NAME", help="what containers ask for")
     parser.add_argument("--device-nodes", action="store_true", help="add NVIDIA's device files (no NVIDIA runtime)")
     parser.add_argument("--metrics-port", type=int, metavar="P", help="serve Prometheus metrics at /metrics")
     parser.add_argument("--folder", type=Path, default=Path("/var/lib/gpusquad/agent"), metavar="DIR",

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from gpusquad.agent.kubernetes.api import ApiUnreachable
 from gpusquad.agent.kubernetes.pod_cache import PodLister
 from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResources
 from gpusquad.agent.kubernetes.pods import Container, Pod
+from gpusquad.kube.errors import ApiUnreachable
 
 
 class AmbiguousContainer(Exception):

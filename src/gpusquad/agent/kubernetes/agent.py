@@ -30,6 +30,7 @@ from gpusquad.agent.kubernetes.reporting import NodeReporter, ReportBuilder
 from gpusquad.agent.kubernetes.sharing_settings import SharingSettings, quotas_of
 from gpusquad.agent.kubernetes.unmanaged import lookout_for
 from gpusquad.gpu.attach.quota import SquadQuota
+from gpusquad.kube.names import GPU
 
 _GATHER_S = 1.0
 SERVER_TOKEN = Path("/var/run/secrets/gpusquad/token")
@@ -44,7 +45,7 @@ class AgentSettings:
 
     node: str
     folder: Path
-    resource: str = "nvidia.com/gpu"
+    resource: str = GPU
     slots: int = 1
     plugins: Path = PLUGINS
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.model.errors import Invalid
 
 Object = dict[str, Any]
@@ -29,18 +30,6 @@ RIGHTS: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
 )
 """All that the agent may do: rules of its ClusterRole."""
-
-
-class ApiRefused(Exception):
-    """The server answered with an error."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-
-
-class ApiUnreachable(Exception):
-    """No answer came."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +161,7 @@ class KubeApi:
         connection.request(method, target, json.dumps(content) if content is not None else None, headers)
         answer = connection.getresponse()
         if answer.status >= 400:
-            raise ApiRefused(answer.status, _message(answer.read()))
+            raise ApiRefused(answer.status, message=_message(answer.read()))
         return answer
 
     def _token(self) -> str:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusquad.agent.kubernetes.pods import CARDS, Container, Pod
+from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.slots import card_of, cards_of, in_order
+from gpusquad.kube.names import CARDS
 
 
 class AllocationRefused(Exception):

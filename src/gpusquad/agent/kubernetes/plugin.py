@@ -14,7 +14,6 @@ import grpc
 
 from gpusquad.agent.kubernetes import messages
 from gpusquad.agent.kubernetes.admission import Admission, AmbiguousContainer, PendingContainer
-from gpusquad.agent.kubernetes.api import ApiUnreachable
 from gpusquad.agent.kubernetes.card_clients import CardClients
 from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.device_nodes import DeviceNodes
@@ -31,7 +30,8 @@ from gpusquad.agent.kubernetes.pod_cache import PodLister
 from gpusquad.agent.kubernetes.pod_resources import PodResources, PodResourcesUnavailable
 from gpusquad.agent.kubernetes.sharing_settings import card_of
 from gpusquad.agent.kubernetes.slots import distinct_cards, in_order, slots_of
-from gpusquad.kube.share import share_of
+from gpusquad.kube.errors import ApiUnreachable
+from gpusquad.kube.share import container_share
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
 
@@ -175,7 +175,7 @@ class Plugin:
         pod, container = asking.pod, asking.container
         facts = [self._cards[card] for card in distinct_cards(slots)]
         cards = [card_of(card) for card in facts]
-        share = share_of(container.limits, pod.annotations)
+        share = container_share(container.limits, pod.annotations)
         attachment = self._parts.tenants.attach(pod, container, cards, share)
         for note in attachment.notes:
             _log.info("attached", extra={"pod": pod.key, "container": container.name, "note": note})

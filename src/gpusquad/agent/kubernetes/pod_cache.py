@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gpusquad.agent.kubernetes.api import ApiRefused, ApiUnreachable, KubeApi, Object
+from gpusquad.agent.kubernetes.api import KubeApi, Object
 from gpusquad.agent.kubernetes.pods import Pod, read_pod
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 
 _WATCH_S = 300
 _PAUSE_S = 1.0

@@ -9,15 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpusquad.kube.quantity import parse_quantity
+from gpusquad.kube.names import ATTEMPT, CARDS, JOB
+from gpusquad.kube.quantity import UNIT_NANOS, parse_quantity
 
 Object = dict[str, Any]
 
-CARDS = "gpusquad.io/cards"
-"""On a pod: which cards each container has, as the scheduler decided. On a node: which cards there are."""
-JOB = "gpusquad.io/job"
-ATTEMPT = "gpusquad.io/attempt"
-"""Which try of its job a pod was bound for."""
 _JOB_ID = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _ENDED = ("Succeeded", "Failed")
 
@@ -127,7 +123,7 @@ def _containers(spec: Object, resource: str) -> Iterator[Container]:
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
             limits = (container.get("resources") or {}).get("limits") or {}
-            count = int(parse_quantity(limits.get(resource, "0")))
+            count = parse_quantity(limits.get(resource, "0"), "limits", resource) // UNIT_NANOS
             if count > 0:
                 is_init = kind == "initContainers" and container.get("restartPolicy") != "Always"
                 yield Container(container["name"], count, is_init, limits, _run_as(spec, container))

@@ -14,17 +14,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusquad.agent.kubernetes.admission import Admission
-from gpusquad.agent.kubernetes.api import ApiRefused, ApiUnreachable, KubeApi, Object
+from gpusquad.agent.kubernetes.api import KubeApi, Object
 from gpusquad.agent.kubernetes.card_clients import CardClients
 from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_cards import NodeCards
 from gpusquad.agent.kubernetes.pod_cache import PodLister
 from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResources, PodResourcesUnavailable
-from gpusquad.agent.kubernetes.pods import CARDS, Pod
+from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.agent.kubernetes.slots import cards_of, distinct_cards, in_order
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import CARDS, UNPINNED
 
-UNPINNED = "gpusquad.io/unpinned"
-"""On a node: which cards are used by pods that were promised none."""
 _GONE = (404, 409)
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from gpusquad.agent.inventory import CardReading
 from gpusquad.agent.job_processes import total_cpu_ratio
-from gpusquad.agent.kubernetes.api import ApiRefused, ApiUnreachable
 from gpusquad.agent.kubernetes.card_policies import CardPolicies
 from gpusquad.agent.kubernetes.counters import EventCounters
 from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot, hidden_pods, may_be_hidden
@@ -24,6 +23,7 @@ from gpusquad.agent.kubernetes.pods import Pod
 from gpusquad.agent.run_files import RunReading
 from gpusquad.agent.sampler import card_message, gpu_ratio
 from gpusquad.gpu.attach.unmanaged import Key
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.model.virtual import physical
 
 PATH = "/api/v1/agents/samples"

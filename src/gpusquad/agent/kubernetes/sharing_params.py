@@ -7,16 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.kube.sharing_annotations import (
-    DEADLINE,
-    ESTIMATE,
-    KNOWN,
-    PRIORITY,
-    SLO,
-    WEIGHT,
-    deadline_us_from_text,
-    weight_from_text,
-)
+from gpusquad.kube.names import DEADLINE, ESTIMATE, KNOWN, PRIORITY, SLO, WEIGHT
+from gpusquad.kube.sharing_annotations import deadline_us_from_text, weight_from_text
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Slo
 from gpusquad.model.known_rates import with_known

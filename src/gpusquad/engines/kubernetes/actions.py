@@ -8,21 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 from gpusquad.core.observed import TaskLocation
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
-from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.parse.cards import hand_out
 from gpusquad.engines.kubernetes.parse.pins import pin_text
 from gpusquad.engines.kubernetes.sharing_annotator import told_at_binding
-from gpusquad.kube.objects import (
-    CARDS,
-    JOB,
-    Object,
-    annotations_of,
-    is_leaving,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import ATTEMPT, CARDS, JOB
+from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
 from gpusquad.model.sharing_params import SharingParams
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from gpusquad.core.observed import GangFound, Sighting, TaskLocation
 from gpusquad.core.ports import Launch, Report
 from gpusquad.engines.kubernetes import actions
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.client.loop_thread import LoopThread
 from gpusquad.engines.kubernetes.create.job_groups import JobGroupWatcher
 from gpusquad.engines.kubernetes.filters import check_gang, check_roles, rule_of
@@ -36,7 +36,9 @@ from gpusquad.engines.kubernetes.sharing_annotator import SharingAnnotator
 from gpusquad.engines.kubernetes.status.gang_writer import GangStatusWriter
 from gpusquad.engines.kubernetes.watches import ClusterWatches
 from gpusquad.kube.access import KubeAccess
-from gpusquad.kube.objects import JOB, Object, annotations_of, uid_of
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import JOB
+from gpusquad.kube.objects import Object, annotations_of, uid_of
 from gpusquad.model.cluster import Cluster
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
@@ -164,7 +166,7 @@ class KubernetesEngine:
         self._watching = ClusterWatches(
             self._api, self._book, self._survey, self._lookups, settings.scheduler, self._stir
         )  # fmt: skip
-        telling = AsyncKubeApi(self._access, in_flight=settings.telling.in_flight)
+        telling = AsyncKubeApi(self._access, in_flight=settings.status.in_flight)
         self._hub.on_close(telling.close)
         self.teller = GangStatusWriter(telling, self._book, self._ask, self._watching.ours, settings)
         self._start(self.teller.run())

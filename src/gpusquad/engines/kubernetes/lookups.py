@@ -7,10 +7,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.client.reflector import Reflector
 from gpusquad.engines.kubernetes.parse.lookups import LOOKUPS, UNKNOWN, Lookup, NotFetched, group_of
 from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object, controller_of, key_of, name_of, namespace_of, uid_of
 
 Kind = tuple[str, str]

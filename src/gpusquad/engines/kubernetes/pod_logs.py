@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
-from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, is_over, node_name
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
+from gpusquad.engines.kubernetes.gangs.pod_gang import is_over, node_name
 from gpusquad.engines.kubernetes.parse.cards import cards_by_container
 from gpusquad.engines.kubernetes.parse.roles import Place, first_rank, index_of, place_of
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import ATTEMPT
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of, uid_of
 
 GONE = "(the pods of this attempt are deleted, and their logs with them)\n"

@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from gpusquad.kube.names import KNOWN
 from gpusquad.kube.objects import Object, annotations_of, name_of, namespace_of
-from gpusquad.kube.sharing_annotations import KNOWN, worth_of
+from gpusquad.kube.sharing_annotations import worth_of
 from gpusquad.model.known_rates import known_text
 from gpusquad.model.sharing_params import SharingParams
 

@@ -19,7 +19,7 @@ from gpusquad.engines.kubernetes.create.names import dns_label, group_name, job_
 from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, gang_of
 from gpusquad.engines.kubernetes.parse.membership import membership_of
 from gpusquad.kube.objects import Object
-from gpusquad.kube.share import share_of
+from gpusquad.kube.share import container_share
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Checkpoint, Job, Request, Role, Share, Slo
 
@@ -173,7 +173,7 @@ def test_a_share_is_a_slot_with_its_parts():
 def test_parts_of_memory_and_sms_come_back_as_they_were_asked_for(memory_percent: int, sm_percent: int):
     share = Share(0, 10 * sm_percent, memory_milli=10 * memory_percent)
     limits = resources_of(Request(share=share))["limits"]
-    assert share_of(limits, {}) == share
+    assert container_share(limits, {}) == share
 
 
 def test_a_place_is_what_is_counted_for_it():

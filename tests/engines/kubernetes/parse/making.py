@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from gpusquad.engines.kubernetes.parse.lookups import Find, NotFetched, group_of
-from gpusquad.kube.objects import GPU, Object
+from gpusquad.kube.names import GPU
+from gpusquad.kube.objects import Object
 
 CREATED = "2026-03-01T10:00:00Z"
 CREATED_US = 1_772_359_200_000_000

@@ -7,28 +7,32 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.parse.conventions import coscheduling, gpusquad, kai, kueue, leader_worker_set, volcano
+from gpusquad.engines.kubernetes.parse.conventions import coscheduling, kueue, leader_worker_set, volcano
 from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, IncompleteGang, gang_of
-from gpusquad.engines.kubernetes.parse.groups import GANG
-from gpusquad.engines.kubernetes.parse.job_attributes import (
+from gpusquad.engines.kubernetes.parse.membership import membership_of
+from gpusquad.engines.kubernetes.parse.pins import pin_of
+from gpusquad.kube.names import (
+    CARDS,
     CHECKPOINT_EVERY,
+    ESTIMATE,
+    GANG,
+    GROUP,
+    GROUP_SIZE,
+    KAI_POD_GROUP,
     LANE,
     LIMIT,
     PREEMPTIBLE,
     QUEUE,
+    SLO,
     USER,
 )
-from gpusquad.engines.kubernetes.parse.membership import membership_of
-from gpusquad.engines.kubernetes.parse.pins import pin_of
-from gpusquad.kube.objects import CARDS
-from gpusquad.kube.sharing_annotations import ESTIMATE, SLO
 from gpusquad.model.errors import Invalid
 from tests.engines.kubernetes.parse.making import asking, nothing_there, pod
 
 NAMES = [
     coscheduling.LABEL, coscheduling.OLD_LABEL, coscheduling.OLDEST_NAME, coscheduling.OLDEST_SIZE, *volcano.NAMES,
-    kueue.NAME, kueue.TOTAL, kai.NAME, gpusquad.NAME, "volcano.sh/task-spec",
-    gpusquad.SIZE, leader_worker_set.NAME, leader_worker_set.INDEX, GANG, CARDS,
+    kueue.NAME, kueue.TOTAL, KAI_POD_GROUP, GROUP, "volcano.sh/task-spec",
+    GROUP_SIZE, leader_worker_set.NAME, leader_worker_set.INDEX, GANG, CARDS,
     CHECKPOINT_EVERY, ESTIMATE, LANE, LIMIT, PREEMPTIBLE, QUEUE, SLO, USER, "gpu-fraction", "gpu-memory",
     "nvidia.com/use-gpuuuid", "nvidia.com/use-gputype", "training.kubeflow.org/replica-index", "ray.io/group",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from gpusquad.engines.kubernetes.parse.cards import cards_by_container, hand_out
 from gpusquad.engines.kubernetes.parse.pins import pin_of, pin_text
 from gpusquad.engines.kubernetes.parse.requests import ask_of
 from gpusquad.kube.errors import MalformedField
-from gpusquad.kube.objects import CARDS
+from gpusquad.kube.names import CARDS
 from tests.engines.kubernetes.parse.making import asking, container, pod
 
 counts = st.lists(st.integers(0, 3), min_size=1, max_size=4)

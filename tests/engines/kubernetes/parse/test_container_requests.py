@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.engines.kubernetes.parse.container_requests import asked_by, effective
-from gpusquad.engines.kubernetes.parse.quantity import WHOLE
 from gpusquad.kube.objects import Object
+from gpusquad.kube.quantity import UNIT_NANOS
 from tests.engines.kubernetes.parse.making import asking, container, pod
 
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "rdma/hca")
@@ -22,7 +22,7 @@ def taken(item: Object) -> dict[str, int]:
 
 
 def whole_amounts(item: Object) -> dict[str, int]:
-    return {name: amount // WHOLE for name, amount in taken(item).items() if amount}
+    return {name: amount // UNIT_NANOS for name, amount in taken(item).items() if amount}
 
 
 def worst_moment(running: Sequence[dict[str, int]], starting: Sequence[tuple[bool, dict[str, int]]]) -> dict[str, int]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.engines.kubernetes.parse.quantity import milli, nanos, whole
 from gpusquad.kube.errors import MalformedField
+from gpusquad.kube.quantity import milli_from_nanos, parse_quantity, units_from_nanos
 
 UNITS = {
     "": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
@@ -45,7 +45,8 @@ UNITS = {
     ],
 )
 def test_examples(text: object, in_milli: int, in_whole: int):
-    assert (milli(text), whole(text)) == (in_milli, in_whole)
+    nanos = parse_quantity(text, "quantity")
+    assert (milli_from_nanos(nanos), units_from_nanos(nanos)) == (in_milli, in_whole)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_examples(text: object, in_milli: int, in_whole: int):
 )  # fmt: skip
 def test_what_is_no_amount_is_refused_by_its_path(text: object):
     with pytest.raises(MalformedField) as error:
-        nanos(text, "main.resources.requests[cpu]")
+        parse_quantity(text, "main.resources.requests[cpu]")
     assert error.value.field == "main.resources.requests[cpu]"
     assert len(str(error.value)) < 300
 
@@ -65,12 +66,13 @@ def test_what_is_no_amount_is_refused_by_its_path(text: object):
 def test_every_amount_is_exact_and_rounded_up_once(digits: int, decimals: str, unit: str):
     text = f"{digits}{'.' if decimals else ''}{decimals}{unit}"
     value = Fraction(f"{digits}.{decimals or 0}") * UNITS[unit]
-    assert nanos(text, "x") == math.ceil(value * 10**9)
-    assert milli(text) == math.ceil(value * 1000)
-    assert whole(text) == math.ceil(value)
+    nanos = parse_quantity(text, "x")
+    assert nanos == math.ceil(value * 10**9)
+    assert milli_from_nanos(nanos) == math.ceil(value * 1000)
+    assert units_from_nanos(nanos) == math.ceil(value)
 
 
 @given(st.text(max_size=80) | st.integers() | st.floats() | st.binary(max_size=9) | st.none())
 def test_anything_is_an_amount_or_malformed(value: object):
     with contextlib.suppress(MalformedField):
-        assert nanos(value, "x") >= 0
+        assert parse_quantity(value, "x") >= 0

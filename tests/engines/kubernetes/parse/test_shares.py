@@ -6,9 +6,10 @@ import pytest
 
 from gpusquad.engines.kubernetes.parse.container_requests import asked_by
 from gpusquad.engines.kubernetes.parse.requests import ask_of
-from gpusquad.engines.kubernetes.parse.shares import SLOT, share_of
+from gpusquad.engines.kubernetes.parse.shares import pod_share
 from gpusquad.kube.errors import MalformedField, UnsupportedField
-from gpusquad.kube.objects import GPU, Object
+from gpusquad.kube.names import GPU
+from gpusquad.kube.objects import Object
 from gpusquad.model.job import Share
 from tests.engines.kubernetes.parse.making import asking, container, pod
 
@@ -49,7 +50,7 @@ SHARES: dict[str, tuple[Object, Share]] = {
     "a tiny fraction": (one({"gpu-fraction": "0.0001"}, gpu=1), Share(0, 1, memory_milli=1)),
     "memory of KAI": (one({"gpu-memory": "2000"}, gpu=1), Share(2000 * 2**20, 0)),
     "one device": (one({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1"}, gpu=1), Share(0, 500)),
-    "a slot": (one(shared=1), SLOT),
+    "a slot": (one(shared=1), Share(sm_milli=1)),
     "a slot with memory": (one(shared=1, gpumem=1000), Share(1000 * 2**20, 0)),
     "isolated": (one({"gpusquad.io/isolation": "isolated"}, gpu=1, sm=25), Share(0, 250, "isolated")),
     "an isolated slot": (one({"gpusquad.io/isolation": "isolated"}, shared=1), Share(0, 1, "isolated")),
@@ -67,7 +68,14 @@ def test_shares(name: str):
 
 
 @pytest.mark.parametrize(
-    "item", [one(gpu=1, percentage=100), one(gpu=1, of_memory=100), one({"gpu-fraction": "1.0"}, gpu=1), one(gpu=1)]
+    "item",
+    [
+        one(gpu=1, percentage=100),
+        one(gpu=1, of_memory=100),
+        one({"gpu-fraction": "1.0"}, gpu=1),
+        one({"gpu-fraction": "0.9996"}, gpu=1),
+        one(gpu=1),
+    ],
 )
 def test_all_of_a_card_is_the_whole_card(item: Object):
     request = ask_of(item)
@@ -76,7 +84,7 @@ def test_all_of_a_card_is_the_whole_card(item: Object):
 
 def test_whole_cards_need_no_share():
     item = pod("p", container(gpus=2), container("b", gpus=1))
-    assert share_of(item, asked_by(item)) is None
+    assert pod_share(item, asked_by(item)) is None
 
 
 REFUSED: dict[str, tuple[Object, str]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.writer import PodStatusWriter
+from gpusquad.kube.errors import ApiRefused
 from gpusquad.kube.objects import Object
 from tests.engines.kubernetes.status.made import NOW, pod
 from tests.engines.kubernetes.virtual_time import run_virtually

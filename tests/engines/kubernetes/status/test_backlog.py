@@ -49,7 +49,7 @@ def test_only_the_newest_text_waits() -> None:
 )
 def test_warnings_are_never_lost_and_nothing_is_told_twice(moves: list) -> None:
     """Whatever comes: each slot has its newest text, warnings find room, normal ones are bounded."""
-    backlog, expected, now_s = Backlog(most_unimportant=3), {}, 0.0
+    backlog, expected, now_s = Backlog(max_normal_events=3), {}, 0.0
     for number, warning, place, due_s, take in moves:
         if take:
             found = backlog.take(now_s)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
 from gpusquad.engines.kubernetes.status.rate_limits import RepeatLimiter, TokenBucket
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
 from tests.engines.kubernetes.status.made import why
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.backlog import Urgency
 from gpusquad.engines.kubernetes.status.message import StatusMessage
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from tests.engines.kubernetes.status.made import pod, why
 from tests.engines.kubernetes.status.scene import Scene, play
 
@@ -89,7 +89,7 @@ def test_normal_events_are_dropped_under_pressure_and_warnings_are_not() -> None
             s.teller.say([one], StatusMessage("Preempted", "for big"), Urgency.LEAVING)
         await s.pass_s(1000)
 
-    settings = StatusSettings(per_second=10.0, burst=1.0, most_unimportant=20)
+    settings = StatusSettings(per_second=10.0, burst=1.0, max_normal_events=20)
     reasons = Counter(event["reason"] for event in play(200, settings, scene).events.values())
     assert reasons == {"Preempted": 200, "Scheduled": 20}
 

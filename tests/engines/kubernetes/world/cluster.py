@@ -6,16 +6,9 @@ import copy
 from collections import deque
 from dataclasses import dataclass, field
 
-from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, is_over, node_name, phase_of
-from gpusquad.kube.objects import (
-    JOB,
-    Object,
-    annotations_of,
-    controller_of,
-    is_leaving,
-    name_of,
-    uid_of,
-)
+from gpusquad.engines.kubernetes.gangs.pod_gang import is_over, node_name, phase_of
+from gpusquad.kube.names import ATTEMPT, JOB
+from gpusquad.kube.objects import Object, annotations_of, controller_of, is_leaving, name_of, uid_of
 from tests.engines.kubernetes.parse import making
 
 

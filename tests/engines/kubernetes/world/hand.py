@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpusquad.core.observed import GangFound, GangWithdrawn, TaskLocation
 from gpusquad.core.ports import AttemptEnded, AttemptStarted
-from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, GangRank, PodGang, is_over, node_name
-from gpusquad.kube.objects import JOB, Object, annotations_of, controller_of, name_of, uid_of
+from gpusquad.engines.kubernetes.gangs.pod_gang import GangRank, PodGang, is_over, node_name
+from gpusquad.kube.names import ATTEMPT, JOB
+from gpusquad.kube.objects import Object, annotations_of, controller_of, name_of, uid_of
 
 if TYPE_CHECKING:
     from tests.engines.kubernetes.world.world import World

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpusquad.engines.kubernetes.gangs.pod_gang import is_over, node_name
-from gpusquad.kube.objects import JOB, annotations_of, is_leaving, name_of, uid_of
+from gpusquad.kube.names import JOB
+from gpusquad.kube.objects import annotations_of, is_leaving, name_of, uid_of
 from tests.engines.kubernetes.world.world import World
 
 

@@ -16,6 +16,7 @@ import orjson
 from yarl import URL
 
 from gpusquad.kube.access import KubeAccess
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
 from gpusquad.model.errors import Invalid
 
@@ -38,52 +39,6 @@ _SILENCE_S = 150.0
 _WATCH_S = (300.0, 600.0)
 """The server ends a stream after a time in between, so that streams spread over its replicas again."""
 _PIECE_BYTES = 2**20
-
-
-class ApiRefused(Exception):
-    """The server answered, and the answer is no."""
-
-    def __init__(self, status: int, reason: str = "", message: str = "", retry_after_s: float | None = None) -> None:
-        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.retry_after_s = retry_after_s
-
-    @property
-    def is_conflict(self) -> bool:
-        """Somebody else was first: it changed, or it is there already."""
-        return self.status == 409
-
-    @property
-    def is_there_already(self) -> bool:
-        return self.reason == "AlreadyExists"
-
-    @property
-    def is_missing(self) -> bool:
-        return self.status == 404
-
-    @property
-    def is_forbidden(self) -> bool:
-        return self.status == 403
-
-    @property
-    def is_gone(self) -> bool:
-        """The version asked for is older than what the server remembers."""
-        return self.status == 410
-
-    @property
-    def is_busy(self) -> bool:
-        """It might have said yes at another time."""
-        return self.status in (429, 503)
-
-
-class ApiUnreachable(Exception):
-    """No answer. Unless the connection was never made, what was asked for may have been done all the same."""
-
-    def __init__(self, message: str, may_be_done: bool = True) -> None:
-        super().__init__(message)
-        self.may_be_done = may_be_done
 
 
 @dataclass(frozen=True)
@@ -164,7 +119,7 @@ class AsyncKubeApi:
         try:
             return await self._list_pages(path, {**query, "limit": self._page}, shrink)
         except ApiRefused as error:
-            if not error.is_gone:
+            if not error.is_expired:
                 raise
             return await self._list_pages(path, dict(query), shrink)  # too slow for the pages: all at once
 

@@ -16,7 +16,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object
 from gpusquad.model.errors import Invalid
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi, ObjectList, Shrink, Sleep
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi, ObjectList, Shrink, Sleep
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object, key_of
 
 Change = Literal["added", "changed", "deleted"]
@@ -220,7 +221,7 @@ class Reflector:
         self.tally.refusals += 1
         if error.is_missing:
             return self._missing()
-        if error.is_gone:
+        if error.is_expired:
             self.tally.gaps += 1
         if error.status not in _WAIT:
             self._version = None

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.job_attributes import (
+from gpusquad.kube.names import (
     APP,
     CHECKPOINT_EVERY,
+    ESTIMATE,
     LANE,
     LIMIT,
     PREEMPTIBLE,
+    PRIORITY,
     QUEUE,
+    SLO,
     USER,
 )
-from gpusquad.kube.objects import PREFIX
-from gpusquad.kube.sharing_annotations import ESTIMATE, PRIORITY, SLO
 from gpusquad.model.job import Job
 from gpusquad.model.slo_text import goal_text
 from gpusquad.model.units import US_PER_S
-
-SUBMISSION = PREFIX + "submission"
-"""Tells objects of the same submission, sent twice, from somebody else's of the same name."""
 
 
 def said_of(job: Job) -> dict[str, str]:

@@ -10,10 +10,11 @@ from typing import Any, Protocol, TypeVar
 
 from gpusquad.core.job_objects import JobObjectRequest
 from gpusquad.engines.kubernetes.actions import annotate
-from gpusquad.engines.kubernetes.client.api import ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.create.annotations import changed_to
 from gpusquad.engines.kubernetes.create.manifests import ManifestSettings, plan_of
 from gpusquad.engines.kubernetes.create.objects import create
+from gpusquad.kube.errors import ApiUnreachable
 from gpusquad.kube.objects import Object, name_of
 from gpusquad.model.job import Job
 

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from typing import Any
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.client.reflector import Reflector
-from gpusquad.engines.kubernetes.parse.conventions.gpusquad import NAME
 from gpusquad.engines.kubernetes.parse.groups import GroupKey
 from gpusquad.engines.kubernetes.pruning import shrink_other
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import GROUP
 from gpusquad.kube.objects import Object, is_leaving, labels_of, name_of, namespace_of, uid_of
 
 _JOBS = "/apis/batch/v1/jobs"
@@ -25,7 +26,7 @@ class JobGroupWatcher:
     def __init__(self, api: AsyncKubeApi) -> None:
         self._api = api
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.jobs = Reflector(api, _JOBS, hear=self._hear, query={"labelSelector": NAME}, shrink=shrink_other)
+        self.jobs = Reflector(api, _JOBS, hear=self._hear, query={"labelSelector": GROUP}, shrink=shrink_other)
 
     def remove(self, key: GroupKey) -> bool:
         """Nobody wants this group any more. Its pods go with its Jobs. False: it has none that we know of."""
@@ -49,7 +50,7 @@ class JobGroupWatcher:
 
         async def find() -> None:
             path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-            found[:] = (await self._api.list(path, labelSelector=f"{NAME}={group}")).items
+            found[:] = (await self._api.list(path, labelSelector=f"{GROUP}={group}")).items
 
         await _insist(find, f"find the Jobs of {group}")
         await asyncio.gather(*map(self._delete, found))
@@ -59,18 +60,18 @@ class JobGroupWatcher:
         whoever asks how they ended is told so."""
         if change == "deleted" or not _has(job, "Failed") or (before is not None and _has(before, "Failed")):
             return
-        for other in self._of(namespace_of(job), labels_of(job)[NAME]):
+        for other in self._of(namespace_of(job), labels_of(job)[GROUP]):
             if name_of(other) != name_of(job) and not _is_over(other):
                 _log.info("Job %s failed, so %s is ended", name_of(job), name_of(other))
                 self._start(self._end(other))
 
     def _of_key(self, key: GroupKey) -> list[Object]:
-        return self._of(key.namespace, key.name) if key.kind == NAME else []
+        return self._of(key.namespace, key.name) if key.kind == GROUP else []
 
     def _of(self, namespace: str, group: str) -> list[Object]:
         return [
             job for job in self.jobs.items.values()
-            if namespace_of(job) == namespace and labels_of(job).get(NAME) == group and not is_leaving(job)
+            if namespace_of(job) == namespace and labels_of(job).get(GROUP) == group and not is_leaving(job)
         ]  # fmt: skip
 
     async def _end(self, job: Object) -> None:

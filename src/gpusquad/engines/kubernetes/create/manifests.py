@@ -10,16 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpusquad.core.job_objects import JobObjectRequest, TaskProgram
-from gpusquad.engines.kubernetes.create.annotations import SUBMISSION, said_of
+from gpusquad.engines.kubernetes.create.annotations import said_of
 from gpusquad.engines.kubernetes.create.environment import RoleRanks, command_of, variables
 from gpusquad.engines.kubernetes.create.names import group_name, job_names
-from gpusquad.engines.kubernetes.parse.conventions.gpusquad import NAME, SIZE
 from gpusquad.engines.kubernetes.parse.groups import GroupKey
 from gpusquad.engines.kubernetes.parse.ids import job_id
-from gpusquad.engines.kubernetes.parse.requests import MIN_MEMORY, USE_CARD, USE_MODEL
-from gpusquad.engines.kubernetes.parse.roles import FIRST_RANK, ROLE
-from gpusquad.engines.kubernetes.parse.shares import ISOLATION, MEMORY, MEMORY_PERCENT, SM_PERCENT
-from gpusquad.kube.objects import GPU, SCHEDULER, Object, name_of, uid_of
+from gpusquad.kube.names import (
+    FIRST_RANK,
+    GPU,
+    GPU_MEMORY,
+    GPU_MEMORY_PERCENT,
+    GPU_MIN_MEMORY,
+    GPU_SM_PERCENT,
+    GROUP,
+    GROUP_SIZE,
+    HAMI_USE_CARD,
+    HAMI_USE_MODEL,
+    ISOLATION,
+    ROLE,
+    SCHEDULER,
+    SUBMISSION,
+)
+from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PLACE_BYTES, Request, Share
 
@@ -75,7 +87,7 @@ def namespace_for(tenant: str, settings: ManifestSettings) -> str:
 
 def id_of(namespace: str, group: str) -> str:
     """Under which the pods of a group of that name are found: see ``conventions.ours``."""
-    return job_id(GroupKey(NAME, namespace, group, f"{NAME}:{namespace}/{group}"))
+    return job_id(GroupKey(GROUP, namespace, group, f"{GROUP}:{namespace}/{group}"))
 
 
 def seats_of(wanted: JobObjectRequest, group: str) -> list[RoleRanks]:
@@ -135,7 +147,7 @@ class _Own:
 
     def service(self) -> Object:
         """Gives each pod a name that the others know before it runs. It has no address of its own."""
-        spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {NAME: self.group}}
+        spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {GROUP: self.group}}
         return {"apiVersion": "v1", "kind": "Service", "metadata": self._metadata(self.group), "spec": spec}
 
     def secret(self) -> Object:
@@ -144,21 +156,21 @@ class _Own:
 
     def _metadata(self, name: str) -> Object:
         said = {**said_of(self.wanted.job), SUBMISSION: self.wanted.mark}
-        return {"name": name, "namespace": self.namespace, "labels": {NAME: self.group}, "annotations": said}
+        return {"name": name, "namespace": self.namespace, "labels": {GROUP: self.group}, "annotations": said}
 
     def _of_pod(self, seat: RoleRanks, request: Request) -> Object:
         said = {
             **said_of(self.wanted.job),
-            NAME: self.group,
-            SIZE: str(self.wanted.job.tasks),
+            GROUP: self.group,
+            GROUP_SIZE: str(self.wanted.job.tasks),
             ROLE: seat.role[:_MOST_ROLE_TEXT],
             FIRST_RANK: str(seat.first),
-            **({USE_MODEL: ",".join(request.gpu_models)} if request.gpu_models else {}),
-            **({USE_CARD: request.card} if request.card else {}),
-            **({MIN_MEMORY: str(request.min_card_memory_bytes)} if request.min_card_memory_bytes else {}),
+            **({HAMI_USE_MODEL: ",".join(request.gpu_models)} if request.gpu_models else {}),
+            **({HAMI_USE_CARD: request.card} if request.card else {}),
+            **({GPU_MIN_MEMORY: str(request.min_card_memory_bytes)} if request.min_card_memory_bytes else {}),
             **({ISOLATION: "isolated"} if request.share and request.share.isolation == "isolated" else {}),
         }
-        return {"labels": {NAME: self.group}, "annotations": said}
+        return {"labels": {GROUP: self.group}, "annotations": said}
 
     def _pod(self, seat: RoleRanks, request: Request, program: TaskProgram) -> Object:
         wanted = self.wanted
@@ -205,9 +217,9 @@ def _amounts_of(share: Share) -> dict[str, str]:
     # A place has no name of its own here: it becomes what is counted for it.
     memory_bytes = PLACE_BYTES if share.is_place else share.memory_bytes
     amounts = {
-        MEMORY: memory_bytes,
-        MEMORY_PERCENT: _whole_percents(share.named_memory_milli),
-        SM_PERCENT: _whole_percents(share.sm_milli),
+        GPU_MEMORY: memory_bytes,
+        GPU_MEMORY_PERCENT: _whole_percents(share.named_memory_milli),
+        GPU_SM_PERCENT: _whole_percents(share.sm_milli),
     }
     return {name: str(amount) for name, amount in amounts.items() if amount}
 

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable, AsyncKubeApi
-from gpusquad.engines.kubernetes.create.annotations import SUBMISSION
+from gpusquad.engines.kubernetes.client.api import AsyncKubeApi
 from gpusquad.engines.kubernetes.create.manifests import JobManifests, owned_by
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
+from gpusquad.kube.names import SUBMISSION
 from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
 from gpusquad.model.errors import Invalid
 
@@ -51,7 +52,7 @@ async def _post(api: AsyncKubeApi, item: Object, plan: JobManifests, made: list[
             made.append(result)
             return result
         except ApiRefused as error:
-            if not error.is_there_already:
+            if not error.already_exists:
                 raise _in_words(error, item, plan) from None
             there = await api.get(f"{path_of(item)}/{name_of(item)}")
             if annotations_of(there).get(SUBMISSION) != plan.mark:
@@ -75,7 +76,7 @@ async def _post_beside(api: AsyncKubeApi, item: Object, plan: JobManifests, is_n
             await api.post(path_of(item), item)
             return
         except ApiRefused as error:
-            if not error.is_there_already:
+            if not error.already_exists:
                 raise _in_words(error, item, plan) from None
             if not is_new or was_lost:
                 return

@@ -10,7 +10,8 @@ from gpusquad.engines.kubernetes.gangs.recovery import GangRecovery, life_of, re
 from gpusquad.engines.kubernetes.gangs.unplaced import is_able
 from gpusquad.engines.kubernetes.parse.groups import ALONE, GroupKey, Membership, by_itself
 from gpusquad.engines.kubernetes.parse.ids import job_id
-from gpusquad.kube.objects import JOB, Object, annotations_of, uid_of
+from gpusquad.kube.names import JOB
+from gpusquad.kube.objects import Object, annotations_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 from gpusquad.core.observed import TaskLocation
 from gpusquad.core.ports import TaskEnd
 from gpusquad.engines.kubernetes.parse.groups import ALONE, Membership
-from gpusquad.kube.objects import JOB, PREFIX, Object, annotations_of, is_leaving, name_of, uid_of
+from gpusquad.kube.names import JOB
+from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, uid_of
 from gpusquad.model.job import Job, Request
 from gpusquad.model.sharing_params import SharingParams
 
 RUNNING, SUCCEEDED, FAILED, DELETED = "Running", "Succeeded", "Failed", "deleted"
 OVER = (SUCCEEDED, FAILED)
-ATTEMPT = PREFIX + "attempt"
-"""On a bound pod: the attempt of its job that it was bound for."""
 
 
 def phase_of(pod: Object) -> str:

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gpusquad.core.observed import TaskLocation
-from gpusquad.engines.kubernetes.gangs.pod_gang import ATTEMPT, GangRank, PodGang, is_over, node_name
+from gpusquad.engines.kubernetes.gangs.pod_gang import GangRank, PodGang, is_over, node_name
 from gpusquad.engines.kubernetes.parse.groups import ALONE, GroupKey, Membership, by_itself
 from gpusquad.engines.kubernetes.parse.ids import job_id
 from gpusquad.engines.kubernetes.parse.pins import pin_of
-from gpusquad.kube.objects import JOB, Object, annotations_of, namespace_of, uid_of
+from gpusquad.kube.names import ATTEMPT, JOB
+from gpusquad.kube.objects import Object, annotations_of, namespace_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job
 

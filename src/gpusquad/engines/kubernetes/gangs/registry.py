@@ -19,7 +19,8 @@ from gpusquad.engines.kubernetes.gangs.unplaced import UnplacedGangs, is_as_befo
 from gpusquad.engines.kubernetes.parse.gangs import CompleteGang
 from gpusquad.engines.kubernetes.parse.groups import ALONE, GroupKey, Membership
 from gpusquad.engines.kubernetes.parse.ids import job_id
-from gpusquad.kube.objects import SCHEDULER, Object, controller_of, uid_of
+from gpusquad.kube.names import SCHEDULER
+from gpusquad.kube.objects import Object, controller_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 from gpusquad.model.sharing_params import SharingParams

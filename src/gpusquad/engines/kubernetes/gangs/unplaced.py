@@ -14,7 +14,8 @@ from gpusquad.engines.kubernetes.parse.gangs import CompleteGang, IncompleteGang
 from gpusquad.engines.kubernetes.parse.ids import job_id
 from gpusquad.engines.kubernetes.parse.job_attributes import created_us
 from gpusquad.engines.kubernetes.parse.requests import is_gated
-from gpusquad.kube.objects import JOB, SCHEDULER, Object, annotations_of, is_leaving, labels_of, uid_of
+from gpusquad.kube.names import JOB, SCHEDULER
+from gpusquad.kube.objects import Object, annotations_of, is_leaving, labels_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request
 

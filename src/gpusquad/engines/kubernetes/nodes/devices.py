@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpusquad.engines.kubernetes.parse.container_requests import asked_by, effective
-from gpusquad.engines.kubernetes.parse.quantity import in_whole
-from gpusquad.kube.objects import GPU, PREFIX, Object
+from gpusquad.kube.names import AGENT, GPU
+from gpusquad.kube.objects import Object
+from gpusquad.kube.quantity import units_from_nanos
 from gpusquad.model.job import Request
 
-AGENT = PREFIX + "agent"
-"""A node with an agent has plenty of these, others have none; each task that shares a card takes one."""
 PLENTY = 1 << 20
 
 
@@ -23,7 +22,7 @@ def with_devices(request: Request, pod: Object) -> Request:
     if not request.cards:
         return request
     extras = dict(request.extras)
-    devices = in_whole(effective(pod, asked_by(pod)).get(GPU, 0))
+    devices = units_from_nanos(effective(pod, asked_by(pod)).get(GPU, 0))
     if devices:
         extras[GPU] = devices
     if request.share is not None:

@@ -6,18 +6,15 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 
-from gpusquad.engines.kubernetes.nodes.devices import AGENT, PLENTY
+from gpusquad.engines.kubernetes.nodes.devices import PLENTY
 from gpusquad.engines.kubernetes.parse.container_requests import asked_by, effective
 from gpusquad.engines.kubernetes.parse.pins import pin_of
-from gpusquad.engines.kubernetes.parse.quantity import in_milli, in_whole, nanos
 from gpusquad.kube.errors import MalformedField
-from gpusquad.kube.objects import CARDS, GPU, PREFIX, Object, annotations_of, key_of, labels_of, name_of
+from gpusquad.kube.names import AGENT, CARDS, GPU, GPU_MEMORY_LABEL, GPU_MODEL_LABEL, RACK, UNPINNED
+from gpusquad.kube.objects import Object, annotations_of, key_of, labels_of, name_of
+from gpusquad.kube.quantity import milli_from_nanos, parse_quantity, units_from_nanos
 from gpusquad.model.cluster import Card, ForeignUsage, Node
 
-UNPINNED = PREFIX + "unpinned"
-"""On a node: which cards the pods of other schedulers were given, by the agent's word."""
-RACK = PREFIX + "rack"
-MODEL_LABEL, MEMORY_LABEL = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 PODS = "pods"
 _NOT_EXTRA = frozenset({"cpu", "memory"})
 _MOST_CARDS = 4096
@@ -29,13 +26,13 @@ def node_of(item: Object) -> Node:
     """What a node has to give away. Cards by the agent's word; without an agent so many of one kind."""
     given = (item.get("status") or {}).get("allocatable") or {}
     name = name_of(item)
-    amounts = {resource: nanos(text, f"{name}.allocatable.{resource}") for resource, text in given.items()}
-    extras = {resource: in_whole(amount) for resource, amount in amounts.items() if resource not in _NOT_EXTRA}
+    amounts = {resource: parse_quantity(text, f"{name}.allocatable.{resource}") for resource, text in given.items()}
+    extras = {resource: units_from_nanos(amount) for resource, amount in amounts.items() if resource not in _NOT_EXTRA}
     if has_agent(item):
         extras[AGENT] = PLENTY
     return Node(
-        name, _cards(item, in_whole(amounts.get(GPU, 0))), in_milli(amounts.get("cpu", 0)),
-        in_whole(amounts.get("memory", 0)), labels_of(item).get(RACK, ""),
+        name, _cards(item, units_from_nanos(amounts.get(GPU, 0))), milli_from_nanos(amounts.get("cpu", 0)),
+        units_from_nanos(amounts.get("memory", 0)), labels_of(item).get(RACK, ""),
         tuple(sorted((resource, amount) for resource, amount in extras.items() if amount > 0)),
     )  # fmt: skip
 
@@ -59,14 +56,14 @@ def foreign_on(node: Node, item: Object, pods: Iterable[Object], ours: frozenset
     said = _unpinned(item)
     for pod in pods:
         taken = _taken_by(pod)
-        cpu += in_milli(taken.pop("cpu", 0))
-        memory += in_whole(taken.pop("memory", 0))
-        gpus = in_whole(taken.get(GPU, 0))
+        cpu += milli_from_nanos(taken.pop("cpu", 0))
+        memory += units_from_nanos(taken.pop("memory", 0))
+        gpus = units_from_nanos(taken.get(GPU, 0))
         known = said.get(key_of(pod)) or _pinned(pod)[:gpus]
         cards += known
         unknown += max(0, gpus - len(known))
         for resource, amount in taken.items():
-            extras[resource] = extras.get(resource, 0) + in_whole(amount)
+            extras[resource] = extras.get(resource, 0) + units_from_nanos(amount)
         extras[PODS] = extras.get(PODS, 0) + 1
     free = [card.id for card in reversed(node.cards) if card.id not in ours and card.id not in cards]
     return ForeignUsage(
@@ -96,8 +93,8 @@ def _cards(item: Object, count: int) -> tuple[Card, ...]:
     if published is not None:
         return tuple(_card(card) for card in published)
     name, labels = name_of(item), labels_of(item)
-    model = labels.get(MODEL_LABEL, "").replace("-", " ") or "generic"
-    memory = labels.get(MEMORY_LABEL, "")
+    model = labels.get(GPU_MODEL_LABEL, "").replace("-", " ") or "generic"
+    memory = labels.get(GPU_MEMORY_LABEL, "")
     known = {"memory_bytes": int(memory) * _MIB} if memory.isdecimal() and len(memory) < 10 else {}
     return tuple(Card(f"{name}/{index}", model, **known) for index in range(min(count, _MOST_CARDS)))
 

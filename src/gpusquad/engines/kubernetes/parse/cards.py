@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpusquad.engines.kubernetes.parse.container_requests import ContainerRequest, asked_by
-from gpusquad.engines.kubernetes.parse.quantity import WHOLE
 from gpusquad.kube.errors import UnsupportedField
-from gpusquad.kube.objects import GPU, Object
+from gpusquad.kube.names import GPU, GPU_SHARED
+from gpusquad.kube.objects import Object
+from gpusquad.kube.quantity import UNIT_NANOS
 
-SHARED = "nvidia.com/gpu.shared"
-"""A slot of a card, as time slicing under that name has it: a place beside others, with no part promised."""
 MOST_CARDS = 1024
 """Of one pod."""
 
@@ -26,12 +25,12 @@ def cards_in(asked: Sequence[ContainerRequest]) -> list[tuple[str, int]]:
 
 def cards_of(asked: ContainerRequest) -> int:
     """How many cards one container is to see."""
-    amount = asked.amounts.get(GPU, 0) + asked.amounts.get(SHARED, 0)
-    cards, rest = divmod(amount, WHOLE)
+    amount = asked.amounts.get(GPU, 0) + asked.amounts.get(GPU_SHARED, 0)
+    cards, rest = divmod(amount, UNIT_NANOS)
     if rest:
         raise UnsupportedField(
             f"{asked.name}.resources[{GPU}]",
-            f"{amount / WHOLE:g} is not a whole number of GPUs",
+            f"{amount / UNIT_NANOS:g} is not a whole number of GPUs",
             "ask for nvidia.com/gpu: 1 with gpusquad.io/gpu-sm-percent or gpusquad.io/gpu-memory for a part of one",
         )
     if cards > MOST_CARDS:

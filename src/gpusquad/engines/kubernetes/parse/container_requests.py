@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusquad.engines.kubernetes.parse.quantity import nanos
 from gpusquad.kube.errors import MalformedField, short
 from gpusquad.kube.objects import Object
+from gpusquad.kube.quantity import parse_quantity
 
 Amounts = dict[str, int]
 """Billionths of each resource."""
@@ -85,7 +85,7 @@ def _list(given: Mapping[str, object] | None, path: str) -> Amounts:
         return {}
     if not isinstance(given, Mapping) or len(given) > _MOST_NAMES:
         raise MalformedField(path, f"{short(given)} is not a list of at most {_MOST_NAMES} resources")
-    return {name: nanos(value, path, name) for name, value in given.items()}
+    return {name: parse_quantity(value, path, name) for name, value in given.items()}
 
 
 def _add(total: Amounts, more: Amounts) -> None:

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize
 from gpusquad.engines.kubernetes.parse.ids import job_id
 from gpusquad.engines.kubernetes.parse.job_attributes import (
-    LANE,
-    QUEUE,
     app_of,
     checkpoint_of,
     command_of,
@@ -33,16 +31,8 @@ from gpusquad.engines.kubernetes.parse.requests import ask_of, is_gated
 from gpusquad.engines.kubernetes.parse.roles import place_of, role_of
 from gpusquad.kube.annotations import MOST_TEXT, text_of
 from gpusquad.kube.errors import UnsupportedField
-from gpusquad.kube.objects import (
-    JOB,
-    SCHEDULER,
-    Object,
-    annotations_of,
-    is_leaving,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from gpusquad.kube.names import JOB, LANE, QUEUE, SCHEDULER
+from gpusquad.kube.objects import Object, annotations_of, is_leaving, name_of, namespace_of, uid_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Job, Request, Role
 

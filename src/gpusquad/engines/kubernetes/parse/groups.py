@@ -6,19 +6,10 @@ from dataclasses import dataclass
 
 from gpusquad.kube.annotations import MOST_COUNT
 from gpusquad.kube.errors import UnsupportedField
-from gpusquad.kube.objects import (
-    PREFIX,
-    Object,
-    annotations_of,
-    controller_of,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from gpusquad.kube.names import PREFIX
+from gpusquad.kube.objects import Object, annotations_of, controller_of, name_of, namespace_of, uid_of
 
 ALONE = "Pod"
-GANG = PREFIX + "gang"
-"""On a pod or its owner: ``"true"``, all of its pods start together; ``"false"``, each is a job of its own."""
 
 
 @dataclass(frozen=True, slots=True)

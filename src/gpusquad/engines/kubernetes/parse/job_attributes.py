@@ -9,20 +9,22 @@ from gpusquad.engines.kubernetes.parse.cards import cards_by_container
 from gpusquad.engines.kubernetes.parse.groups import Membership
 from gpusquad.kube.annotations import MOST_TEXT, at, flag_of, text_of, time_of
 from gpusquad.kube.errors import MalformedField, short
-from gpusquad.kube.objects import PREFIX, Object, annotations_of, controller_of, namespace_of
-from gpusquad.kube.sharing_annotations import ESTIMATE, PRIORITY, SLO
+from gpusquad.kube.names import (
+    APP,
+    CHECKPOINT_EVERY,
+    ESTIMATE,
+    LIMIT,
+    PREEMPTIBLE,
+    PREFIX,
+    PRIORITY,
+    SLO,
+    USER,
+)
+from gpusquad.kube.objects import Object, annotations_of, controller_of, namespace_of
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import PRIORITY_CLASSES, Checkpoint, Slo
 from gpusquad.model.slo_text import slo_from_text
 from gpusquad.model.units import US_PER_S
-
-USER = PREFIX + "user"
-QUEUE = PREFIX + "queue"
-APP = PREFIX + "app"
-LANE = PREFIX + "lane"
-LIMIT = PREFIX + "limit"
-PREEMPTIBLE = PREFIX + "preemptible"
-CHECKPOINT_EVERY = PREFIX + "checkpoint-every"
 
 URGENT_FROM = 1_000_000
 """Priorities of Kubernetes: below 0 is low, 0 normal, up to this one high, from here urgent."""

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Literal
 
 from gpusquad.kube.errors import MalformedField, short
+from gpusquad.kube.names import KAI_API_GROUP
 from gpusquad.kube.objects import Object
 
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
@@ -41,7 +42,7 @@ LOOKUPS = (
     Lookup("scheduling.x-k8s.io", "PodGroup", "podgroups", ("v1alpha1",)),
     Lookup("scheduling.sigs.k8s.io", "PodGroup", "podgroups", ("v1alpha1",)),
     Lookup("scheduling.volcano.sh", "PodGroup", "podgroups", ("v1beta1",)),
-    Lookup("scheduling.run.ai", "PodGroup", "podgroups", ("v2alpha2",)),
+    Lookup(KAI_API_GROUP, "PodGroup", "podgroups", ("v2alpha2",)),
     Lookup("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", ("v1",)),
     Lookup("batch", "Job", "jobs", ("v1",)),
     Lookup("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),

@@ -16,9 +16,10 @@ from gpusquad.engines.kubernetes.parse.conventions.leader_worker_set import lead
 from gpusquad.engines.kubernetes.parse.conventions.native import native
 from gpusquad.engines.kubernetes.parse.conventions.owners import owned, remade
 from gpusquad.engines.kubernetes.parse.conventions.volcano import volcano
-from gpusquad.engines.kubernetes.parse.groups import GANG, GroupKey, Membership, alone
+from gpusquad.engines.kubernetes.parse.groups import GroupKey, Membership, alone
 from gpusquad.engines.kubernetes.parse.lookups import Find, LookupPending
 from gpusquad.kube.annotations import flag_of
+from gpusquad.kube.names import GANG
 from gpusquad.kube.objects import Object, annotations_of
 
 Convention = Callable[[Object, Find], Membership | None]

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from gpusquad.engines.kubernetes.parse.cards import MOST_CARDS
 from gpusquad.kube.annotations import at
 from gpusquad.kube.errors import MalformedField, short
-from gpusquad.kube.objects import CARDS, Object, annotations_of
+from gpusquad.kube.names import CARDS
+from gpusquad.kube.objects import Object, annotations_of
 
 _MOST_TEXT = 65536
 _MOST_CONTAINERS = 128

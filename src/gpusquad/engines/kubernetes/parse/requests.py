@@ -15,36 +15,44 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpusquad.engines.kubernetes.parse.cards import MOST_CARDS, SHARED, cards_in
+from gpusquad.engines.kubernetes.parse.cards import MOST_CARDS, cards_in
 from gpusquad.engines.kubernetes.parse.container_requests import Amounts, asked_by, effective
-from gpusquad.engines.kubernetes.parse.quantity import in_milli, in_whole
-from gpusquad.engines.kubernetes.parse.shares import RESOURCES, share_of
+from gpusquad.engines.kubernetes.parse.shares import pod_share
 from gpusquad.kube.annotations import at, text_of
 from gpusquad.kube.errors import MalformedField, UnsupportedField, short
-from gpusquad.kube.objects import GPU, PREFIX, Object, annotations_of
+from gpusquad.kube.names import (
+    GPU,
+    GPU_MIN_MEMORY,
+    GPU_SHARED,
+    HAMI_AVOID_CARD,
+    HAMI_AVOID_MODEL,
+    HAMI_MODE,
+    HAMI_NUMA_BIND,
+    HAMI_USE_CARD,
+    HAMI_USE_MODEL,
+    SHARE_RESOURCES,
+)
+from gpusquad.kube.objects import Object, annotations_of
+from gpusquad.kube.quantity import milli_from_nanos, units_from_nanos
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Request, Share
 from gpusquad.model.units import parse_bytes
 
 PODS = "pods"
 """A node holds so many pods; each takes one."""
-USE_CARD = "nvidia.com/use-gpuuuid"
-USE_MODEL = "nvidia.com/use-gputype"
-MIN_MEMORY = PREFIX + "gpu-min-memory"
-"""The least memory that a whole card must have."""
 
 _MOST_MODELS = 64
 _MOST_AMOUNT = 2**53
 """Of anything, on one node: the core adds up what gangs ask for in 64 bits."""
-_NO_EXTRA = frozenset(("cpu", "memory", GPU, SHARED, *RESOURCES))
+_NO_EXTRA = frozenset(("cpu", "memory", GPU, GPU_SHARED, *SHARE_RESOURCES))
 _CARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,127}", re.ASCII)
 _REFUSED = {
-    "nvidia.com/nouse-gpuuuid": "cards to keep away from are not supported",
-    "nvidia.com/nouse-gputype": "models to keep away from are not supported",
+    HAMI_AVOID_CARD: "cards to keep away from are not supported",
+    HAMI_AVOID_MODEL: "models to keep away from are not supported",
 }
 _REFUSED_WHEN = {
-    "nvidia.com/numa-bind": ("true", "binding GPUs to one NUMA node is not supported"),
-    "nvidia.com/vgpu-mode": ("mig", "MIG slices made on demand are not supported"),
+    HAMI_NUMA_BIND: ("true", "binding GPUs to one NUMA node is not supported"),
+    HAMI_MODE: ("mig", "MIG slices made on demand are not supported"),
 }
 
 
@@ -59,8 +67,8 @@ def ask_of(pod: Object) -> Request:
     asked = asked_by(pod)
     amounts = _possible(effective(pod, asked))
     cards = cards_in(asked)
-    share = share_of(pod, asked)
-    gpus = 0 if share else in_whole(amounts.get(GPU, 0))
+    share = pod_share(pod, asked)
+    gpus = 0 if share else units_from_nanos(amounts.get(GPU, 0))
     if gpus > MOST_CARDS:
         raise UnsupportedField(f"resources[{GPU}]", f"{gpus} GPUs for one pod", f"keep it to {MOST_CARDS}")
     if not cards:
@@ -68,8 +76,8 @@ def ask_of(pod: Object) -> Request:
     return Request(
         gpus=gpus,
         share=share,
-        cpu_milli=in_milli(amounts.get("cpu", 0)),
-        memory_bytes=in_whole(amounts.get("memory", 0)),
+        cpu_milli=milli_from_nanos(amounts.get("cpu", 0)),
+        memory_bytes=units_from_nanos(amounts.get("memory", 0)),
         gpu_models=_models(pod),
         min_card_memory_bytes=_min_memory_bytes(pod) if gpus else 0,
         card=_card(pod, gpus, share),
@@ -86,44 +94,46 @@ def _together(cards: Sequence[tuple[str, int]], gpus: int) -> int:
 
 def _possible(amounts: Amounts) -> Amounts:
     for name, amount in amounts.items():
-        if in_milli(amount) > _MOST_AMOUNT if name == "cpu" else in_whole(amount) > _MOST_AMOUNT:
-            raise UnsupportedField(f"resources[{name[:64]}]", f"{in_whole(amount):,} is more than any node can have")
+        if milli_from_nanos(amount) > _MOST_AMOUNT if name == "cpu" else units_from_nanos(amount) > _MOST_AMOUNT:
+            raise UnsupportedField(
+                f"resources[{name[:64]}]", f"{units_from_nanos(amount):,} is more than any node can have"
+            )
     return amounts
 
 
 def _extras(amounts: Amounts) -> tuple[tuple[str, int], ...]:
-    extras = {name: in_whole(amount) for name, amount in amounts.items() if amount and name not in _NO_EXTRA}
+    extras = {name: units_from_nanos(amount) for name, amount in amounts.items() if amount and name not in _NO_EXTRA}
     if PODS in extras:
         raise UnsupportedField(f"resources[{PODS}]", "every pod takes one, and none takes more", "leave it out")
     return tuple(sorted({**extras, PODS: 1}.items()))
 
 
 def _card(pod: Object, gpus: int, share: Share | None) -> str | None:
-    names = _names(pod, USE_CARD)
+    names = _names(pod, HAMI_USE_CARD)
     if len(names) > 1:
-        raise UnsupportedField(at(USE_CARD), f"names {len(names)} cards to choose from", "name one card")
+        raise UnsupportedField(at(HAMI_USE_CARD), f"names {len(names)} cards to choose from", "name one card")
     name = next(iter(names), None)
     if name is None:
         return None
     if _CARD.fullmatch(name) is None:
-        raise MalformedField(at(USE_CARD), f"{short(name)} is not the UUID of a GPU")
+        raise MalformedField(at(HAMI_USE_CARD), f"{short(name)} is not the UUID of a GPU")
     if share is None and gpus != 1:
-        raise UnsupportedField(at(USE_CARD), f"names one card for {gpus} GPUs", f"ask for {GPU}: 1")
+        raise UnsupportedField(at(HAMI_USE_CARD), f"names one card for {gpus} GPUs", f"ask for {GPU}: 1")
     return name
 
 
 def _min_memory_bytes(pod: Object) -> int:
-    text = text_of(annotations_of(pod), MIN_MEMORY)
+    text = text_of(annotations_of(pod), GPU_MIN_MEMORY)
     try:
-        return parse_bytes(text, at(MIN_MEMORY)) if text else 0
+        return parse_bytes(text, at(GPU_MIN_MEMORY)) if text else 0
     except Invalid as error:
         raise MalformedField(error.field, error.problem, error.cure) from None
 
 
 def _models(pod: Object) -> tuple[str, ...]:
-    models = _names(pod, USE_MODEL)
+    models = _names(pod, HAMI_USE_MODEL)
     if len(models) > _MOST_MODELS:
-        raise UnsupportedField(at(USE_MODEL), f"names {len(models)} models", f"name at most {_MOST_MODELS}")
+        raise UnsupportedField(at(HAMI_USE_MODEL), f"names {len(models)} models", f"name at most {_MOST_MODELS}")
     return models
 
 
@@ -133,7 +143,7 @@ def _names(pod: Object, annotation: str) -> tuple[str, ...]:
 
 
 def _check_nothing_named(pod: Object) -> None:
-    for name in (USE_CARD, USE_MODEL):
+    for name in (HAMI_USE_CARD, HAMI_USE_MODEL):
         if _names(pod, name):
             raise UnsupportedField(at(name), "names a GPU, but no container asks for one", f"ask for {GPU}: 1")
 
@@ -150,7 +160,7 @@ def _check_supported(pod: Object) -> None:
     said = annotations_of(pod)
     for name, problem in _REFUSED.items():
         if text_of(said, name):
-            raise UnsupportedField(at(name), problem, f"name what it may use with {USE_CARD} or {USE_MODEL}")
+            raise UnsupportedField(at(name), problem, f"name what it may use with {HAMI_USE_CARD} or {HAMI_USE_MODEL}")
     for name, (value, problem) in _REFUSED_WHEN.items():
         if text_of(said, name) == value:
             raise UnsupportedField(at(name), problem, "leave it out")

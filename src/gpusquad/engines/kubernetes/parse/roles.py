@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gpusquad.kube.objects import PREFIX, Object, annotations_of, labels_of, name_of, uid_of
+from gpusquad.kube.names import FIRST_RANK, INDEX, KAI_SUBGROUP, ROLE
+from gpusquad.kube.objects import Object, annotations_of, labels_of, name_of, uid_of
 
 WORKER = "worker"
 LEADER = "leader"
@@ -20,10 +21,6 @@ REPLICA_TYPE = "training.kubeflow.org/replica-type"
 JOB_ROLE = "training.kubeflow.org/job-role"
 REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 TASK = "volcano.sh/task-spec"
-SUBGROUP = "kai.scheduler/subgroup-name"
-ROLE = PREFIX + "role"
-FIRST_RANK = PREFIX + "first-rank"
-"""On pods that we made: the rank of the first that plays the same part. Roles stand in the order of these."""
 
 _FIRST = (HEAD, LEADER, "launcher", "master", "chief", "scheduler")
 """Those whom the others look for stand first."""
@@ -35,7 +32,7 @@ _INDEXES = (
     "volcano.sh/task-index",
     "apps.kubernetes.io/pod-index",
     "kueue.x-k8s.io/pod-group-pod-index",
-    "gpusquad.io/index",
+    INDEX,
 )
 _MOST_TEXT = 63
 
@@ -85,7 +82,7 @@ _ROLES = (
     _label(JOB_ROLE),
     _label(REPLICATED_JOB),
     _label(TASK),
-    _label(SUBGROUP),
+    _label(KAI_SUBGROUP),
     _label(ROLE),
 )
 

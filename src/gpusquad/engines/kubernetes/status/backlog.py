@@ -59,7 +59,7 @@ class BacklogEntry:
 class Backlog:
     """``dropped`` counts what was left out."""
 
-    most_unimportant: int
+    max_normal_events: int
     dropped: int = 0
     _entries: dict[Slot, tuple[BacklogEntry, int]] = field(default_factory=dict)
     _ready: list[tuple[tuple[int, int], int, Slot]] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Backlog:
         """False: there was no room."""
         self.discard(entry.slot)
         unimportant = _is_unimportant(entry)
-        if unimportant and self._unimportant >= self.most_unimportant:
+        if unimportant and self._unimportant >= self.max_normal_events:
             self.dropped += 1
             return False
         number = next(self._numbers)

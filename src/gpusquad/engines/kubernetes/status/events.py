@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpusquad.engines.kubernetes.status.message import StatusMessage, shortened
-from gpusquad.kube.objects import SCHEDULER, Object, name_of, namespace_of, uid_of
+from gpusquad.kube.names import SCHEDULER
+from gpusquad.kube.objects import Object, name_of, namespace_of, uid_of
 
 MOST_REMEMBERED = 50_000
 _KEPT_S = 50 * 60.0

@@ -30,7 +30,7 @@ class GangStatusWriter:
         self._ask = ask
         self._settings = settings
         self._teller = PodStatusWriter(
-            api, find, settings.telling, dry_run=settings.dry_run, instance=socket.gethostname()
+            api, find, settings.status, dry_run=settings.dry_run, instance=socket.gethostname()
         )  # fmt: skip
         self.run = self._teller.run
         self._farewells: dict[str, None] = {}
@@ -86,7 +86,7 @@ class GangStatusWriter:
 
     def assigned(self, gang: PodGang, rank: GangRank, pod: Object) -> None:
         """Bound, or would be."""
-        wish = self._settings.telling.assigned
+        wish = self._settings.status.assigned
         if wish == "none" or rank.place is None or (wish == "gang" and rank is not gang.ranks[0]):
             return
         done = "Would assign" if self._settings.dry_run else "Successfully assigned"

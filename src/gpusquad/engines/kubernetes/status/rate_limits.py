@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.message import StatusMessage
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
 
 MOST_REMEMBERED = 200_000
 Slot = tuple[str, str]

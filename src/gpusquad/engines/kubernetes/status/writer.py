@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from gpusquad.engines.kubernetes.client.api import ApiRefused, ApiUnreachable
+from gpusquad.engines.kubernetes.settings import StatusSettings
 from gpusquad.engines.kubernetes.status.backlog import Backlog, BacklogEntry, Urgency
 from gpusquad.engines.kubernetes.status.conditions import Conditions, nominated, nomination, status_path, waits
 from gpusquad.engines.kubernetes.status.events import EventWriter
 from gpusquad.engines.kubernetes.status.message import FAILED_SCHEDULING, StatusMessage
 from gpusquad.engines.kubernetes.status.rate_limits import RepeatLimiter, TokenBucket
-from gpusquad.engines.kubernetes.status.settings import StatusSettings
+from gpusquad.kube.errors import ApiRefused, ApiUnreachable
 from gpusquad.kube.objects import Object, name_of, namespace_of, uid_of
 
 _REST_S = 30.0
@@ -67,7 +67,7 @@ class PodStatusWriter:
         self._patience = RepeatLimiter(self.settings)
         self._events = EventWriter(instance)
         self._conditions = Conditions()
-        self._backlog = Backlog(self.settings.most_unimportant)
+        self._backlog = Backlog(self.settings.max_normal_events)
         self._stirred = asyncio.Event()
         self._turns = asyncio.Lock()
         self._resting_until_s = float("-inf")

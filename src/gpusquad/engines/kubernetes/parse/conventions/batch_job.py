@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 
-from gpusquad.engines.kubernetes.parse.groups import GANG, Membership, of_object
+from gpusquad.engines.kubernetes.parse.groups import Membership, of_object
 from gpusquad.kube.annotations import count, flag_of
 from gpusquad.kube.errors import UnsupportedField
+from gpusquad.kube.names import GANG
 from gpusquad.kube.objects import Object, annotations_of, name_of
 
 _DEFAULT_BACKOFF = 6

@@ -6,15 +6,13 @@ from gpusquad.engines.kubernetes.parse.conventions.owners import remade
 from gpusquad.engines.kubernetes.parse.groups import Membership, of_name
 from gpusquad.engines.kubernetes.parse.lookups import Find
 from gpusquad.kube.annotations import at, count, either
-from gpusquad.kube.objects import PREFIX, Object
-
-NAME = PREFIX + "group"
-SIZE = PREFIX + "group-size"
+from gpusquad.kube.names import GROUP, GROUP_SIZE
+from gpusquad.kube.objects import Object
 
 
 def ours(pod: Object, find: Find) -> Membership | None:
-    name = either(pod, NAME)
+    name = either(pod, GROUP)
     if not name:
         return None
-    size = count(either(pod, SIZE) or None, at(SIZE), low=1)
-    return of_name(pod, NAME, name, size, remakes=remade(pod, find, size))
+    size = count(either(pod, GROUP_SIZE) or None, at(GROUP_SIZE), low=1)
+    return of_name(pod, GROUP, name, size, remakes=remade(pod, find, size))

@@ -10,18 +10,17 @@ from gpusquad.engines.kubernetes.parse.groups import Membership, of_object
 from gpusquad.engines.kubernetes.parse.lookups import Find, look
 from gpusquad.kube.annotations import count, text_of
 from gpusquad.kube.errors import UnsupportedField
+from gpusquad.kube.names import KAI_API_GROUP, KAI_POD_GROUP
 from gpusquad.kube.objects import Object, annotations_of, namespace_of
 
-GROUP = "scheduling.run.ai"
-NAME = "pod-group-name"
 _MOST_SUBGROUPS = 1000
 
 
 def kai(pod: Object, find: Find) -> Membership | None:
-    name = text_of(annotations_of(pod), NAME)
+    name = text_of(annotations_of(pod), KAI_POD_GROUP)
     if not name:
         return None
-    group = look(find, GROUP, "PodGroup", namespace_of(pod), name)
+    group = look(find, KAI_API_GROUP, "PodGroup", namespace_of(pod), name)
     spec = group.get("spec") or {}
     if (spec.get("topologyConstraint") or {}).get("requiredTopologyLevel"):
         raise UnsupportedField(f"PodGroup {name}: spec.topologyConstraint", "a required topology is not supported")

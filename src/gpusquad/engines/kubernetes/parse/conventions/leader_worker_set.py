@@ -8,10 +8,11 @@ Source: kubernetes-sigs/lws, api/leaderworkerset/v1, and its page on labels and 
 
 from __future__ import annotations
 
-from gpusquad.engines.kubernetes.parse.groups import GANG, Membership, RoleSize, alone, of_object, said_by
+from gpusquad.engines.kubernetes.parse.groups import Membership, RoleSize, alone, of_object, said_by
 from gpusquad.engines.kubernetes.parse.lookups import Find, look
 from gpusquad.engines.kubernetes.parse.roles import LEADER, WORKER, role_of
 from gpusquad.kube.annotations import count, flag_of, text_of
+from gpusquad.kube.names import GANG
 from gpusquad.kube.objects import Object, annotations_of, labels_of, namespace_of
 
 GROUP = "leaderworkerset.x-k8s.io"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpusquad.engines.kubernetes.parse.conventions import batch_job, jobset, kubeflow, ray
-from gpusquad.engines.kubernetes.parse.groups import GANG, Membership, alone, said_by
+from gpusquad.engines.kubernetes.parse.groups import Membership, alone, said_by
 from gpusquad.engines.kubernetes.parse.lookups import Find, LookupPending, group_of, look
 from gpusquad.kube.annotations import flag_of
+from gpusquad.kube.names import GANG
 from gpusquad.kube.objects import Object, annotations_of, controller_of, namespace_of, uid_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpusquad.core.observed import GangFound
 from gpusquad.engines.kubernetes.gangs.pod_gang import node_name
-from gpusquad.kube.objects import CARDS, name_of, uid_of
-from gpusquad.kube.sharing_annotations import SLO
+from gpusquad.kube.names import CARDS, SLO
+from gpusquad.kube.objects import name_of, uid_of
 from gpusquad.model.job import Slo
 from gpusquad.model.sharing_params import SharingParams
 from tests.engines.kubernetes.world.rest import check_rest
@@ -41,7 +41,7 @@ def test_a_gang_of_which_some_have_ended_is_resumed_where_it_is() -> None:
         world.run_pod(name, "Succeeded")
     world.control("j")
     world.restart(lambda: True)
-    assert "EngineEnded" not in reports(world)
+    assert "AttemptEnded" not in reports(world)
     gang = world.book.by_job[job]
     assert len(gang.seats) == 5
     assert sum(rank.end == "Succeeded" for rank in gang.ranks) == 3
@@ -88,7 +88,7 @@ def test_pods_of_an_owner_that_was_deleted_keep_their_cards_until_they_are_gone(
         world.deliver()
     assert reports(world) == []
     world.restart(lambda: True)
-    assert "EngineEnded" not in reports(world)
+    assert "AttemptEnded" not in reports(world)
     check_rest(world)
     assert world.ends[job, 0] == 1
 
@@ -113,7 +113,7 @@ def test_a_stop_during_a_binding_ends_when_the_binding_is_given_up() -> None:
     world.calls.popleft()()
     assert reports(world) == []
     world.answer(0)
-    assert reports(world) == ["EngineEnded"]
+    assert reports(world) == ["AttemptEnded"]
 
 
 def test_cards_are_not_free_while_a_pod_is_bound_that_is_not_seen_yet() -> None:
@@ -154,7 +154,7 @@ def test_surplus_pods_of_a_gang_that_runs_are_jobs_of_their_own() -> None:
     check_rest(world)
     assert len(world.store) == 3
     world.restart(lambda: True)
-    assert "EngineEnded" not in reports(world)
+    assert "AttemptEnded" not in reports(world)
     check_rest(world)
     assert len(world.store) == 3
 
