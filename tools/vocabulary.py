@@ -23,7 +23,7 @@ SMALL_LINES = 60
 WORDS = ("foretold", "whoever", "nobody", "mates", "lookout", "stranger", "so many", "so long")
 # A name that is one past participle or gerund says what happened, not what the thing is.
 IRREGULAR = frozenset({
-    "Begun", "Bound", "Broken", "Built", "Chosen", "Done", "Drawn", "Driven", "Fallen", "Foretold", "Forgotten", "Found",
+    "Begun", "Broken", "Built", "Chosen", "Done", "Drawn", "Driven", "Fallen", "Foretold", "Forgotten", "Found",
     "Given", "Gone", "Grown", "Heard", "Held", "Hidden", "Kept", "Known", "Laid", "Left", "Lent", "Lost", "Made", "Met",
     "Paid", "Refound", "Said", "Seen", "Sent", "Shown", "Shut", "Spent", "Stood", "Stuck", "Taken", "Taught", "Told",
     "Understood", "Withdrawn", "Written",

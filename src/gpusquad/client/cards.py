@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.cards import CardDetail, CardDivision, DivideRevision
+    from gpusquad.client.types import CardDetail, CardDivision, DivideRevision
 
 
 class CardsApi:

@@ -8,10 +8,7 @@ from gpusquad.client.pages import pages
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.cards import Sample
-    from gpusquad.client.shapes.cluster import ClusterView, NodeView, UsageRow
-    from gpusquad.client.shapes.jobs import QueueAnswer
-    from gpusquad.client.shapes.predictions import Predictions
+    from gpusquad.client.types import ClusterView, NodeView, PredictionsView, QueuePage, SampleView, UsageLine
 
 
 class ClusterApi:
@@ -26,7 +23,7 @@ class ClusterApi:
     def nodes(self) -> list[NodeView]:
         return self._http.get("nodes")["items"]
 
-    def queue(self, limit: int | None = 100, tenant: str | None = None) -> QueueAnswer:
+    def queue(self, limit: int | None = 100, tenant: str | None = None) -> QueuePage:
         """Who waits, in order, and who runs. ``limit`` None: everybody who waits."""
         items, running, answer = [], [], {}
         for answer in pages(lambda query: self._http.get("queue", query=query), {"tenant": tenant}, limit):
@@ -48,15 +45,15 @@ class ClusterApi:
     def uncordon(self, card: str) -> Any:
         return self._http.post("cards", card, "uncordon")
 
-    def samples(self, card: str, since_s: float | None = None, every_s: float | None = None) -> list[Sample]:
+    def samples(self, card: str, since_s: float | None = None, every_s: float | None = None) -> list[SampleView]:
         """How busy a card was."""
         return self._http.get("cards", card, "samples", query={"since_s": since_s, "every_s": every_s})["items"]
 
-    def usage(self, by: str = "tenant", since_s: float | None = None, until_s: float | None = None) -> list[UsageRow]:
+    def usage(self, by: str = "tenant", since_s: float | None = None, until_s: float | None = None) -> list[UsageLine]:
         """GPU hours by tenant, user or job."""
         query = {"by": by, "since_s": since_s, "until_s": until_s}
         return self._http.get("usage", query=query)["items"]
 
-    def predictions(self, tenant: str | None = None, since_s: float | None = None, points: int = 0) -> Predictions:
+    def predictions(self, tenant: str | None = None, since_s: float | None = None, points: int = 0) -> PredictionsView:
         """How good predicted run times were, and so many of them to draw."""
         return self._http.get("predictions", query={"tenant": tenant, "since_s": since_s, "points": points})

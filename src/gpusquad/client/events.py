@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from gpusquad.client.sse import QUIET_S, follow
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.events import JobEvent
 
 PATH = ("events",)
+
+
+class JobEvent(TypedDict):
+    """One event of the stream."""
+
+    id: int
+    job: str
+    name: str
+    at_s: float
+    kind: str
+    state: str
+    attempt: int
+    cause: str
 
 
 class EventsApi:

@@ -10,10 +10,18 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.events import Event
-    from gpusquad.client.shapes.explain import WhatIfAnswer, WhenAnswer, WhyAnswer
-    from gpusquad.client.shapes.jobs import ChangedJob, JobPage, JobView, SubmissionAnswer
-    from gpusquad.client.shapes.recommend import Recommendation
+    from gpusquad.client.types import (
+        ChangedJob,
+        JobDetail,
+        JobPage,
+        JobView,
+        RecommendView,
+        StoryLine,
+        SubmissionAnswer,
+        WhatIfView,
+        WhenView,
+        WhyView,
+    )
 
 Plain = Mapping[str, Any]
 
@@ -29,11 +37,11 @@ class JobsApi:
         body = {"file": file, "params": params or {}}
         return self._http.post("jobs", body=body, key=key or os.urandom(16).hex())
 
-    def what_if(self, file: Plain, params: Plain | None = None) -> WhatIfAnswer:
+    def what_if(self, file: Plain, params: Plain | None = None) -> WhatIfView:
         """What a job would meet if it were submitted now. Nothing changes."""
         return self._http.post("whatif", body={"file": file, "params": params or {}})
 
-    def recommend(self, file: Plain, params: Plain | None = None) -> Recommendation:
+    def recommend(self, file: Plain, params: Plain | None = None) -> RecommendView:
         """What a job should ask for, by past runs of its kind, and why."""
         return self._http.post("recommend", body={"file": file, "params": params or {}})
 
@@ -58,7 +66,7 @@ class JobsApi:
         }  # fmt: skip
         return joined(lambda q: self._http.get("jobs", query=q), query, limit)  # type: ignore[return-value]
 
-    def get(self, job: str) -> JobView:
+    def get(self, job: str) -> JobDetail:
         return self._http.get("jobs", job)
 
     def update(self, job: str, changes: Plain) -> ChangedJob:
@@ -86,14 +94,14 @@ class JobsApi:
         """The job that a pod of the cluster is part of."""
         return self._http.get("pods", namespace, pod, "job")
 
-    def why(self, job: str) -> WhyAnswer:
+    def why(self, job: str) -> WhyView:
         """Everything that keeps it from starting."""
         return self._http.get("jobs", job, "why")
 
-    def when(self, job: str) -> WhenAnswer:
+    def when(self, job: str) -> WhenView:
         """When it starts, and how far to trust that."""
         return self._http.get("jobs", job, "when")
 
-    def story(self, job: str) -> list[Event]:
+    def story(self, job: str) -> list[StoryLine]:
         """What happened to it, oldest first."""
         return joined(lambda query: self._http.get("jobs", job, "story", query=query), {}, None)["items"]

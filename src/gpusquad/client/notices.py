@@ -9,7 +9,7 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.notices import Notice, NoticeRule
+    from gpusquad.client.types import NoticeView, RuleView
 
 
 class NoticesApi:
@@ -18,16 +18,16 @@ class NoticesApi:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def rules(self) -> list[NoticeRule]:
+    def rules(self) -> list[RuleView]:
         return self._http.get("notices", "rules")["items"]
 
-    def add(self, url: str, kinds: Sequence[str], label: str = "") -> NoticeRule:
+    def add(self, url: str, kinds: Sequence[str], label: str = "") -> RuleView:
         return self._http.post("notices", "rules", body={"url": url, "kinds": list(kinds), "label": label})
 
     def remove(self, rule: int) -> None:
         self._http.delete("notices", "rules", str(rule))
 
-    def outbox(self, state: str | None = None, limit: int | None = 100) -> list[Notice]:
+    def outbox(self, state: str | None = None, limit: int | None = 100) -> list[NoticeView]:
         """``waiting``, ``sent`` or ``dead``: given up on."""
         fetch = lambda query: self._http.get("notices", "outbox", query=query)  # noqa: E731
         return joined(fetch, {"state": state}, limit)["items"]

@@ -25,7 +25,7 @@ def pages(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> Iterator
             return
 
 
-def joined(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
+def joined(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> Any:
     """The pages as if they were one: ``{"items": …, "next": …}``."""
     items: list[Any] = []
     following = None

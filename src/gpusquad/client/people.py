@@ -9,7 +9,7 @@ from gpusquad.client.pages import joined
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.people import AuditRow, Me, NewToken, Tenant, Token, User
+    from gpusquad.client.types import AuditPage, Me, NewToken, TenantView, TokenView, UserView
 
 
 class PeopleApi:
@@ -21,24 +21,24 @@ class PeopleApi:
     def me(self) -> Me:
         return self._http.get("me")
 
-    def tenants(self) -> list[Tenant]:
+    def tenants(self) -> list[TenantView]:
         return self._http.get("tenants")["items"]
 
-    def set_tenant(self, name: str, values: Mapping[str, Any]) -> Tenant:
+    def set_tenant(self, name: str, values: Mapping[str, Any]) -> TenantView:
         """Made if it is not there."""
         return self._http.put("tenants", name, body=dict(values))
 
-    def users(self) -> list[User]:
+    def users(self) -> list[UserView]:
         return self._http.get("users")["items"]
 
-    def add_user(self, name: str, tenant: str, role: str) -> User:
+    def add_user(self, name: str, tenant: str, role: str) -> UserView:
         return self._http.post("users", body={"name": name, "tenant": tenant, "role": role})
 
-    def change_user(self, name: str, changes: Mapping[str, Any]) -> User:
+    def change_user(self, name: str, changes: Mapping[str, Any]) -> UserView:
         """``tenant``, ``role``, ``disabled``; what is left out stays."""
         return self._http.patch("users", name, body=dict(changes))
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[TokenView]:
         return self._http.get("tokens")["items"]
 
     def create_token(
@@ -49,12 +49,12 @@ class PeopleApi:
         scopes: Sequence[str] | None = None,
         expires_s: float | None = None,
     ) -> NewToken:
-        """The token itself is in this answer and nowhere else. User None: oneself."""
+        """The token itself is in this answer and nowhere else. User None: the caller."""
         asked = {"user": user, "label": label, "scopes": list(scopes) if scopes else None, "expires_s": expires_s}
         return self._http.post("tokens", body={name: value for name, value in asked.items() if value is not None})
 
     def revoke_token(self, token_id: str) -> None:
         self._http.delete("tokens", token_id)
 
-    def audit(self, limit: int | None = 100, **query: Any) -> dict[str, list[AuditRow]]:
+    def audit(self, limit: int | None = 100, **query: Any) -> AuditPage:
         return joined(lambda q: self._http.get("audit", query=q), query, limit)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.policy import PolicyPreview, PolicyView, Revision
+    from gpusquad.client.types import PolicyView, PreviewView, Revision
 
 
 class PolicyApi:
@@ -23,7 +23,7 @@ class PolicyApi:
         """``mode``, ``order``, ``plan``, ``place``, ``preemption``, ``note``; what is left out stays."""
         return self._http.put("policy", body=dict(changes))
 
-    def preview(self, changes: Mapping[str, Any]) -> PolicyPreview:
+    def preview(self, changes: Mapping[str, Any]) -> PreviewView:
         """What ``set`` would do to the queue as it is."""
         return self._http.post("policy", "preview", body=dict(changes))
 

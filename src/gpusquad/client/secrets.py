@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.secrets import SecretName
+    from gpusquad.client.types import SecretView
 
 
 class SecretsApi:
@@ -15,7 +15,7 @@ class SecretsApi:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def names(self, tenant: str | None = None) -> list[SecretName]:
+    def names(self, tenant: str | None = None) -> list[SecretView]:
         return self._http.get("secrets", query={"tenant": tenant})["items"]
 
     def set(self, name: str, value: str, tenant: str | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpusquad.client.http import Http
-    from gpusquad.client.shapes.windows import Window
+    from gpusquad.client.types import WindowView
 
 
 class WindowsApi:
@@ -16,10 +16,10 @@ class WindowsApi:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def all(self) -> list[Window]:
+    def all(self) -> list[WindowView]:
         return self._http.get("windows")["items"]
 
-    def add(self, nodes: Sequence[str], start_s: float, end_s: float | None = None, cause: str = "") -> Window:
+    def add(self, nodes: Sequence[str], start_s: float, end_s: float | None = None, cause: str = "") -> WindowView:
         """End None: until it is removed."""
         return self._http.post(
             "windows", body={"nodes": list(nodes), "start_s": start_s, "end_s": end_s, "cause": cause}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from gpusquad.client.shapes.predictions import Calibration, PredictionErrors, PredictionPoint
+from gpusquad.client.types import CalibrationPoint, ErrorLine, PredictionPoint
 from gpusquad.model.prediction import LEVELS, Quantiles
 from gpusquad.model.units import US_PER_S
 from gpusquad.server.answers import RunTimeAccuracy
@@ -31,9 +31,9 @@ class PredictionReport:
     """Everything that is shown of predictions."""
 
     rows: int
-    tenants: Sequence[PredictionErrors]
-    sources: Sequence[PredictionErrors]
-    calibration: Sequence[Calibration]
+    tenants: Sequence[ErrorLine]
+    sources: Sequence[ErrorLine]
+    calibration: Sequence[CalibrationPoint]
     points: Sequence[PredictionPoint]
 
 
@@ -65,9 +65,9 @@ def record(rows: Sequence[RunForecastRow]) -> RunTimeAccuracy | None:
     )
 
 
-def errors(key: str, rows: Sequence[RunForecastRow]) -> PredictionErrors:
+def errors(key: str, rows: Sequence[RunForecastRow]) -> ErrorLine:
     judged = [row for row in rows if _is_judged(row)]
-    found = PredictionErrors(
+    found = ErrorLine(
         key=key, count=len(judged), cut=sum(row.how in CUT for row in rows), median_ratio=None, mean_error_s=None,
         within_p50=None, within_p90=None, within_p99=None, pinball_s=None, bias=None,
     )  # fmt: skip
@@ -124,15 +124,15 @@ def _groups(
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _grouped(rows: Sequence[RunForecastRow], key: Callable[[RunForecastRow], str]) -> list[PredictionErrors]:
+def _grouped(rows: Sequence[RunForecastRow], key: Callable[[RunForecastRow], str]) -> list[ErrorLine]:
     return [errors(name, own) for name, own in _groups(rows, key)]
 
 
-def _calibration(source: str, rows: Sequence[RunForecastRow]) -> list[Calibration]:
+def _calibration(source: str, rows: Sequence[RunForecastRow]) -> list[CalibrationPoint]:
     truth, values = _arrays(rows)
     observed = np.mean(truth[:, None] <= values, axis=0).tolist()
     return [
-        Calibration(source=source, level=level, observed=part, count=len(rows))
+        CalibrationPoint(source=source, level=level, observed=part, count=len(rows))
         for level, part in zip(LEVELS, observed, strict=True)
     ]
 
