@@ -45,13 +45,13 @@ def test_policy_in_the_apis_words(service, gsq):
         "mode": "fair", "order": "las", "note": "why not",
         "preemption": {"by": "priority", "min_run_s": 600.0, "most_per_job": 2},
     }  # fmt: skip
-    assert "nothing is chosen" in gsq("policy", "set", code=2).stderr
+    assert "policy: is not changed" in gsq("policy", "set", code=2).stderr
     assert "28 min later" in gsq("policy", "preview", "--place", "spread").stdout
 
 
 def test_a_preview_that_changes_nothing(service, gsq):
     service.tell("POST", "/policy/preview", {"starts": [], "preempted": [], "moved": []})
-    assert "Nothing would change" in gsq("policy", "preview", "fifo").stdout
+    assert "No pending job would be affected" in gsq("policy", "preview", "fifo").stdout
 
 
 def test_a_tenant_keeps_what_is_not_given(service, gsq):
@@ -61,7 +61,7 @@ def test_a_tenant_keeps_what_is_not_given(service, gsq):
         "on_hang": "warn", "run_as": None,
     }  # fmt: skip
     assert "'many' is not a number" in gsq("tenant", "set", "vision", "--limit", "many", code=2).stderr
-    assert "nothing is changed" in gsq("tenant", "set", "vision", code=2).stderr
+    assert "is not changed" in gsq("tenant", "set", "vision", code=2).stderr
 
 
 def test_a_new_tenant(service, gsq):
@@ -73,7 +73,7 @@ def test_a_new_tenant(service, gsq):
 def test_a_new_token_stands_alone_on_stdout(service, gsq):
     result = gsq("token", "create", "--label", "ci", "--scope", "read", "--scope", "submit", "--expires", "30d")
     assert result.stdout == "gsq_new_token\n"
-    assert "not shown again" in result.stderr
+    assert "shown only once" in result.stderr
     sent = body(service, "POST", "/tokens")
     assert (sent["label"], sent["scopes"]) == ("ci", ["read", "submit"])
     assert 29 < (sent["expires_s"] - service.now_s) / 86400 < 31
@@ -112,7 +112,7 @@ def test_windows(service, gsq):
     assert 7000 < sent["start_s"] - service.now_s < 7300
     gsq("window", "add", "n1")
     assert body(service, "POST", "/windows")["end_s"] is None
-    assert "stands beside --for" in gsq("window", "add", "n1", "--for", "1h", "--end", "2h", code=2).stderr
+    assert "cannot be combined with --for" in gsq("window", "add", "n1", "--for", "1h", "--end", "2h", code=2).stderr
 
 
 def test_causes_are_sent(service, gsq):
@@ -197,7 +197,7 @@ def test_usage_over_an_interval(service, gsq):
 def test_cards_of_other_tenants_have_no_names(service, gsq, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = gsq("nodes", "--cards").stdout
-    assert "another tenant 50 %" in shown
+    assert "job of another tenant 50 %" in shown
     assert "pid 4242 (python) of carol" in shown
 
 

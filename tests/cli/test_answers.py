@@ -5,13 +5,13 @@ import json
 import pytest
 
 from gpusquad.cli._jobs import cards, ending, label, outlook
-from gpusquad.cli._times import stamp
+from gpusquad.cli._times import clock, stamp
 from tests.canned.jobs import HOSTILE, job
 
 
 def test_why(service, gsq):
     assert [line.rstrip() for line in gsq("why", "llama-finetune").stdout.splitlines()] == [
-        "llama-finetune (0004bxdf) is pending for 2 h, number 1 in line",
+        "llama-finetune (0004bxdf) has been pending for 2 h, position 1 in the queue",
         "  no block  needs 8 GPUs on one node, the largest free block is 5",
         "            → ask for 4 GPUs on each of two nodes",
         "  reserved  would delay sweep-lr-0.1 (promised in 40m): it may run 2h30m",
@@ -22,11 +22,11 @@ def test_why(service, gsq):
 
 def test_why_not(service, gsq):
     service.tell("GET", "/jobs/llama-finetune/why", {"state": "pending", "position": 1, "reasons": []})
-    assert "Nothing stands in its way" in gsq("why", "llama-finetune").stdout
+    assert "No blocking reason" in gsq("why", "llama-finetune").stdout
     running = job(service.now_s, 1, "vgg", "running")
     service.tell("GET", "/jobs/vgg", running)
     service.tell("GET", "/jobs/vgg/why", {"state": "running", "position": None, "reasons": []})
-    assert gsq("why", "vgg").stdout == "vgg (0001bxdf) is running for 1 h\n"
+    assert gsq("why", "vgg").stdout == "vgg (0001bxdf) has been running for 1 h\n"
 
 
 def test_when(service, gsq):
@@ -130,6 +130,6 @@ def test_a_job_without_a_name():
 
 def test_over_its_forecast():
     late = job(1000.0, 1, "x", "running", started_s=0.0, forecast={"mid_s": 400.0, "high_s": 500.0, "source": "user"})
-    assert outlook(late, 1000.0) == "10 min over"
+    assert outlook(late, 1000.0) == "10 min overdue"
     assert outlook(late | {"state": "held"}, 1000.0) == ""
-    assert outlook(late | {"state": "pending", "promised_s": 1120.0}, 1000.0) == "promised in 2 min"
+    assert outlook(late | {"state": "pending", "promised_s": 1120.0}, 1000.0) == f"reserved for {clock(1120.0, 1000.0)}"

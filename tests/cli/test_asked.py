@@ -17,7 +17,7 @@ def share(sm: float | None = None, memory: int | str | None = None, isolation: s
     ("job", "words", "column"),
     [
         ({"gpus": 8, "share": None}, "8 GPUs", "8"),
-        ({"gpus": 0, "share": None}, "no whole GPU", "0"),
+        ({"gpus": 0, "share": None}, "no GPU", "0"),
         ({"gpus": 1, "share": share(0.4, 8 * GIB)}, "40 % of the SMs and 8.0 GiB of one GPU", "40 %"),
         ({"gpus": 1, "share": share(0.125)}, "12.5 % of the SMs of one GPU", "12.5 %"),
         ({"gpus": 1, "share": share(memory="30%")}, "30 % of the memory of one GPU", "30 %"),

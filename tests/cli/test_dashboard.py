@@ -58,7 +58,7 @@ def test_a_browser_is_sent_on_by_a_private_file(gsq, link, monkeypatch):
 
 def test_no_browser(gsq, link, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda address: False)
-    assert "open the link yourself" in gsq("dashboard", "--open").stderr
+    assert "Open the link yourself" in gsq("dashboard", "--open").stderr
 
 
 def test_a_service_without_the_page_says_how_to_build_it(gsq, service):

@@ -101,7 +101,7 @@ def test_through_the_api_server_with_both_tokens(cluster: Cluster, run) -> None:
     answered(cluster)
     done = run("why", "late")
     assert done.exit_code == 0, done.output
-    assert "number 2 in line" in done.output
+    assert "position 2 in the queue" in done.output
     assert "0 idle" in done.output
     for path, headers in cluster.asked:
         assert headers["Authorization"] == "Bearer of-the-cluster"
@@ -122,10 +122,10 @@ def test_without_the_service_by_what_is_written_on_the_pod(cluster: Cluster, run
     done = run("why", "late")
     assert done.exit_code == 0
     assert "Unschedulable: needs 4, 0 are idle" in done.output
-    assert "promised node: n1" in done.output
+    assert "nominated node: n1" in done.output
     assert "Reserved: promised" in done.output
     assert "0/4 nodes" not in done.output
-    assert "the service could not be asked: not there" in done.output
+    assert "the service did not answer: not there" in done.output
 
 
 def test_a_pod_that_has_no_job_yet_needs_no_excuse(cluster: Cluster, run) -> None:
@@ -133,14 +133,14 @@ def test_a_pod_that_has_no_job_yet_needs_no_excuse(cluster: Cluster, run) -> Non
     cluster.answers[f"{PROXY}/api/v1/pods/team/late/job"] = (404, told)
     done = run("why", "late")
     assert "Unschedulable" in done.output
-    assert "could not be asked" not in done.output
+    assert "did not answer" not in done.output
 
 
 def test_who_may_not_read_pods_asks_the_service_alone(cluster: Cluster, run) -> None:
     answered(cluster)
     forbidden = {"kind": "Status", "reason": "Forbidden", "message": "no"}
     cluster.answers["/api/v1/namespaces/team/pods/late"] = (403, forbidden)
-    assert "number 2 in line" in run("why", "late").output
+    assert "position 2 in the queue" in run("why", "late").output
 
 
 def test_a_pod_that_is_not_there(run) -> None:
@@ -159,5 +159,5 @@ def test_the_address_of_the_service_goes_before_the_proxy(cluster: Cluster, run)
     cluster.answers |= {path.removeprefix(PROXY): answer for path, answer in cluster.answers.items()}
     answered(cluster)
     cluster.answers |= {path.removeprefix(PROXY): answer for path, answer in cluster.answers.items()}
-    assert "number 2 in line" in run("why", "late", GPUSQUAD_URL=cluster.url).output
+    assert "position 2 in the queue" in run("why", "late", GPUSQUAD_URL=cluster.url).output
     assert not any(path.startswith(PROXY) for path, _ in cluster.asked)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpusquad.cli._fast_parse import quicken
+from gpusquad.cli._fast_parse import install_fast_parser
 from gpusquad.cli._verbs import verbs
 
 REPORT = """
@@ -76,7 +76,7 @@ def test_bad_values_are_still_refused(gsq, words, told):
 def test_quick_values_are_as_typer_reads_them(gsq, service):
     """The same words once with the quick way and once without."""
     command = verbs()["queue"].load()
-    quick = quicken(verbs()["queue"].load())
+    quick = install_fast_parser(verbs()["queue"].load())
     words = ["--limit", "7", "--state", "held", "--state", "pending", "--tenant", "t", "--mine"]
     assert quick.make_context("q", list(words)).params == command.make_context("q", list(words)).params
     assert quick.make_context("q", []).params == command.make_context("q", []).params

@@ -52,7 +52,7 @@ def test_following_over_attempts(service, gsq):
     ]))  # fmt: skip
     result = gsq("logs", "-f", "llama-finetune", "--tail", 3)
     assert result.stdout == "one\nhalf\nagain\n"
-    assert result.stderr == "— attempt 1 —\nthe job is over: succeeded\n"
+    assert result.stderr == "— attempt 1 —\nThe job ended: succeeded\n"
     assert service.asked[-1].query["tail"] == ["3"]
 
 
@@ -64,8 +64,8 @@ def test_escape_sequences_are_shown_not_obeyed(service, gsq):
 
 
 def test_what_does_not_go_together(service, gsq):
-    assert "not a number" in gsq("logs", "x", "--task", "one", code=2).stderr
-    assert "leave out --follow" in gsq("logs", "x", "-f", "--attempt", 1, code=2).stderr
+    assert "not a task number" in gsq("logs", "x", "--task", "one", code=2).stderr
+    assert "cannot be combined with --follow" in gsq("logs", "x", "-f", "--attempt", 1, code=2).stderr
 
 
 def test_no_such_job(service, gsq):

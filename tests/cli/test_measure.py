@@ -89,8 +89,8 @@ def test_pages_and_pictures(gsq, folder, tmp_path):
     done = gsq("measure", "show", "--html", page, "--png", picture)
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"wrote {page}" in done.stderr
-    assert f"wrote {picture}" in done.stderr
+    assert f"Wrote {page}" in done.stderr
+    assert f"Wrote {picture}" in done.stderr
 
 
 def test_json_has_the_figures_and_the_tests(gsq, folder):
@@ -117,7 +117,7 @@ def test_broken_files_beside_the_newest_are_named(gsq, folder):
     (folder / "half.json").write_text("{", encoding="utf-8")
     done = gsq("measure", "show")
     assert "driver 600.10" in done.stdout
-    assert f"skipped {folder / 'half.json'}: is not whole, or not JSON" in done.stderr
+    assert f"Skipped {folder / 'half.json'}: is not whole, or not JSON" in done.stderr
 
 
 def test_hostile_names_are_made_safe(gsq, folder):
@@ -129,11 +129,11 @@ def test_hostile_names_are_made_safe(gsq, folder):
 
 
 def test_the_list(gsq, folder):
-    assert "nothing was measured yet" in gsq("measure", "list").stdout
+    assert "no series measured yet" in gsq("measure", "list").stdout
     old, new = series_files.save(sample(), folder), series_files.save(sample(at_us=AT_US + 10**6), folder)
     (folder / "half.json").write_text("{", encoding="utf-8")
     shown = gsq("measure", "list").stdout
-    assert shown.index(new.name[:30]) < shown.index("skipped half.json: is not whole, or not JSON")
+    assert shown.index(new.name[:30]) < shown.index("Skipped half.json: is not whole, or not JSON")
     data = json.loads(gsq("measure", "list", "--json").stdout)
     assert [item["file"] for item in data["items"]] == [str(new), str(old)]
     assert [item["file"] for item in data["skipped"]] == [str(folder / "half.json")]
@@ -167,7 +167,7 @@ def test_a_series_from_workers_to_the_table(gsq, equipped, folder, tmp_path):
     assert {solo.workload for solo in kept.measured.solos} == {QUICK, OTHER}
     assert len(kept.measured.co_runs) == 3
     assert kept.measured.setting.gpu == "Fake"
-    assert f"wrote {kept.path}" in done.stderr
+    assert f"Wrote {kept.path}" in done.stderr
     assert QUICK in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "Fake: driver 1 · time-slicing" in done.stdout
     assert list((folder / UNFINISHED).iterdir()) == []  # nothing is left to go on with
@@ -176,9 +176,9 @@ def test_a_series_from_workers_to_the_table(gsq, equipped, folder, tmp_path):
 def test_the_second_series_is_held_against_the_first(gsq, equipped, monkeypatch):
     series = iter([sample(), sample(shift=0.2, at_us=AT_US + 10**6)])
     monkeypatch.setattr(session, "measure", lambda *_: next(series))
-    assert "Against" not in gsq(*quick()).stdout
+    assert "Compared with" not in gsq(*quick()).stdout
     shown = gsq(*quick()).stdout
-    assert "Against the series of" in shown
+    assert "Compared with the series of" in shown
     assert "cnn in cnn beside matmul: 0.67 of its speed alone then, 0.87 now" in shown
 
 
@@ -193,7 +193,7 @@ def test_json_says_what_changed_and_where_it_lies(gsq, equipped, monkeypatch, fo
 
 def test_what_the_budget_cuts_off_is_taken_up_again(gsq, equipped, folder):
     done = gsq(*quick("--budget", "0s"), code=2)
-    assert "there was no time for anything" in done.stderr
+    assert "the time budget was too short" in done.stderr
     assert len(list((folder / UNFINISHED).iterdir())) == 1
     gsq(*quick("--resume"))
     assert list((folder / UNFINISHED).iterdir()) == []
@@ -209,14 +209,14 @@ def test_windows_that_are_left_are_counted(gsq, equipped, monkeypatch):
         return real(replace(series, wanted=replace(series.wanted, repeats=1)), *rest)
 
     monkeypatch.setattr(session, "measure", of_one_repeat)
-    assert "5 windows are left; --resume" in gsq(*quick()).stderr
+    assert "5 windows are left. To continue, use --resume" in gsq(*quick()).stderr
 
 
 def test_a_workload_that_fails_is_named(gsq, equipped, folder):
     words = quick()
     words[2] = f"{QUICK},{BROKEN}"
     done = gsq(*words)
-    assert f"failed: {BROKEN}: " in done.stderr
+    assert f"Failed: {BROKEN}: " in done.stderr
     assert "a mistake" in done.stderr
     assert len(list((folder / UNFINISHED).iterdir())) == 1
 
@@ -266,21 +266,24 @@ def test_commands_that_are_none(text):
 
 
 def test_two_programs_of_one_name():
-    with pytest.raises(Invalid, match="is taken"):
+    with pytest.raises(Invalid, match="is already a workload"):
         read_commands(["a=x", "a=y"])
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--workloads", "cnn,foo"], "'foo' is not known (there are cnn, vgg16,"),
-        (["--workloads", ","], "nothing is left to measure"),
-        (["--splits"], "only MPS divides the SMs"),
+        (["--workloads", "cnn,foo"], "'foo' is not in the catalogue (choose from cnn, vgg16,"),
+        (["--workloads", ","], "names no workload"),
+        (["--splits"], "splits: requires MPS"),
         (["--memory", "12XB"], "'XB' is not a unit"),
-        (["--pattern", "("], "is no regular expression"),
-        (["--card", "cat"], "there is no GPU 'cat' here (nvidia-smi -L lists them)"),
+        (["--pattern", "("], "is not a valid regular expression"),
+        (["--card", "cat"], "this machine has no GPU 'cat' (list them with nvidia-smi -L)"),
         (["--engine", "kubernetes"], "add --image"),
-        (["--engine", "kubernetes", "--image", "x", "--card", "1"], "a pod sees only the card that gpusquad gives it"),
+        (
+            ["--engine", "kubernetes", "--image", "x", "--card", "1"],
+            "cannot be chosen for a pod, which sees only its own card",
+        ),
         (["--html", "."], "is a directory"),
         (["--sharing", "mig"], "--sharing"),
         (["--repeats", "0"], "--repeats"),
@@ -292,7 +295,7 @@ def test_clear_errors(gsq, equipped, words, told):
 
 def test_without_a_gpu(gsq, monkeypatch):
     monkeypatch.setenv("GPUSQUAD_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so")
-    assert "no GPU is here, or not NVIDIA's driver" in gsq("measure", code=2).stderr
+    assert "found no GPU or no NVIDIA driver" in gsq("measure", code=2).stderr
 
 
 def test_without_pytorch(gsq, equipped, monkeypatch):

@@ -15,7 +15,7 @@ def bodies(service, *paths: str) -> list[dict]:
 
 def test_one_card_in_the_apis_words(service, gsq):
     told = gsq("policy", "set", "--card", "0", "slo", "--note", "demo").stdout
-    assert told == "n0/0: divided by slo\n"
+    assert told == "n0/0: divide policy slo\n"
     assert bodies(service, "/cards/0/divide") == [{"policy": "slo", "note": "demo"}]
     assert service.of("PUT", "/policy") == []
 
@@ -50,10 +50,10 @@ def test_what_has_no_effect_yet_is_said(service, gsq):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--card", "0"), "name one of"),
-        (("--card", "0", "slo", "--reset"), "--reset given"),
+        (("--card", "0"), "name one listed by"),
+        (("--card", "0", "slo", "--reset"), "combined with --reset"),
         (("--reset",), "--card all"),
-        (("--card", "0", "slo", "--order", "las"), "leave those out"),
+        (("--card", "0", "slo", "--order", "las"), "leave out --card"),
         (("--card", "", "slo"), "card: is empty"),
         (("--card", "0", "--card", " ", "slo"), "card: is empty"),
     ],
@@ -69,16 +69,16 @@ def test_cards_that_differ_are_shown_with_the_policy(service, gsq):
     assert "n0/1" not in shown
     listed = service.answers["GET", "/cards"][0].body
     service.tell("GET", "/cards", listed | {"items": listed["items"][1:]})
-    assert "Divided otherwise" not in gsq("policy").stdout
+    assert "Cards with their own divide policy" not in gsq("policy").stdout
 
 
 def test_a_card_with_its_tenants(service, gsq, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
     shown = gsq("policy", "show", "--card", "0").stdout
-    for told in ("divided by slo", "in place of the mode's jct", "1 min ago by root", "semi-spatial", "is at risk",
-                 "2 processes that nothing holds: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB", "97.2 %",
-                 "2.47", "latency 20 ms", "1 process waiting", "isolated", "another tenant", "idle",
-                 "526 MiB of its part for each process"):  # fmt: skip
+    for told in ("divide policy slo", "instead of the mode's jct", "1 min ago by root", "semi-spatial", "is at risk",
+                 "2 processes outside gpusquad's control: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB", "97.2 %",
+                 "2.47", "latency 20 ms", "1 process waiting", "isolated", "job of another tenant", "idle",
+                 "526 MiB of the memory quota per process"):  # fmt: skip
         assert told in shown, told
     assert HOSTILE not in shown
 
@@ -91,7 +91,7 @@ def test_several_cards_as_json(service, gsq):
 
 
 def test_history_of_a_card(service, gsq):
-    assert "as the mode says" in gsq("policy", "history", "--card", "0").stdout
+    assert "from the mode" in gsq("policy", "history", "--card", "0").stdout
     service.tell("GET", "/cards/0/divide/revisions", {"items": [], "next": None})
     assert "no changes so far" in gsq("policy", "history", "--card", "0").stdout
 
@@ -123,4 +123,4 @@ def test_small_parts_and_other_goals(service, gsq, monkeypatch):
     for told in ("100/512 MiB", "5 groups", "throughput 50/s", "availability 99 %", "deadline_us 7", "ValueError: x"):
         assert told in shown, told
     assert shown.count("no MPS here") == 1
-    assert "that nothing holds" not in shown
+    assert "outside gpusquad's control" not in shown

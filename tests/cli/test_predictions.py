@@ -22,7 +22,7 @@ def test_tables_by_tenant_and_source(service, gsq):
 def test_nothing_yet(service, gsq):
     empty = {"since_s": 0.0, "count": 0, "tenants": [], "sources": [], "calibration": [], "points": []}
     service.tell("GET", "/predictions", empty)
-    assert "nothing to judge by yet" in gsq("predictions").stdout
+    assert "no finished runs with predictions yet" in gsq("predictions").stdout
 
 
 def test_as_json(service, gsq):
@@ -32,7 +32,7 @@ def test_as_json(service, gsq):
 def test_the_page_is_whole_and_safe(service, gsq, tmp_path):
     pytest.importorskip("plotly")
     page = tmp_path / "page.html"
-    assert "wrote" in gsq("predictions", "--html", page).stderr
+    assert "Wrote" in gsq("predictions", "--html", page).stderr
     assert service.asked[-1].query["points"] == ["3000"]
     text = page.read_text("utf-8")
     figures = json.loads(re.search(r'id="figures">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
@@ -60,14 +60,14 @@ def when(service, gsq, **more) -> str:
 
 def test_when_tells_the_run_time_its_source_and_its_record(service, gsq):
     shown = when(service, gsq)
-    assert "10 min to 20 min (as jobs like it; confidence 75 %)" in shown
-    assert "of 120 such run times foretold lately, 91 % ended by the high end; half were within 14 %" in shown
+    assert "10 min to 20 min (similar jobs; confidence 75 %)" in shown
+    assert "of the last 120 such predictions, 91 % of the jobs ended by the predicted P90; median error 14 %" in shown
     assert "in 9 min" in shown
 
 
 def test_when_tells_the_end_as_things_stand(service, gsq):
     end = {"mid_s": service.now_s + 1800, "high_s": service.now_s + 3600, "source": "progress"}
     shown = when(service, gsq, end=end)
-    assert re.search(r"ends +about .*, in 30 min; by .* in 9 of 10 cases \(by its progress\)", shown)
+    assert re.search(r"ends +about .*, in 30 min; by .* in 9 of 10 cases \(its progress\)", shown)
     shown = when(service, gsq, end=end | {"source": HOSTILE})
     assert "\x1b" not in shown

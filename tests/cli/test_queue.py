@@ -76,18 +76,18 @@ def test_held_jobs_are_asked_for_apart(service, gsq):
 
 
 def test_a_state_that_is_none(service, gsq):
-    assert "'done' is not a state" in gsq("queue", "--state", "done", code=2).stderr
+    assert "'done' is not a job state" in gsq("queue", "--state", "done", code=2).stderr
 
 
 def test_nobody(service, gsq):
     service.tell("GET", "/queue", {"items": [], "running": [], "counts": {}, "next": None})
-    assert gsq("queue").stdout == "nobody waits and nobody runs\n"
+    assert gsq("queue").stdout == "no running or pending jobs\n"
 
 
 def test_a_part_of_many(service, gsq):
     one = service.answers["GET", "/queue"][0].body
     service.tell("GET", "/queue", one | {"next": "3"})
-    assert "3 waiting jobs shown, --limit N shows more" in gsq("queue", "--limit", "3").stdout
+    assert "3 pending jobs shown, use --limit N for more" in gsq("queue", "--limit", "3").stdout
     assert service.asked[-1].query["limit"] == ["3"]
 
 

@@ -28,10 +28,10 @@ def test_what_to_ask_for_why_and_how_long(service, gsq, file):
     assert "not given" in shown[4]
     rows = [line.split() for line in shown if line.strip()[:1] in "1248" and "%" in line and "card" not in line]
     assert [(row[0], row[-1]) for row in rows] == [
-        ("1", "history"), ("2", "history"), ("4", "guess"), ("8", "history"),
+        ("1", "history"), ("2", "history"), ("4", "default"), ("8", "history"),
     ]  # fmt: skip
-    assert "  by           12 runs of resnet50 by ana; the latest: 0008bxdf, 0009bxdf" in shown
-    assert "  in the file  gpus: 2" in shown
+    assert "  based on  12 runs of resnet50 by ana; latest: 0008bxdf, 0009bxdf" in shown
+    assert "  job file  gpus: 2" in shown
     assert service.asked[-1].body["file"]["gpus"] == 8
 
 
@@ -39,16 +39,16 @@ def test_without_evidence(service, gsq, file):
     nothing = {"advice": [], "times": [], "memory": None, "evidence": None, "notes": [], "missing": ["run it once"]}
     noted(service, "/recommend", **nothing)
     shown = gsq("recommend", file).stdout
-    assert "Nothing is recommended: there is no evidence." in shown
+    assert "No recommendation: there is no evidence yet." in shown
     assert "missing  run it once" in shown
-    assert "in the file" not in shown
+    assert "job file" not in shown
 
 
 def test_nothing_to_change(service, gsq, file):
     advice = [line | {"change": False} for line in recommendation()["advice"]]
     noted(service, "/recommend", advice=advice, jobs=3)
     shown = gsq("recommend", file).stdout
-    assert "leave it as it is" in shown
+    assert "no changes" in shown
     assert "the first of 3 jobs" in shown
 
 
@@ -63,7 +63,7 @@ def test_options_describe_a_job_as_they_do_for_submit(service, gsq):
 
 
 def test_a_file_that_is_not_there(service, gsq):
-    assert "there is no file" in gsq("recommend", "nope.yaml", code=2).stderr
+    assert "does not exist" in gsq("recommend", "nope.yaml", code=2).stderr
 
 
 def test_hostile_text(service, gsq, file):
@@ -104,7 +104,7 @@ def test_a_saved_estimate_goes_along(service, gsq, file, tmp_path, saved):
     gsq("submit", file, "--expect", path)
     sent = next(asked for asked in service.asked if asked.method == "POST").body["file"]
     assert sent["expect"] == {"run": 60, "memory": 1}
-    assert "there is no file" in gsq("submit", file, "--expect", tmp_path / "none.json", code=2).stderr
+    assert "does not exist" in gsq("submit", file, "--expect", tmp_path / "none.json", code=2).stderr
 
 
 @pytest.mark.parametrize("gpus", ["-1", "1.5", "many"])

@@ -165,14 +165,14 @@ def test_bad_lines_are_named_or_counted(trace):
     data = numbers(trace, "--cluster", "1x1", "--skip-bad")
     assert (data["jobs"], data["skipped_lines"]) == (3, 2)
     shown = simulate(trace, "--cluster", "1x1", "--skip-bad").stdout
-    assert "2 bad lines left out" in shown
+    assert "Skipped 2 bad lines" in shown
     assert "line 4: gpus" in shown
 
 
 def test_what_can_never_run_is_refused_with_its_reason(trace):
     trace.write_text(trace.read_text() + "\n" + JOB.format("huge", 30, 5, 10, 10))
     shown = simulate(trace, "--cluster", "1x1").stdout
-    assert "1 job refused" in shown
+    assert "Refused 1 job" in shown
     assert "huge:" in shown
 
 
@@ -196,12 +196,15 @@ def test_a_trace_may_bring_its_own_cluster(tmp_path):
         (("--cluster", "1x1", "--mode", "jtc"), "did you mean 'jct'"),
         (("--cluster", "1x1", "--format", "csv"), "there is no reader 'csv'"),
         (("--cluster", "1x1", "--compare", "fifo,,jct"), "empty entry"),
-        (("--cluster", "1x1", "--compare", "fifo,fifo"), "'fifo' is there twice"),
+        (("--cluster", "1x1", "--compare", "fifo,fifo"), "lists 'fifo' twice"),
         (("--cluster", "1x1", "--compare", "a+b+c+d"), "write order+plan+place"),
         (("--cluster", "1x1", "--estimates", "predict", "--predictor", "nope"), "there is no predictor 'nope'"),
-        (("--cluster", "1x1", "--dump", "f"), "needs a file and a time"),
+        (("--cluster", "1x1", "--dump", "f"), "needs both a file and a time"),
         (("--cluster", "1x1", "--dump", "f", "--dump-at", "nan"), "is not a time"),
-        (("--cluster", "1x1", "--dump", "f", "--dump-at", "5", "--compare", "fifo,jct"), "goes with one run"),
+        (
+            ("--cluster", "1x1", "--dump", "f", "--dump-at", "5", "--compare", "fifo,jct"),
+            "cannot be combined with --compare",
+        ),
         (("--cluster", "1x1", "--report", "."), "is a directory"),
         (("--cluster", "1x1", "--incidents", "none.jsonl"), "there is no file 'none.jsonl'"),
         (("--cluster", "1x1", "--lanes", "none.toml"), "there is no file 'none.toml'"),
@@ -245,7 +248,7 @@ def test_a_replay_for_people(sample, tmp_path):
 
 def test_a_snapshot_of_a_time_that_never_comes(trace, tmp_path):
     words = problem(trace, "--cluster", "1x1", "--dump", tmp_path / "s.json", "--dump-at", "1e6")
-    assert "nothing was decided after" in words
+    assert "is after the last decision" in words
 
 
 @pytest.mark.parametrize("content", [None, "nonsense", "[1]", '{"version": 99}', '{"version": 1}'])

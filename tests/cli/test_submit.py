@@ -22,10 +22,10 @@ def test_a_command_and_its_plan(service, gsq):
     assert file["command"] == ["python", "train.py", "--gpus", "3"]
     assert (file["gpus"], file["name"], file["workdir"]) == (8, "llama-finetune", os.getcwd())
     assert shown.splitlines()[0] == "Submitted llama-finetune (0004bxdf): 8 GPUs"
-    assert "pending, number 1 in line" in shown
+    assert "pending, position 1 in the queue" in shown
     assert "in 12 min" in shown
-    assert "1 h 30 min to 2 h 30 min (as jobs like it; confidence 75 %)" in shown
-    assert "134 starts foretold so far: 91 % started in time" in shown
+    assert "1 h 30 min to 2 h 30 min (similar jobs; confidence 75 %)" in shown
+    assert "134 starts forecast so far: 91 % on time" in shown
 
 
 def test_every_option_in_the_files_words(service, gsq, monkeypatch):
@@ -128,9 +128,9 @@ def test_a_folder_that_is_a_parameter_is_left_alone(tmp_path):
     ("options", "words", "told"),
     [
         ({}, None, "command: is missing"), ({}, [], "command: is empty"),
-        ({"file": "nope.yaml"}, None, "there is no file"), ({"file": "nope.json"}, None, "there is no file"),
-        ({"file": "."}, None, "is a folder"), ({"params": ["lr"]}, ["a"], "cannot read 'lr'"),
-        ({"env": ["=x"]}, ["a"], "cannot read '=x'"), ({"env": ["GPUSQUAD_NO_SUCH"]}, ["a"], "is not set here"),
+        ({"file": "nope.yaml"}, None, "does not exist"), ({"file": "nope.json"}, None, "does not exist"),
+        ({"file": "."}, None, "is a directory"), ({"params": ["lr"]}, ["a"], "cannot read 'lr'"),
+        ({"env": ["=x"]}, ["a"], "cannot read '=x'"), ({"env": ["GPUSQUAD_NO_SUCH"]}, ["a"], "is not set in this shell"),
         ({"slo": ["fast"]}, ["a"], "slo"),
     ],
 )  # fmt: skip
@@ -148,7 +148,7 @@ def test_files_that_are_none(tmp_path, text):
 
 
 def test_nothing_is_sent_where_the_input_is_bad(service, gsq):
-    assert "there is no file 'python'" in gsq("submit", "python", code=2).stderr
+    assert "'python' does not exist" in gsq("submit", "python", code=2).stderr
     assert service.asked == []
 
 
@@ -172,7 +172,7 @@ def test_a_job_that_runs_already(service, gsq):
 
 def test_accepted_is_accepted_even_if_the_plan_is_not_known(service, gsq):
     service.fail("GET", "/jobs/01jcp6m8qwz4t7y2k90004bxdf/when", 503, "unavailable", "busy")
-    assert "not known: busy" in gsq("submit", "-g", 1, "--", "true").stdout
+    assert "unknown: busy" in gsq("submit", "-g", 1, "--", "true").stdout
 
 
 def test_a_sweep_in_numbers(service, gsq):
@@ -184,7 +184,7 @@ def test_a_sweep_in_numbers(service, gsq):
     service.tell("GET", f"/jobs/{jobs[-1]['id']}/when", when | {"start_s": service.now_s + 8400})
     shown = gsq("submit", "-g", 1, "--", "true").stdout
     assert shown.splitlines()[0] == "Submitted 9 jobs as group 01jgroup"
-    assert "8, from number 1 in line" in shown
+    assert "8, from position 1 in the queue" in shown
     assert "in 2 h 20 min" in shown
 
 
@@ -244,7 +244,7 @@ def test_what_if_it_starts_now(service, gsq):
     shown = gsq("whatif", "-g", 2, "--", "true").stdout
     assert "would start now (the first of 12 jobs of the sweep)" in shown
     assert "n0: 4 5" in shown
-    assert "nobody" in shown
+    assert "no other job" in shown
 
 
 def test_what_if_it_is_refused(service, gsq):

@@ -45,7 +45,7 @@ def test_until_the_first_is_over(service, gsq):
 def test_for_so_long_only(service, gsq):
     one = ends(service, 30, "running")
     tells(service)
-    assert "after 0.05 s: job-30 (0030bxdf) running" in gsq("wait", one, "--timeout", "50ms", code=124).stderr
+    assert "Timed out after 0.05 s: job-30 (0030bxdf) running" in gsq("wait", one, "--timeout", "50ms", code=124).stderr
 
 
 def test_a_service_that_restarts_meanwhile(service, gsq):
@@ -67,4 +67,4 @@ def test_interrupted(service, gsq, monkeypatch):
         yield
 
     monkeypatch.setattr("gpusquad.client.events.EventsApi.pulse", interrupt)
-    assert "the jobs go on" in gsq("wait", ends(service, 30, "running"), code=130).stderr
+    assert "The jobs continue" in gsq("wait", ends(service, 30, "running"), code=130).stderr

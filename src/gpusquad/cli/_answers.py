@@ -1,4 +1,4 @@
-"""Answers about one job, in sentences."""
+"""Texts of ``why``, ``when`` and ``submit`` about one job."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from gpusquad.cli._times import NOT_KNOWN, between, clock, relative, span
 
 Plain = Mapping[str, Any]
 SOURCES = {
-    "user": "your estimate", "limit": "its limit", "progress": "by its progress",
-    "tenant": "as the tenant's other jobs", "history": "as jobs like it", "similar": "as jobs like it",
-    "analytical": "worked out from what it computes", "combined": "by all that is known",
+    "user": "your estimate", "limit": "time limit", "progress": "its progress",
+    "tenant": "the tenant's other jobs", "history": "similar jobs", "similar": "similar jobs",
+    "analytical": "offline estimate", "combined": "all sources combined",
 }  # fmt: skip
 MOST_WHO = 5
 
 
 def heading(job: Plain, position: int | None, now_s: float) -> Text:
-    """``vgg (7qk2m9xd) is pending for 12 min, number 3 in line``; ``vgg (7qk2m9xd) failed 2 h ago``."""
+    """``vgg (7qk2m9xd) has been pending for 12 min, position 3 in the queue``; ``vgg (7qk2m9xd) failed 2 h ago``."""
     state = job["state"]
     is_over = state in FINAL
-    text = Text.assemble((label(job), "bold"), " " if is_over else " is ", (words(state), STYLES.get(state, "")))
+    text = Text.assemble((label(job), "bold"), " " if is_over else " has been ", (words(state), STYLES.get(state, "")))
     if is_over:
         return text.append(f" {relative(job['ended_s'], now_s)}" if job.get("ended_s") else "")
     text.append(f" for {time_in_state(job, now_s)}")
-    return text.append("" if position is None else f", number {position:,} in line")
+    return text.append("" if position is None else f", position {position:,} in the queue")
 
 
 def reasons_view(reasons: Iterable[Plain]) -> Padding:
-    """One row a reason: its code, the sentence, the cure below."""
+    """One row per reason: its code, the message, and the cure below it."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, style="yellow")
     grid.add_column(overflow="fold")
@@ -53,19 +53,19 @@ def reasons_view(reasons: Iterable[Plain]) -> Padding:
 
 
 def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple[str, Cell]]:
-    """What the scheduler means to do: start, run time, end, cards, and how good it was at this so far."""
+    """Planned start, run time, end and cards, with the accuracy of earlier forecasts."""
     started_s = job.get("started_s") if job else None
     if job is None or (job["state"] in WAITING and started_s is None) or job["state"] == "pending":
         yield "starts", starts(answer, now_s)
         if answer.get("promised_s") is not None:
-            yield "promised", f"by {clock(answer['promised_s'], now_s)}, {relative(answer['promised_s'], now_s)}"
+            yield "reserved", f"for {clock(answer['promised_s'], now_s)}, {relative(answer['promised_s'], now_s)}"
         begins_s = answer.get("start_s")
     else:
         yield "started", f"{clock(started_s, now_s)}, {relative(started_s, now_s)}" if started_s else ""
         begins_s = started_s
     run = answer.get("run")
-    yield "runs", _runs(run)
-    yield "so far", _run_record(answer.get("run_record"))
+    yield "run time", _runs(run)
+    yield "accuracy", _run_record(answer.get("run_record"))
     end = answer.get("end")
     if end and end.get("mid_s") is not None and not (job and job["state"] in FINAL):
         yield "ends", _ends(end, run, now_s)
@@ -74,12 +74,12 @@ def plan_facts(answer: Plain, job: Plain | None, now_s: float) -> Iterator[tuple
         yield "ends", f"about {clock(ends_s, now_s)}, {relative(ends_s, now_s)}"
     if job:
         yield "cards", cards(job["placement"])
-        yield "because", (cause(job) or ending(job)) if job["state"] in FINAL else ""
-    yield "record", _record(answer.get("accuracy"))
+        yield "cause", (cause(job) or ending(job)) if job["state"] in FINAL else ""
+    yield "start accuracy", _record(answer.get("accuracy"))
 
 
 def starts(answer: Plain, now_s: float) -> str:
-    """The forecast of the start: the middle, and by when in nine of ten cases."""
+    """Forecast start: the median, and the P90 if it is at least a minute later."""
     soon_s, late_s = answer.get("start_s"), answer.get("high_s")
     if soon_s is None:
         return NOT_KNOWN
@@ -103,7 +103,7 @@ def _runs(run: Plain | None) -> str:
 
 
 def _ends(end: Plain, run: Plain | None, now_s: float) -> str:
-    """As things stand: a run that takes longer than foretold, or that tells its progress, is foretold anew."""
+    """Predicted end. The prediction changes while the job runs: after an overrun, and with its reported progress."""
     text = f"about {clock(end['mid_s'], now_s)}, {relative(end['mid_s'], now_s)}"
     if end.get("high_s") is not None and end["high_s"] - end["mid_s"] >= 60:
         text += f"; by {clock(end['high_s'], now_s)} in 9 of 10 cases"
@@ -117,18 +117,18 @@ def _run_record(record: Plain | None) -> str:
     if not record or not record.get("count"):
         return ""
     return (
-        f"of {counted(record['count'], 'such run time')} foretold lately, "
-        f"{100 * record['within_ratio']:.0f} % ended by the high end; "
-        f"half were within {100 * record['median_ratio']:.0f} %"
+        f"of the last {counted(record['count'], 'such prediction')}, "
+        f"{100 * record['within_ratio']:.0f} % of the jobs ended by the predicted P90; "
+        f"median error {100 * record['median_ratio']:.0f} %"
     )
 
 
 def _record(accuracy: Plain | None) -> str:
     if not accuracy or not accuracy.get("count"):
         return ""
-    told = counted(accuracy["count"], "start") + " foretold so far"
+    told = counted(accuracy["count"], "start") + " forecast so far"
     if accuracy.get("within_ratio") is not None:
-        told += f": {100 * accuracy['within_ratio']:.0f} % started in time"
+        told += f": {100 * accuracy['within_ratio']:.0f} % on time"
     if accuracy.get("median_error_s") is not None:
-        told += f", half were off by less than {span(accuracy['median_error_s'])}"
+        told += f", median error {span(accuracy['median_error_s'])}"
     return told

@@ -1,4 +1,4 @@
-"""What the user chose, as policies: a mode, a mode with parts replaced, or several side by side."""
+"""The policies that the user chose: a mode, a mode with parts replaced, or several to compare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r"\s*\w+\s*=")
 
 @dataclass(frozen=True)
 class Overrides:
-    """What takes the place of a mode's own."""
+    """Settings that replace those of a mode."""
 
     order: str | None = None
     plan: str | None = None
@@ -48,7 +48,7 @@ class Overrides:
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """Policies, and what to call them."""
+    """Policies with their label."""
 
     label: str
     policies: Policies
@@ -56,19 +56,19 @@ class PolicyChoice:
 
 
 def choices(text: str, several: bool, overrides: Overrides) -> list[PolicyChoice]:
-    """One mode, or with ``several`` a list of modes and of specs ``order+plan+place``."""
+    """One mode, or with ``several`` a comma-separated list of modes and ``order+plan+place`` specs."""
     if not several:
         return [_mode(text, overrides)]
     found = [_entry(entry, overrides) for entry in split(text)]
     labels = [choice.label for choice in found]
     for label in labels:
         if labels.count(label) > 1:
-            raise Invalid("compare", f"{label!r} is there twice")
+            raise Invalid("compare", f"lists {label!r} twice")
     return found
 
 
 def split(text: str) -> list[str]:
-    """At commas, except those between the parameters of one policy: ``fifo+easy:a=1,b=2+spread,jct`` are two."""
+    """Split at commas, except between parameters of one policy: ``fifo+easy:a=1,b=2+spread,jct`` has two entries."""
     entries: list[str] = []
     for piece in text.split(","):
         if entries and _PARAMETER.match(piece):
@@ -76,7 +76,7 @@ def split(text: str) -> list[str]:
         elif piece.strip():
             entries.append(piece.strip())
         else:
-            raise Invalid("compare", f"there is an empty entry in {text!r}", "write for example fifo,jct")
+            raise Invalid("compare", f"has an empty entry in {text!r}", "write for example fifo,jct")
     return entries
 
 

@@ -1,4 +1,4 @@
-"""What the shell offers while one types. The service is asked, briefly; if it does not answer, nothing is offered."""
+"""Shell completion. Values come from the service; if it does not answer within ``TIMEOUT_S``, there are none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typer import Context
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-PATIENCE_S = 0.7
+TIMEOUT_S = 0.7
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@/-]*")
-"""Shells evaluate what they are offered; what is not plain is not offered."""
+"""Only plain values are offered, because shells evaluate completions."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+@/ -]")
 _UNFINISHED = ("held", "pending", "starting", "running", "stopping", "preempting", "lost")
 
@@ -60,7 +60,7 @@ def modes(incomplete: str) -> Offers:
 
 
 def modes_or_divides(ctx: Context, incomplete: str) -> Offers:
-    """How cards are divided, where the words before name a card."""
+    """Divide policies if ``--card`` was given, otherwise modes."""
     if not ctx.params.get("card"):
         return modes(incomplete)
     from gpusquad.registry import describe
@@ -84,15 +84,15 @@ def _asked(question: Callable[[Client], Offers]) -> Offers:
     from gpusquad.client.connect import find
 
     try:
-        with find(connect_s=PATIENCE_S, answer_s=PATIENCE_S, tries=1) as client:
+        with find(connect_s=TIMEOUT_S, answer_s=TIMEOUT_S, tries=1) as client:
             return question(client)
-    except Exception:  # a traceback in the middle of somebody's command line helps nobody
+    except Exception:  # a traceback must not appear in the middle of a command line
         return []
 
 
 def _matching(offers: Iterable[tuple[str, str]], incomplete: str) -> Offers:
     return [
-        (value, _NOT_PLAIN.sub("", told)[:60])
-        for value, told in offers
+        (value, _NOT_PLAIN.sub("", description)[:60])
+        for value, description in offers
         if value.startswith(incomplete) and _PLAIN.fullmatch(value)
     ]

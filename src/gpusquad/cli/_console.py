@@ -1,4 +1,4 @@
-"""Where people read: tables on stdout, progress on stderr."""
+"""Console output: tables on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 WIDTH_OF_FILES = 140
-"""A file or a pipe has no width of its own; tables are not to be cut to fit a screen that is not there."""
+"""Width for files and pipes, which have none of their own."""
 
 Advance = Callable[[int, int], None]
 
@@ -21,7 +21,7 @@ def output() -> Console:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance | None]:
-    """A bar while somebody watches."""
+    """A progress bar on stderr, if that is a terminal; otherwise None."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None

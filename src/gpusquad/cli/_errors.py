@@ -1,4 +1,4 @@
-"""Whatever goes wrong is one line on stderr and an exit code, for every verb."""
+"""Errors of all verbs: one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpusquad.cli._sanitize import one_line
 from gpusquad.client.errors import ApiError
 from gpusquad.model.errors import Invalid
 
-LET_IN = "set GPUSQUAD_TOKEN; an administrator makes one with gpusquad token create"
+LET_IN = "set GPUSQUAD_TOKEN; an administrator can create a token with gpusquad token create"
 
 
 class VerbGroup(TyperGroup):
-    """Verbs, and what becomes of their errors."""
+    """A group of verbs that reports their errors."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -38,5 +38,5 @@ class VerbGroup(TyperGroup):
 
 
 def say(problem: str) -> None:
-    """One line, whatever was quoted in it."""
+    """Print an error as one line, even if it quotes text with line breaks."""
     typer.echo("error: " + one_line(problem), err=True)

@@ -1,4 +1,4 @@
-"""Which run times the scheduler may believe."""
+"""Where the simulated scheduler gets its run times from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT = "combined"
 
 @dataclass(frozen=True)
 class EstimateSource:
-    """A kind of estimate, and why it was taken."""
+    """Kind of run times, and why it was chosen."""
 
     kind: Kind
     why: str
@@ -27,7 +27,7 @@ class EstimateSource:
     uses: QuantileLevels = field(default_factory=QuantileLevels)
 
     def parts(self) -> dict[str, Any]:
-        """Of a scenario. A predictor learns anew in each, so that runs can be compared."""
+        """Fields of a scenario. Each scenario gets an untrained predictor, so that runs can be compared."""
         if self.kind != "predict":
             return {"forecast": user if self.kind == "user" else exact}
         return PredictorFeed(self.predictor, self.uses).parts()
@@ -36,23 +36,24 @@ class EstimateSource:
 def believe(
     kind: Kind | None, predictor: str | None, jobs: Sequence[TraceJob], mode: Mode | None = None
 ) -> EstimateSource:
-    """As asked; else as the mode says; else the users' estimates if every job has one, else the truth."""
+    """As requested, otherwise as the mode says, otherwise user estimates if every job has one, otherwise actual run
+    times."""
     if predictor is not None or (kind is None and mode is not None and mode.predictor):
         kind = kind or "predict"
     if kind == "predict":
         return _predicted(predictor, mode)
     without = sum(trace.job.estimate_us is None for trace in jobs)
     if kind is not None:
-        unknown = f"{without:,} jobs have none and count as unknown" if kind == "user" and without else "as asked"
+        unknown = (
+            f"{without:,} jobs have no estimate and count as unknown" if kind == "user" and without else "as requested"
+        )
         return EstimateSource(kind, unknown)
     if not without:
         return EstimateSource("user", "every job has an estimate")
-    return EstimateSource(
-        "exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so true run times are taken as known"
-    )
+    return EstimateSource("exact", f"{without:,} of {len(jobs):,} jobs have no estimate, so actual run times are used")
 
 
 def _predicted(predictor: str | None, mode: Mode | None) -> EstimateSource:
     chosen = predictor or (mode.predictor if mode is not None else "") or DEFAULT
-    registry.create("predictor", chosen)  # a wrong one is to be found before the work starts
-    return EstimateSource("predict", f"by {chosen}", chosen, mode.uses if mode is not None else QuantileLevels())
+    registry.create("predictor", chosen)  # fail on a wrong name before the simulation starts
+    return EstimateSource("predict", f"predictor {chosen}", chosen, mode.uses if mode is not None else QuantileLevels())

@@ -1,4 +1,4 @@
-"""Exit codes of every verb, in one place. Scripts may rely on them."""
+"""Exit codes of all verbs. They are a stable interface for scripts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
 OK = 0
 JOB_FAILED = 1
-"""A job that was waited for did not succeed."""
+"""A job that the verb waited for did not succeed."""
 BAD_INPUT = 2
 NOT_FOUND = 3
 FORBIDDEN = 4
-"""Not allowed, or nobody the service knows."""
+"""Not allowed, or no valid token."""
 UNAVAILABLE = 5
-"""No service answers, or it cannot do so now."""
+"""The service does not answer or is not ready."""
 REFUSED = 6
-"""Understood and turned down: it never fits, a quota is used up, or things stand in its way."""
+"""Refused: the job can never fit, a quota is used up, or the state of the object does not allow it."""
 TIMED_OUT = 124
-"""Waiting took longer than asked; as ``timeout`` does."""
+"""The timeout passed; same code as ``timeout(1)``."""
 INTERRUPTED = 130
 
 _BY_STATUS = {401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 409: REFUSED}
@@ -27,7 +27,7 @@ _REFUSALS = frozenset({"never_fits", "quota"})
 
 
 def of_error(error: ApiError) -> int:
-    """The code for what a service answered."""
+    """Exit code for an error answer of the service."""
     if error.code in _REFUSALS:
         return REFUSED
     if error.status == 429 or error.status == 0 or error.status >= 500:
@@ -36,5 +36,5 @@ def of_error(error: ApiError) -> int:
 
 
 def of_states(states: list[str]) -> int:
-    """The code for jobs that are over."""
+    """Exit code for finished jobs."""
     return OK if all(state == "succeeded" for state in states) else JOB_FAILED

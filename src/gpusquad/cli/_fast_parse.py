@@ -1,8 +1,8 @@
-"""Plain values without a validation library.
+"""Parses plain option values without Pydantic.
 
-Typer hands every value to Pydantic, and importing that takes longer than all the rest of a short verb. Most values are
-left out, plain text or whole numbers: those are taken as they are. For all others Typer goes its own way, so what it
-accepts and what it says of bad values stays the same. Where Typer works otherwise, nothing here has an effect.
+Typer passes every value to Pydantic, whose import takes longer than the rest of a short verb. Most values are absent,
+plain text or integers, and are parsed here. Typer parses all others, so accepted values and error messages stay the
+same. If Typer's internals change, this module has no effect.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 
 _SLOT = "_runtime_param"
-"""Where Typer keeps the way a parameter's values are read, once it has made it."""
+"""Attribute in which Typer caches the parser of a parameter."""
 
 
-def quicken(command: Any) -> Any:
-    """The same command, with quick ways for plain values, in its sub-commands too."""
-    for param in command.get_params(typer.Context(command)):  # --help is among them, and not in ``params``
+def install_fast_parser(command: Any) -> Any:
+    """Install the fast parser in a command and its subcommands; return the command."""
+    for param in command.get_params(typer.Context(command)):  # includes --help, which ``params`` does not
         if getattr(param, _SLOT, command) is None and _is_plain(param):
-            setattr(param, _SLOT, Quick())
+            setattr(param, _SLOT, FastParser())
     for inner in getattr(command, "commands", {}).values():
-        quicken(inner)
+        install_fast_parser(inner)
     return command
 
 
-class Quick:
-    """Reads plain values; for the first other one it steps aside for good."""
+class FastParser:
+    """Parses plain values. At the first other value it hands over to Typer's own parser permanently."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
@@ -44,7 +44,7 @@ def _is_plain(param: Any) -> bool:
 
 
 def _read(value: Any, param: Any) -> Any:
-    """None: not plain."""
+    """The parsed value; None if it is not plain."""
     annotation = param.type_descriptor.annotation
     if annotation is bool:
         return value if isinstance(value, bool) else None

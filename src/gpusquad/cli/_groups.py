@@ -1,4 +1,4 @@
-"""Verbs that have verbs of their own: ``gpusquad policy set``. Alone they show what there is."""
+"""Verbs with subcommands, such as ``gpusquad policy set``. Without a subcommand they list or show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def group(summary: str, alone: Callable[[], None]) -> typer.Typer:
-    """``alone`` is what the bare verb does."""
+    """``alone`` runs if no subcommand is given."""
     made = typer.Typer(add_completion=False, invoke_without_command=True, help=summary)
 
     @made.callback()

@@ -1,4 +1,4 @@
-"""Makes a job file of what the command line says: a file, options that go before it, and a command."""
+"""Builds a job file from the command line: a file, options that override it, and a command."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MOST_FILE_BYTES = 1 << 20
 MOST_NAME_CHARS = 64
 _SAME = ("name", "gpus", "cpu", "memory", "gpu_memory", "card", "estimate", "limit", "priority", "tenant", "queue",
          "lane", "app", "retries", "image")  # fmt: skip
-"""Options that are called as in the file."""
+"""Options with the same name as the field in the job file."""
 _PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|torchrun|accelerate|deepspeed|mpirun|uv|nice)")
-"""Programs that run something else: a job is better called after that."""
+"""Launchers. A job is named after the program they run instead."""
 _FILE = re.compile(r"[\w./+][\w./+@-]*")
-"""Neither an option nor a variable nor a script in quotes."""
+"""Matches a file name, but no option, no variable assignment and no quoted script."""
 
 Plain = dict[str, Any]
 
 
 def job_file(options: JobOptions, words: list[str] | None) -> tuple[Plain, Plain]:
-    """The file and its parameters, as they are sent."""
+    """The job file and its parameters, as sent to the service."""
     file: Plain
     if words is not None and not words:
         raise Invalid("command", "is empty", "write it after --")
@@ -39,10 +39,10 @@ def job_file(options: JobOptions, words: list[str] | None) -> tuple[Plain, Plain
     else:
         file, params = {"params": params} if params else {}, {}
     known = _known_names(file)
-    file |= _asked(options, file, known)
+    file |= _option_fields(options, file, known)
     if words is not None:
         file["command"] = [_literal(word, known) for word in words]
-    if not file.get("image"):  # which has a folder of its own, and knows nothing of those here
+    if not file.get("image"):  # an image has its own working directory
         file.setdefault("workdir", _literal(os.getcwd(), ()))
     if "workdir" in file:
         file["workdir"] = _absolute(file["workdir"])
@@ -52,7 +52,7 @@ def job_file(options: JobOptions, words: list[str] | None) -> tuple[Plain, Plain
 
 
 def read_file(name: str) -> Plain:
-    """A job file as plain data. Whether it makes sense is for the service to say."""
+    """Read a job file as plain data. The service validates it."""
     if name == "-":
         return _parsed(sys.stdin.read(MOST_FILE_BYTES + 1))
     path = Path(name)
@@ -61,9 +61,9 @@ def read_file(name: str) -> Plain:
     try:
         return _yaml(path)
     except FileNotFoundError:
-        raise Invalid("file", f"there is no file {name!r}", "write a command after --") from None
+        raise Invalid("file", f"{name!r} does not exist", "name a job file, or write a command after --") from None
     except IsADirectoryError:
-        raise Invalid("file", f"{name!r} is a folder", "name the file in it") from None
+        raise Invalid("file", f"{name!r} is a directory", "name a file in it") from None
 
 
 def _parsed(text: str) -> Plain:
@@ -83,7 +83,7 @@ def _json(path: Path) -> Plain:
         with path.open(encoding="utf-8") as file:
             text = file.read(MOST_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise Invalid("file", f"there is no file {str(path)!r}") from None
+        raise Invalid("file", f"{str(path)!r} does not exist") from None
     except UnicodeDecodeError:
         raise Invalid("file", f"{path.name} is not UTF-8 text", "save it as UTF-8") from None
     return _object(text, path.name)
@@ -91,18 +91,20 @@ def _json(path: Path) -> Plain:
 
 def _object(text: str, name: str) -> Plain:
     if len(text) > MOST_FILE_BYTES:
-        raise Invalid("file", f"{name} is larger than {MOST_FILE_BYTES >> 20} MiB", "put long texts into a file")
+        raise Invalid(
+            "file", f"{name} is larger than {MOST_FILE_BYTES >> 20} MiB", "move long texts into separate files"
+        )
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid("file", f"{name} is not JSON: {error}") from None
+        raise Invalid("file", f"{name} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
-        raise Invalid("file", f"{name}: expected fields with names", 'write for example {"gpus": 1}')
+        raise Invalid("file", f"{name} must hold a JSON object", 'write for example {"gpus": 1}')
     return data
 
 
-def _asked(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
-    """What the options say, in the file's words. They go before what the file says."""
+def _option_fields(options: JobOptions, file: Plain, known: Collection[str]) -> Plain:
+    """The options as job-file fields. They override the fields of the file."""
     asked: Plain = {name: value for name in _SAME if (value := getattr(options, name)) is not None}
     if options.gpus is not None and options.gpus != "auto":
         asked["gpus"] = int(options.gpus)
@@ -158,12 +160,12 @@ def _pairs(texts: Iterable[str] | None, option: str, read: Any, missing: Any = N
 
 def _from_here(name: str) -> str:
     if name not in os.environ:
-        raise Invalid("env", f"{name} is not set here", f"write --env {name}=VALUE")
+        raise Invalid("env", f"{name} is not set in this shell", f"write --env {name}=VALUE")
     return os.environ[name]
 
 
 def _scalar(text: str) -> str | int | float | bool:
-    """``0.1`` is a number, ``true`` a truth, everything else is text, as in the file."""
+    """Parse as in a job file: ``0.1`` is a number, ``true`` a boolean, anything else text."""
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"-?(0|[1-9]\d{0,15})", text):
@@ -184,7 +186,7 @@ def _after(text: str) -> str | Plain:
 
 
 def _known_names(file: Plain) -> set[str]:
-    """What ``${…}`` may mean in this file."""
+    """Names that ``${…}`` may refer to in this file."""
     names = set(_joined(file.get("params"), {}))
     sweep = file.get("sweep")
     rows = sweep if isinstance(sweep, list) else [sweep, _joined(sweep, {}).get("zip")]
@@ -193,21 +195,21 @@ def _known_names(file: Plain) -> set[str]:
 
 
 def _literal(text: str, known: Collection[str]) -> str:
-    """Text from a shell stays as it is: ``${HOME}`` is not ours to fill, unless a parameter is called so."""
+    """Escape ``${HOME}`` in text from the shell, unless a parameter has that name."""
     ours = "|".join(re.escape(name) for name in known)
     keep = rf"(?!\s*(?:{ours})\s*\}})" if ours else ""
     return re.sub(rf"\$\{{{keep}", "$${", text)
 
 
 def _absolute(workdir: object) -> object:
-    """A folder is meant as seen from here; one that begins with a parameter is not known yet."""
+    """Resolve against the current directory, unless the path starts with a parameter."""
     if not isinstance(workdir, str) or workdir.startswith(("/", "${")):
         return workdir
     return os.path.join(_literal(os.getcwd(), ()), os.path.expanduser(workdir) if workdir.startswith("~") else workdir)
 
 
 def _name_of(file: str | None, words: list[str] | None) -> str:
-    """After its file, else after what it runs."""
+    """A job name from the file name, otherwise from the command."""
     if file is not None and file != "-":
         return Path(file).stem
     for word in words or ():

@@ -1,4 +1,4 @@
-"""The options by which a job is described on the command line: the same for ``submit`` and ``whatif``."""
+"""Options that describe a job, shared by ``submit``, ``whatif`` and ``recommend``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 
 from gpusquad.cli import _complete
 
-_NEEDS, _TREATED, _RUNS = "What it needs", "How it is treated", "What it runs"
+_NEEDS, _TREATED, _RUNS = "Resources", "Scheduling", "Program"
 _WORDS = "gpusquad.words"
 
 Text = str | None
@@ -22,21 +22,35 @@ Texts = list[str] | None
 def _check_gpus(text: Text) -> Text:
     if text is None or text == "auto" or text.isdecimal():
         return text
-    raise typer.BadParameter(f"{text!r} is not a number of GPUs, nor auto")
+    raise typer.BadParameter(f"{text!r} is neither a number of GPUs nor auto")
 
 
 @dataclass(frozen=True)
 class JobOptions:
-    """A job as the command line describes it. What is None was not given."""
+    """A job as described on the command line. None: the option was not given."""
 
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="A job file (YAML or JSON); - for stdin.", show_default=False)
+        str | None, typer.Argument(metavar="FILE", help="Job file (YAML or JSON). Use - for stdin.", show_default=False)
     ] = None
     name: Annotated[
-        Text, typer.Option("--name", "-n", metavar="NAME", help="What you call it.", rich_help_panel=_RUNS)
+        Text,
+        typer.Option(
+            "--name",
+            "-n",
+            metavar="NAME",
+            help="Name of the job. Default: taken from the file or the command.",
+            rich_help_panel=_RUNS,
+        ),
     ] = None
     params: Annotated[
-        Texts, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Fills ${NAME}.", rich_help_panel=_RUNS)
+        Texts,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="Set the parameter ${NAME} of the job file. Can be repeated.",
+            rich_help_panel=_RUNS,
+        ),
     ] = None
     env: Annotated[
         Texts,
@@ -44,7 +58,7 @@ class JobOptions:
             "--env",
             "-e",
             metavar="NAME[=VALUE]",
-            help="A variable; without a value: as it is here.",
+            help="Set an environment variable. Without a value, pass on the one of this shell. Can be repeated.",
             rich_help_panel=_RUNS,
         ),
     ] = None
@@ -53,16 +67,22 @@ class JobOptions:
         typer.Option(
             "--secret",
             metavar="NAME[=VARIABLE]",
-            help="A secret, as a variable.",
+            help="Pass a secret in an environment variable. Default for VARIABLE: NAME. Can be repeated.",
             rich_help_panel=_RUNS,
             autocompletion=_complete.secrets,
         ),
     ] = None
     image: Annotated[
-        Text, typer.Option(metavar="IMAGE", help="The container image, on a cluster.", rich_help_panel=_RUNS)
+        Text,
+        typer.Option(metavar="IMAGE", help="Container image of the tasks (Kubernetes only).", rich_help_panel=_RUNS),
     ] = None
     workdir: Annotated[
-        Text, typer.Option(metavar="DIR", help="Where it starts; else this folder.", rich_help_panel=_RUNS)
+        Text,
+        typer.Option(
+            metavar="DIR",
+            help="Working directory. Default: the current directory, or that of the image.",
+            rich_help_panel=_RUNS,
+        ),
     ] = None
     gpus: Annotated[
         Text,
@@ -71,94 +91,181 @@ class JobOptions:
             "-g",
             metavar="N",
             callback=_check_gpus,
-            help="GPUs for each task; auto: chosen by past runs.",
+            help="GPUs per task, or auto to choose the number from past runs.",
             rich_help_panel=_NEEDS,
         ),
     ] = None
     tasks: Annotated[
         int | None,
-        typer.Option("--tasks", "-t", min=1, metavar="N", help="Tasks that start together.", rich_help_panel=_NEEDS),
+        typer.Option(
+            "--tasks",
+            "-t",
+            min=1,
+            metavar="N",
+            help="Number of tasks. They start together. Default: 1.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
-    cpu: Annotated[Text, typer.Option(metavar="CORES", help="For each task: 4 or 500m.", rich_help_panel=_NEEDS)] = None
-    memory: Annotated[Text, typer.Option(metavar="SIZE", help="For each task: 64GiB.", rich_help_panel=_NEEDS)] = None
+    cpu: Annotated[
+        Text, typer.Option(metavar="CORES", help="CPU cores per task, for example 4 or 500m.", rich_help_panel=_NEEDS)
+    ] = None
+    memory: Annotated[
+        Text, typer.Option(metavar="SIZE", help="Main memory per task, for example 64GiB.", rich_help_panel=_NEEDS)
+    ] = None
     share_memory: Annotated[
-        Text, typer.Option(metavar="SIZE", help="A part of one card: its memory.", rich_help_panel=_NEEDS)
+        Text,
+        typer.Option(
+            metavar="SIZE",
+            help="Use part of one GPU: memory quota per task, for example 10GiB or 30%.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     share_sm: Annotated[
-        Text, typer.Option(metavar="RATIO", help="A part of one card: 0.25 or 25%.", rich_help_panel=_NEEDS)
+        Text,
+        typer.Option(
+            metavar="RATIO",
+            help="Use part of one GPU: guaranteed fraction of its SMs, for example 0.25 or 25%.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     share_isolation: Annotated[
         Text,
-        typer.Option(metavar="CLASS", help="A part of one card: shared or isolated.", rich_help_panel=_NEEDS),
+        typer.Option(
+            metavar="CLASS",
+            help="Use part of one GPU: shared (beside other jobs) or isolated (time-sliced). Default: shared.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     gpu_model: Annotated[
-        Texts, typer.Option(metavar="MODEL", help="Any of these; may be repeated.", rich_help_panel=_NEEDS)
+        Texts,
+        typer.Option(
+            metavar="MODEL", help="Use only this GPU model. Repeat it to allow several.", rich_help_panel=_NEEDS
+        ),
     ] = None
     gpu_memory: Annotated[
-        Text, typer.Option(metavar="SIZE", help="The least a card must have; or auto.", rich_help_panel=_NEEDS)
+        Text,
+        typer.Option(
+            metavar="SIZE",
+            help="Minimum memory of each GPU, for example 40GiB, or auto to choose it from past runs.",
+            rich_help_panel=_NEEDS,
+        ),
     ] = None
     card: Annotated[
         Text,
-        typer.Option(metavar="CARD", help="This card.", rich_help_panel=_NEEDS, autocompletion=_complete.cards),
+        typer.Option(
+            metavar="CARD", help="Run on this card only.", rich_help_panel=_NEEDS, autocompletion=_complete.cards
+        ),
     ] = None
     estimate: Annotated[
-        Text, typer.Option(metavar="TIME", help="How long it may run: 2h. Never stops it.", rich_help_panel=_TREATED)
+        Text,
+        typer.Option(
+            metavar="TIME",
+            help="Expected run time, for example 2h. It never stops the job (see --limit).",
+            rich_help_panel=_TREATED,
+        ),
     ] = None
-    expect: Annotated[Text, typer.Option(metavar="FILE", help="A saved estimate (JSON).", rich_help_panel=_TREATED)] = (
-        None
-    )
-    limit: Annotated[Text, typer.Option(metavar="TIME", help="It is stopped after this.", rich_help_panel=_TREATED)] = (
-        None
-    )
+    expect: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE",
+            help="JSON file with an offline estimate, as saved by gpusquad.estimate.",
+            rich_help_panel=_TREATED,
+        ),
+    ] = None
+    limit: Annotated[
+        Text,
+        typer.Option(
+            metavar="TIME",
+            help="Time limit, for example 4h. The job is stopped after it. Default: none.",
+            rich_help_panel=_TREATED,
+        ),
+    ] = None
     priority: Annotated[
         Text,
         typer.Option(
             "--priority",
             "-p",
             metavar="CLASS",
-            help="low, normal, high or urgent.",
+            help="Priority class: low, normal, high or urgent. Default: normal.",
             rich_help_panel=_TREATED,
             autocompletion=_complete.priorities,
         ),
     ] = None
     slo: Annotated[
-        Texts, typer.Option(metavar="GOAL=VALUE", help="p99=20ms, deadline=6h, …", rich_help_panel=_TREATED)
+        Texts,
+        typer.Option(
+            metavar="GOAL=VALUE",
+            help="SLO: p99=20ms, throughput=100/s, availability=99.9% or deadline=6h. Can be repeated.",
+            rich_help_panel=_TREATED,
+        ),
     ] = None
     tenant: Annotated[
         Text,
-        typer.Option(metavar="NAME", help="Whose quota.", rich_help_panel=_TREATED, autocompletion=_complete.tenants),
+        typer.Option(
+            metavar="NAME",
+            help="Tenant whose quota the job uses. Default: yours.",
+            rich_help_panel=_TREATED,
+            autocompletion=_complete.tenants,
+        ),
     ] = None
-    queue: Annotated[Text, typer.Option(metavar="NAME", help="A queue of the tenant.", rich_help_panel=_TREATED)] = None
-    lane: Annotated[Text, typer.Option(metavar="NAME", help="Else chosen by rule.", rich_help_panel=_TREATED)] = None
-    app: Annotated[Text, typer.Option(metavar="NAME", help="Alike jobs share it.", rich_help_panel=_TREATED)] = None
+    queue: Annotated[Text, typer.Option(metavar="NAME", help="Queue of the tenant.", rich_help_panel=_TREATED)] = None
+    lane: Annotated[
+        Text,
+        typer.Option(
+            metavar="NAME", help="Lane of the job. Default: chosen by the lane rules.", rich_help_panel=_TREATED
+        ),
+    ] = None
+    app: Annotated[
+        Text,
+        typer.Option(
+            metavar="NAME",
+            help="Application name. Jobs with the same name share measurements and predictions.",
+            rich_help_panel=_TREATED,
+        ),
+    ] = None
     after: Annotated[
         Texts,
         typer.Option(
             metavar="JOB[:ON]",
-            help="Starts when that one succeeded; :failure or :any for other ends.",
+            help="Start only after JOB succeeded. Append :failure or :any for other outcomes. Can be repeated.",
             rich_help_panel=_TREATED,
             autocompletion=_complete.jobs,
         ),
     ] = None
     retries: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Tries it again so often.", rich_help_panel=_TREATED)
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Retry a failed job up to N times. Default: 0.", rich_help_panel=_TREATED
+        ),
     ] = None
     checkpoint_every: Annotated[
-        Text, typer.Option(metavar="TIME", help="How often it saves its state.", rich_help_panel=_TREATED)
+        Text,
+        typer.Option(
+            metavar="TIME",
+            help="Interval at which the job saves its state, for example 10m. Default: never.",
+            rich_help_panel=_TREATED,
+        ),
     ] = None
     preemptible: Annotated[
         bool | None,
         typer.Option(
-            "--preemptible/--not-preemptible", help="Whether it may be stopped for others.", rich_help_panel=_TREATED
+            "--preemptible/--not-preemptible",
+            help="Allow or forbid preemption of the job. Default: allow.",
+            rich_help_panel=_TREATED,
         ),
     ] = None
     notify: Annotated[
-        Texts, typer.Option(metavar="KIND", help="Tell me of this; may be repeated.", rich_help_panel=_TREATED)
-    ] = None  # fmt: skip
+        Texts,
+        typer.Option(
+            metavar="KIND",
+            help="Send a notice on this event, for example failed. Can be repeated.",
+            rich_help_panel=_TREATED,
+        ),
+    ] = None
 
 
 class WithWords(TyperCommand):
-    """A verb that takes a command of the user's after ``--``, and leaves its words alone."""
+    """A verb that accepts a command after ``--`` and passes its words on unchanged."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -172,12 +279,12 @@ class WithWords(TyperCommand):
 
 
 def words_after_dashes(context: typer.Context) -> list[str] | None:
-    """The user's command; None: no ``--`` was given."""
+    """The command after ``--``; None if there is no ``--``."""
     return context.meta.get(_WORDS)
 
 
 def with_job_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Gives a verb all options of ``JobOptions``, handed over as one argument in front of its own."""
+    """Add all options of ``JobOptions`` to a verb, which gets them as its first argument."""
     hints = get_type_hints(JobOptions, include_extras=True)
     shared = [
         inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])

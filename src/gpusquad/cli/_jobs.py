@@ -1,4 +1,4 @@
-"""How a job is called and shown, the same in every verb."""
+"""Names and short texts for jobs, used by all verbs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpusquad.cli._sanitize import one_line
-from gpusquad.cli._times import NOT_KNOWN, relative, span
+from gpusquad.cli._times import NOT_KNOWN, clock, relative, span
 
 Plain = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ MOST_CARDS = 8
 
 
 def short(job_id: str) -> str:
-    """The end of an id: the start of a ULID is the time, and jobs of one hour share it."""
+    """The end of an ID. The start of a ULID is the time, so jobs of one hour share it."""
     return job_id[-ID_LENGTH:]
 
 
@@ -39,7 +39,7 @@ def words(state: str) -> str:
 
 
 def time_in_state(job: Plain, now_s: float) -> str:
-    """How long it has been waiting or running, or how long it ran."""
+    """Time since submission or start, up to the end if it ended."""
     started_s, ended_s = job.get("started_s"), job.get("ended_s")
     if job["state"] in WAITING or started_s is None:
         return span((ended_s or now_s) - job["submitted_s"])
@@ -47,7 +47,7 @@ def time_in_state(job: Plain, now_s: float) -> str:
 
 
 def outlook(job: Plain, now_s: float) -> str:
-    """What comes next for it: when it starts, or how much is left."""
+    """Forecast start of a pending job; progress and time left of a running one."""
     if job["state"] in WAITING:
         return _starts(job, now_s)
     if job["state"] in ON_CARDS:
@@ -56,7 +56,7 @@ def outlook(job: Plain, now_s: float) -> str:
 
 
 def cause(job: Plain) -> str:
-    """Why it is not running, or what ended it."""
+    """Why the job is not running, or why it ended."""
     reason = job.get("reason")
     if job["state"] in WAITING and reason:
         return one_line(reason.get("message") or reason.get("code") or "")
@@ -64,19 +64,19 @@ def cause(job: Plain) -> str:
 
 
 def ending(job: Plain) -> str:
-    """``exit 1``, ``SIGKILL``, ``out of memory``; with the task, where there are several."""
+    """``exit 1``, ``SIGKILL`` or ``out of memory``, with the task if there are several."""
     result = job.get("result")
     if not result:
         return ""
     if result.get("oom"):
-        told = "out of memory"
+        text = "out of memory"
     elif result.get("signal"):
-        told = _signal(result["signal"])
+        text = _signal(result["signal"])
     elif result.get("exit_code") is None:
         return ""
     else:
-        told = f"exit {result['exit_code']}"
-    return f"{told}, task {result['task']}" if (job.get("tasks") or 1) > 1 and result.get("task") is not None else told
+        text = f"exit {result['exit_code']}"
+    return f"{text}, task {result['task']}" if (job.get("tasks") or 1) > 1 and result.get("task") is not None else text
 
 
 def cards(placement: Sequence[Plain], most: int = MOST_CARDS) -> str:
@@ -99,7 +99,7 @@ def _starts(job: Plain, now_s: float) -> str:
     if job.get("eta_s") is not None:
         return relative(max(job["eta_s"], now_s), now_s)
     if job.get("promised_s") is not None:
-        return f"promised {relative(max(job['promised_s'], now_s), now_s)}"
+        return f"reserved for {clock(max(job['promised_s'], now_s), now_s)}"
     return "" if job["state"] == "held" else NOT_KNOWN
 
 
@@ -113,7 +113,7 @@ def _left(job: Plain, now_s: float) -> str:
     if not forecast or job.get("started_s") is None or forecast.get("mid_s") is None:
         return ""
     left_s = job["started_s"] + forecast["mid_s"] - now_s
-    return f"{span(left_s)} left" if left_s > 0 else f"{span(-left_s)} over"
+    return f"{span(left_s)} left" if left_s > 0 else f"{span(-left_s)} overdue"
 
 
 def _signal(number: int) -> str:

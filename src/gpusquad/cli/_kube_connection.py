@@ -1,7 +1,7 @@
-"""The way to the service of a cluster, and to its pods, for somebody who has only a kubeconfig.
+"""Connects to the service of a cluster and to its pods with only a kubeconfig.
 
-The API server passes requests on to a service inside the cluster (``services/proxy``). It keeps ``Authorization`` for
-itself, so the service's own token goes in a header of its own.
+The API server forwards requests to a service inside the cluster (``services/proxy``). It consumes ``Authorization``
+itself, so the service's token is sent in a separate header.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKEN_HEADER = "Gpusquad-Token"
 
 @dataclass(frozen=True)
 class KubeTarget:
-    """What the command line says of the cluster."""
+    """The cluster and service named on the command line."""
 
     namespace: str = ""
     kubeconfig: str = ""
@@ -45,19 +45,19 @@ def access_of(where: KubeTarget) -> KubeAccess:
 
 
 def client_of(access: KubeAccess, where: KubeTarget, environment: Mapping[str, str] = os.environ) -> Client:
-    """``GPUSQUAD_URL`` where it is set, else through the API server."""
+    """Connect to ``GPUSQUAD_URL`` if it is set, otherwise through the API server."""
     if environment.get("GPUSQUAD_URL", "").strip():
         from gpusquad.client.connect import find
 
         return find(environment)
     service = where.service or environment.get("GPUSQUAD_SERVICE", "").strip() or USUAL_SERVICE
-    # The token of this machine's own service is not shown to another one.
+    # The token of this machine's own service must not be sent to another one.
     http = ProxyHttp(access, service, environment.get("GPUSQUAD_TOKEN", "").strip())
     return Client(http.url, http=http)
 
 
 class KubeHttp(Http):
-    """An API server, with the certificates and the token of a kubeconfig."""
+    """HTTP to an API server, with the certificates and the token of a kubeconfig."""
 
     def __init__(self, access: KubeAccess, prefix: str = "", **options: Any) -> None:
         super().__init__(access.url + prefix, _bearer(access), **options)
@@ -74,23 +74,23 @@ class KubeHttp(Http):
         return connection
 
     def plain(self, path: str, **query: str) -> Any:
-        """Something of the cluster's own, by its whole path."""
+        """GET a Kubernetes object by its full path."""
         return self.call("GET", [part for part in path.split("/") if part], query=query, prefix=())
 
 
 class ProxyHttp(KubeHttp):
-    """A gpusquad service behind the API server."""
+    """HTTP to a gpusquad service behind the API server."""
 
     def __init__(self, access: KubeAccess, service: str, token: str, **options: Any) -> None:
         namespace, slash, name = service.partition("/")
         if not slash or not namespace or not name:
-            raise Invalid("service", f"{service!r} names no service", f"write for example {USUAL_SERVICE}")
+            raise Invalid("service", f"{service!r} is not NAMESPACE/NAME:PORT", f"write for example {USUAL_SERVICE}")
         super().__init__(
             access,
             f"/api/v1/namespaces/{quote(namespace)}/services/{quote(name, safe=':')}/proxy",
             cure="set GPUSQUAD_URL, or name the service with --service NAMESPACE/NAME:PORT", **options
         )  # fmt: skip
-        # The service answers only to names it goes by, and the API server passes on the name it was called by.
+        # The service accepts only its own host names, and the API server forwards the one it was called by.
         self._headers["Host"] = f"{name.partition(':')[0]}.{namespace}.svc"
         if token:
             self._headers[TOKEN_HEADER] = token
@@ -98,14 +98,14 @@ class ProxyHttp(KubeHttp):
 
 class _Tls(http.client.HTTPSConnection):
     server_name = ""
-    """The name on the certificate, where it is not the host's."""
+    """Name on the certificate, if it differs from the host name."""
 
     def connect(self) -> None:
         if not self.server_name:
             super().connect()
             return
         http.client.HTTPConnection.connect(self)
-        context: Any = getattr(self, "_context")  # noqa: B009 - the base class keeps it under no public name
+        context: Any = getattr(self, "_context")  # noqa: B009 - the base class has no public name for it
         self.sock = context.wrap_socket(self.sock, server_hostname=self.server_name)
 
 

@@ -1,4 +1,4 @@
-"""Verbs that are imported when they are used: listing all of them costs no more than one."""
+"""Verbs that are imported when they are used, so that the list of all verbs is fast."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from gpusquad.cli._fast_parse import quicken
+from gpusquad.cli._fast_parse import install_fast_parser
 
 
 class LazyVerb(TyperCommand):
-    """Stands in a list for a verb. Whoever wants to run or complete it gets the real one in its place."""
+    """Placeholder for a verb. Running or completing it loads the real one."""
 
     def __init__(self, name: str, module: str, summary: str, panel: str) -> None:
         super().__init__(name, help=summary, rich_help_panel=panel)
         self._module = module
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        return quicken(self.load()).make_context(info_name, args, parent=parent, **extra)
+        return install_fast_parser(self.load()).make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
-        """What the module calls by the verb's name: a function, or a Typer with verbs of its own."""
+        """The command in the verb's module: a function, or a Typer with subcommands."""
         target = getattr(import_module(self._module), str(self.name))
         if not isinstance(target, typer.Typer):
             alone = typer.Typer(add_completion=False)

@@ -1,4 +1,4 @@
-"""Prints logs line by line: named where several tasks write, and safe to look at."""
+"""Prints logs line by line, with task names if there are several, and without unsafe characters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from gpusquad.client.logs import LogChunk
 
 MOST_LINE_CHARS = 1 << 16
-"""A line without end is shown in pieces of this size."""
+"""A longer line is printed in pieces of this size."""
 _LINE_ENDS = re.compile(r"\r*\n|\r(?!\r*(?:\n|\Z))")
-"""A lone carriage return begins a line too: progress bars write so. At the end of a piece it may belong to the next."""
+"""A lone carriage return also starts a line, as in progress bars. At the end of a chunk it may belong to the next."""
 
 
 class LogPrinter:
-    """Keeps what is not a whole line yet, for each task."""
+    """Prints chunks of logs. Keeps the incomplete last line of each task."""
 
     def __init__(self, names: Mapping[int, str], raw: bool) -> None:
         self._names = names
@@ -30,7 +30,7 @@ class LogPrinter:
 
     @classmethod
     def for_job(cls, view: Mapping[str, Any], task: int | str, raw: bool) -> LogPrinter:
-        """Names in front of lines only where they tell tasks apart."""
+        """Lines are prefixed with task names only if several tasks are shown."""
         several = task == "all" and view["tasks"] > 1
         return cls(task_names(view["placement"], view["tasks"]) if several else {}, raw)
 
@@ -48,7 +48,7 @@ class LogPrinter:
         self._print(chunk.task, [*whole, *pieces])
 
     def finish(self) -> None:
-        """What is left over are last lines without an end."""
+        """Print the last lines that have no line end."""
         for task, rest in self._rest.items():
             if rest:
                 self._print(task, [rest.removesuffix("\r")])
@@ -62,7 +62,7 @@ class LogPrinter:
 
 
 def task_names(placement: list[Mapping[str, Any]], count: int) -> dict[int, str]:
-    """``[worker-1]`` where the service tells roles, else ``[1]``."""
+    """``[worker-1]`` if the service reports roles, otherwise ``[1]``."""
     names = {task: f"[{task}]" for task in range(count)}
     for place in placement:
         if place.get("role") and place.get("role_index") is not None:
@@ -71,7 +71,7 @@ def task_names(placement: list[Mapping[str, Any]], count: int) -> dict[int, str]
 
 
 def _write(text: str) -> None:
-    """As it is: ``typer.echo`` would take escape sequences out where stdout is no terminal."""
+    """Write unchanged. ``typer.echo`` would strip escape sequences if stdout is not a terminal."""
     sys.stdout.write(text.encode("utf-8", "replace").decode())
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Runs one series: checks first what would fail later, shows how far it is, and keeps what it found."""
+"""Runs one measurement series: checks the options, shows progress and saves the result."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from gpusquad.model.interference import MeasurementSeries, Sharing
 SPLITS_MILLI = (250, 500, 750)
 FIRST_CARD = "0"
 UNFINISHED = "unfinished"
-"""Folder of series that were stopped before their end; ``--resume`` takes the newest up again."""
+"""Folder of interrupted series. ``--resume`` continues the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
-    """What the command line asks for."""
+    """Options of ``gpusquad measure``."""
 
     out: Path
     workloads: tuple[str, ...] = tuple(CATALOGUE)
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Programs of the user's own, by the name they are measured under."""
+    """The user's programs, by workload name."""
     pattern: str = ""
-    """Which lines of their output are steps. Empty: those that look like it, or what they report."""
+    """Regular expression for output lines that are steps. Empty: detect them, or use reported progress."""
     sharing: Sharing = "time-slicing"
     splits: bool = False
     triples: int = 0
@@ -52,7 +52,7 @@ class MeasureOptions:
     budget_s: float | None = None
     card: str = FIRST_CARD
     pod: PodOptions | None = None
-    """None: on this machine."""
+    """None: measure on this machine."""
     resume: bool = False
 
     @property
@@ -71,18 +71,18 @@ class MeasureOptions:
 
 @dataclass(frozen=True, slots=True)
 class MeasureOutcome:
-    """What came of it."""
+    """Result of a series."""
 
     measured: MeasurementSeries
     file: Path
     left: int = 0
-    """Windows that there was no time for."""
+    """Windows not measured because the time budget was used up."""
     failed: tuple[str, ...] = ()
-    """Why some have no result, each once."""
+    """Distinct reasons why some cells have no result."""
 
 
 def run(asked: MeasureOptions) -> MeasureOutcome:
-    """Measure, and keep the table. Stopped early or by the budget, what was measured stays for ``--resume``."""
+    """Measure and save the series. If it is interrupted or the budget is used up, ``--resume`` can continue it."""
     check(asked)
     folder = _work_folder(asked)
     series = asked.series()
@@ -90,8 +90,8 @@ def run(asked: MeasureOptions) -> MeasureOutcome:
         measured = session.measure(series, launcher, folder, tell)
     left, failed = _not_done(series, measured, folder)
     if not measured.solos:
-        why = failed[0] if failed else "there was no time for anything"
-        raise Invalid("measure", f"nothing could be measured: {why}", f"what the workers said is in {folder / 'logs'}")
+        why = failed[0] if failed else "the time budget was too short"
+        raise Invalid("measure", f"no workload could be measured: {why}", f"see the worker logs in {folder / 'logs'}")
     file = series_files.save(measured, asked.out)
     if not left and not failed:
         shutil.rmtree(folder, ignore_errors=True)
@@ -99,17 +99,17 @@ def run(asked: MeasureOptions) -> MeasureOutcome:
 
 
 def check(asked: MeasureOptions) -> None:
-    """What can be known before a minute is spent: names, PyTorch, the card, the program of MPS."""
+    """Check names, PyTorch, the card and the MPS program before the measurement starts."""
     unknown = [name for name in asked.workloads if name not in CATALOGUE and ":" not in name]
     if unknown:
-        known = f'there are {", ".join(CATALOGUE)}; a program of your own: --workload name="python train.py"'
-        raise Invalid("workloads", f"{unknown[0]!r} is not known", known)
+        known = f'choose from {", ".join(CATALOGUE)}; for your own program use --workload name="python train.py"'
+        raise Invalid("workloads", f"{unknown[0]!r} is not in the catalogue", known)
     try:
         re.compile(asked.pattern)
     except re.error as error:
-        raise Invalid("pattern", f"{asked.pattern!r} is no regular expression: {error}") from None
+        raise Invalid("pattern", f"{asked.pattern!r} is not a valid regular expression: {error}") from None
     if asked.splits and asked.sharing != "mps":
-        raise Invalid("splits", "only MPS divides the SMs of a card", "add --sharing mps")
+        raise Invalid("splits", "requires MPS, which can limit SMs", "add --sharing mps")
     if asked.pod is None:
         _check_machine(asked)
     else:
@@ -117,7 +117,7 @@ def check(asked: MeasureOptions) -> None:
 
 
 def read_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """``name="python train.py --steps 100"``, as often as wanted."""
+    """Parse values such as ``name="python train.py --steps 100"``."""
     found: dict[str, tuple[str, ...]] = {}
     for text in given:
         name, equals, command = text.partition("=")
@@ -128,7 +128,7 @@ def read_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if not name.strip() or not equals or not words:
             raise Invalid("workload", f"cannot read {text!r}", _EXAMPLE)
         if name.strip() in CATALOGUE or name.strip() in found:
-            raise Invalid("workload", f"{name.strip()!r} is taken", "give your program another name")
+            raise Invalid("workload", f"{name.strip()!r} is already a workload", "give your program another name")
         found[name.strip()] = words
     return found
 
@@ -138,9 +138,13 @@ _EXAMPLE = 'write for example --workload mine="python train.py"'
 
 def _check_pod(asked: MeasureOptions, pod: PodOptions) -> None:
     if shutil.which(pod.kubectl) is None:
-        raise Invalid("engine", f"{pod.kubectl} is not installed", "measuring in a pod goes through it")
+        raise Invalid("engine", f"{pod.kubectl} is not installed", "install it; measuring in a pod uses it")
     if asked.card != FIRST_CARD:
-        raise Invalid("card", "a pod sees only the card that gpusquad gives it", "leave it out; --node says where")
+        raise Invalid(
+            "card",
+            "cannot be chosen for a pod, which sees only its own card",
+            "leave out --card; choose the node with --node",
+        )
 
 
 def _check_machine(asked: MeasureOptions) -> None:
@@ -148,33 +152,35 @@ def _check_machine(asked: MeasureOptions) -> None:
         CardReader(asked.card).model()
     except Invalid:
         raise Invalid(
-            "card", "no GPU is here, or not NVIDIA's driver", "run it on a machine with one; nvidia-smi must work"
+            "card", "found no GPU or no NVIDIA driver", "use a machine with a GPU on which nvidia-smi works"
         ) from None
-    except (NvmlError, ValueError):  # a number that no card has, or no number
-        raise Invalid("card", f"there is no GPU {asked.card!r} here", "nvidia-smi -L lists them") from None
+    except (NvmlError, ValueError):  # not the number of a card, or not a number
+        raise Invalid("card", f"this machine has no GPU {asked.card!r}", "list them with nvidia-smi -L") from None
     if any(name in CATALOGUE for name in asked.workloads) and find_spec("torch") is None:
         raise Invalid(
-            "workloads", f"the catalogue needs PyTorch, which {sys.executable} has not",
+            "workloads", f"need PyTorch, which is not installed for {sys.executable}",
             f"{sys.executable} -m pip install torch; or measure only your own programs: --workloads none --workload …",
         )  # fmt: skip
     if asked.sharing == "mps" and shutil.which(PROGRAM) is None:
         raise Invalid(
-            "sharing", f"{PROGRAM} is not installed", "it comes with NVIDIA's driver; or --sharing time-slicing"
+            "sharing", f"{PROGRAM} is not installed", "install it with the NVIDIA driver, or use --sharing time-slicing"
         )
 
 
 @contextmanager
 def _tidy_when_ended() -> Iterator[None]:
-    """Who is told to end, or loses its terminal, stops as by Ctrl-C: else the pod and its card would stay behind."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C. Otherwise the pod would stay and keep its card."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # only there are signals heard
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can set handlers
         yield
         return
     usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = [number for number, handler in usual.items() if handler is signal.SIG_DFL]  # nohup ignores the second
+    heard = [
+        number for number, handler in usual.items() if handler is signal.SIG_DFL
+    ]  # under nohup SIGHUP stays ignored
     for number in heard:
         signal.signal(number, stop)
     try:
@@ -189,13 +195,13 @@ def _launcher(asked: MeasureOptions, logs: Path) -> AbstractContextManager[Launc
 
 
 def _work_folder(asked: MeasureOptions) -> Path:
-    """A fresh one, or with ``--resume`` the newest that was begun with the same settings."""
+    """A new folder, or with ``--resume`` the newest that was started with the same settings."""
     memory = "whole" if asked.memory_bytes is None else str(asked.memory_bytes)
     where = "pod" if asked.pod is not None else asked.card
     same = f"{where}_{asked.sharing}_{memory}_{asked.window_s:g}s"
     begun = sorted((asked.out / UNFINISHED).glob(f"{same}_*/{session.WINDOWS_FILE}"), key=os.path.getmtime)
     if asked.resume and not begun:
-        raise Invalid("resume", f"no unfinished series with these settings is in {asked.out}", "leave --resume out")
+        raise Invalid("resume", f"found no unfinished series with these settings in {asked.out}", "leave out --resume")
     if asked.resume:
         return begun[-1].parent
     folder = asked.out / UNFINISHED / f"{same}_{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{os.getpid()}"
@@ -217,7 +223,7 @@ def _not_done(series: session.Series, measured: MeasurementSeries, folder: Path)
 
 @contextmanager
 def progress() -> Iterator[Tell]:
-    """A bar while somebody watches, with what is being measured."""
+    """A progress bar on stderr, if that is a terminal, with the current cell."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
@@ -232,5 +238,5 @@ def progress() -> Iterator[Tell]:
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("starting workers", total=None)
-        # Told before each window, so what is done is one less.
+        # Called before each window, so one window less is complete.
         yield lambda done, of, what: bar.update(task, completed=done - 1, total=of, description=what)

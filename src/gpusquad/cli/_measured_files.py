@@ -1,4 +1,4 @@
-"""Which series is meant, and what is written of it."""
+"""Finds stored series and writes charts of them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from gpusquad.model.interference import MeasurementSeries
 
 
 def folder_of(given: Path | None) -> Path:
-    """As named, else in gpusquad's home."""
+    """The given folder, otherwise the default one in gpusquad's home."""
     return given if given is not None else default_folder(home_of(os.environ))
 
 
 def named(file: str | None, folder: Path) -> StoredSeries:
-    """A path, or the name of a file in the folder; without one the newest series there."""
+    """The series at a path or with this file name in the folder; without a name the newest there."""
     if file is None:
         shelf = all_of(folder)
         for one in shelf.skipped:
-            note(f"skipped {one.path}: {one.why}")
+            note(f"Skipped {one.path}: {one.why}")
         if not shelf.kept:
-            raise Invalid("file", f"no series lies in {folder}", "measure one with gpusquad measure, or name a file")
+            raise Invalid("file", f"found no series in {folder}", "measure one with gpusquad measure, or name a file")
         return shelf.kept[-1]
     path = Path(file) if os.path.lexists(file) else folder / file
     if not path.exists():
-        raise Invalid("file", f"{file!r} is neither a file nor one in {folder}", "gpusquad measure list names them")
+        raise Invalid(
+            "file", f"{file!r} does not exist, here or in {folder}", "list the series with gpusquad measure list"
+        )
     return StoredSeries(path, read(path))
 
 
 def check_outputs(html: Path | None, png: Path | None) -> None:
-    """Before anything is measured, not after."""
+    """Check output paths before the measurement."""
     for option, path in (("html", html), ("png", png)):
         if path is not None:
             if path.is_dir():
@@ -46,7 +48,7 @@ def check_outputs(html: Path | None, png: Path | None) -> None:
 
 
 def write_outputs(measured: MeasurementSeries, html: Path | None, png: Path | None) -> list[Path]:
-    """Those asked for."""
+    """Write the requested files; return their paths."""
     if html is not None:
         from gpusquad import __version__
         from gpusquad.measure.charts.heatmap_html import render
@@ -60,7 +62,7 @@ def write_outputs(measured: MeasurementSeries, html: Path | None, png: Path | No
 
 
 def before(measured: MeasurementSeries, folder: Path) -> StoredSeries | None:
-    """The newest older series that can be compared, another driver's included."""
+    """The newest older series that is comparable. Its driver may differ."""
     from gpusquad.measure.analysis.compare import are_comparable
 
     older = [

@@ -1,4 +1,4 @@
-"""What the service chose for a job, and what it warns of: beside the answer, so that scripts can read that alone."""
+"""Prints choices and warnings of the service on stderr, so that stdout holds only the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results for people and for machines."""
+"""Prints simulation results as tables or JSON, and writes files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_REASONS = 3
 
 @dataclass(frozen=True)
 class Files:
-    """Where results are written. Checked before the work starts, not after."""
+    """Output files. Paths are checked before the simulation starts."""
 
     report: Path | None = None
     jobs: Path | None = None
@@ -52,7 +52,7 @@ class Files:
 
 
 def show(work: SimulationInput, results: Sequence[SimulationResult], files: Files, as_json: bool) -> None:
-    """Print, and write the files asked for."""
+    """Print the results and write the requested files."""
     summaries = [summarise(result) for result in results]
     written = files.write(results)
     if as_json:
@@ -64,7 +64,7 @@ def show(work: SimulationInput, results: Sequence[SimulationResult], files: File
     for note in _notes(work, results):
         console.print(note, markup=False, style="yellow")
     for path in written:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        console.print(f"Wrote {path}", markup=False, soft_wrap=True)
 
 
 def _plain(work: SimulationInput, summaries: Sequence[Summary]) -> dict:
@@ -79,26 +79,26 @@ def _plain(work: SimulationInput, summaries: Sequence[Summary]) -> dict:
 
 def _heading(work: SimulationInput) -> str:
     lines = [
-        f"{text.plural(len(work.jobs), 'job')} of {work.path.name} ({work.trace.format})",
+        f"{text.plural(len(work.jobs), 'job')} from {work.path.name} ({work.trace.format})",
         "estimates: {} ({})".format(*work.estimates),
     ]
     if work.slowed_by:
-        lines.append(f"shared cards: jobs slow each other by {work.slowed_by}")
+        lines.append(f"shared cards: slowdown from {work.slowed_by}")
     return "\n".join(lines) + "\n"
 
 
 def _notes(work: SimulationInput, results: Sequence[SimulationResult]) -> list[str]:
     notes = []
     if work.trace.skipped_count:
-        notes.append(f"{text.plural(work.trace.skipped_count, 'bad line')} left out:")
+        notes.append(f"Skipped {text.plural(work.trace.skipped_count, 'bad line')}:")
         notes += [f"  {reason}" for reason in work.trace.skipped[:MOST_REASONS]]
     refused = [outcome for outcome in results[0].outcomes if outcome.end == "refused"]
     if refused:
-        notes.append(f"{text.plural(len(refused), 'job')} refused, because no state of the cluster could run them:")
+        notes.append(f"Refused {text.plural(len(refused), 'job')} that this cluster can never run:")
         notes += [f"  {text.plain(one.job.id)}: {text.plain(one.why, 200)}" for one in refused[:MOST_REASONS]]
     return notes
 
 
 def _labelled(path: Path, label: str) -> Path:
-    """``jobs.csv`` of several runs: ``jobs-fifo.csv`` and so on."""
+    """File name for one of several runs: ``jobs.csv`` becomes ``jobs-fifo.csv``."""
     return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9.+=_-]+', '_', label)}{path.suffix}")

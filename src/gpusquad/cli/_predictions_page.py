@@ -1,4 +1,4 @@
-"""Predictions drawn: one HTML file that needs nothing else, in the looks of the simulation's report."""
+"""Plots of predictions as one self-contained HTML file, styled like the simulation report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Figure = dict[str, Any]
 COLOURS = 6
 _TIME_TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 360000: "100 h"}
 _LEAST_S = 0.1
-"""A log axis has no place for 0."""
+"""Lower bound, because a log axis cannot show 0."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -38,10 +38,10 @@ $style
 <ul class="legend">$legend</ul></header>
 <main>
 <section><h2>Calibration</h2>
-<p class="note">Across: the part of runs that should have ended by the predicted value. Up: the part that did. On the
-line the predictions are honest; below it runs take longer than said.</p>
+<p class="note">Horizontal: the fraction of runs that should end by the predicted value. Vertical: the fraction that
+did. On the line the predictions are calibrated; below it runs take longer than predicted.</p>
 <div class="plot" data-figure="calibration"></div></section>
-<section><h2>Predicted and true</h2>
+<section><h2>Predicted and actual</h2>
 <p class="note">$points</p>
 <div class="plot" data-figure="truth"></div></section>
 <section><h2>By source</h2>$sources</section>
@@ -49,14 +49,14 @@ line the predictions are honest; below it runs take longer than said.</p>
 </main>
 <footer>
 <dl>
-<dt>Off</dt><dd>Half of the runs were this near to the middle of their prediction, in parts of the truth.</dd>
-<dt>Pinball loss</dt><dd>level · (truth − value) where the run took longer, (1 − level) · (value − truth) where it did
-not; the mean over runs and levels. Less is better.</dd>
-<dt>Bias</dt><dd>How much longer the run in the middle took than foretold.</dd>
-<dt>Cut</dt><dd>Stopped, preempted or lost: how long they would have taken nobody knows, so they are not judged.</dd>
+<dt>Off</dt><dd>Median distance from the predicted median, as a percentage of the actual run time.</dd>
+<dt>Pinball loss</dt><dd>level · (actual − value) if the run took longer, (1 − level) · (value − actual) otherwise; the
+mean over runs and levels. Lower is better.</dd>
+<dt>Bias</dt><dd>How much longer the median run took than predicted.</dd>
+<dt>Cut</dt><dd>Runs that were stopped, preempted or lost. Their full run time is unknown, so they are not scored.</dd>
 </dl>
-<p class="muted">Made by gpusquad $version. Plots by plotly.js (MIT licence), inside this file; nothing is loaded from
-anywhere.</p>
+<p class="muted">Created by gpusquad $version. Plots by plotly.js (MIT licence), included in this file. Nothing is
+loaded from the network.</p>
 </footer>
 <script type="application/json" id="figures">$figures</script>
 <script>$plotly</script>
@@ -67,7 +67,7 @@ anywhere.</p>
 
 
 def write_page(answer: Plain, path: Path, tenant: str | None = None) -> None:
-    """Write it. The file is opened with no network and runs no script but its own."""
+    """Write the page. It needs no network and runs only its own scripts."""
     path.write_text(render(answer, tenant), encoding="utf-8", errors="backslashreplace")
 
 
@@ -82,7 +82,7 @@ def render(answer: Plain, tenant: str | None = None) -> str:
         style=pieces.packaged("page.css"),
         facts=escape(f"{answer['count']:,} runs{whose} since {stamp(answer['since_s'])}"),
         legend="".join(_chip(index, source) for index, source in enumerate(sources)),
-        points=f"{len(answer['points']):,} runs. On the line the middle of the prediction was right.",
+        points=f"{len(answer['points']):,} runs. On the line the predicted median was exact.",
         sources=_table(answer["sources"]),
         tenants=_table(answer["tenants"]),
         version=escape(gpusquad.__version__),
@@ -93,7 +93,7 @@ def render(answer: Plain, tenant: str | None = None) -> str:
 
 
 def calibration(answer: Plain, sources: Sequence[str]) -> Figure:
-    """Nominal level against the part observed, a line for each source."""
+    """Nominal level against observed fraction, one line per source."""
     traces: list[Figure] = [_diagonal([0, 100])]
     for index, source in enumerate(sources):
         own = [point for point in answer["calibration"] if point["source"] == source]
@@ -101,7 +101,7 @@ def calibration(answer: Plain, sources: Sequence[str]) -> Figure:
             "type": "scatter", "mode": "lines+markers", "name": _safe(source),
             "x": [100 * point["level"] for point in own], "y": [100 * point["observed"] for point in own],
             "line": {"color": colour_of(index), "width": 1.6}, "marker": {"color": colour_of(index), "size": 6},
-            "hovertemplate": "%{x:.0f} % foretold, %{y:.0f} % came",
+            "hovertemplate": "%{x:.0f} % predicted, %{y:.0f} % observed",
         })  # fmt: skip
     axis = {"range": [0, 102], "ticksuffix": " %", "zeroline": False}
     return {"data": traces, "layout": {"xaxis": axis | {"title": {"text": "level"}}, "yaxis": axis,
@@ -109,7 +109,7 @@ def calibration(answer: Plain, sources: Sequence[str]) -> Figure:
 
 
 def truth(answer: Plain, sources: Sequence[str]) -> Figure:
-    """Each run: the middle of its prediction, and how long it took."""
+    """Predicted median and actual run time of each run."""
     points = answer["points"]
     ends = [max(_LEAST_S, s) for point in points for s in (point["predicted_s"], point["truth_s"])]
     low, high = (min(ends), max(ends)) if ends else (1.0, 3600.0)
@@ -119,18 +119,18 @@ def truth(answer: Plain, sources: Sequence[str]) -> Figure:
         traces.append({
             "type": "scatter", "mode": "markers", "name": _safe(source),
             "x": [_short(point["predicted_s"]) for point in own], "y": [_short(point["truth_s"]) for point in own],
-            "text": [f"foretold {span(point['predicted_s'])}, took {span(point['truth_s'])}" for point in own],
+            "text": [f"predicted {span(point['predicted_s'])}, took {span(point['truth_s'])}" for point in own],
             "marker": {"color": colour_of(index), "size": 5, "opacity": 0.55}, "hovertemplate": "%{text}",
         })  # fmt: skip
     axis = {"type": "log", "range": [log10(low) - 0.1, log10(high) + 0.1], "tickvals": list(_TIME_TICKS),
             "ticktext": list(_TIME_TICKS.values()), "zeroline": False}  # fmt: skip
     return {"data": traces, "layout": {"xaxis": axis | {"title": {"text": "predicted"}},
-                                       "yaxis": axis | {"title": {"text": "true"}}, "hovermode": "closest",
+                                       "yaxis": axis | {"title": {"text": "actual"}}, "hovermode": "closest",
                                        "height": 480}}  # fmt: skip
 
 
 def colour_of(index: int) -> str:
-    """The page looks the name up, for light or dark."""
+    """Name of a colour, which the page looks up for its light or dark theme."""
     return f"series-{index % COLOURS}"
 
 
@@ -140,7 +140,7 @@ def _diagonal(ends: Sequence[float]) -> Figure:
 
 
 def _short(seconds: float) -> float:
-    """Five figures are enough for any screen."""
+    """Rounded to five digits, enough for any screen."""
     return float(f"{max(_LEAST_S, seconds):.5g}")
 
 
@@ -170,5 +170,5 @@ def _span(seconds: float | None) -> str:
 
 
 def _safe(text: str) -> str:
-    """For plotly.js, which reads a little HTML in texts."""
+    """Escaped for plotly.js, which interprets some HTML in texts."""
     return escape(one_line(text), quote=False)

@@ -1,4 +1,4 @@
-"""A snapshot decided again: the decisions, and what keeps the others waiting."""
+"""Replays a snapshot: the decisions, and why the other jobs wait."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_CARDS = 8
 
 @dataclass(frozen=True)
 class WaitingReason:
-    """A job that is not started, and why."""
+    """A pending job with its reasons and its forecast."""
 
     job_id: str
     position: int
@@ -39,17 +39,17 @@ class WaitingReason:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What came out."""
+    """Result of a replay."""
 
     before: SchedulerState
     decisions: list[Decision]
     waiting: list[WaitingReason]
     unexplained: int
-    """Waiting jobs beyond the number that was asked for."""
+    """Number of pending jobs that are not explained."""
 
 
 def load(path: Path, most: int) -> ReplayResult:
-    """Load, decide on a copy, explain."""
+    """Load a snapshot, run a cycle on a copy, and explain up to ``most`` pending jobs."""
     data = _read(path)
     sharing = data.pop(SHARING, None) if isinstance(data, dict) else None
     state = load_snapshot(data, None if sharing is None else load_slowdown(sharing, f"snapshot.{SHARING}"))
@@ -61,7 +61,7 @@ def load(path: Path, most: int) -> ReplayResult:
 
 
 def as_plain(replayed: ReplayResult) -> dict:
-    """Ready for JSON. Times are seconds since the start of the trace."""
+    """Plain data for JSON. Times are in seconds since the start of the trace."""
     state = replayed.before
     return {
         "at_s": state.now_us / US_PER_S,
@@ -74,28 +74,30 @@ def as_plain(replayed: ReplayResult) -> dict:
 
 
 def show(replayed: ReplayResult, console: Console | None = None) -> None:
-    """For people."""
+    """Print decisions and pending jobs as tables."""
     console = console or output()
     console.print(_heading(replayed), markup=False)
     if replayed.decisions:
         console.print(_decision_table(replayed))
     else:
-        console.print("Nothing to do: nobody can start.\n")
+        console.print("No job can start.\n")
     if replayed.waiting:
         console.print(_waiting_table(replayed))
     if replayed.unexplained:
-        console.print(f"{replayed.unexplained} more wait; --most N explains more of them", style="dim")
+        console.print(f"{replayed.unexplained} more pending jobs; use --most N to explain more", style="dim")
 
 
 def _read(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Invalid("snapshot", f"there is no file {str(path)!r}") from None
+        raise Invalid("snapshot", f"{str(path)!r} does not exist") from None
     except OSError as error:
         raise Invalid("snapshot", f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise Invalid("snapshot", f"{path.name} is not JSON", "write one with gpusquad simulate --dump") from None
+        raise Invalid(
+            "snapshot", f"{path.name} is not valid JSON", "create one with gpusquad simulate --dump"
+        ) from None
 
 
 def _plain_decision(state: SchedulerState, decision: Decision) -> dict:
@@ -123,11 +125,11 @@ def _heading(replayed: ReplayResult) -> str:
     state = replayed.before
     chosen = " · ".join(f"{kind} {name}" for kind, name in state.policies.names.items())
     running, pending = len(state.runs.by_id), len(state.queue)
-    return f"At {show_us(state.now_us)}: {running} jobs run, {pending} wait. {chosen}"
+    return f"At {show_us(state.now_us)}: {running} running, {pending} pending. {chosen}"
 
 
 def _decision_table(replayed: ReplayResult) -> Table:
-    table = _table("Decisions", "what", "job", "cards", "why")
+    table = _table("Decisions", "decision", "job", "cards", "cause")
     for decision in replayed.decisions:
         what = type(decision).__name__.lower()
         table.add_row(what, Text(decision.job_id), Text(_cards(replayed.before, decision)), Text(_cause(decision)))
@@ -135,10 +137,10 @@ def _decision_table(replayed: ReplayResult) -> Table:
 
 
 def _waiting_table(replayed: ReplayResult) -> Table:
-    table = _table("Waiting", "#", "job", "starts", "waits because")
+    table = _table("Pending", "#", "job", "starts", "reasons")
     now_us = replayed.before.now_us
     for waits in replayed.waiting:
-        reasons = "\n".join(str(reason) for reason in waits.reasons) or "the cycle gave no reason"
+        reasons = "\n".join(str(reason) for reason in waits.reasons) or "no reason recorded"
         table.add_row(str(waits.position), Text(waits.job_id), Text(_starts(waits.eta, now_us)), Text(reasons))
     return table
 
@@ -151,11 +153,11 @@ def _table(title: str, *heads: str) -> Table:
 
 
 def _starts(eta: Eta, now_us: int) -> str:
-    """A promise where there is one, else a forecast, else nothing."""
+    """The reservation if there is one, otherwise the forecast."""
     if eta.promised_us is not None:
-        return f"promised in {show_us(eta.promised_us - now_us)}"
+        return f"reserved for a start in {show_us(eta.promised_us - now_us)}"
     if eta.start_us is None:
-        return "not known"
+        return "unknown"
     soon, late = show_us(eta.start_us - now_us), show_us((eta.high_us or eta.start_us) - now_us)
     return f"in about {soon}" if soon == late else f"in {soon} to {late}"
 

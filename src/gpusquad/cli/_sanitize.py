@@ -1,7 +1,7 @@
-"""Text from strangers, made safe for a terminal.
+"""Makes untrusted text safe for a terminal.
 
-A job's name, cause or log may hold escape sequences that move the cursor, rewrite the screen or turn the reading
-direction. Here they become visible signs.
+A job's name, cause or log may contain escape sequences that move the cursor, rewrite the screen or reverse the reading
+direction. They are replaced with visible characters.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any
 
 _COLOURS = re.compile("\x1b\\[[0-9;:]*m")
 _INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-"""Formatting signs that show nothing: reading direction, joiners, line separators."""
+"""Invisible formatting characters: reading direction, joiners, line separators."""
 _UNSAFE = re.compile(f"[\x00-\x1f\x7f-\x9f{_INVISIBLE}\ud800-\udfff]")
 _UNSAFE_BUT_TAB = re.compile(f"[\x00-\x08\x0a-\x1f\x7f-\x9f{_INVISIBLE}\ud800-\udfff]")
 
 
 def one_line(text: object) -> str:
-    """One line in which every sign can be seen: white space is a space, other controls are ``^[`` or ``\\u202e``."""
+    """One line without invisible characters: white space becomes a space, other controls ``^[`` or ``\\u202e``."""
     line = str(text)
-    if line.isascii() and line.isprintable():  # nearly always
+    if line.isascii() and line.isprintable():  # the usual case
         return line
     return _UNSAFE.sub(_shown, " ".join(_as_one_line(line)))
 
 
 def value_text(value: Any) -> str:
-    """Plain data in one line, without its brackets: ``priority high, cards n0/0 n0/1``."""
+    """Plain data on one line without brackets: ``priority high, cards n0/0 n0/1``."""
     if isinstance(value, dict):
         return ", ".join(f"{one_line(name)} {value_text(inner)}" for name, inner in value.items())
     if isinstance(value, (list, tuple)):
@@ -34,7 +34,7 @@ def value_text(value: Any) -> str:
 
 
 def log_line(line: str) -> str:
-    """A line of a log: colours are dropped, tabs stay, everything else that is not plain text is shown as signs."""
+    """A log line without colours. Tabs stay; other control characters become visible."""
     if line.isascii() and line.isprintable():
         return line
     return _UNSAFE_BUT_TAB.sub(_shown, _COLOURS.sub("", line))

@@ -1,4 +1,4 @@
-"""What verbs that speak to a service share. Nothing here imports more than the answer needs."""
+"""Options and helpers of verbs that call the service. Imports are lazy, to keep short verbs fast."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from gpusquad.cli import _complete
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API answers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the API answer as JSON.")]
 JobArgument = Annotated[
     str,
     typer.Argument(
-        metavar="JOB", help="An id, its start or end, or a name.", autocompletion=_complete.jobs, show_default=False
+        metavar="JOB",
+        help="Job ID, the start or end of one, or a job name.",
+        autocompletion=_complete.jobs,
+        show_default=False,
     ),
 ]
 JobsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="JOB…", help="Ids, their starts or ends, or names.", autocompletion=_complete.jobs, show_default=False
+        metavar="JOB…",
+        help="Job IDs, their starts or ends, or job names.",
+        autocompletion=_complete.jobs,
+        show_default=False,
     ),
 ]
-Cause = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the record.")]
+Cause = Annotated[str, typer.Option(metavar="TEXT", help="Reason, recorded with the action.")]
 
 
 def connect() -> Client:
-    """The service that is meant here."""
+    """A client of the service that the environment selects."""
     from gpusquad.client.connect import find
 
     return find()
@@ -41,7 +47,7 @@ def print_json(data: Any) -> None:
 
 
 def note(text: str) -> None:
-    """For the person at the terminal; a pipe that reads stdout does not get it."""
+    """Print to stderr, so that pipes which read stdout do not get it."""
     from gpusquad.cli._sanitize import one_line
 
     typer.echo(one_line(text), err=True)

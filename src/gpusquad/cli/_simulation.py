@@ -1,4 +1,4 @@
-"""From files and options to results."""
+"""Loads traces and options, and runs simulations."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from gpusquad.sim.slowdown import by_pairs, by_profile, by_workload, save_slowdo
 from gpusquad.sim.traces import Trace, TraceJob, read
 
 SHARING = "sharing"
-"""Stands beside the snapshot in its file: how jobs on one card slow each other."""
+"""Key in the snapshot file for the slowdown of jobs that share a card."""
 
 
 @dataclass
 class SimulationInput:
-    """What is to be scheduled, and on what."""
+    """Jobs, cluster and settings of a simulation."""
 
     path: Path
     trace: Trace
@@ -47,7 +47,7 @@ class SimulationInput:
     kind: Kind | None = None
     predictor: str | None = None
     believes: dict[str, EstimateSource] = field(default_factory=dict)
-    """What each run believed, by its label."""
+    """Source of the run times of each run, by its label."""
 
     @staticmethod
     def load(path: Path, format: str | None, skip_bad: bool, limit: int | None, cluster: str | None) -> SimulationInput:  # noqa: A002
@@ -65,7 +65,7 @@ class SimulationInput:
             self.incidents = load_incidents(path, self.cluster)
 
     def slow_by(self, pairs: Path | None, gpu: str) -> None:
-        """Only shared cards slow anybody, so only traces with shares need to know how."""
+        """Set the slowdown model. Only traces with shares need one."""
         if pairs is not None:
             self.pairs = load_pairs(pairs, gpu)
             self.jobs = by_workload(self.jobs)
@@ -74,25 +74,25 @@ class SimulationInput:
             self.rate, self.slowed_by = by_profile, "the jobs' profiles"
 
     def believe(self, kind: Kind | None, predictor: str | None) -> None:
-        """What is asked for goes before what a mode says."""
+        """Options override the mode."""
         self.kind, self.predictor = kind, predictor
 
     @property
     def estimates(self) -> tuple[str, str]:
-        """Which run times were believed and why, in words."""
+        """Kind of run times used, and why."""
         kinds = {(believed.kind, believed.why) for believed in self.believes.values()}
         if len(kinds) == 1:
             return kinds.pop()
         return "mixed", "; ".join(f"{label}: {b.kind}, {b.why}" for label, b in self.believes.items())
 
     def believed(self, choice: PolicyChoice) -> EstimateSource:
-        """Which run times a run by that choice believes."""
+        """Source of the run times for this choice."""
         return believe(self.kind, self.predictor, self.jobs, choice.mode)
 
 
 @dataclass
 class SnapshotRequest:
-    """A snapshot to be taken: what is known before the first decision at or after an instant."""
+    """Request for a snapshot of the state before the first decision at or after ``at_us``."""
 
     path: Path
     at_us: int
@@ -103,11 +103,11 @@ class SnapshotRequest:
         if path is None and at_s is None:
             return None
         if path is None or at_s is None:
-            raise Invalid("dump", "needs a file and a time", "write --dump FILE --dump-at SECONDS")
+            raise Invalid("dump", "needs both a file and a time", "write --dump FILE --dump-at SECONDS")
         if not (math.isfinite(at_s) and 0 <= at_s < 2**43):
             raise Invalid("dump-at", f"{at_s} is not a time", "give seconds since the start of the trace")
         if compare is not None:
-            raise Invalid("dump", "goes with one run", "leave out --compare")
+            raise Invalid("dump", "cannot be combined with --compare", "leave out one of them")
         return SnapshotRequest(path, round(at_s * US_PER_S))
 
     def take(self, state: SchedulerState, now_us: int, work: SimulationInput) -> None:
@@ -126,13 +126,13 @@ class SnapshotRequest:
 def run(
     work: SimulationInput, wanted: Sequence[PolicyChoice], event_order: EventOrder, shot: SnapshotRequest | None
 ) -> list[SimulationResult]:
-    """Each choice over the same work."""
-    # All before the first runs, so that whatever is wrong with one is found at once.
+    """Simulate each choice with the same jobs."""
+    # Resolve all before the first run, so that a wrong name fails at once.
     work.believes = {choice.label: work.believed(choice) for choice in wanted}
     results = [_run_one(work, choice, event_order, shot) for choice in wanted]
     if shot is not None and not shot.taken:
         last_s = max(results[0].samples.at_us, default=0) / US_PER_S
-        raise Invalid("dump-at", f"nothing was decided after {show_us(shot.at_us)}", f"the last was at {last_s:.0f} s")
+        raise Invalid("dump-at", f"is after the last decision ({show_us(shot.at_us)})", f"choose at most {last_s:.0f}")
     return results
 
 

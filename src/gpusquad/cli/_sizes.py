@@ -1,4 +1,4 @@
-"""Amounts of memory, for people."""
+"""Formats amounts of memory."""
 
 from __future__ import annotations
 

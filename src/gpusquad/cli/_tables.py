@@ -1,4 +1,4 @@
-"""Tables and small blocks of facts, for wide and narrow terminals. Imported only where a person reads the answer."""
+"""Tables and lists of facts that adapt to the terminal width. Not imported for JSON output."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from rich.text import Text
 from gpusquad.cli._sanitize import one_line
 
 WIDTH_OF_PIPES = 2000
-"""A pipe has no width: nothing is cut or wrapped, so that ``grep`` sees whole rows."""
+"""Width for pipes. Nothing is truncated or wrapped, so that ``grep`` sees whole rows."""
 GAP = 2
-"""Blank columns between two."""
+"""Spaces between two columns."""
 WRAP_LEAST = 30
-"""Wrapped text is not squeezed below this as long as something else can shrink."""
+"""Width below which wrapped columns shrink only if no other column can."""
 Cell = str | Text
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column, and what becomes of it where there is little room."""
+    """One column, and how it adapts to a narrow terminal."""
 
     head: str
     right: bool = False
     from_width: int = 0
-    """Left out on terminals narrower than this."""
+    """Hidden on terminals narrower than this."""
     most: int | None = None
-    """Longer cells end in an ellipsis."""
+    """Maximum width. Longer cells end in an ellipsis."""
     least: int | None = None
-    """May shrink to this where there is little room; None: never."""
+    """Minimum width if space is short. None: the column never shrinks."""
     wraps: bool = False
-    """Shrinks first, and goes on over several lines."""
+    """Shrinks first, and wraps onto several lines."""
     style: str = ""
 
 
 def console() -> Console:
-    """Stdout. The width is that of the terminal, else ``COLUMNS``, else without bound."""
+    """Console for stdout. Width: the terminal, otherwise ``COLUMNS``, otherwise unlimited."""
     out = Console(highlight=False)
     if out.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return out
@@ -49,7 +49,7 @@ def console() -> Console:
 
 
 class PipeTable:
-    """The same table for a pipe: nothing to wrap and nothing to colour, so its lines need no layout."""
+    """A table for a pipe, without wrapping and colours, rendered without Rich's layout."""
 
     def __init__(self, columns: Sequence[TableColumn], widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
         self._columns, self._widths, self._rows = columns, widths, rows
@@ -69,7 +69,7 @@ def _padded(cell: Text, width: int, right: bool) -> str:
 
 
 def table(columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], width: int) -> Table | PipeTable:
-    """A table whose cells are safe to show, whoever wrote them."""
+    """A table with sanitised cells."""
     shown = [index for index, column in enumerate(columns) if width >= column.from_width]
     cells = [[cell_of(row[index]) for index in shown] for row in rows]
     chosen = [columns[index] for index in shown]
@@ -84,7 +84,7 @@ def table(columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], width:
 
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
-    """Names and values under each other; what is empty is left out."""
+    """One row per name and value. Empty values are omitted."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
@@ -95,7 +95,7 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
 
 
 def cell_of(value: Cell) -> Text:
-    """Plain text is never read as markup."""
+    """A Rich text. Strings are sanitised and never parsed as markup."""
     return value if isinstance(value, Text) else Text(one_line(value))
 
 
@@ -107,7 +107,7 @@ def bar(ratio: float, width: int = 10) -> str:
 
 
 def _widths(columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
-    """As wide as the cells, but no wider than the terminal: those that may shrink do, those that wrap first."""
+    """Column widths that fit the terminal. Wrapping columns shrink first, then the others that may."""
     bounded = width < WIDTH_OF_PIPES
     widths = []
     for index, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""Times as people say them: ``in 3 min``, ``2 h ago``, ``14:32``; and read as they write them."""
+"""Formats and parses times: ``in 3 min``, ``2 h ago``, ``14:32``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.model.units import US_PER_S, parse_us
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
-NOT_KNOWN = "not known"
+NOT_KNOWN = "unknown"
 
 
 def span(seconds: float) -> str:
@@ -35,7 +35,7 @@ def relative(then_s: float, now_s: float) -> str:
 
 
 def clock(then_s: float, now_s: float) -> str:
-    """The local time: ``14:32``, with the day if that is not today."""
+    """Local time: ``14:32``, with the day if it is not today."""
     then, now = time.localtime(then_s), time.localtime(now_s)
     if then[:3] == now[:3]:
         return time.strftime("%H:%M", then)
@@ -45,18 +45,18 @@ def clock(then_s: float, now_s: float) -> str:
 
 
 def stamp(then_s: float) -> str:
-    """The local date and time, to the second."""
+    """Local date and time to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(then_s))
 
 
 def between(soon_s: float, late_s: float) -> str:
-    """A range of durations, or one if both ends read the same."""
+    """A range of durations, or one duration if both ends read the same."""
     soon, late = span(soon_s), span(late_s)
     return soon if soon == late else f"{soon} to {late}"
 
 
 def read_time(text: str, field: str, now_s: float, direction: Literal["past", "future"] = "past") -> float:
-    """An instant: a span from now (``7d``, ``90min``), or a date and time (``2026-03-01``, ``2026-03-01T14:30``)."""
+    """Parse a time relative to now (``7d``, ``90min``) or a date (``2026-03-01``, ``2026-03-01T14:30``)."""
     text = text.strip()
     if text == "now":
         return now_s
@@ -73,7 +73,7 @@ def _read_date(text: str, field: str) -> float:
     from datetime import datetime
 
     try:
-        return datetime.fromisoformat(text).timestamp()  # without a zone it is local time
+        return datetime.fromisoformat(text).timestamp()  # local time if there is no zone
     except (ValueError, OverflowError, OSError):
         raise Invalid(field, f"{text!r} is not a date", "write for example 2026-03-01 or 2026-03-01T14:30") from None
 

@@ -1,4 +1,4 @@
-"""The live view: a table of cards, a table of jobs, and keys that act on the job under the cursor."""
+"""The live view: tables of cards and jobs, and keys that act on the selected job."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
 WIDE = 10_000
-"""The tables scroll sideways, so nothing is left out."""
+"""Width that hides no column, because the tables scroll sideways."""
 
 
 class Top(App[None]):
-    """Asks in a thread of its own, so that keys answer at once."""
+    """The live view. Requests run in threads, so that keys react at once."""
 
     CSS = """
     #summary { height: auto; padding: 0 1; background: $boost; }
@@ -45,7 +45,7 @@ class Top(App[None]):
         ("c", "cancel", "Cancel"),
         ("h", "hold", "Hold"),
         ("r", "release", "Release"),
-        ("tab", "focus_next", "Other table"),
+        ("tab", "focus_next", "Next table"),
     ]
 
     def __init__(self, connect: Callable[[], Client], every_s: float) -> None:
@@ -78,7 +78,7 @@ class Top(App[None]):
         self.call_from_thread(self.show, answer, self._client.now_s())
 
     def show(self, answer: dict[str, Any], now_s: float) -> None:
-        """Draws what was answered; the cursor stays on its card and its job."""
+        """Show an answer. The cursor stays on its card and job."""
         self.query_one("#summary", Static).update(summary(answer["cluster"]))
         cards = [(card["id"], card_row(card, True)) for node in answer["nodes"] for card in node["cards"]]
         _fill(self._table("cards"), CARDS, cards)
@@ -128,7 +128,7 @@ class Top(App[None]):
         except ApiError as error:
             self.call_from_thread(self.notify, one_line(error), severity="error", markup=False)
             return
-        reasons = reasons_view(answer["reasons"]) if answer["reasons"] else Text("Nothing stands in its way.")
+        reasons = reasons_view(answer["reasons"]) if answer["reasons"] else Text("No blocking reason.")
         self.call_from_thread(self.push_screen, MessageScreen(heading(job, answer["position"], now_s), reasons))
 
     def _with_job(self, act: Callable[[dict[str, Any]], Any]) -> None:
@@ -146,7 +146,7 @@ class Top(App[None]):
 
 
 def _fill(table: DataTable, columns: Sequence[TableColumn], rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
-    """New rows, with the cursor and the view where they were."""
+    """Replace the rows. Cursor and scroll position stay."""
     chosen = None
     if table.row_count:
         chosen = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value

@@ -1,4 +1,4 @@
-"""What comes up over the live view: a question, an answer."""
+"""Dialogs over the live view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOX = """
 
 
 class Confirm(ModalScreen[bool]):
-    """y or n."""
+    """A yes-or-no question."""
 
     CSS = _BOX.format(name="Confirm")
     BINDINGS: ClassVar = [("y", "answer(True)", "Yes"), ("n,escape,q", "answer(False)", "No")]
@@ -37,9 +37,9 @@ class Confirm(ModalScreen[bool]):
 
 
 class MessageScreen(ModalScreen[None]):
-    """Some text, until a key."""
+    """A text, shown until a key is pressed."""
 
-    CSS = _BOX.format(name="Told")
+    CSS = _BOX.format(name="MessageScreen")
     BINDINGS: ClassVar = [("escape,enter,q,w", "dismiss", "Close")]
 
     def __init__(self, *parts: RenderableType) -> None:

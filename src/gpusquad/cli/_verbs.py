@@ -1,71 +1,66 @@
-"""Every verb: where it is, and what the overview says of it. A new verb is one file and one line here."""
+"""All verbs with their summaries. A new verb is one file and one line here."""
 
 from __future__ import annotations
 
 from gpusquad.cli._lazy import LazyVerb
 
-JOBS, SERVICE, CLUSTER, ADMIN, SIMULATION = "Jobs", "Service", "Cluster", "Admin", "Simulation"
+JOBS, CLUSTER, ADMIN, SIMULATION = "Jobs", "Cluster", "Admin", "Simulation"
 
 _VERBS = {
     JOBS: {
-        "submit": "Submit a job file or a command, and see the plan.",
-        "whatif": "See what a job would meet, without submitting it.",
-        "recommend": "Say what a job should ask for, and why.",
-        "queue": "Show who runs and who waits, with reason and forecast.",
-        "why": "Say everything that keeps a job from starting.",
-        "when": "Say when a job starts and ends, and how far to trust that.",
-        "logs": "Show what a job writes, while it runs and after.",
+        "submit": "Submit a job file or a command and print the plan.",
+        "whatif": "Show when and where a job would start, without submitting it.",
+        "recommend": "Recommend which resources a job should request, with reasons.",
+        "queue": "Show running and pending jobs with reasons and forecasts.",
+        "why": "Explain why a job has not started.",
+        "when": "Show when a job is expected to start and end.",
+        "logs": "Print the output of a job.",
         "wait": "Wait for jobs to end.",
-        "cancel": "Stop jobs, or take them out of the queue.",
-        "hold": "Keep waiting jobs from starting.",
-        "release": "Let held jobs start again.",
-        "update": "Change a job's priority, goal, estimate or limit.",
-        "resubmit": "Submit a job once more.",
-        "story": "Tell what happened to a job, and who did it.",
+        "cancel": "Stop running jobs and remove pending ones from the queue.",
+        "hold": "Keep pending jobs from starting.",
+        "release": "Release held jobs.",
+        "update": "Change priority, SLO, estimate, limit or memory of a job.",
+        "resubmit": "Submit a job again.",
+        "story": "List the events of a job.",
         "history": "List past jobs.",
         "calibrate": "Measure this machine's GPU for gpusquad.estimate.",
-        "measure": "Measure how workloads slow each other on one card.",
-        "schema": "Print the JSON Schema of job files, for editors.",
-    },
-    SERVICE: {
-        "up": "Start the service of this machine in the background.",
-        "down": "Stop it. Jobs run on.",
-        "serve": "Run it in the foreground.",
+        "measure": "Measure how workloads slow each other down on one card.",
+        "schema": "Print the JSON Schema of job files.",
     },
     CLUSTER: {
-        "up": "Start the service of this machine in the background.",
-        "down": "Stop it. Jobs run on.",
+        "up": "Start the service on this machine in the background.",
+        "down": "Stop the background service. Running jobs continue.",
         "serve": "Run the service in the foreground.",
         "top": "Watch cards and jobs live.",
-        "dashboard": "Say where the dashboard is, with a link that logs in.",
-        "status": "Show how the service and its cards are.",
+        "dashboard": "Print the address of the dashboard with a login link.",
+        "status": "Show the state of the service and its GPUs.",
         "nodes": "List nodes and their cards.",
-        "usage": "Show who used how many GPU hours.",
-        "predictions": "Show how good predicted run times were.",
-        "drain": "Start nothing new on a node.",
-        "undrain": "Use a node again.",
-        "cordon": "Start nothing new on a card.",
-        "uncordon": "Use a card again.",
-        "window": "Announce maintenance.",
+        "usage": "Show GPU hours by tenant, user or job.",
+        "predictions": "Show the accuracy of predicted run times.",
+        "drain": "Start no new jobs on nodes. Running jobs finish.",
+        "undrain": "Allow new jobs on drained nodes again.",
+        "cordon": "Start no new jobs on cards. Running jobs finish.",
+        "uncordon": "Allow new jobs on cordoned cards again.",
+        "window": "Manage maintenance windows.",
     },
     ADMIN: {
-        "policy": "Show and change what decides who runs where.",
+        "policy": "Show and change the scheduling and divide policies.",
         "tenant": "Show and change tenants and their limits.",
         "user": "Show, add and change users.",
-        "token": "Make and revoke tokens.",
-        "secret": "Keep secrets for jobs.",
-        "notify": "Send notices to mail and chat.",
+        "token": "Create and revoke API tokens.",
+        "secret": "Store secrets for jobs.",
+        "notify": "Manage notices by mail and chat.",
     },
     SIMULATION: {
         "simulate": "Run a trace through the scheduler in virtual time.",
-        "replay": "Make the decisions of a snapshot again, with reasons.",
-        "policies": "List every policy and mode there is.",
+        "replay": "Repeat the decisions of a snapshot and explain them.",
+        "policies": "List all policies and modes.",
     },
 }
 
 
 def verbs() -> dict[str, LazyVerb]:
-    """By name, in the order of the overview."""
+    """All verbs by name, in the order of ``gpusquad --help``."""
     return {
         name: LazyVerb(name, f"gpusquad.cli.{name}", summary, panel)
         for panel, of_panel in _VERBS.items()

@@ -1,4 +1,4 @@
-"""Stays with jobs until they are over."""
+"""Waits for jobs to end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
 LOOK_S = 15.0
-"""Events tell when to look; without any, a look is taken now and then all the same."""
+"""Interval at which jobs are polled if no event arrives."""
 
 
 def wait_for(
     client: Client, ids: Sequence[str], *, any_one: bool = False, timeout_s: float | None = None, tell: bool = True
 ) -> list[dict[str, Any]]:
-    """The jobs that are over, in the order of ``ids``: all of them, or the first. Changes of state go to stderr."""
+    """Wait for all jobs or any one. Returns the ended jobs in the order of ``ids``; prints state changes to stderr."""
     deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     waiting = _Waiting(client, ids, tell)
     if not waiting.is_over(any_one):
@@ -35,16 +35,16 @@ def wait_for(
                 if waiting.is_over(any_one):
                     break
                 if time.monotonic() >= deadline_s:
-                    note(f"after {timeout_s:g} s: {', '.join(waiting.unfinished())}")
+                    note(f"Timed out after {timeout_s:g} s: {', '.join(waiting.unfinished())}")
                     raise typer.Exit(_exit.TIMED_OUT)
         except KeyboardInterrupt:
-            note("no longer waiting; the jobs go on")
+            note("Stopped waiting. The jobs continue.")
             raise
     return [view for view in waiting.views.values() if view["state"] in FINAL]
 
 
 class _Waiting:
-    """What is known of the jobs so far."""
+    """Last known state of the jobs."""
 
     def __init__(self, client: Client, ids: Sequence[str], tell: bool) -> None:
         self._client, self._tell = client, tell
@@ -55,7 +55,7 @@ class _Waiting:
             self._take(view)
 
     def look(self) -> None:
-        """A service that is away for a moment is asked again at the next look."""
+        """Fetch unfinished jobs. Temporary errors are ignored until the next call."""
         for job in self.ids:
             if self.views[job]["state"] not in FINAL:
                 try:
@@ -79,7 +79,7 @@ class _Waiting:
 
 
 def follow_logs(client: Client, job: str, task: int | str = "all", tail: int | None = None, raw: bool = False) -> str:
-    """Prints what is written until the job is over, and gives its last state."""
+    """Print logs until the job ends; return its final state."""
     from gpusquad.cli._log_lines import LogPrinter
     from gpusquad.client.logs import LogEnd
 
@@ -90,7 +90,7 @@ def follow_logs(client: Client, job: str, task: int | str = "all", tail: int | N
             printer.finish()
             return piece.state
         printer.show(piece)
-    raise AssertionError("a stream of logs ends with its end")
+    raise AssertionError("log stream ended without an end message")
 
 
 def _told(view: Any) -> str:

@@ -1,4 +1,4 @@
-"""Looks again and again until interrupted."""
+"""Repeats a query until interrupted."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Show = Callable[[Any, float, int], RenderableType]
 
 
 def watch_json(ask: Ask, every_s: float) -> None:
-    """One line of JSON each time."""
+    """Print one line of JSON per query."""
     while True:
         typer.echo(json.dumps(ask()))
         time.sleep(every_s)
 
 
 def watch_screen(client: Client, ask: Ask, show: Show, every_s: float) -> None:
-    """The whole screen, drawn again each time. A service that is away for a while is waited for."""
+    """Redraw the whole screen after each query. Temporary errors are shown and the query is repeated."""
     out = console()
     if not out.is_terminal:
-        raise Invalid("watch", "needs a terminal", "use --json for one line each time")
+        raise Invalid("watch", "needs a terminal", "use --json for one line per update")
     with Live(console=out, screen=True, auto_refresh=False) as live:
         while True:
             try:
@@ -45,6 +45,6 @@ def watch_screen(client: Client, ask: Ask, show: Show, every_s: float) -> None:
                 if not error.may_pass:
                     raise
                 shown = Text(one_line(error), style="red")
-            heading = Text(f"{stamp(client.now_s())} · every {every_s:g} s · Ctrl-C leaves\n", style="dim")
+            heading = Text(f"{stamp(client.now_s())} · every {every_s:g} s · Ctrl-C exits\n", style="dim")
             live.update(Group(heading, shown), refresh=True)
             time.sleep(every_s)

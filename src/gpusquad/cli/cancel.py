@@ -1,4 +1,4 @@
-"""``gpusquad cancel``: stop jobs."""
+"""``gpusquad cancel``: stops jobs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 def cancel(
     job: Annotated[
         list[str] | None,
-        typer.Argument(metavar="JOB…", help="Ids, their starts or ends, or names.", autocompletion=_complete.jobs,
-                       show_default=False),
+        typer.Argument(
+            metavar="JOB…",
+            help="Job IDs, their starts or ends, or job names.",
+            autocompletion=_complete.jobs,
+            show_default=False,
+        ),
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option(metavar="GROUP", help="All unfinished jobs of a group, as submit showed it.")
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP", help="Cancel all unfinished jobs of this group, as printed by submit. Can be repeated."
+        ),
     ] = None,
     cause: Cause = "",
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Stop jobs, or take them out of the queue."""
+) -> None:
+    """Stop running jobs and remove pending ones from the queue."""
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._jobs import label, words
     from gpusquad.model.errors import Invalid

@@ -1,4 +1,4 @@
-"""``gpusquad cordon``: take cards out of use."""
+"""``gpusquad cordon``: takes cards out of use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from gpusquad.cli._service import AsJson, Cause, connect
 
 
 def cordon(
-    card: Annotated[list[str], typer.Argument(metavar="CARD…", autocompletion=_complete.cards, show_default=False)],
+    card: Annotated[
+        list[str], typer.Argument(metavar="CARD…", help="Card IDs.", autocompletion=_complete.cards, show_default=False)
+    ],
     cause: Cause = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start nothing new on cards. What runs there, runs on."""
+    """Start no new jobs on cards. Running jobs finish."""
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._sanitize import one_line
 

@@ -1,4 +1,4 @@
-"""``gpusquad dashboard``: where the service's page is, and a link that logs in."""
+"""``gpusquad dashboard``: prints the address of the dashboard and a login link."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import typer
 
 from gpusquad.cli._service import AsJson, connect, note, print_json
 
-BUILD_IT = "in a checkout of gpusquad: `make web` (needs Node.js), then reload; packages bring the page with them"
+BUILD_IT = "in a checkout of gpusquad run `make web` (needs Node.js), then reload; packages include it"
 READ_S = 5.0
-"""How long a browser has to read the file that sends it on."""
+"""Time for the browser to read the redirect file."""
 
 
 def dashboard(
-    opens: Annotated[bool, typer.Option("--open", help="Open it in a browser, logged in.")] = False,
-    prints: Annotated[bool, typer.Option("--print", help="Print the link also where no terminal reads it.")] = False,
+    opens: Annotated[bool, typer.Option("--open", help="Open the dashboard in a browser, logged in.")] = False,
+    prints: Annotated[
+        bool, typer.Option("--print", help="Print the login link even if stdout is not a terminal.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say where the dashboard is, with a link that logs in as you. Whoever has the link is you: do not pass it on."""
+    """Print the address of the dashboard, with a link that logs in as you. Do not share the link."""
     from gpusquad.cli import _exit
 
     client, token = connect(), _token()
-    client.people.me()  # a token that is not valid is better told of here
+    client.people.me()  # report an invalid token here, not in the browser
     is_built = client.health.has_dashboard()
     address = f"{client.url}/"
     link = _link(address, token)
@@ -34,37 +36,37 @@ def dashboard(
     else:
         typer.echo(shown or address)
         if not shown:
-            note("The link that logs in goes only to a terminal, or with --print.")
+            note("The login link is printed only on a terminal or with --print.")
     if not is_built:
-        note(f"The service does not have the page: {BUILD_IT}.")
+        note(f"The dashboard is not built: {BUILD_IT}.")
         raise typer.Exit(_exit.UNAVAILABLE)
     if opens and not _open(link):
-        note("No browser could be opened here: open the link yourself.")
+        note("Could not open a browser. Open the link yourself.")
 
 
 def _token() -> str:
-    """The one that every verb uses."""
+    """The token that all verbs use."""
     from gpusquad.client.connect import locate
 
     return locate(os.environ).token
 
 
 def _link(address: str, token: str) -> str:
-    """What stands behind the # stays in the browser, and the page takes it out of the address."""
+    """The part after # is not sent to the server, and the page removes it from the address."""
     from urllib.parse import quote
 
     return f"{address}#token={quote(token, safe='')}"
 
 
 def _open(link: str) -> bool:
-    """By a file that only its owner can read: the words of a command can be seen by everybody on the machine."""
+    """Open through a file that only its owner can read, because all users can see command arguments."""
     import time
     import webbrowser
     from pathlib import Path
     from tempfile import NamedTemporaryFile
 
     with NamedTemporaryFile("w", prefix="gpusquad-", suffix=".html", encoding="utf-8") as file:
-        file.write(_sends_on(link))
+        file.write(_redirect_page(link))
         file.flush()
         opened = webbrowser.open(Path(file.name).as_uri())
         if opened:
@@ -72,7 +74,7 @@ def _open(link: str) -> bool:
     return opened
 
 
-def _sends_on(link: str) -> str:
+def _redirect_page(link: str) -> str:
     from html import escape
 
     return (

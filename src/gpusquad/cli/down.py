@@ -1,4 +1,4 @@
-"""``gpusquad down``: stop the service of this machine."""
+"""``gpusquad down``: stops the service on this machine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import typer
 
 
 def down() -> None:
-    """Stop the service that runs in the background. Jobs run on; the next start finds them again."""
+    """Stop the background service. Running jobs continue; the next start takes them over."""
     from gpusquad.app import background
     from gpusquad.app.config import home_folder
 
     if background.stop(home_folder()):
-        typer.echo("gpusquad has stopped; jobs that ran run on")
+        typer.echo("gpusquad stopped. Running jobs continue.")
     else:
-        typer.echo("gpusquad does not run here")
+        typer.echo("gpusquad is not running on this machine.")

@@ -1,4 +1,4 @@
-"""``gpusquad drain``: take nodes out of use."""
+"""``gpusquad drain``: takes nodes out of use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from gpusquad.cli._service import AsJson, Cause, connect
 
 
 def drain(
-    node: Annotated[list[str], typer.Argument(metavar="NODE…", autocompletion=_complete.nodes, show_default=False)],
+    node: Annotated[
+        list[str],
+        typer.Argument(metavar="NODE…", help="Node names.", autocompletion=_complete.nodes, show_default=False),
+    ],
     cause: Cause = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start nothing new on nodes. What runs there, runs on."""
+    """Start no new jobs on nodes. Running jobs finish; unlike kubectl drain, this evicts none."""
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._sanitize import one_line
 

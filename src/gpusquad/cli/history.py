@@ -1,4 +1,4 @@
-"""``gpusquad history``: past jobs."""
+"""``gpusquad history``: lists past jobs."""
 
 from __future__ import annotations
 
@@ -11,24 +11,31 @@ from gpusquad.cli._service import AsJson, connect, print_json
 
 
 def history(
-    since: Annotated[str, typer.Option(metavar="TIME", help="Submitted since: 7d, or 2026-03-01.")] = "",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Submitted until.")] = "",
-    user: Annotated[str, typer.Option("--user", "-u", metavar="NAME", help="Only this user's.")] = "",
-    mine: Annotated[bool, typer.Option("--mine", help="Only mine.")] = False,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Show jobs submitted since this time, for example 7d or 2026-03-01.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Show jobs submitted until this time.")] = "",
+    user: Annotated[str, typer.Option("--user", "-u", metavar="NAME", help="Show only jobs of this user.")] = "",
+    mine: Annotated[bool, typer.Option("--mine", help="Show only your own jobs.")] = False,
     tenant: Annotated[
-        str, typer.Option(metavar="NAME", help="Only this tenant's.", autocompletion=_complete.tenants)
+        str, typer.Option(metavar="NAME", help="Show only jobs of this tenant.", autocompletion=_complete.tenants)
     ] = "",
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", "-s", metavar="STATE", help="Only in this state; may be repeated.",
-                     autocompletion=_complete.states),
+        typer.Option(
+            "--state",
+            "-s",
+            metavar="STATE",
+            help="Show only jobs in this state. Can be repeated.",
+            autocompletion=_complete.states,
+        ),
     ] = None,
-    text: Annotated[str, typer.Option(metavar="TEXT", help="Only with this in its name.")] = "",
-    group: Annotated[str, typer.Option(metavar="GROUP", help="Only of this group.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")] = 50,
+    text: Annotated[str, typer.Option(metavar="TEXT", help="Show only jobs whose name contains this text.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Show only jobs of this group.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N jobs.")] = 50,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """List jobs of any state, newest first: how long they waited and ran, and how they ended."""
+) -> None:
+    """List jobs of any state, newest first, with wait time, run time and outcome."""
     from gpusquad.cli._times import read_time
 
     client = connect()

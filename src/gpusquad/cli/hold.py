@@ -1,4 +1,4 @@
-"""``gpusquad hold``: keep a waiting job from starting."""
+"""``gpusquad hold``: keeps pending jobs from starting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpusquad.cli._service import AsJson, JobsArgument, connect
 
 
 def hold(job: JobsArgument, as_json: AsJson = False) -> None:
-    """Keep waiting jobs from starting."""
+    """Keep pending jobs from starting until they are released."""
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._jobs import label, words
 

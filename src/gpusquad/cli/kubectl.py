@@ -1,4 +1,4 @@
-"""``kubectl gpusquad``: what the scheduler says of a pod. kubectl finds it on the PATH as ``kubectl-gpusquad``."""
+"""``kubectl gpusquad``: explains pods. kubectl finds the plugin on the PATH as ``kubectl-gpusquad``."""
 
 from __future__ import annotations
 
@@ -23,59 +23,62 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Say what gpusquad does with the pods of a cluster: why they wait, when they start, who is next.",
+    help="Show why pods of a cluster wait, when they start, and the queue of the gpusquad scheduler.",
 )
 
-Pod = Annotated[str, typer.Argument(metavar="POD", help="The name of a pod, with or without pod/.", show_default=False)]
+Pod = Annotated[str, typer.Argument(metavar="POD", help="Pod name, with or without pod/.", show_default=False)]
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", metavar="NS", help="The pod's; left out: that of the kubeconfig.")
+    str,
+    typer.Option("--namespace", "-n", metavar="NS", help="Namespace of the pod. Default: the one of the kubeconfig."),
 ]
-Kubeconfig = Annotated[str, typer.Option(metavar="FILE", help="Left out: $KUBECONFIG, else ~/.kube/config.")]
-Context = Annotated[str, typer.Option(metavar="NAME", help="A context of the kubeconfig.")]
+Kubeconfig = Annotated[
+    str, typer.Option(metavar="FILE", help="Kubeconfig file. Default: $KUBECONFIG, otherwise ~/.kube/config.")
+]
+Context = Annotated[str, typer.Option(metavar="NAME", help="Context of the kubeconfig. Default: the current one.")]
 Service = Annotated[
     str,
     typer.Option(
         metavar="NS/NAME:PORT",
-        help="The gpusquad service, reached through the API server; $GPUSQUAD_SERVICE, else gpusquad/gpusquad:http.",
+        help="gpusquad service behind the API server. Default: $GPUSQUAD_SERVICE, otherwise gpusquad/gpusquad:http.",
     ),
 ]
 
 
 def main() -> None:
-    """The entry point of the plugin."""
+    """Entry point of the plugin."""
     app()
 
 
 @app.command()
 def why(pod: Pod, namespace: Namespace = "", as_json: AsJson = False, kubeconfig: Kubeconfig = "",
         context: Context = "", service: Service = "") -> None:  # fmt: skip
-    """Say everything that keeps a pod from starting, with numbers and cures."""
-    from gpusquad.cli.why import tell_why
+    """Explain why a pod has not started: every reason, with numbers and remedies."""
+    from gpusquad.cli.why import show_why
 
-    _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, tell_why, as_json)
+    _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, show_why, as_json)
 
 
 @app.command()
 def when(pod: Pod, namespace: Namespace = "", as_json: AsJson = False, kubeconfig: Kubeconfig = "",
          context: Context = "", service: Service = "") -> None:  # fmt: skip
-    """Say when a pod starts and ends, and how far to trust that."""
-    from gpusquad.cli.when import tell_when
+    """Show when a pod is expected to start and end, and how accurate such forecasts were."""
+    from gpusquad.cli.when import show_when
 
-    _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, tell_when, as_json)
+    _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, show_when, as_json)
 
 
 @app.command()
 def job(pod: Pod, namespace: Namespace = "", as_json: AsJson = False, kubeconfig: Kubeconfig = "",
         context: Context = "", service: Service = "") -> None:  # fmt: skip
-    """Say which job a pod is part of, and how that job is."""
-    _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, _tell_job, as_json)
+    """Show the job that a pod belongs to, with its state."""
+    _Cluster(_where(namespace, kubeconfig, context, service)).answer(pod, _show_job, as_json)
 
 
 @app.command()
-def queue(limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many that wait.")] = 50,
+def queue(limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most N pending jobs.")] = 50,
           as_json: AsJson = False, kubeconfig: Kubeconfig = "", context: Context = "",
           service: Service = "") -> None:  # fmt: skip
-    """Show who runs and who waits, with reason and forecast."""
+    """Show running and pending jobs with reasons and forecasts."""
     from gpusquad.cli.queue import show_queue
 
     client = _Cluster(_where("", kubeconfig, context, service)).client
@@ -90,7 +93,7 @@ def _where(namespace: str, kubeconfig: str, context: str, service: str) -> KubeT
 
 
 class _Cluster:
-    """A cluster as its user reaches it."""
+    """Connections to a cluster and to its gpusquad service."""
 
     def __init__(self, where: KubeTarget) -> None:
         from gpusquad.cli._kube_connection import KubeHttp, access_of, client_of
@@ -101,7 +104,7 @@ class _Cluster:
         self.client: Client = client_of(self._access, where)
 
     def answer(self, pod: str, tell: Callable[[Client, str, bool], None], as_json: bool) -> None:
-        """By the service; where it cannot be asked, by what it left on the pod."""
+        """Answer from the service, or from the pod's condition and events if the service cannot be reached."""
         from gpusquad.client.errors import ApiError
 
         name = pod.removeprefix("pods/").removeprefix("pod/")
@@ -111,10 +114,10 @@ class _Cluster:
         except ApiError as error:
             if found is None:
                 raise
-            self._by_itself(found, as_json, error)
+            self._show_pod_status(found, as_json, error)
 
     def _pod(self, name: str) -> dict[str, Any] | None:
-        """None: somebody who may ask the service need not be allowed to read pods."""
+        """The pod; None if the user may not read pods. Such a user may still query the service."""
         from gpusquad.client.errors import ApiError
 
         try:
@@ -128,8 +131,8 @@ class _Cluster:
         annotations = ((found or {}).get("metadata") or {}).get("annotations") or {}
         return annotations.get(JOB_ANNOTATION) or self.client.jobs.of_pod(self._namespace, name)["id"]
 
-    def _by_itself(self, pod: dict[str, Any], as_json: bool, error: ApiError) -> None:
-        """What the scheduler wrote on the pod."""
+    def _show_pod_status(self, pod: dict[str, Any], as_json: bool, error: ApiError) -> None:
+        """Show the condition and events that the scheduler wrote."""
         from gpusquad.cli._views.pod import pod_view
 
         uid = pod["metadata"]["uid"]
@@ -137,16 +140,16 @@ class _Cluster:
             f"api/v1/namespaces/{self._namespace}/events", fieldSelector=f"involvedObject.uid={uid}"
         )["items"]
         if as_json:
-            print_json(_told(pod, events))
+            print_json(_pod_data(pod, events))
         else:
             typer.echo(pod_view(pod, events))
         if error.code == "not_found":
-            return  # it has no job yet, and its events say why
+            return  # it has no job yet; its events explain why
         let_in = f" ({LET_IN})" if error.status == 401 else ""
-        note(f"this is what is written on the pod; the service could not be asked: {error.message}{let_in}")
+        note(f"Shown from the pod's own status, because the service did not answer: {error.message}{let_in}")
 
 
-def _told(pod: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+def _pod_data(pod: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
     from gpusquad.cli._views.pod import condition_of, ours
 
     return {
@@ -158,7 +161,7 @@ def _told(pod: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tell_job(client: Client, job_id: str, as_json: bool) -> None:
+def _show_job(client: Client, job_id: str, as_json: bool) -> None:
     from gpusquad.cli._answers import heading
     from gpusquad.cli._jobs import cards
     from gpusquad.cli._tables import console, facts
@@ -173,5 +176,5 @@ def _tell_job(client: Client, job_id: str, as_json: bool) -> None:
     out.print(facts([
         ("job", view["id"]), ("pods", str(view["tasks"])), ("gpus", asked(view)), ("user", view["user"]),
         ("tenant", view["tenant"]), ("priority", view["priority"]), ("cards", cards(view["placement"])),
-        ("because", view["cause"]),
+        ("cause", view["cause"]),
     ]))  # fmt: skip

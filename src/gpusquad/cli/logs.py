@@ -1,4 +1,4 @@
-"""``gpusquad logs``: what a job writes."""
+"""``gpusquad logs``: prints the output of a job."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ ALL = "all"
 
 def logs(
     job: JobArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
-    task: Annotated[str, typer.Option("--task", "-t", metavar="N|all", help="One task, or all of them.")] = ALL,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="Only the last N lines.")] = None,
-    attempt: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Which attempt, from 0; else the latest.")
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new output until the job ends.")] = False,
+    task: Annotated[
+        str,
+        typer.Option("--task", "-t", metavar="N|all", help="Print the output of one task, numbered from 0, or of all."),
+    ] = ALL,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="Print only the last N lines.")
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="As it was written, with escape sequences.")] = False,
+    attempt: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Attempt, numbered from 0. Default: the latest.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the output unchanged, including escape sequences.")] = False,
 ) -> None:
-    """Show what a job writes, while it runs and after."""
+    """Print the output of a job, while it runs and afterwards."""
     from gpusquad.cli._jobs import words
     from gpusquad.model.errors import Invalid
 
     if task != ALL and not task.isdigit():
-        raise Invalid("task", f"{task!r} is not a number", "count from 0, or write all")
+        raise Invalid("task", f"{task!r} is not a task number", "write a number from 0, or all")
     if follow and attempt is not None:
-        raise Invalid("attempt", "goes with what is written already", "leave out --follow")
+        raise Invalid("attempt", "cannot be combined with --follow", "leave out one of them")
     client = connect()
     which = task if task == ALL else int(task)
     if not follow:
@@ -40,7 +45,7 @@ def logs(
     from gpusquad.cli._wait_jobs import follow_logs
 
     state = follow_logs(client, job, which, tail, raw)
-    note(f"the job is over: {words(state)}")
+    note(f"The job ended: {words(state)}")
 
 
 def _read(client: Client, job: str, task: int | str, attempt: int | None, tail: int | None, raw: bool) -> None:

@@ -1,4 +1,4 @@
-"""``gpusquad measure``: how workloads slow each other on one card."""
+"""``gpusquad measure``: measures interference between workloads on one card."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from gpusquad.cli._measure_run import MeasureOptions, MeasureOutcome
     from gpusquad.measure.series_files import StoredSeries
 
-SUMMARY = "Measure how workloads slow each other on one card."
+SUMMARY = "Measure how workloads slow each other down on one card."
 NONE = "none"
-_WHAT, _HOW, _WHERE, _OUT = "What", "How", "Where", "Output"
+_WHAT, _HOW, _WHERE, _OUT = "Workloads", "Method", "Machine", "Output"
 
 
 def _names(incomplete: str) -> list[str]:
-    """Of the catalogue, also behind a comma."""
+    """Workload names of the catalogue, also after a comma."""
     from gpusquad.measure.workloads import CATALOGUE
 
     before, comma, last = incomplete.rpartition(",")
@@ -27,20 +27,24 @@ def _names(incomplete: str) -> list[str]:
 
 
 def _files(incomplete: str) -> list[str]:
-    """Series in the usual folder, and files of this one."""
+    """Series in the default folder, and files in the current one."""
     from gpusquad.cli._measured_files import folder_of
 
     here = sorted(str(path) for path in Path().glob(f"{incomplete}*") if path.is_dir() or path.suffix == ".json")
     return here + sorted(path.name for path in folder_of(None).glob("*.json") if path.name.startswith(incomplete))
 
 
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page of heat maps.", rich_help_panel=_OUT)]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Write them as a picture.", rich_help_panel=_OUT)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=_OUT)]
-Folder = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Where series lie. Default: interference in gpusquad's home.")
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write heat maps to this HTML file.", rich_help_panel=_OUT)
 ]
-File = Annotated[str, typer.Argument(metavar="FILE", autocompletion=_files, show_default=False)]
+Png = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write heat maps to this PNG file.", rich_help_panel=_OUT)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.", rich_help_panel=_OUT)]
+Folder = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder of the series. Default: interference in gpusquad's home.")
+]
+File = Annotated[str, typer.Argument(metavar="FILE", help="Series file.", autocompletion=_files, show_default=False)]
 
 measure = typer.Typer(add_completion=False, invoke_without_command=True, help=SUMMARY)
 
@@ -50,65 +54,101 @@ def _measure(
     context: typer.Context,
     workloads: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Of the catalogue; none for none. Default: all.", autocompletion=_names,
-                     rich_help_panel=_WHAT),
+        typer.Option(
+            metavar="A,B,…",
+            help="Workloads of the catalogue, or none. Default: all.",
+            autocompletion=_names,
+            rich_help_panel=_WHAT,
+        ),
     ] = None,
     workload: Annotated[
         list[str] | None,
-        typer.Option(metavar='NAME="COMMAND"', help="A program of yours; as often as wanted.", rich_help_panel=_WHAT),
+        typer.Option(
+            metavar='NAME="COMMAND"', help="Measure your own program. Can be repeated.", rich_help_panel=_WHAT
+        ),
     ] = None,
     pattern: Annotated[
         str,
-        typer.Option(metavar="REGEX", help="Lines your programs print that are a step; its first group is the number.",
-                     rich_help_panel=_WHAT),
+        typer.Option(
+            metavar="REGEX",
+            help="Regular expression for output lines that report a step; the first group is its number.",
+            rich_help_panel=_WHAT,
+        ),
     ] = "",
     triples: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Also so many sets of three.", rich_help_panel=_WHAT)
+        int, typer.Option(min=0, metavar="N", help="Also measure N sets of three workloads.", rich_help_panel=_WHAT)
     ] = 0,
     splits: Annotated[
         bool,
-        typer.Option("--splits", help="Also with 25, 50 and 75 % of the SMs (MPS only).", rich_help_panel=_WHAT),
+        typer.Option(
+            "--splits", help="Also measure with 25, 50 and 75 % of the SMs (MPS only).", rich_help_panel=_WHAT
+        ),
     ] = False,
     sharing: Annotated[
-        Literal["time-slicing", "mps"], typer.Option(help="How the card is shared.", rich_help_panel=_HOW)
+        Literal["time-slicing", "mps"],
+        typer.Option(help="Method by which the workloads share the card.", rich_help_panel=_HOW),
     ] = "time-slicing",
     memory: Annotated[
         str | None,
-        typer.Option(metavar="12GB", help="As if the card had so much. Default: all of it.", rich_help_panel=_HOW),
+        typer.Option(
+            metavar="12GB",
+            help="Measure as if the card had this much memory, for example 12GB. Default: all of it.",
+            rich_help_panel=_HOW,
+        ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Windows for each; 5 can tell what is chance.", rich_help_panel=_HOW)
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Windows per cell. 5 are enough to test for significance.", rich_help_panel=_HOW
+        ),
     ] = 5,
-    window: Annotated[str, typer.Option(metavar="TIME", help="Counted for so long.", rich_help_panel=_HOW)] = "1s",
+    window: Annotated[str, typer.Option(metavar="TIME", help="Length of a window.", rich_help_panel=_HOW)] = "1s",
     budget: Annotated[
         str | None,
-        typer.Option(metavar="10m", help="Stop by then; what matters most comes first.", rich_help_panel=_HOW),
+        typer.Option(
+            metavar="10m",
+            help="Stop after this time, for example 10m. The most important cells come first. Default: no limit.",
+            rich_help_panel=_HOW,
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the series that was stopped last.", rich_help_panel=_HOW)
+        bool,
+        typer.Option(
+            "--resume", help="Continue the last interrupted series with the same settings.", rich_help_panel=_HOW
+        ),
     ] = False,
     engine: Annotated[
-        Literal["local", "kubernetes"], typer.Option(help="On this machine, or in a pod.", rich_help_panel=_WHERE)
+        Literal["local", "kubernetes"],
+        typer.Option(help="Measure on this machine or in a pod.", rich_help_panel=_WHERE),
     ] = "local",
     card: Annotated[
-        str, typer.Option(metavar="N|UUID", help="Its place in the machine, or its UUID.", rich_help_panel=_WHERE)
+        str, typer.Option(metavar="N|UUID", help="Index or UUID of the card.", rich_help_panel=_WHERE)
     ] = "0",
     image: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE", help="Of the pod: it needs gpusquad and PyTorch.", rich_help_panel=_WHERE),
+        typer.Option(
+            metavar="IMAGE", help="Container image of the pod, with gpusquad and PyTorch.", rich_help_panel=_WHERE
+        ),
     ] = None,
-    namespace: Annotated[str, typer.Option(metavar="NAME", help="Of the pod.", rich_help_panel=_WHERE)] = "default",
-    node: Annotated[str, typer.Option(metavar="NAME", help="Where the pod runs.", rich_help_panel=_WHERE)] = "",
+    namespace: Annotated[
+        str, typer.Option(metavar="NAME", help="Namespace of the pod.", rich_help_panel=_WHERE)
+    ] = "default",
+    node: Annotated[
+        str, typer.Option(metavar="NAME", help="Node of the pod. Default: any.", rich_help_panel=_WHERE)
+    ] = "",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where series are kept. Default: interference in gpusquad's home.",
-                     rich_help_panel=_OUT),
+        typer.Option(
+            metavar="FOLDER",
+            help="Save the series in this folder. Default: interference in gpusquad's home.",
+            rich_help_panel=_OUT,
+        ),
     ] = None,
     html: Html = None,
     png: Png = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Measure how workloads slow each other on one card, which should be idle, and draw it."""
+) -> None:
+    """Measure how workloads slow each other down on one card. The card should be idle."""
     if context.invoked_subcommand is not None:
         return
     from gpusquad.cli._measure_run import MeasureOptions, read_commands, run
@@ -126,22 +166,23 @@ def _measure(
     try:
         ended = run(asked)
     except KeyboardInterrupt:
-        note("stopped; --resume with the same options goes on from here")
+        note("Stopped. To continue, use --resume with the same options.")
         raise
-    _tell(asked, ended, html, png, as_json)
+    _report(asked, ended, html, png, as_json)
 
 
 @measure.command("show")
 def _show(
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Default: the newest.", autocompletion=_files)
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Series file. Default: the newest series.", autocompletion=_files),
     ] = None,
     folder: Folder = None,
     html: Html = None,
     png: Png = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Show a series: who slows whom, and which differences are more than chance."""
+) -> None:
+    """Show a series as a table of speeds, with the statistically significant differences."""
     from gpusquad.cli._measured_files import check_outputs, folder_of, named, write_outputs
 
     check_outputs(html, png)
@@ -152,12 +193,12 @@ def _show(
         return
     _print_series(one)
     for path in written:
-        note(f"wrote {path}")
+        note(f"Wrote {path}")
 
 
 @measure.command("list")
 def _list(folder: Folder = None, as_json: AsJson = False) -> None:
-    """List the series that are kept, the newest first."""
+    """List the saved series, newest first."""
     from gpusquad.cli._measured_files import folder_of
     from gpusquad.measure.series_files import all_of
 
@@ -174,7 +215,7 @@ def _list(folder: Folder = None, as_json: AsJson = False) -> None:
 
 @measure.command("compare")
 def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = False) -> None:
-    """Say what changed between two series of one card, beyond what repeats differ by anyway."""
+    """Show the statistically significant changes between two series of one card."""
     from gpusquad.cli._measured_files import folder_of, named
     from gpusquad.measure.analysis.compare import as_plain, compare, in_words
 
@@ -190,7 +231,7 @@ def _compare(older: File, newer: File, folder: Folder = None, as_json: AsJson = 
 
 
 def _workloads(given: str | None, has_commands: bool) -> tuple[str, ...]:
-    """Left out: the whole catalogue, but only the own programs where there are some."""
+    """Default: the whole catalogue, or only the user's own programs if there are any."""
     from gpusquad.measure.workloads import CATALOGUE
     from gpusquad.model.errors import Invalid
 
@@ -198,7 +239,7 @@ def _workloads(given: str | None, has_commands: bool) -> tuple[str, ...]:
         return () if has_commands else tuple(CATALOGUE)
     names = () if given.strip() == NONE else tuple(name.strip() for name in given.split(",") if name.strip())
     if not names and not has_commands:
-        raise Invalid("workloads", "nothing is left to measure", f"there are {', '.join(CATALOGUE)}")
+        raise Invalid("workloads", "names no workload", f"choose from {', '.join(CATALOGUE)}")
     return names
 
 
@@ -209,11 +250,11 @@ def _pod(engine: str, image: str | None, namespace: str, node: str) -> Any:
     if engine == "local":
         return None
     if image is None:
-        raise Invalid("image", "a pod needs one, with gpusquad and PyTorch in it", "add --image NAME")
+        raise Invalid("image", "is missing; a pod needs one with gpusquad and PyTorch", "add --image NAME")
     return PodOptions(image, namespace, node=node)
 
 
-def _tell(asked: MeasureOptions, ended: MeasureOutcome, html: Path | None, png: Path | None, as_json: bool) -> None:
+def _report(asked: MeasureOptions, ended: MeasureOutcome, html: Path | None, png: Path | None, as_json: bool) -> None:
     from gpusquad.cli._measured_files import before, write_outputs
     from gpusquad.measure.analysis.compare import as_plain, compare
     from gpusquad.measure.series_files import StoredSeries
@@ -236,11 +277,11 @@ def _tell(asked: MeasureOptions, ended: MeasureOutcome, html: Path | None, png: 
     if last is not None and changed is not None:
         _print_changes(last, changed)
     for why in ended.failed:
-        note(f"failed: {why}")
+        note(f"Failed: {why}")
     if ended.left:
-        note(f"{ended.left} windows are left; --resume with the same options goes on")
+        note(f"{ended.left} windows are left. To continue, use --resume with the same options.")
     for path in (ended.file, *written):
-        note(f"wrote {path}")
+        note(f"Wrote {path}")
 
 
 def _print_series(one: StoredSeries) -> None:
@@ -257,7 +298,7 @@ def _print_changes(last: StoredSeries, changed: Any) -> None:
     from gpusquad.measure.analysis.compare import in_words
     from gpusquad.model.units import US_PER_S
 
-    typer.echo(f"\nAgainst the series of {stamp(last.measured.at_us / US_PER_S)}:")
+    typer.echo(f"\nCompared with the series of {stamp(last.measured.at_us / US_PER_S)}:")
     for line in in_words(changed):
         typer.echo(f"  {one_line(line)}")
 

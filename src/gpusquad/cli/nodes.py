@@ -1,4 +1,4 @@
-"""``gpusquad nodes``: machines and their cards."""
+"""``gpusquad nodes``: lists nodes and their cards."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from gpusquad.cli._service import AsJson, connect, print_json
 
 
 def nodes(
-    with_cards: Annotated[bool, typer.Option("--cards", "-c", help="One row for each card.")] = False,
+    with_cards: Annotated[
+        bool, typer.Option("--cards", "-c", help="Show one row per card instead of one per node.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List nodes, what is free on them, and their cards."""
+    """List nodes with their free resources, or their cards."""
     client = connect()
     found: Any = client.cluster.nodes()
     if as_json:

@@ -1,4 +1,4 @@
-"""``gpusquad notify``: notices to mail and chat."""
+"""``gpusquad notify``: rules for notices by mail and chat."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
-SUMMARY = "Send notices to mail and chat."
+SUMMARY = "Manage notices by mail and chat. Without a subcommand, list your rules."
 USUAL = ("finished", "failed", "hung")
 
 
 def show(as_json: AsJson = False) -> None:
-    """List your rules. Addresses are shown without their secrets."""
+    """List your rules. Secrets in addresses are not shown."""
     client = connect()
     rules: Any = client.notices.rules()
     if as_json:
@@ -25,14 +25,14 @@ def show(as_json: AsJson = False) -> None:
 
     out, now_s = console(), client.now_s()
     columns = (
-        TableColumn("RULE", right=True), TableColumn("TELLS OF", wraps=True), TableColumn("TO", wraps=True),
-        TableColumn("LABEL", most=24, from_width=70), TableColumn("MADE", from_width=90),
+        TableColumn("RULE", right=True), TableColumn("EVENTS", wraps=True), TableColumn("TO", wraps=True),
+        TableColumn("LABEL", most=24, from_width=70), TableColumn("CREATED", from_width=90),
     )  # fmt: skip
     rows = [
         (str(one["id"]), " ".join(one["kinds"]), one["url"], one["label"], relative(one["created_s"], now_s))
         for one in rules
     ]
-    out.print(table(columns, rows, out.width) if rows else "no rules; gpusquad notify add URL makes one")
+    out.print(table(columns, rows, out.width) if rows else "no rules; add one with gpusquad notify add URL")
 
 
 notify = group(SUMMARY, show)
@@ -41,36 +41,46 @@ notify.command("list")(show)
 
 @notify.command("add")
 def _add(
-    url: Annotated[str, typer.Argument(metavar="URL", help="An Apprise address: slack://…, mailto://…",
-                                       show_default=False)],
+    url: Annotated[
+        str,
+        typer.Argument(metavar="URL", help="Apprise address, for example slack://… or mailto://…", show_default=False),
+    ],
     on: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help=f"queued, started, eta_moved, finished, failed, hung, preempted, lost or "
-                     f"cancelled; may be repeated. Else {', '.join(USUAL)}."),
+        typer.Option(
+            metavar="KIND",
+            help=f"Event: queued, started, eta_moved, finished, failed, hung, preempted, lost or "
+            f"cancelled. Can be repeated. Default: {', '.join(USUAL)}.",
+        ),
     ] = None,
-    label: Annotated[str, typer.Option("--label", "-l", metavar="TEXT", help="What you call it.")] = "",
+    label: Annotated[str, typer.Option("--label", "-l", metavar="TEXT", help="Label of the rule.")] = "",
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Tell me of what happens to my jobs."""
+) -> None:
+    """Add a rule that sends notices about your jobs to an address."""
     made: Any = connect().notices.add(url, on or USUAL, label)
     if as_json:
         print_json(made)
     else:
-        typer.echo(f"rule {made['id']} tells of {', '.join(made['kinds'])}; gpusquad notify test {made['id']} tries it")
+        typer.echo(
+            f"Added rule {made['id']} for {', '.join(made['kinds'])}. Test it with: gpusquad notify test {made['id']}"
+        )
 
 
 @notify.command("remove")
-def _remove(rule: Annotated[int, typer.Argument(metavar="RULE", min=1, show_default=False)]) -> None:
-    """Tell me no more."""
+def _remove(
+    rule: Annotated[int, typer.Argument(metavar="RULE", help="Rule number.", min=1, show_default=False)],
+) -> None:
+    """Remove a rule."""
     connect().notices.remove(rule)
-    typer.echo(f"rule {rule} is removed")
+    typer.echo(f"Removed rule {rule}.")
 
 
 @notify.command("test")
 def _test(
-    target: Annotated[str, typer.Argument(metavar="RULE|URL", show_default=False)], as_json: AsJson = False
+    target: Annotated[str, typer.Argument(metavar="RULE|URL", help="Rule number or address.", show_default=False)],
+    as_json: AsJson = False,
 ) -> None:
-    """Send one notice now, to an address or as a rule would."""
+    """Send a test notice to an address or by a rule."""
     from gpusquad.cli import _exit
     from gpusquad.cli._errors import say
 
@@ -78,9 +88,9 @@ def _test(
     if as_json:
         print_json(answer)
     elif answer["ok"]:
-        typer.echo("sent")
+        typer.echo("Sent the test notice.")
     else:
-        say(f"it could not be sent: {answer['error']}")
+        say(f"could not send the test notice: {answer['error']}")
     if not answer["ok"]:
         raise typer.Exit(_exit.UNAVAILABLE)
 
@@ -98,19 +108,21 @@ def _failed(as_json: AsJson = False) -> None:
 
     out, now_s = console(), client.now_s()
     columns = (
-        TableColumn("NOTICE", right=True), TableColumn("RULE", right=True), TableColumn("WHAT", most=40, least=12),
-        TableColumn("TRIES", right=True), TableColumn("MADE", from_width=80), TableColumn("WHY", wraps=True),
+        TableColumn("NOTICE", right=True), TableColumn("RULE", right=True), TableColumn("TITLE", most=40, least=12),
+        TableColumn("TRIES", right=True), TableColumn("CREATED", from_width=80), TableColumn("ERROR", wraps=True),
     )  # fmt: skip
     rows = [
         (str(one["id"]), str(one["rule"]), one["title"], str(one["tries"]), relative(one["created_s"], now_s),
          one["error"])
         for one in dead
     ]  # fmt: skip
-    out.print(table(columns, rows, out.width) if rows else "every notice was delivered, or is on its way")
+    out.print(table(columns, rows, out.width) if rows else "no failed notices")
 
 
 @notify.command("retry")
-def _retry(notice: Annotated[int, typer.Argument(metavar="NOTICE", min=1, show_default=False)]) -> None:
-    """Try a failed notice again."""
+def _retry(
+    notice: Annotated[int, typer.Argument(metavar="NOTICE", help="Notice number.", min=1, show_default=False)],
+) -> None:
+    """Send a failed notice again."""
     connect().notices.retry(notice)
-    typer.echo(f"notice {notice} is on its way again")
+    typer.echo(f"Queued notice {notice} again.")

@@ -1,4 +1,4 @@
-"""``gpusquad policies``: what can be chosen."""
+"""``gpusquad policies``: lists policies and modes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ if TYPE_CHECKING:
     from gpusquad.modes import Mode
     from gpusquad.registry import RegistryEntry
 
-QUESTIONS = {
-    "order": "who is next?",
-    "plan": "who may go first?",
-    "place": "on which cards?",
-    "divide": "how is a shared card divided?",
-    "predictor": "how long will it run?",
-    "reader": "which traces can be read?",
+PURPOSES = {
+    "order": "sorts the queue",
+    "plan": "decides on reservations and backfill",
+    "place": "chooses nodes and cards",
+    "divide": "divides a shared card among its jobs",
+    "predictor": "predicts run times",
+    "reader": "reads a trace format",
 }
 MODES = "mode"
 
 
 def policies(
     kind: Annotated[
-        str, typer.Argument(metavar="[KIND]", help="Only order, plan, place, divide, predictor, reader or mode.")
+        str,
+        typer.Argument(
+            metavar="[KIND]",
+            help="List only this kind: order, plan, place, divide, predictor, reader or mode. Default: all.",
+        ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List every policy with its parameters, yours included, and every mode."""
+    """List all policies with their parameters, and all modes. Includes your own."""
     from gpusquad.cli._console import output
 
     known = [] if kind == MODES else _described(kind)
@@ -52,7 +56,7 @@ def _described(kind: str) -> list[RegistryEntry]:
 
 
 def _modes() -> list[Mode]:
-    """Those that can be read: a broken file must not hide the others."""
+    """All readable modes. A broken file only causes a warning."""
     from gpusquad.cli._sanitize import one_line
     from gpusquad.modes import every_mode
 
@@ -85,19 +89,19 @@ def _json_default(value: object) -> object:
 
 
 def _number_or_text(value: object) -> object:
-    """JSON has no infinity."""
+    """Infinity as text, because JSON has none."""
     return value if isinstance(value, float) and abs(value) != float("inf") else str(value)
 
 
 def _show(known: list[RegistryEntry], modes: list[Mode], console: Console) -> None:
     for kind in dict.fromkeys(one.kind for one in known):
         rows = [(one.name, one.summary, _parameters(one)) for one in known if one.kind == kind]
-        console.print(_table(f"{kind}: {QUESTIONS.get(kind, '')}", ("name", "what it does", "parameters"), rows))
+        console.print(_table(f"{kind}: {PURPOSES.get(kind, '')}", ("name", "description", "parameters"), rows))
     if modes:
         rows = [(m.name, m.summary, f"{m.order} · {m.plan} · {m.place}{_preempt(m)}") for m in modes]
-        console.print(_table("mode: all of these at once", ("name", "what it does", "order · plan · place"), rows))
+        console.print(_table("mode: a named set of policies", ("name", "description", "order · plan · place"), rows))
     if known:
-        console.print("Parameters follow the name: easy:backfill=shortest,reservations=2", style="dim")
+        console.print("Write parameters after the name: easy:backfill=shortest,reservations=2", style="dim")
 
 
 def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]):
@@ -118,7 +122,7 @@ def _parameters(one: RegistryEntry) -> str:
 
 
 def _choices(annotation: str) -> str:
-    """``(order | shortest)`` for a parameter that has few values."""
+    """``(order | shortest)`` for a parameter with a fixed set of values."""
     if not annotation.startswith("Literal["):
         return ""
     words = annotation.removeprefix("Literal[").removesuffix("]").replace('"', "").replace("'", "")

@@ -1,4 +1,4 @@
-"""``gpusquad policy``: what decides who runs where, and how shared cards are divided."""
+"""``gpusquad policy``: scheduling policies of the service and divide policies of cards."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from gpusquad.cli._service import AsJson, connect, print_json
 if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
-SUMMARY = "Show and change what decides who runs where, and how cards are divided."
+SUMMARY = "Show and change the scheduling policies and how cards are divided. Without a subcommand, show them."
 ALL = "all"
-"""In the place of a card: every one."""
+"""Stands for all cards in ``--card``."""
 
-Mode = Annotated[str | None, typer.Argument(metavar="MODE", help="A bundle of all.", autocompletion=_complete.modes)]
+Mode = Annotated[
+    str | None, typer.Argument(metavar="MODE", help="Mode: a named set of policies.", autocompletion=_complete.modes)
+]
 Chosen = Annotated[
     str | None,
     typer.Argument(
         metavar="MODE|DIVIDE",
-        help="A bundle of all; with --card, how the card is divided: slo, hybrid:alpha=0.5.",
+        help="Mode: a named set of policies. With --card: divide policy, for example slo or hybrid:alpha=0.5.",
         autocompletion=_complete.modes_or_divides,
     ),
 ]
@@ -30,19 +32,30 @@ Cards = Annotated[
     list[str] | None,
     typer.Option(
         "--card", "-c", metavar="CARD", autocompletion=_complete.cards,
-        help="Only this card: id, UUID or the beginning of one, NODE/0, or 0 where there is one node; or all.",
+        help="Card: ID, UUID or its start, NODE/0, 0 if there is only one node, or all. Can be repeated.",
     ),
 ]  # fmt: skip
-Order = Annotated[str | None, typer.Option(metavar="NAME", help="Who is next: instead of the mode's.")]
-Plan = Annotated[str | None, typer.Option(metavar="NAME", help="Who may go first: easy:backfill=shortest.")]
-Place = Annotated[str | None, typer.Option(metavar="NAME", help="On which cards.")]
-Preempt = Annotated[Literal["none", "priority", "order"] | None, typer.Option(help="Who may push a running job off.")]
-MinRun = Annotated[str | None, typer.Option(metavar="TIME", help="No job is preempted before it ran so long.")]
-MostPerJob = Annotated[int | None, typer.Option(min=0, metavar="N", help="No job is preempted more often.")]
+Order = Annotated[str | None, typer.Option(metavar="NAME", help="Order policy. Default: the mode's.")]
+Plan = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Plan policy, for example easy:backfill=shortest. Default: the mode's."),
+]
+Place = Annotated[str | None, typer.Option(metavar="NAME", help="Place policy. Default: the mode's.")]
+Preempt = Annotated[
+    Literal["none", "priority", "order"] | None,
+    typer.Option(help="Rule by which jobs may preempt running ones. Default: the mode's."),
+]
+MinRun = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Minimum run time before a job can be preempted. Default: the mode's."),
+]
+MostPerJob = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Maximum number of preemptions per job. Default: the mode's.")
+]
 
 
 def show(card: Cards = None, as_json: AsJson = False) -> None:
-    """Show what decides now, and since when; of a card: how it is divided, among whom, and why."""
+    """Show the current policies, or how cards are divided among their jobs."""
     client = connect()
     if card:
         _show_cards(client, card, as_json)
@@ -66,17 +79,17 @@ policy.command("show")(show)
 def _set(
     chosen: Chosen = None,
     card: Cards = None,
-    reset: Annotated[bool, typer.Option("--reset", help="With --card: as the mode says, again.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="With --card: return to the mode's divide policy.")] = False,
     order: Order = None,
     plan: Plan = None,
     place: Place = None,
     preempt: Preempt = None,
     min_run: MinRun = None,
     most_per_job: MostPerJob = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; kept with the revision.")] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Reason, stored with the revision.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Decide otherwise from now on, or divide cards otherwise. What runs, runs on."""
+    """Change the scheduling policies, or the divide policy of cards. Running jobs continue."""
     if card or reset:
         others = (order, plan, place, preempt, min_run, most_per_job)
         _divide(card or [], chosen, reset, note, as_json, alone=all(value is None for value in others))
@@ -103,7 +116,7 @@ def _preview(
     most_per_job: MostPerJob = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what other policies would do to the queue as it is. Nothing changes."""
+    """Show how other policies would affect the current queue. Nothing is changed."""
     client = connect()
     answer: Any = client.policy.preview(_changes(mode, order, plan, place, preempt, min_run, most_per_job))
     if as_json:
@@ -116,12 +129,22 @@ def _preview(
 
 @policy.command("history")
 def _history(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, metavar="N", help="At most so many.")] = 20,
-    card: Annotated[str | None, typer.Option("--card", "-c", metavar="CARD", autocompletion=_complete.cards,
-                                             help="Of how this card is divided; or all.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1000, metavar="N", help="Show at most N changes.")
+    ] = 20,
+    card: Annotated[
+        str | None,
+        typer.Option(
+            "--card",
+            "-c",
+            metavar="CARD",
+            autocompletion=_complete.cards,
+            help="Show changes of this card's divide policy, or of all cards.",
+        ),
+    ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """List every change of the policies, or of how a card is divided."""
+) -> None:
+    """List the changes of the scheduling policies, or of a card's divide policy."""
     client = connect()
     if card is not None:
         divides: Any = _revisions(client, card, limit)
@@ -142,7 +165,7 @@ def _history(
 
 
 def _revisions(client: Client, ref: str, limit: int) -> list[Any]:
-    """The newest first. Virtual cards have those of the card that they are parts of: each is told once."""
+    """Revisions, newest first. Virtual cards share those of their card, so each is listed once."""
     found = {one["revision"]: one for name in _meant(client, [ref]) for one in client.cards.revisions(name, limit)}
     return [found[number] for number in sorted(found, reverse=True)][:limit]
 
@@ -166,12 +189,16 @@ def _divide(refs: list[str], chosen: str | None, reset: bool, note: str, as_json
     from gpusquad.model.errors import Invalid
 
     if not refs:
-        raise Invalid("card", "no card is named", "add --card 0, or --card all")
+        raise Invalid("card", "is missing", "add --card 0, or --card all")
     if not alone:
-        raise Invalid("card", "a card has no order, plan, place or preemption", "leave those out, or leave --card out")
+        raise Invalid(
+            "card",
+            "cannot be combined with order, plan, place or preemption options",
+            "leave out --card or those options",
+        )
     if reset == (chosen is not None):
-        problem = "is named, and --reset given" if reset else "is not named"
-        raise Invalid("policy", problem, "name one of `gpusquad policies divide`, or give --reset")
+        problem = "cannot be combined with --reset" if reset else "is missing"
+        raise Invalid("policy", problem, "name one listed by `gpusquad policies divide`, or use --reset")
     client = connect()
     for_each(
         _meant(client, refs), lambda name: client.cards.divide(name, chosen, note), lambda _, card: set_line(card),
@@ -188,7 +215,7 @@ def _check_named(refs: list[str]) -> None:
     from gpusquad.model.errors import Invalid
 
     if not all(name.strip() for name in refs):
-        raise Invalid("card", "is empty", "name one, for example 0, or all")
+        raise Invalid("card", "is empty", "name a card, for example 0, or all")
 
 
 def _changes(
@@ -207,7 +234,7 @@ def _changes(
     preemption = _given({"by": preempt, "min_run_s": min_run_s, "most_per_job": most_per_job})
     changes = _given({"mode": mode, "order": order, "plan": plan, "place": place, "preemption": preemption or None})
     if not changes:
-        raise Invalid("policy", "nothing is chosen", "name a mode, or give --order, --plan, --place or --preempt")
+        raise Invalid("policy", "is not changed", "name a mode, or use --order, --plan, --place or --preempt")
     return changes
 
 

@@ -1,4 +1,4 @@
-"""``gpusquad predictions``: how good predicted run times were."""
+"""``gpusquad predictions``: accuracy of predicted run times."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import typer
 from gpusquad.cli._service import AsJson, connect, note, print_json
 
 POINTS = 3000
-"""Drawn at most."""
+"""Maximum number of runs in the plots."""
 
 
 def predictions(
-    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this tenant.")] = None,
-    since: Annotated[str, typer.Option(metavar="TIME", help="From then on: 7d, or 2026-03-01.")] = "30d",
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one HTML file with the plots.")
-    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Show only runs of this tenant.")] = None,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Show runs since this time, for example 7d or 2026-03-01.")
+    ] = "30d",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write plots to this HTML file.")] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Show how good predicted run times were, by tenant and by where they came from."""
+) -> None:
+    """Show the accuracy of predicted run times, by tenant and by source of the prediction."""
     from gpusquad.cli._times import read_time
 
     client = connect()
@@ -40,4 +40,4 @@ def predictions(
     out = console()
     out.print(predictions_view(answer, out.width))
     if html is not None:
-        note(f"wrote {html}")
+        note(f"Wrote {html}")

@@ -1,4 +1,4 @@
-"""``gpusquad queue``: who runs and who waits."""
+"""``gpusquad queue``: shows running and pending jobs."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ EVERY_S = 2.0
 
 
 def queue(
-    mine: Annotated[bool, typer.Option("--mine/--all", help="Only my jobs, or everybody's.")] = False,
+    mine: Annotated[bool, typer.Option("--mine/--all", help="Show only your jobs, or those of all users.")] = False,
     tenant: Annotated[
-        str, typer.Option(metavar="NAME", help="Only this tenant's.", autocompletion=_complete.tenants)
+        str, typer.Option(metavar="NAME", help="Show only jobs of this tenant.", autocompletion=_complete.tenants)
     ] = "",
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only in this state; may be repeated.", autocompletion=_complete.states),
+        typer.Option(
+            metavar="STATE", help="Show only jobs in this state. Can be repeated.", autocompletion=_complete.states
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many that wait.")] = 50,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most N pending jobs.")] = 50,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every two seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show who runs and who waits, with reason and forecast."""
+    """Show running and pending jobs with reasons and forecasts."""
     client = connect()
-    wanted = _Wanted(client, mine, tenant, state or [], limit)
+    selection = _QueueSelection(client, mine, tenant, state or [], limit)
     if watch:
         from gpusquad.cli._watch import watch_json, watch_screen
 
         if as_json:
-            watch_json(wanted.answer, EVERY_S)
+            watch_json(selection.answer, EVERY_S)
         else:
-            watch_screen(client, wanted.answer, _shown, EVERY_S)
+            watch_screen(client, selection.answer, _shown, EVERY_S)
         return
-    show_queue(client, wanted.answer(), as_json)
+    show_queue(client, selection.answer(), as_json)
 
 
 def show_queue(client: Client, answer: dict[str, Any], as_json: bool) -> None:
-    """Once."""
+    """Print the queue once."""
     if as_json:
         print_json(answer)
         return
@@ -59,8 +61,8 @@ def _shown(answer: dict[str, Any], now_s: float, width: int):
     return queue_view(answer, now_s, width)
 
 
-class _Wanted:
-    """Which part of the queue is asked for."""
+class _QueueSelection:
+    """The part of the queue that the options select."""
 
     def __init__(self, client: Client, mine: bool, tenant: str, states: list[str], limit: int) -> None:
         from gpusquad.cli._jobs import STATES
@@ -68,7 +70,7 @@ class _Wanted:
 
         for state in states:
             if state not in STATES:
-                raise Invalid("state", f"{state!r} is not a state", f"known: {', '.join(STATES)}")
+                raise Invalid("state", f"{state!r} is not a job state", f"choose from {', '.join(STATES)}")
         self._client = client
         self._user = client.people.me()["user"] if mine else ""
         self._tenant, self._states, self._limit = tenant, states, limit
@@ -78,9 +80,9 @@ class _Wanted:
 
         everything = self._user or self._states
         answer: Any = self._client.cluster.queue(None if everything else self._limit, self._tenant or None)
-        waiting = [job for job in answer["items"] if self._is_wanted(job)]
-        running = [job for job in answer["running"] if self._is_wanted(job)]
-        # Those that are held or over are not in the queue.
+        waiting = [job for job in answer["items"] if self._is_selected(job)]
+        running = [job for job in answer["running"] if self._is_selected(job)]
+        # The queue has no held and no finished jobs.
         missing = [state for state in self._states if state in FINAL or state == "held"]
         if missing:
             known = {job["id"] for job in waiting}
@@ -90,7 +92,7 @@ class _Wanted:
             waiting += [job for job in found["items"] if job["id"] not in known]
         return answer | {"items": waiting[: self._limit], "running": running}
 
-    def _is_wanted(self, job: dict[str, Any]) -> bool:
+    def _is_selected(self, job: dict[str, Any]) -> bool:
         return (
             (not self._user or job["user"] == self._user)
             and (not self._tenant or job["tenant"] == self._tenant)

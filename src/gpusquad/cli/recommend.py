@@ -1,4 +1,4 @@
-"""``gpusquad recommend``: what a job should ask for, and why."""
+"""``gpusquad recommend``: recommends resource requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ recommend = typer.Typer(add_completion=False)
 @recommend.command("recommend", cls=WithWords)
 @with_job_options
 def _recommend(options: JobOptions, context: typer.Context, as_json: AsJson = False) -> None:
-    """Say what a job should ask for by past runs of its kind, how long it would run, and why. Nothing is submitted."""
+    """Recommend which resources a job should request, based on past similar runs. Nothing is submitted."""
     from gpusquad.cli._job_file import job_file
 
     file, params = job_file(options, words_after_dashes(context))

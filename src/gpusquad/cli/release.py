@@ -1,4 +1,4 @@
-"""``gpusquad release``: let a held job start again."""
+"""``gpusquad release``: lets held jobs start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpusquad.cli._service import AsJson, JobsArgument, connect
 
 
 def release(job: JobsArgument, as_json: AsJson = False) -> None:
-    """Let held jobs start again."""
+    """Release held jobs, so that they can start."""
     from gpusquad.cli._batch import for_each
     from gpusquad.cli._jobs import label, words
 

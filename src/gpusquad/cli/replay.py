@@ -1,4 +1,4 @@
-"""``gpusquad replay``: decide again what was decided once, and say why."""
+"""``gpusquad replay``: repeats and explains the decisions of a snapshot."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import typer
 
 def replay(
     snapshot: Annotated[
-        Path, typer.Argument(metavar="SNAPSHOT", help="A file that simulate --dump wrote.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="SNAPSHOT", help="Snapshot file, written by gpusquad simulate --dump.", show_default=False
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    most: Annotated[int, typer.Option(min=0, metavar="N", help="Explain at most so many waiting jobs.")] = 50,
+    most: Annotated[int, typer.Option(min=0, metavar="N", help="Explain at most N pending jobs.")] = 50,
 ) -> None:
-    """Make the decisions of a snapshot again, and say of every waiting job what it waits for."""
+    """Repeat the decisions of a snapshot, and explain why each pending job waits."""
     from gpusquad.cli._replay import as_plain, load, show
 
     replayed = load(snapshot, most)

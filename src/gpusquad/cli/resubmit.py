@@ -1,4 +1,4 @@
-"""``gpusquad resubmit``: a job once more."""
+"""``gpusquad resubmit``: submits a job again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
 
 
 def resubmit(job: JobArgument, as_json: AsJson = False) -> None:
-    """Submit a job once more, as it was, and see the plan."""
+    """Submit a job again, unchanged, and print the plan."""
     client = connect()
     accepted = client.jobs.resubmit(job)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def schema() -> None:
-    """Print the JSON Schema of job files, so that editors can check and complete them."""
+    """Print the JSON Schema of job files, for validation and completion in editors."""
     from gpusquad.cli._service import print_json
     from gpusquad.model.errors import Invalid
 

@@ -1,4 +1,4 @@
-"""``gpusquad secret``: values that jobs get and nobody sees."""
+"""``gpusquad secret``: stores values that only jobs can read."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from gpusquad.cli import _complete
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
-SUMMARY = "Keep secrets for jobs."
+SUMMARY = "Store secrets for jobs. Without a subcommand, list their names."
 MOST_CHARS = 65_536
 
 Name = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="As jobs ask for it.", autocompletion=_complete.secrets, show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the secret, as in the job file.",
+        autocompletion=_complete.secrets,
+        show_default=False,
+    ),
 ]
 Tenant = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose; else your tenant's.", autocompletion=_complete.tenants)
+    str | None,
+    typer.Option(metavar="NAME", help="Tenant of the secret. Default: yours.", autocompletion=_complete.tenants),
 ]
 
 
 def show(tenant: Tenant = None, as_json: AsJson = False) -> None:
-    """List the names of secrets. Values are never shown."""
+    """List the names of secrets. Their values are never shown."""
     names: Any = connect().secrets.names(tenant)
     if as_json:
         print_json({"items": names})
@@ -40,17 +46,17 @@ secret.command("list")(show)
 
 @secret.command("set")
 def _set(name: Name, tenant: Tenant = None) -> None:
-    """Keep a value, read from stdin or asked for. It is not an argument: those can be seen by others."""
+    """Store a secret. The value is read from stdin or prompted for, because other users can see arguments."""
     client = connect()
     client.secrets.set(name, _value(name), tenant)
-    typer.echo(f"secret {name} is kept")
+    typer.echo(f"Saved secret {name}.")
 
 
 @secret.command("remove")
 def _remove(name: Name, tenant: Tenant = None) -> None:
-    """Forget a value."""
+    """Delete a secret."""
     connect().secrets.remove(name, tenant)
-    typer.echo(f"secret {name} is removed")
+    typer.echo(f"Deleted secret {name}.")
 
 
 def _value(name: str) -> str:
@@ -60,7 +66,7 @@ def _value(name: str) -> str:
         return typer.prompt(f"Value of {name}", hide_input=True, confirmation_prompt=True)
     value = sys.stdin.read(MOST_CHARS + 1)
     if len(value) > MOST_CHARS:
-        raise Invalid("value", f"is longer than {MOST_CHARS} characters", "put long ones into a file")
+        raise Invalid("value", f"is longer than {MOST_CHARS} characters", "put a longer value into a file")
     value = value.removesuffix("\n")  # echo adds one
     if not value:
         raise Invalid("value", "is empty", f"pipe it in: gpusquad secret set {name} < file")

@@ -1,4 +1,4 @@
-"""``gpusquad serve``: the service of this machine, in the foreground."""
+"""``gpusquad serve``: runs the service in the foreground."""
 
 from __future__ import annotations
 
@@ -6,18 +6,38 @@ from typing import Annotated
 
 import typer
 
-Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen; loopback unless you say so.")]
-Port = Annotated[int | None, typer.Option(metavar="PORT", help="0: any that is free.")]
+Host = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1, or server.host in config.toml."),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", help="Port to listen on; 0 chooses a free one. Default: 7070, or server.port in config.toml."
+    ),
+]
 DatabaseUrl = Annotated[
-    str | None, typer.Option("--database", metavar="URL", help="postgresql://… instead of the SQLite file.")
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="Database, for example postgresql://… Default: a SQLite file in gpusquad's home.",
+    ),
 ]
 Simulate = Annotated[
-    int | None, typer.Option(metavar="N", help="N cards made of nothing, for trying things out without GPUs.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Simulate N cards, to try gpusquad without GPUs. Default: real GPUs, or 8 simulated ones if there are none.",
+    ),
 ]
 
 Kubeconfig = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Schedule the pods of the cluster that this file leads to."),
+    typer.Option(
+        metavar="FILE",
+        help="Schedule the pods of the Kubernetes cluster in this kubeconfig. Default: run jobs on this machine.",
+    ),
 ]
 
 
@@ -29,7 +49,7 @@ def serve(
     kubeconfig: Kubeconfig = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run the service of this machine until it is stopped. Jobs go on without it; the next start finds them."""
+    """Run the service until it is stopped. Running jobs continue afterwards; the next start takes them over."""
     from gpusquad.app.config import home_folder, load_config
     from gpusquad.app.service import Service
     from gpusquad.server.logging import configure

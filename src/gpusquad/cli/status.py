@@ -1,4 +1,4 @@
-"""``gpusquad status``: how the service and its cards are."""
+"""``gpusquad status``: shows the state of the service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show whether the service takes work, what is free, and who you are to it. Exit code 5 if it takes none."""
+    """Show whether the service is ready, its free GPUs, and your user. Exit code 5 if it is not ready."""
     from gpusquad.cli import _exit
 
     client = connect()

@@ -1,4 +1,4 @@
-"""``gpusquad story``: what happened to a job."""
+"""``gpusquad story``: lists the events of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusquad.cli._service import AsJson, JobArgument, connect, print_json
 
 
 def story(job: JobArgument, as_json: AsJson = False) -> None:
-    """Tell what happened to a job, when, why, and who did it."""
+    """List the events of a job with time, cause and actor."""
     client = connect()
     events: Any = client.jobs.story(job)
     if as_json:

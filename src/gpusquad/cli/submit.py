@@ -1,4 +1,4 @@
-"""``gpusquad submit``: a job file or a command goes in, the plan comes out."""
+"""``gpusquad submit``: submits a job file or a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
 submit = typer.Typer(add_completion=False)
-_AFTER = "Afterwards"
+_AFTER = "After submission"
 
 
 @submit.command("submit", cls=WithWords)
@@ -23,18 +23,24 @@ def _submit(
     options: JobOptions,
     context: typer.Context,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until it is over; the exit code tells how it ended.", rich_help_panel=_AFTER)
+        bool,
+        typer.Option(
+            "--wait",
+            help="Wait until the job ends. The exit code is 0 if it succeeded, otherwise 1.",
+            rich_help_panel=_AFTER,
+        ),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="The same, with its logs.", rich_help_panel=_AFTER)
+        bool,
+        typer.Option("--follow", "-f", help="Like --wait, and print the output of the job.", rich_help_panel=_AFTER),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Submit nothing: show what it would meet, as whatif does.")
+        bool, typer.Option("--dry-run", help="Submit nothing; show the plan as gpusquad whatif does.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.", rich_help_panel=_AFTER)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only job IDs.", rich_help_panel=_AFTER)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job file or a command, and see the plan.
+    """Submit a job file or a command and print the plan.
 
     gpusquad submit train.yaml --set lr=0.1
 

@@ -1,4 +1,4 @@
-"""``gpusquad tenant``: who owns quota."""
+"""``gpusquad tenant``: owners of quota."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.cli import _complete
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
-SUMMARY = "Show and change tenants and their limits."
+SUMMARY = "Show and change tenants and their limits. Without a subcommand, list them."
 NONE = "none"
 
 
@@ -29,17 +29,25 @@ tenant.command("list")(show)
 
 @tenant.command("set")
 def _set(
-    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=_complete.tenants, show_default=False)],
-    weight: Annotated[str | None, typer.Option(metavar="NUMBER", help="Its part where shares are fair.")] = None,
-    guaranteed: Annotated[str | None, typer.Option(metavar="N|none", help="GPUs it can always have.")] = None,
-    limit: Annotated[str | None, typer.Option(metavar="N|none", help="GPUs it may hold at most.")] = None,
-    reclaim: Annotated[str | None, typer.Option(metavar="TIME", help="Waits so long for its guarantee.")] = None,
-    max_pending: Annotated[str | None, typer.Option(metavar="N|none", help="Jobs that may wait.")] = None,
-    on_hang: Annotated[Literal["warn", "stop"] | None, typer.Option(help="What becomes of hung jobs.")] = None,
-    run_as: Annotated[str | None, typer.Option(metavar="UID:GID|none", help="Whose processes its tasks are.")] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Tenant.", autocompletion=_complete.tenants, show_default=False)
+    ],
+    weight: Annotated[str | None, typer.Option(metavar="NUMBER", help="Weight in fair sharing.")] = None,
+    guaranteed: Annotated[
+        str | None, typer.Option(metavar="N|none", help="GPUs that the tenant can always reclaim.")
+    ] = None,
+    limit: Annotated[str | None, typer.Option(metavar="N|none", help="Maximum number of GPUs of the tenant.")] = None,
+    reclaim: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time the tenant waits before it reclaims its guaranteed GPUs.")
+    ] = None,
+    max_pending: Annotated[str | None, typer.Option(metavar="N|none", help="Maximum number of pending jobs.")] = None,
+    on_hang: Annotated[Literal["warn", "stop"] | None, typer.Option(help="Action on hung jobs.")] = None,
+    run_as: Annotated[
+        str | None, typer.Option(metavar="UID:GID|none", help="User and group ID that its tasks run as.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a tenant, or make it. What is left out stays."""
+    """Change or create a tenant. Omitted options keep their values."""
     from gpusquad.model.errors import Invalid
 
     given = {
@@ -55,7 +63,7 @@ def _set(
     client = connect()
     before: Any = next((one for one in client.people.tenants() if one["name"] == name), {})
     if not changes and before:
-        raise Invalid("tenant", "nothing is changed", "give for example --limit 8")
+        raise Invalid("tenant", "is not changed", "use for example --limit 8")
     kept = {key: before[key] for key in given if key in before}
     answer: Any = client.people.set_tenant(name, kept | changes)
     if as_json:

@@ -1,4 +1,4 @@
-"""``gpusquad token``: what lets programs and people in."""
+"""``gpusquad token``: API tokens of users and programs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import typer
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, note, print_json
 
-SUMMARY = "Make and revoke tokens."
+SUMMARY = "Create and revoke API tokens. Without a subcommand, list them."
 
 
 def show(as_json: AsJson = False) -> None:
-    """List tokens. What they are is never shown again."""
+    """List tokens without their values."""
     client = connect()
     tokens: Any = client.people.tokens()
     if as_json:
@@ -27,10 +27,10 @@ def show(as_json: AsJson = False) -> None:
         TableColumn("TOKEN"),
         TableColumn("USER", most=16),
         TableColumn("LABEL", most=24, least=8),
-        TableColumn("MAY"),
+        TableColumn("SCOPES"),
         TableColumn("STATE"),
         TableColumn("LAST USED", from_width=90),
-        TableColumn("MADE", from_width=100),
+        TableColumn("CREATED", from_width=100),
     )
     rows = [
         (one["id"], one["user"], one["label"], " ".join(one["scopes"]), _state(one, now_s),
@@ -47,15 +47,19 @@ token.command("list")(show)
 
 @token.command("create")
 def _create(
-    label: Annotated[str, typer.Option("--label", "-l", metavar="TEXT", help="What it is for.")] = "",
-    user: Annotated[str, typer.Option(metavar="NAME", help="Whose; else yours.")] = "",
+    label: Annotated[str, typer.Option("--label", "-l", metavar="TEXT", help="Label of the token.")] = "",
+    user: Annotated[str, typer.Option(metavar="NAME", help="User of the token. Default: you.")] = "",
     scope: Annotated[
-        list[str] | None, typer.Option(metavar="read|submit|admin", help="What it may do; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="read|submit|admin",
+            help="Scope of the token. Can be repeated. Default: all that both you and the user have.",
+        ),
     ] = None,
-    expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is valid: 30d.")] = "",
+    expires: Annotated[str, typer.Option(metavar="TIME", help="Lifetime, for example 30d. Default: unlimited.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a token. It goes to stdout, this once and never again."""
+    """Create a token and print it to stdout. It is shown only once."""
     from gpusquad.cli._times import read_time
 
     client = connect()
@@ -64,15 +68,17 @@ def _create(
     if as_json:
         print_json(made)
         return
-    note(f"token {made['id']} of {made['user']} may {', '.join(made['scopes'])}; keep it, it is not shown again:")
+    note(
+        f"Created token {made['id']} for {made['user']} ({', '.join(made['scopes'])}). Save it; it is shown only once:"
+    )
     typer.echo(made["token"])
 
 
 @token.command("revoke")
-def _revoke(token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id.", show_default=False)]) -> None:
-    """Let nobody in by this token any more."""
+def _revoke(token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Token ID.", show_default=False)]) -> None:
+    """Revoke a token."""
     connect().people.revoke_token(token_id)
-    typer.echo(f"token {token_id} is revoked")
+    typer.echo(f"Revoked token {token_id}.")
 
 
 def _state(one: dict[str, Any], now_s: float) -> str:

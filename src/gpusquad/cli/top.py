@@ -1,4 +1,4 @@
-"""``gpusquad top``: cards and jobs, live."""
+"""``gpusquad top``: live view of cards and jobs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_WAITING = 200
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print tables and leave.")] = False,
-    every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How often to look.")] = 2,
+    once: Annotated[bool, typer.Option("--once", help="Print the tables once and exit.")] = False,
+    every: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Refresh interval in seconds.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Watch cards and jobs live; w says why a job waits, c cancels it."""
+    """Watch cards and jobs live. Keys: w explains why a job waits, c cancels it, q quits."""
     client = connect()
     if as_json:
         print_json(overview(client))
@@ -31,7 +31,7 @@ def top(
 
 
 def overview(client: Client) -> dict[str, Any]:
-    """Everything that is shown."""
+    """Data of the view."""
     return {
         "cluster": client.cluster.summary(),
         "nodes": client.cluster.nodes(),
@@ -50,7 +50,7 @@ def _print(client: Client) -> None:
 def _live(client: Client, every_s: float) -> None:
     try:
         from gpusquad.cli._top_live import Top
-    except ModuleNotFoundError:  # Textual comes with the service; a machine that only submits may not have it
+    except ModuleNotFoundError:  # Textual is installed with the service, not with the client alone
         from gpusquad.cli._views.top import top_view
         from gpusquad.cli._watch import watch_screen
 

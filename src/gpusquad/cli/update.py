@@ -1,4 +1,4 @@
-"""``gpusquad update``: change a job that waits or runs."""
+"""``gpusquad update``: changes a pending or running job."""
 
 from __future__ import annotations
 
@@ -16,27 +16,42 @@ Text = str | None
 def update(
     job: JobArgument,
     priority: Annotated[
-        Text, typer.Option("--priority", "-p", metavar="CLASS", help="low, normal, high or urgent.",
-                           autocompletion=_complete.priorities)
+        Text,
+        typer.Option(
+            "--priority",
+            "-p",
+            metavar="CLASS",
+            help="Priority class: low, normal, high or urgent.",
+            autocompletion=_complete.priorities,
+        ),
     ] = None,
     slo: Annotated[
         list[str] | None,
-        typer.Option(metavar="GOAL=VALUE", help="p99=20ms, deadline=6h, throughput=100/s; none removes the goal."),
+        typer.Option(
+            metavar="GOAL=VALUE",
+            help="SLO: p99=20ms, deadline=6h or throughput=100/s; none removes the SLO. Can be repeated.",
+        ),
     ] = None,
-    estimate: Annotated[Text, typer.Option(metavar="TIME", help="How long it may run: 2h.")] = None,
-    limit: Annotated[Text, typer.Option(metavar="TIME", help="It is stopped after this.")] = None,
+    estimate: Annotated[
+        Text,
+        typer.Option(metavar="TIME", help="Expected run time, for example 2h. It never stops the job (see --limit)."),
+    ] = None,
+    limit: Annotated[
+        Text, typer.Option(metavar="TIME", help="Time limit, for example 4h. The job is stopped after it.")
+    ] = None,
     memory: Annotated[
         Text,
         typer.Option(
-            metavar="SIZE", help="Of its card, for each task with a share: 6GiB, 30%; peak: what it held at most."
+            metavar="SIZE",
+            help="Memory quota of each task with a share: 6GiB, 30%, or peak for its peak so far plus 10 %.",
         ),
     ] = None,
-    queue: Annotated[Text, typer.Option(metavar="NAME", help="Another queue of its tenant.")] = None,
-    lane: Annotated[Text, typer.Option(metavar="NAME", help="Another lane.")] = None,
-    name: Annotated[Text, typer.Option("--name", "-n", metavar="NAME", help="Another name.")] = None,
+    queue: Annotated[Text, typer.Option(metavar="NAME", help="Queue of its tenant.")] = None,
+    lane: Annotated[Text, typer.Option(metavar="NAME", help="Lane of the job.")] = None,
+    name: Annotated[Text, typer.Option("--name", "-n", metavar="NAME", help="Name of the job.")] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Change a job's priority, goal, estimate, limit or part of a card's memory while it waits or runs."""
+) -> None:
+    """Change priority, SLO, estimate, limit, memory quota, queue, lane or name of a pending or running job."""
     from gpusquad.cli._jobs import label
     from gpusquad.model.errors import Invalid
 
@@ -46,7 +61,7 @@ def update(
     }  # fmt: skip
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        raise Invalid("update", "changes nothing", "give for example --priority high")
+        raise Invalid("update", "changes nothing", "use for example --priority high")
     answer: Any = connect().jobs.update(job, changes)
     if as_json:
         print_json(answer)
@@ -55,7 +70,7 @@ def update(
 
 
 def _changed(name: str, answer: Any) -> str:
-    """An amount that the service has chosen is told."""
+    """The changed field, with the amount if the service chose it."""
     memory = answer.get("memory") if name == "memory" else None
     return name if memory is None else f"memory to {size(memory) if isinstance(memory, int) else memory}"
 

@@ -1,4 +1,4 @@
-"""``gpusquad usage``: who used how much."""
+"""``gpusquad usage``: GPU hours by tenant, user or job."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from gpusquad.cli._service import AsJson, connect, print_json
 
 
 def usage(
-    by: Annotated[Literal["tenant", "user", "job"], typer.Option(help="What to add up.")] = "tenant",
-    since: Annotated[str, typer.Option(metavar="TIME", help="From then on: 7d, or 2026-03-01.")] = "7d",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Up to then.")] = "now",
+    by: Annotated[Literal["tenant", "user", "job"], typer.Option(help="Group by tenant, user or job.")] = "tenant",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Start of the period, for example 7d or 2026-03-01.")
+    ] = "7d",
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the period.")] = "now",
     as_json: AsJson = False,
 ) -> None:
-    """Show who used how many GPU hours."""
+    """Show the GPU hours used in a period, by tenant, user or job."""
     from gpusquad.cli._times import read_time
 
     client = connect()

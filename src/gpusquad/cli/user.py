@@ -1,4 +1,4 @@
-"""``gpusquad user``: who may use the service."""
+"""``gpusquad user``: users of the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.cli import _complete
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, connect, print_json
 
-SUMMARY = "Show, add and change users."
+SUMMARY = "Show, add and change users. Without a subcommand, list them."
 Role = Literal["admin", "member", "viewer"]
 
 
@@ -29,14 +29,14 @@ user.command("list")(show)
 
 @user.command("add")
 def _add(
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="User name.", show_default=False)],
     tenant: Annotated[
-        str, typer.Option(metavar="NAME", help="Where they belong.", autocompletion=_complete.tenants)
+        str, typer.Option(metavar="NAME", help="Tenant of the user.", autocompletion=_complete.tenants)
     ] = "default",
-    role: Annotated[Role, typer.Option(help="What they may do.")] = "member",
+    role: Annotated[Role, typer.Option(help="Role of the user.")] = "member",
     as_json: AsJson = False,
 ) -> None:
-    """Add a user. `gpusquad token create --user NAME` then lets them in."""
+    """Add a user. Then create a token for them with gpusquad token create --user NAME."""
     answer: Any = connect().people.add_user(name, tenant, role)
     if as_json:
         print_json(answer)
@@ -46,21 +46,21 @@ def _add(
 
 @user.command("set")
 def _set(
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="User name.", show_default=False)],
     tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Where they belong.", autocompletion=_complete.tenants)
+        str | None, typer.Option(metavar="NAME", help="Tenant of the user.", autocompletion=_complete.tenants)
     ] = None,
-    role: Annotated[Role | None, typer.Option(help="What they may do.")] = None,
-    disabled: Annotated[bool | None, typer.Option("--disable/--enable", help="Shut out, or let in again.")] = None,
+    role: Annotated[Role | None, typer.Option(help="Role of the user.")] = None,
+    disabled: Annotated[bool | None, typer.Option("--disable/--enable", help="Disable or enable the user.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a user. What is left out stays."""
+    """Change a user. Omitted options keep their values."""
     from gpusquad.model.errors import Invalid
 
     given = {"tenant": tenant, "role": role, "disabled": disabled}
     changes = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        raise Invalid("user", "nothing is changed", "give for example --role viewer")
+        raise Invalid("user", "is not changed", "use for example --role viewer")
     answer: Any = connect().people.change_user(name, changes)
     if as_json:
         print_json(answer)

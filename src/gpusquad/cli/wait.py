@@ -1,4 +1,4 @@
-"""``gpusquad wait``: until jobs are over."""
+"""``gpusquad wait``: waits for jobs to end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from gpusquad.cli._service import AsJson, JobsArgument, connect, print_json
 
 def wait(
     job: JobsArgument,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Give up after this: 90s, 2h. Exit code 124.")] = "",
-    any_one: Annotated[bool, typer.Option("--any", help="Only until the first is over.")] = False,
+    timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Stop waiting after this time, for example 90s or 2h. Exit code 124. Default: no limit.",
+        ),
+    ] = "",
+    any_one: Annotated[bool, typer.Option("--any", help="Return when the first job ends.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Wait for jobs to end. The exit code is 0 if they succeeded, 1 if not, 124 if it took too long."""
+    """Wait for jobs to end. Exit code: 0 if all succeeded, 1 if not, 124 after the timeout."""
     from gpusquad.cli import _exit
     from gpusquad.cli._wait_jobs import wait_for
     from gpusquad.model.units import US_PER_S, parse_us

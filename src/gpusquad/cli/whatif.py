@@ -1,4 +1,4 @@
-"""``gpusquad whatif``: what a job would meet."""
+"""``gpusquad whatif``: forecasts a job without submitting it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ whatif = typer.Typer(add_completion=False)
 @whatif.command("whatif", cls=WithWords)
 @with_job_options
 def _whatif(options: JobOptions, context: typer.Context, as_json: AsJson = False) -> None:
-    """See what a job would meet: when it would start, where, and whom it would delay. Nothing is submitted."""
+    """Show when and where a job would start, and which jobs it would delay. Nothing is submitted."""
     from gpusquad.cli._job_file import job_file
 
     file, params = job_file(options, words_after_dashes(context))
@@ -27,7 +27,7 @@ def _whatif(options: JobOptions, context: typer.Context, as_json: AsJson = False
 
 
 def ask_what_if(client: Client, file: dict[str, Any], params: dict[str, Any], as_json: bool) -> None:
-    """Ask, show, and end as a submission would if it were refused."""
+    """Print the forecast. Exits like ``submit`` if the job would be refused."""
     from gpusquad.cli import _exit
 
     answer: Any = client.jobs.what_if(file, params)

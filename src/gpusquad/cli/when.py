@@ -1,4 +1,4 @@
-"""``gpusquad when``: when a job starts and ends, and how far to trust that."""
+"""``gpusquad when``: forecasts start and end of a job."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def when(job: JobArgument, as_json: AsJson = False) -> None:
-    """Say when a job starts and ends: ranges, a promise where there is one, and how good such forecasts were."""
-    tell_when(connect(), job, as_json)
+    """Show when a job is expected to start and end, its reservation, and how accurate such forecasts were."""
+    show_when(connect(), job, as_json)
 
 
-def tell_when(client: Client, job: str, as_json: bool) -> None:
-    """By the service that the client speaks to."""
+def show_when(client: Client, job: str, as_json: bool) -> None:
+    """Print the forecast."""
     answer: Any = client.jobs.when(job)
     if as_json:
         print_json(answer)

@@ -1,4 +1,4 @@
-"""``gpusquad why``: everything that keeps a job from starting."""
+"""``gpusquad why``: explains why a job has not started."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def why(job: JobArgument, as_json: AsJson = False) -> None:
-    """Say everything that keeps a job from starting, with numbers and cures."""
-    tell_why(connect(), job, as_json)
+    """Explain why a job has not started: every reason, with numbers and remedies."""
+    show_why(connect(), job, as_json)
 
 
-def tell_why(client: Client, job: str, as_json: bool) -> None:
-    """By the service that the client speaks to."""
+def show_why(client: Client, job: str, as_json: bool) -> None:
+    """Print the reasons."""
     answer: Any = client.jobs.why(job)
     if as_json:
         print_json(answer)
@@ -30,4 +30,4 @@ def tell_why(client: Client, job: str, as_json: bool) -> None:
     if answer["reasons"]:
         out.print(reasons_view(answer["reasons"]))
     elif answer["state"] == "pending":
-        out.print("  Nothing stands in its way: it starts as soon as the scheduler gets to it.")
+        out.print("  No blocking reason. It is expected to start in the next scheduling cycle.")

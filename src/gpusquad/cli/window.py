@@ -1,4 +1,4 @@
-"""``gpusquad window``: maintenance that is announced."""
+"""``gpusquad window``: maintenance windows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpusquad.cli import _complete
 from gpusquad.cli._groups import group
 from gpusquad.cli._service import AsJson, Cause, connect, print_json
 
-SUMMARY = "Announce maintenance: no gang starts that would run into it."
+SUMMARY = "Manage maintenance windows. No job starts that would run into one. Without a subcommand, list them."
 
 
 def show(as_json: AsJson = False) -> None:
-    """List announced maintenance."""
+    """List maintenance windows."""
     client = connect()
     windows: Any = client.windows.all()
     if as_json:
@@ -29,7 +29,7 @@ def show(as_json: AsJson = False) -> None:
         TableColumn("NODES", wraps=True),
         TableColumn("FROM"),
         TableColumn("TO"),
-        TableColumn("BEGINS"),
+        TableColumn("STARTS"),
         TableColumn("BY", most=14, from_width=80),
         TableColumn("WHY", wraps=True, from_width=70),
     )
@@ -39,7 +39,7 @@ def show(as_json: AsJson = False) -> None:
          relative(one["start_s"], now_s), one["by"], one["cause"])
         for one in windows
     ]  # fmt: skip
-    out.print(table(columns, rows, out.width) if rows else "no maintenance is announced")
+    out.print(table(columns, rows, out.width) if rows else "no maintenance windows")
 
 
 window = group(SUMMARY, show)
@@ -49,20 +49,23 @@ window.command("list")(show)
 @window.command("add")
 def _add(
     node: Annotated[
-        list[str], typer.Argument(metavar="NODE…", autocompletion=_complete.nodes, show_default=False)
+        list[str],
+        typer.Argument(metavar="NODE…", help="Node names.", autocompletion=_complete.nodes, show_default=False),
     ],
-    start: Annotated[str, typer.Option(metavar="TIME", help="From: 2h (from now), or 2026-03-01T22:00.")] = "now",
-    end: Annotated[str, typer.Option(metavar="TIME", help="To; left out: until it is removed.")] = "",
-    lasting: Annotated[str, typer.Option("--for", metavar="TIME", help="How long, instead of --end.")] = "",
+    start: Annotated[
+        str, typer.Option(metavar="TIME", help="Start, for example 2h (from now) or 2026-03-01T22:00.")
+    ] = "now",
+    end: Annotated[str, typer.Option(metavar="TIME", help="End. Default: until the window is removed.")] = "",
+    lasting: Annotated[str, typer.Option("--for", metavar="TIME", help="Length, instead of --end.")] = "",
     cause: Cause = "",
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Announce maintenance of nodes."""
+) -> None:
+    """Add a maintenance window for nodes."""
     from gpusquad.cli._times import read_time
     from gpusquad.model.errors import Invalid
 
     if end and lasting:
-        raise Invalid("end", "stands beside --for", "give one of them")
+        raise Invalid("end", "cannot be combined with --for", "leave out one of them")
     client = connect()
     start_s = read_time(start, "start", client.now_s(), "future")
     end_s = read_time(end, "end", client.now_s(), "future") if end else None
@@ -72,11 +75,13 @@ def _add(
     if as_json:
         print_json(made)
     else:
-        typer.echo(f"window {made['id']} is announced")
+        typer.echo(f"Added maintenance window {made['id']}.")
 
 
 @window.command("remove")
-def _remove(window_id: Annotated[str, typer.Argument(metavar="WINDOW", show_default=False)]) -> None:
-    """Call maintenance off."""
+def _remove(
+    window_id: Annotated[str, typer.Argument(metavar="WINDOW", help="ID of the window.", show_default=False)],
+) -> None:
+    """Remove a maintenance window."""
     connect().windows.remove(window_id)
-    typer.echo(f"window {window_id} is called off")
+    typer.echo(f"Removed maintenance window {window_id}.")

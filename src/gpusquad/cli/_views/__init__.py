@@ -1,1 +1,1 @@
-"""Tables and texts that the verbs print."""
+"""Tables and texts printed by the verbs."""

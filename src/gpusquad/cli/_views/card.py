@@ -1,4 +1,4 @@
-"""Cards: how they are divided, among whom, and why."""
+"""How cards are divided, and among which GPU clients."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpusquad.cli._times import relative, span, stamp
 from gpusquad.cli._views.node import model
 
 Plain = Mapping[str, Any]
-MOST_STRANGERS = 5
-TENANTS = (
+MAX_UNMANAGED = 5
+CLIENTS = (
     TableColumn("JOB", most=30, least=8),
     TableColumn("USER", most=14, from_width=100),
     TableColumn("SMS", right=True),
     TableColumn("CREDIT", right=True, from_width=70),
     TableColumn("MEMORY", right=True),
     TableColumn("PEAK", right=True, from_width=80),
-    TableColumn("GOAL MET", right=True),
+    TableColumn("SLO MET", right=True),
     TableColumn("ITER/S", right=True, from_width=90),
     TableColumn("WAITED", right=True, from_width=110),
     TableColumn("STATE", wraps=True),
@@ -31,7 +31,7 @@ EFFECTS = {"live": "green", "told": "yellow", "unused": "dim", "kept": "yellow"}
 
 
 def place(card: Plain) -> str:
-    """``n0/3``, which is also the id of cards that have no UUID."""
+    """``n0/3``, which is also the ID of cards without a UUID."""
     return f"{one_line(card['node'])}/{card['index']}"
 
 
@@ -40,22 +40,22 @@ def called(card: Plain) -> str:
 
 
 def set_line(card: Plain) -> str:
-    """What became of a change."""
+    """One line about a changed divide policy."""
     divide = card["divide"]
-    whose = "" if divide["own"] else " as the mode says"
-    told = "" if divide["effect"] == "live" else f"; {one_line(divide['message'])}"
-    return f"{called(card)}: divided by {one_line(divide['policy'])}{whose}{told}"
+    origin = "" if divide["own"] else " (from the mode)"
+    message = "" if divide["effect"] == "live" else f"; {one_line(divide['message'])}"
+    return f"{called(card)}: divide policy {one_line(divide['policy'])}{origin}{message}"
 
 
 def show_own(cards: Sequence[Plain], now_s: float) -> None:
-    """Cards that are divided otherwise than the mode says; nothing where there are none."""
+    """Print the cards that have their own divide policy, if there are any."""
     own = [card for card in cards if card["divide"]["own"]]
     if not own:
         return
     out = console()
     columns = (
         TableColumn("CARD"),
-        TableColumn("DIVIDED BY", wraps=True),
+        TableColumn("DIVIDE POLICY", wraps=True),
         TableColumn("SINCE", from_width=60),
         TableColumn("BY", most=14),
         TableColumn("NOTE", wraps=True, from_width=80),
@@ -66,7 +66,7 @@ def show_own(cards: Sequence[Plain], now_s: float) -> None:
          card["divide"]["note"], "" if card["divide"]["effect"] == "live" else card["divide"]["message"])
         for card in own
     ]  # fmt: skip
-    out.print("\nDivided otherwise:")
+    out.print("\nCards with their own divide policy:")
     out.print(table(columns, rows, out.width))
 
 
@@ -74,27 +74,27 @@ def show_card(card: Plain, now_s: float) -> None:
     out = console()
     divide, now = card["divide"], card.get("now")
     out.print(
-        Text.assemble((called(card), "bold"), f", {model(card)}: divided by ", (one_line(divide["policy"]), "bold"))
+        Text.assemble((called(card), "bold"), f", {model(card)}: divide policy ", (one_line(divide["policy"]), "bold"))
     )
     out.print(facts([*_setting(divide, now_s), *(_now(now) if now else ())]))
     if now and now["tenants"]:
         out.print()
-        out.print(table(TENANTS, [_tenant(one, now) for one in now["tenants"]], out.width))
+        out.print(table(CLIENTS, [_client_row(one, now) for one in now["tenants"]], out.width))
 
 
 def show_divides(revisions: Sequence[Plain], now_s: float, of_several: bool = False) -> None:
     out = console()
     columns = (
         TableColumn("REVISION", right=True), *([TableColumn("CARD")] if of_several else ()), TableColumn("WHEN"),
-        TableColumn("AGO", from_width=90), TableColumn("BY", most=14), TableColumn("DIVIDED BY", wraps=True),
+        TableColumn("AGO", from_width=90), TableColumn("BY", most=14), TableColumn("DIVIDE POLICY", wraps=True),
         TableColumn("NOTE", wraps=True, from_width=80),
     )  # fmt: skip
     rows = [
         (str(one["revision"]), *([one["card"]] if of_several else ()), stamp(one["at_s"]),
-         relative(one["at_s"], now_s), one["by"], one["policy"] or "as the mode says", one["note"])
+         relative(one["at_s"], now_s), one["by"], one["policy"] or "from the mode", one["note"])
         for one in revisions
     ]  # fmt: skip
-    out.print(table(columns, rows, out.width) if rows else "no changes so far: divided as the mode says")
+    out.print(table(columns, rows, out.width) if rows else "no changes so far; the divide policy is the mode's")
 
 
 def _setting(divide: Plain, now_s: float) -> list[tuple[str, Cell]]:
@@ -102,7 +102,7 @@ def _setting(divide: Plain, now_s: float) -> list[tuple[str, Cell]]:
     if divide["since_s"] is not None:
         since = f"{relative(divide['since_s'], now_s)} by {one_line(divide['by'])}, revision {divide['revision']}"
     return [
-        ("set", f"for this card, in place of the mode's {one_line(divide['of_mode'])}" if divide["own"]
+        ("set", f"for this card, instead of the mode's {one_line(divide['of_mode'])}" if divide["own"]
          else "by the mode"),
         ("changed", since),
         ("note", divide["note"]),
@@ -116,31 +116,31 @@ def _now(now: Plain) -> list[tuple[str, Cell]]:
         ("now", squads),
         ("why", now["why"]),
         ("failure", Text(one_line(now["failure"]), style="red") if now["failure"] else ""),
-        ("pool", now["pool"]),
+        ("MPS pool", now["pool"]),
         ("contexts", _contexts(now.get("context_bytes", 0))),
-        ("notes", "; ".join(dict.fromkeys(one_line(tenant["note"]) for tenant in now["tenants"] if tenant["note"]))),
-        ("strangers", Text(_strangers(now), style="magenta") if now["stranger_count"] else ""),
+        ("notes", "; ".join(dict.fromkeys(one_line(client["note"]) for client in now["tenants"] if client["note"]))),
+        ("unmanaged", Text(_unmanaged(now), style="magenta") if now["stranger_count"] else ""),
     ]
 
 
 def _contexts(each_bytes: int) -> str:
-    return f"{size(each_bytes)} of its part for each process" if each_bytes else ""
+    return f"{size(each_bytes)} of the memory quota per process" if each_bytes else ""
 
 
-def _strangers(now: Plain) -> str:
-    """Processes on the card that nobody holds back."""
-    told = [f"{one['pid']} {one_line(one['name'])}".strip() for one in now["strangers"][:MOST_STRANGERS]]
-    named = f": {', '.join(told)}" if told else ""
-    return f"{_processes(now['stranger_count'])} that nothing holds{named}; rule: {one_line(now['rule'])}"
+def _unmanaged(now: Plain) -> str:
+    """Processes on the card outside gpusquad's control."""
+    processes = [f"{one['pid']} {one_line(one['name'])}".strip() for one in now["strangers"][:MAX_UNMANAGED]]
+    names = f": {', '.join(processes)}" if processes else ""
+    return f"{_processes(now['stranger_count'])} outside gpusquad's control{names}; rule: {one_line(now['rule'])}"
 
 
 def _processes(count: int) -> str:
     return "1 process" if count == 1 else f"{count} processes"
 
 
-def _tenant(one: Plain, now: Plain) -> tuple[Cell, ...]:
+def _client_row(one: Plain, now: Plain) -> tuple[Cell, ...]:
     return (
-        one["name"] or one["id"] or "another tenant",
+        one["name"] or one["id"] or "job of another tenant",
         one["user"] or "",
         _sms(one),
         "" if one["waiting"] is None else "free" if one["credit_us"] is None else f"{one['credit_us'] / 1000:.1f} ms",
@@ -160,7 +160,7 @@ def _sms(one: Plain) -> str:
 
 
 def _memory(one: Plain) -> str:
-    """``1.5/8.0 GiB``: in the unit of the quota."""
+    """``1.5/8.0 GiB``, in the unit of the quota."""
     quota = one["quota_bytes"]
     if not quota:
         return size(one["used_bytes"])
@@ -177,12 +177,12 @@ def _goal(one: Plain) -> Text:
 
 
 def _pace(per_s: float | None) -> str:
-    """Three digits tell a slower job from a faster one, whether it does thousands a second or one a minute."""
+    """Iterations per second with three significant digits."""
     return "" if per_s is None else f"{per_s:.0f}" if per_s >= 100 else f"{per_s:.3g}"
 
 
 def _state(one: Plain) -> str:
-    """What it does, how it is kept apart, what it wants."""
+    """Activity, isolation, weight, priority and SLO."""
     parts = []
     if one["waiting"]:
         parts.append(f"{_processes(one['waiting'])} waiting")
@@ -194,11 +194,11 @@ def _state(one: Plain) -> str:
         parts.append(f"weight {one['weight']:g}")
     if one["priority"]:
         parts.append(f"priority {one['priority']}")
-    return ", ".join([*parts, *(_wish(name, value) for name, value in (one["slo"] or {}).items())])
+    return ", ".join([*parts, *(_slo_text(name, value) for name, value in (one["slo"] or {}).items())])
 
 
-def _wish(name: str, value: Any) -> str:
-    """``latency 20 ms``, as a job file says it."""
+def _slo_text(name: str, value: Any) -> str:
+    """``latency 20 ms``, as in a job file."""
     if name == "latency_us":
         return f"latency {value / 1000:g} ms"
     if name == "throughput_per_s":

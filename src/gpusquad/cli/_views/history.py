@@ -1,4 +1,4 @@
-"""Past jobs as a table."""
+"""Table of past jobs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ COLUMNS = (
 def history_view(found: Mapping[str, Any], now_s: float, width: int) -> RenderableType:
     jobs = found["items"]
     if not jobs:
-        return Text("no such jobs", style="dim")
+        return Text("no matching jobs", style="dim")
     shown = table(COLUMNS, (_row(job, now_s) for job in jobs), width)
     if not found.get("next"):
         return shown
-    return Group(shown, Text(f"\n{counted(len(jobs), 'job')} shown, --limit N shows more", style="dim"))
+    return Group(shown, Text(f"\n{counted(len(jobs), 'job')} shown; use --limit N for more", style="dim"))
 
 
 def _row(job: Mapping[str, Any], now_s: float) -> tuple[Cell, ...]:

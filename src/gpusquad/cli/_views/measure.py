@@ -1,4 +1,4 @@
-"""Measured series on the terminal: who slows whom as a coloured square, what is more than chance, and what there is."""
+"""Measurement series on the terminal: coloured table of speeds, significant differences, list of series."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gpusquad.measure.series_files import SkippedFile, StoredSeries
 from gpusquad.model.interference import CoRun, MeasurementSeries
 from gpusquad.model.units import US_PER_S, show_bytes
 
-LINES_MOST = 6
-"""Of each finding; the page has all."""
-_LEGEND = "Row: whose speed, over its speed alone. Column: who runs beside it. oom: they do not fit in memory."
-_MARKED = f"{MARKS['more']} loses significantly more than its neighbour does, {MARKS['less']} less."
+MAX_LINES = 6
+"""Lines shown per finding. The HTML page has all."""
+_LEGEND = "Row: speed of the workload relative to running alone. Column: its neighbour. oom: both do not fit in memory."
+_MARKED = f"{MARKS['more']} loses significantly more than its neighbour, {MARKS['less']} less."
 
 
 def series_view(measured: MeasurementSeries, width: int) -> RenderableType:
-    """The square, triples and splits, and what the tests found."""
+    """The table of pairs, then triples and splits, then the findings."""
     heading = Text(f"{one_line(measured.setting.gpu)}: {one_line(' · '.join(facts(measured)))}", style="bold")
     shown = speed_map(measured)
     if not shown.rows:
-        return Group(heading, Text("nothing was measured", style="dim"))
+        return Group(heading, Text("no measurements", style="dim"))
     parts: list[RenderableType] = [heading, Text(), _square(shown, width), Text(), Text(_legend(shown), style="dim")]
     others = [run for run in measured.co_runs if len(run.workloads) != 2 or not run.is_unrestricted]
     if others:
@@ -41,7 +41,7 @@ def series_view(measured: MeasurementSeries, width: int) -> RenderableType:
 
 
 def list_view(kept: Sequence[StoredSeries], skipped: Sequence[SkippedFile], width: int) -> RenderableType:
-    """The newest first, and which files are none."""
+    """Series, newest first, and skipped files."""
     columns = (
         TableColumn("MEASURED"),
         TableColumn("GPU", most=40, least=12),
@@ -53,8 +53,8 @@ def list_view(kept: Sequence[StoredSeries], skipped: Sequence[SkippedFile], widt
         TableColumn("FILE", from_width=60, least=20),
     )
     rows = [_list_row(one) for one in reversed(kept)]
-    notes = [Text(f"skipped {one_line(one.path.name)}: {one_line(one.why)}", style="yellow") for one in skipped]
-    shown = table(columns, rows, width) if rows else Text("nothing was measured yet", style="dim")
+    notes = [Text(f"Skipped {one_line(one.path.name)}: {one_line(one.why)}", style="yellow") for one in skipped]
+    shown = table(columns, rows, width) if rows else Text("no series measured yet", style="dim")
     return Group(shown, *notes)
 
 
@@ -63,7 +63,7 @@ def _square(shown: HeatMap, width: int) -> RenderableType:
     by_name = max(map(len, names)) + sum(max(6, len(name)) + GAP for name in names)
     if by_name <= width:
         rows, heads = names, names
-    else:  # the columns are numbered as the rows
+    else:  # number rows and columns
         rows = [f"{number} {name}" for number, name in enumerate(names, 1)]
         heads = [str(number) for number in range(1, len(names) + 1)]
     columns = (TableColumn(""), *map(TableColumn, heads))
@@ -85,7 +85,7 @@ def _legend(shown: HeatMap) -> str:
 
 
 def _others(runs: Sequence[CoRun], width: int) -> RenderableType:
-    columns = (TableColumn("TOGETHER", wraps=True), TableColumn("SMS"), TableColumn("SPEEDS"))
+    columns = (TableColumn("WORKLOADS", wraps=True), TableColumn("SMS"), TableColumn("SPEEDS"))
     return table(columns, [_other_row(run) for run in runs], width)
 
 
@@ -96,9 +96,9 @@ def _other_row(run: CoRun) -> tuple[str, ...]:
 
 def _found(found: Findings) -> list[Text]:
     lines = [Text(f"{found.summary}{':' if found.lines else '.'}")]
-    lines += [Text(f"  {one_line(line)}") for line in found.lines[:LINES_MOST]]
-    if len(found.lines) > LINES_MOST:
-        lines.append(Text(f"  and {counted(len(found.lines) - LINES_MOST, 'other')}", style="dim"))
+    lines += [Text(f"  {one_line(line)}") for line in found.lines[:MAX_LINES]]
+    if len(found.lines) > MAX_LINES:
+        lines.append(Text(f"  and {counted(len(found.lines) - MAX_LINES, 'other')}", style="dim"))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Nodes and cards as tables."""
+"""Tables of nodes and cards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STYLES = {
     "drained": "red",
 }  # fmt: skip
 ROOMY = 110
-"""From this width on, load is drawn as well as told."""
+"""Terminal width from which load is also shown as a bar."""
 BRANDS = ("NVIDIA ", "Tesla ", "GeForce ")
 
 NODES = (
@@ -55,7 +55,7 @@ def cards_table(nodes: Sequence[Plain], width: int) -> RenderableType:
 
 
 def card_row(card: Plain, with_bars: bool) -> tuple[Cell, ...]:
-    """What one looks for first: is it free, how busy, who is on it."""
+    """State, load, memory and jobs of a card."""
     sample = card.get("sample") or {}
     return (
         card["id"],
@@ -89,7 +89,7 @@ def memory(card: Plain, sample: Plain, with_bar: bool = True) -> Text:
 
 
 def users(card: Plain) -> str:
-    """Who is on a card, or why nobody may be."""
+    """Jobs on a card, or the cause why it is out of use."""
     return ", ".join(_user(job) for job in card["jobs"]) or one_line(card.get("cause") or "")
 
 
@@ -129,15 +129,19 @@ def _notes(node: Plain, now_s: float) -> Iterator[str]:
 
 
 def _user(job: Plain) -> str:
-    """Of other tenants' jobs nothing is told but that they are there."""
+    """Name and user of a job; jobs of other tenants stay anonymous."""
     sm = (job.get("share") or {}).get("sm")
     share = f" {100 * sm:.0f} %" if sm else ""
-    return f"{one_line(job['name'])}{share} ({one_line(job['user'])})" if job.get("name") else f"another tenant{share}"
+    return (
+        f"{one_line(job['name'])}{share} ({one_line(job['user'])})"
+        if job.get("name")
+        else f"job of another tenant{share}"
+    )
 
 
-def _metered(ratio: float, told: str, with_bar: bool) -> Text:
+def _metered(ratio: float, text: str, with_bar: bool) -> Text:
     style = "green" if ratio < 0.7 else "yellow" if ratio < 0.95 else "red"
-    return Text.assemble((bar(ratio, 8), style), " ", told) if with_bar else Text(told)
+    return Text.assemble((bar(ratio, 8), style), " ", text) if with_bar else Text(text)
 
 
 def _gib(value: int) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of jobs that were just accepted."""
+"""Plan of newly submitted jobs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from gpusquad.client.client import Client
 
 Plain = Mapping[str, Any]
-MOST_ASKED = 1000
-"""Of a large sweep only so many places in the queue are looked up."""
+MAX_LOOKED_UP = 1000
+"""Maximum number of queue positions looked up for a large sweep."""
 
 
 def show_plan(client: Client, accepted: Plain) -> None:
-    """One job in full, a sweep in numbers. The jobs are accepted, whatever happens to these questions."""
+    """Print the plan of one job, or a summary of a sweep. Failing queries do not affect the submission."""
     out = console()
     jobs = accepted["jobs"]
     if len(jobs) == 1:
@@ -46,7 +46,7 @@ def _one(client: Client, job: Plain) -> list[tuple[str, Any]]:
         answer: Any = client.jobs.when(job["id"])
         now: Any = client.jobs.get(job["id"])
     except ApiError as error:
-        return [("plan", f"not known: {error.message}")]
+        return [("plan", f"unknown: {error.message}")]
     state = (now["state"], STYLES.get(now["state"], ""))
     rows: list[tuple[str, Any]] = [("state", Text.assemble((words(state[0]), state[1]), _line(answer)))]
     return [*rows, *plan_facts(answer, now, client.now_s())]
@@ -54,25 +54,25 @@ def _one(client: Client, job: Plain) -> list[tuple[str, Any]]:
 
 def _line(answer: Plain) -> str:
     position = answer.get("position")
-    return "" if position is None else f", number {position:,} in line"
+    return "" if position is None else f", position {position:,} in the queue"
 
 
 def _many(client: Client, jobs: Sequence[Plain]) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("each", one_line(asked(jobs[0])))]
     ids = {job["id"] for job in jobs}
     try:
-        queue: Any = client.cluster.queue(MOST_ASKED)
+        queue: Any = client.cluster.queue(MAX_LOOKED_UP)
         waiting = [job for job in queue["items"] if job["id"] in ids]
         last: Any = client.jobs.when(waiting[-1]["id"]) if waiting else {}
     except ApiError as error:
-        return [*rows, ("plan", f"not known: {error.message}")]
+        return [*rows, ("plan", f"unknown: {error.message}")]
     running = [job for job in queue["running"] if job["id"] in ids]
     held = sum(job["state"] == "held" for job in jobs)
     now_s = client.now_s()
     return [
         *rows,
         ("running", f"{len(running)}, {outlook(running[0], now_s)}".removesuffix(", ") if running else ""),
-        ("waiting", f"{len(waiting):,}, from number {waiting[0]['position']:,} in line" if waiting else ""),
+        ("pending", f"{len(waiting):,}, from position {waiting[0]['position']:,} in the queue" if waiting else ""),
         ("held", str(held) if held else ""),
-        ("last starts", starts(last, now_s) if waiting else ""),
+        ("last start", starts(last, now_s) if waiting else ""),
     ]

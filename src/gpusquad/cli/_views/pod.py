@@ -1,4 +1,4 @@
-"""A pod by what is written on it, for when the service cannot be asked."""
+"""State of a pod from its own status and events, used if the service cannot be reached."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Plain = Mapping[str, Any]
 
 
 def pod_view(pod: Plain, events: Iterable[Plain]) -> str:
-    """Its condition, then what happened to it, the newest last."""
+    """Condition and events of a pod, newest last."""
     status = pod.get("status") or {}
     lines = [f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} is {status.get('phase', 'unknown')}"]
     condition = condition_of(pod)
     if condition is not None and condition.get("status") == "False":
         lines.append(f"  {condition.get('reason', '')}: {condition.get('message', '')}")
     if status.get("nominatedNodeName"):
-        lines.append(f"  promised node: {status['nominatedNodeName']}")
+        lines.append(f"  nominated node: {status['nominatedNodeName']}")
     lines += [
         f"  {one.get('lastTimestamp') or ''}  {one.get('reason', '')}: {one.get('message', '')}" for one in ours(events)
     ]
@@ -32,6 +32,6 @@ def condition_of(pod: Plain) -> Plain | None:
 
 
 def ours(events: Iterable[Plain]) -> list[Plain]:
-    """Those that the scheduler wrote, oldest first."""
+    """Events written by the scheduler, oldest first."""
     found = [one for one in events if (one.get("source") or {}).get("component") == SOURCE]
     return sorted(found, key=lambda one: str(one.get("lastTimestamp") or ""))

@@ -1,4 +1,4 @@
-"""Policies, their history, and what others would change."""
+"""Current policies, their history, and previews of changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 20
 def show_policy(policy: Plain, now_s: float) -> None:
     out = console()
     heading = Text.assemble("Mode ", (one_line(policy["mode"]), "bold"), f", revision {policy['revision']}")
-    if policy["revision"]:  # the first is the configuration's, and nobody changed it
+    if policy["revision"]:  # revision 0 comes from the configuration
         heading.append(f", changed {relative(policy['since_s'], now_s)} by {one_line(policy['by'])}")
     out.print(heading)
     out.print(
@@ -29,7 +29,7 @@ def show_policy(policy: Plain, now_s: float) -> None:
             ("plan", policy["plan"]),
             ("place", policy["place"]),
             ("divide", policy.get("divide") or ""),
-            ("preempts", _preemption(policy.get("preemption") or {})),
+            ("preemption", _preemption(policy.get("preemption") or {})),
             ("note", policy.get("note") or ""),
             ("known modes", ", ".join(policy.get("modes") or ())),
         ])
@@ -39,15 +39,15 @@ def show_policy(policy: Plain, now_s: float) -> None:
 def show_preview(preview: Plain, now_s: float) -> None:
     out = console()
     rows = [(short(job), "", "now", "starts now") for job in preview["starts"]]
-    rows += [(short(job), "", "", "is preempted") for job in preview.get("preempted") or ()]
+    rows += [(short(job), "", "", "preempted") for job in preview.get("preempted") or ()]
     rows += [_moved(one, now_s) for one in preview.get("moved") or () if one["job"] not in preview["starts"]]
     if not rows:
-        out.print("Nothing would change for anybody who waits.")
+        out.print("No pending job would be affected.")
         return
     columns = (
         TableColumn("JOB"),
-        TableColumn("START NOW"),
-        TableColumn("START THEN"),
+        TableColumn("CURRENT START"),
+        TableColumn("NEW START"),
         TableColumn("CHANGE", wraps=True),
     )
     out.print(table(columns, rows[:MOST], out.width))
@@ -75,22 +75,22 @@ def show_revisions(revisions: Sequence[Plain], now_s: float) -> None:
 
 def _preemption(preemption: Plain) -> str:
     if preemption.get("by") in (None, "none"):
-        return "nobody"
+        return "none"
     text = f"by {one_line(preemption['by'])}"
     if preemption.get("min_run_s"):
-        text += f", after {span(preemption['min_run_s'])} of running"
+        text += f", after {span(preemption['min_run_s'])} of run time"
     if preemption.get("most_per_job") is not None:
-        text += f", a job at most {preemption['most_per_job']} times"
+        text += f", at most {preemption['most_per_job']} times per job"
     return text
 
 
 def _moved(one: Plain, now_s: float) -> tuple[str, str, str, str]:
     before_s, after_s = one.get("before_s"), one.get("after_s")
-    told = [NOT_KNOWN if at_s is None else relative(at_s, now_s) for at_s in (before_s, after_s)]
+    starts = [NOT_KNOWN if at_s is None else relative(at_s, now_s) for at_s in (before_s, after_s)]
     change = ""
     if before_s is not None and after_s is not None:
         change = f"{span(abs(after_s - before_s))} {'later' if after_s > before_s else 'earlier'}"
-    return short(one["job"]), told[0], told[1], change
+    return short(one["job"]), starts[0], starts[1], change
 
 
 def _settings(settings: Plain) -> str:

@@ -1,4 +1,4 @@
-"""Errors of predicted run times as tables."""
+"""Tables of the accuracy of predicted run times."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NOTHING = "–"
 
 
 def predictions_view(answer: Plain, width: int) -> RenderableType:
-    """By tenant, by source, and what the columns mean."""
+    """Tables by tenant and by source, with a legend."""
     summary = f"{counted(answer['count'], 'run')} since {stamp(answer['since_s'])}"
     if not answer["count"]:
-        return Text(f"{summary}: nothing to judge by yet", style="dim")
-    told = (
-        "OFF: half of the runs were this near to the middle of their forecast, in parts of the truth. ERROR: the mean "
-        "distance. BY P50, P90, P99: runs that ended by then; 50 %, 90 % and 99 % is right. BIAS: how much "
-        "longer the run in the middle took than foretold. CUT: stopped, preempted or lost, and not judged."
+        return Text(f"{summary}: no finished runs with predictions yet", style="dim")
+    legend = (
+        "OFF: median distance from the predicted median, as a percentage of the actual run time. ERROR: mean distance. "
+        "BY P50, P90, P99: runs that ended by that quantile; ideal are 50 %, 90 % and 99 %. BIAS: how much longer the "
+        "median run took than predicted. CUT: stopped, preempted or lost runs, which are not scored."
     )
     return Group(
         _errors("TENANT", answer["tenants"], width), Text(), _errors("SOURCE", answer["sources"], width), Text(),
-        Text(summary, style="dim"), Text(told, style="dim"),
+        Text(summary, style="dim"), Text(legend, style="dim"),
     )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def percent(ratio: float | None) -> str:
 
 
 def bias(log_ratio: float | None) -> str:
-    """As a percentage of the middle: +20 % means that runs take that much longer than foretold."""
+    """Percentage of the predicted median: +20 % means that runs take 20 % longer than predicted."""
     from math import expm1
 
     return NOTHING if log_ratio is None else f"{100 * expm1(min(log_ratio, 20.0)):+.0f} %"

@@ -1,4 +1,4 @@
-"""The queue as a table."""
+"""Table of running and pending jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.cli._tables import TableColumn, table
 from gpusquad.cli._views.resources import gpus
 
 ROOMY = 110
-"""From this width on, reasons are sentences; below, they are their codes."""
+"""Terminal width from which reasons are shown as sentences instead of codes."""
 
 COLUMNS = (
     TableColumn("#", right=True, style="dim"),
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def queue_view(answer: Mapping[str, Any], now_s: float, width: int) -> RenderableType:
-    """Who runs, then who waits, then a line of numbers."""
+    """Running jobs, then pending jobs, then a summary."""
     rows = [job_row(job, now_s, width) for job in (*answer["running"], *answer["items"])]
     summary = Text(_summary(answer), style="dim")
     return Group(table(COLUMNS, rows, width), Text(), summary) if rows else summary
@@ -69,7 +69,7 @@ def _summary(answer: Mapping[str, Any]) -> str:
     order = ("running", "starting", "pending", "held")
     parts = [f"{counts[state]:,} {words(state)}" for state in order if counts.get(state)]
     parts += [f"{n:,} {words(state)}" for state, n in counts.items() if n and state not in order and state not in FINAL]
-    text = " · ".join(parts) or "nobody waits and nobody runs"
+    text = " · ".join(parts) or "no running or pending jobs"
     if answer.get("next") and shown:
-        text += f"; {counted(shown, 'waiting job')} shown, --limit N shows more"
+        text += f"; {counted(shown, 'pending job')} shown, use --limit N for more"
     return text

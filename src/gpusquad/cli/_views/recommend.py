@@ -1,4 +1,4 @@
-"""What a job should ask for, in a few tables and sentences."""
+"""Recommended resource requests of a job."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpusquad.cli._times import span
 
 Plain = Mapping[str, Any]
 _ADVICE = (
-    TableColumn("ask for"),
+    TableColumn("request"),
     TableColumn("", style="bold"),
-    TableColumn("now", least=4),
-    TableColumn("because", least=20, wraps=True),
+    TableColumn("current", least=4),
+    TableColumn("reason", least=20, wraps=True),
 )
 _TIMES = (
     TableColumn("GPUs", right=True),
     TableColumn("run time", right=True),
-    TableColumn("eight of ten within", least=12),
+    TableColumn("80 % interval", least=12),
     TableColumn("efficiency", right=True),
-    TableColumn("from"),
+    TableColumn("source"),
 )
 
 
@@ -37,7 +37,7 @@ def show_recommendation(answer: Plain, name: str) -> None:
     if answer["advice"]:
         out.print(table(_ADVICE, [_advice(line) for line in answer["advice"]], out.width))
     else:
-        out.print("  Nothing is recommended: there is no evidence.")
+        out.print("  No recommendation: there is no evidence yet.")
     if answer["times"]:
         out.print()
         out.print(table(_TIMES, [_times(one) for one in answer["times"]], out.width))
@@ -52,7 +52,7 @@ def _advice(line: Plain) -> Sequence[Cell]:
 
 def _times(one: Plain) -> Sequence[Cell]:
     within = f"{span(one['low_s'])} to {span(one['high_s'])}"
-    source = "a cautious guess" if one["source"] == "default" else one_line(one["source"])
+    source = "cautious default" if one["source"] == "default" else one_line(one["source"])
     return str(one["gpus"]), span(one["mid_s"]), within, f"{100 * one['efficiency_ratio']:.0f} %", source
 
 
@@ -60,10 +60,10 @@ def _facts(answer: Plain) -> Iterator[tuple[str, Cell]]:
     evidence = answer["evidence"]
     if evidence is not None:
         newest = ", ".join(short(job) for job in evidence["jobs"])
-        yield "by", f"{evidence['runs']:,} {one_line(evidence['of'])}; the latest: {newest}"
+        yield "based on", f"{evidence['runs']:,} {one_line(evidence['of'])}; latest: {newest}"
     for use in (evidence or {}).get("uses", ()):
         ratios = " ".join(f"{100 * ratio:.0f}" for ratio in use["busy_ratios"])
-        yield "busy", f"{ratios} % of the time, card by card, in {short(use['job'])}"
+        yield "busy", f"{ratios} % of the time (one number per card) in {short(use['job'])}"
     for note in answer["notes"]:
         yield "note", one_line(note)
     for warning in answer["warnings"]:
@@ -72,4 +72,4 @@ def _facts(answer: Plain) -> Iterator[tuple[str, Cell]]:
         yield "missing", one_line(missing)
     changes = [f"{line['field']}: {line['value']}" for line in answer["advice"] if line["change"]]
     if answer["advice"]:
-        yield "in the file", Text(one_line("; ".join(changes)), "bold") if changes else "leave it as it is"
+        yield "job file", Text(one_line("; ".join(changes)), "bold") if changes else "no changes"

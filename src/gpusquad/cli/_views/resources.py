@@ -1,4 +1,4 @@
-"""What a job asks for of the cards, for people."""
+"""Formats the GPU requests of a job."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpusquad.cli._sizes import size
 
 
 def asked(job: Mapping[str, Any]) -> str:
-    """In words, for a heading."""
+    """``2 GPUs``, or ``25 % of the SMs of one GPU``."""
     share = job.get("share")
     if not share:
-        return counted(job["gpus"], "GPU") if job["gpus"] else "no whole GPU"
+        return counted(job["gpus"], "GPU") if job["gpus"] else "no GPU"
     parts = [f"{_percent(share['sm'])} of the SMs"] if share["sm"] else []
     if share["memory"] is not None:
         parts.append(f"{_memory(share)} of the memory" if _is_part(share) else _memory(share))
@@ -21,7 +21,7 @@ def asked(job: Mapping[str, Any]) -> str:
 
 
 def gpus(job: Mapping[str, Any]) -> str:
-    """For a narrow column: of a share the part of the SMs, or else of the memory."""
+    """Short form for a column: number of GPUs, or the SM or memory share."""
     share = job.get("share")
     if not share:
         return str(job["gpus"])

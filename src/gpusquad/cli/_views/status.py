@@ -1,4 +1,4 @@
-"""The service in a few lines."""
+"""Summary of the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show_status(answer: Plain, now_s: float) -> None:
     since = f", changed {relative(policy['since_s'], now_s)}" if policy["revision"] else ""
     out.print(
         facts([
-            ("because", answer["reason"]),
+            ("reason", answer["reason"]),
             ("GPUs", gpus(answer["cluster"])),
             ("gangs", gangs(answer["cluster"])),
             ("jobs", counts(answer["counts"])),
@@ -34,7 +34,7 @@ def show_status(answer: Plain, now_s: float) -> None:
 
 
 def gpus(cluster: Plain) -> str:
-    """``32, of which 11 are free, 1 unhealthy``."""
+    """``32: 11 free, 1 unhealthy``."""
     parts = [f"{cluster['free']} free"]
     parts += [f"{cluster[name]} {words(name)}" for name in ("unhealthy", "taken_outside") if cluster[name]]
     simulated = " (simulated)" if cluster["simulated"] else ""
@@ -42,7 +42,7 @@ def gpus(cluster: Plain) -> str:
 
 
 def gangs(cluster: Plain) -> str:
-    """What *free* is good for: how many gangs of each size fit on one node now."""
+    """Number of gangs of each size that fit on one node now."""
     sizes = sorted(cluster["usable"].items(), key=lambda item: int(item[0]))
     return ", ".join(f"{count} × {size}" for size, count in sizes) + " GPUs fit on one node"
 

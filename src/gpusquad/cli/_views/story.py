@@ -1,4 +1,4 @@
-"""The events of a job as a table."""
+"""Table of the events of a job."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gpusquad.cli._times import span, stamp
 from gpusquad.model.units import US_PER_S
 
 SINCE_2001_US = 10**15
-"""Larger numbers of microseconds are instants, smaller ones spans."""
+"""Larger numbers of microseconds are times, smaller ones durations."""
 
 COLUMNS = (
     TableColumn("WHEN"),
     TableColumn("AFTER", right=True, style="dim", from_width=70),
-    TableColumn("WHAT"),
+    TableColumn("EVENT"),
     TableColumn("STATE"),
-    TableColumn("TRY", right=True, from_width=90),
+    TableColumn("ATTEMPT", right=True, from_width=90),
     TableColumn("BY", most=14, from_width=80),
     TableColumn("WHY", wraps=True),
 )
 
 
 def story_table(events: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
-    """Oldest first; how long after the event before."""
+    """Events, oldest first, with the time since the previous one."""
     return table(COLUMNS, _rows(events), width)
 
 
@@ -49,14 +49,14 @@ def _rows(events: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Cell]]:
 
 
 def _why(event: Mapping[str, Any]) -> str:
-    """The cause, else what the event carries."""
+    """The cause, otherwise the data of the event."""
     if event["cause"] or not isinstance(event["data"], dict):
         return one_line(event["cause"])
     return value_text(dict(_readable(name, value) for name, value in event["data"].items()))
 
 
 def _readable(name: str, value: Any) -> tuple[str, Any]:
-    """Instants are told as people tell them."""
+    """Convert times in microseconds to local time."""
     if name.endswith("_us") and isinstance(value, int) and value > SINCE_2001_US:
         return name.removesuffix("_us"), stamp(value / US_PER_S)
     return name, value

@@ -1,4 +1,4 @@
-"""GPU hours as a table with bars."""
+"""Table of GPU hours with bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job would meet, in sentences."""
+"""Forecast for a job that is not submitted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _facts(answer: Mapping[str, Any], now_s: float) -> Iterator[tuple[str, Cell]
     if answer.get("others"):
         yield "others", f"{counted(answer['others'], 'job')} of other tenants would be delayed or preempted"
     elif not delayed and not answer["preempted"]:
-        yield "delays", "nobody"
+        yield "delays", "no other job"
 
 
 def _listed(names: list[str]) -> str:
