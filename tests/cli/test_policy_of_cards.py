@@ -76,7 +76,8 @@ def test_a_card_with_its_tenants(service, gsq, monkeypatch):
     monkeypatch.setenv("COLUMNS", "250")
     shown = gsq("policy", "show", "--card", "0").stdout
     for told in ("divide policy slo", "instead of the mode's jct", "1 min ago by root", "semi-spatial", "is at risk",
-                 "2 processes outside gpusquad's control: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB", "97.2 %",
+                 "2 processes outside gpusquad's control: 4242", "33 %", "0.4 ms", "10.0/20.0 GiB", "12.0 GiB",
+                 "97.2 %",
                  "2.47", "latency 20 ms", "1 process waiting", "isolated", "job of another tenant", "idle",
                  "526 MiB of the memory quota per process"):  # fmt: skip
         assert told in shown, told

@@ -130,7 +130,8 @@ def test_a_folder_that_is_a_parameter_is_left_alone(tmp_path):
         ({}, None, "command: is missing"), ({}, [], "command: is empty"),
         ({"file": "nope.yaml"}, None, "does not exist"), ({"file": "nope.json"}, None, "does not exist"),
         ({"file": "."}, None, "is a directory"), ({"params": ["lr"]}, ["a"], "cannot read 'lr'"),
-        ({"env": ["=x"]}, ["a"], "cannot read '=x'"), ({"env": ["GPUSQUAD_NO_SUCH"]}, ["a"], "is not set in this shell"),
+        ({"env": ["=x"]}, ["a"], "cannot read '=x'"),
+        ({"env": ["GPUSQUAD_NO_SUCH"]}, ["a"], "is not set in this shell"),
         ({"slo": ["fast"]}, ["a"], "slo"),
     ],
 )  # fmt: skip

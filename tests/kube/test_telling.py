@@ -260,7 +260,7 @@ def test_kubectl_asks_the_service_through_the_api_server(small: ControlPlane, tm
         wait_for(small, "fill-1", lambda pod: pod["spec"].get("nodeName", "") != "")
         make(small, "late", 4, "10s")
         said = plugin.until("late (", "why", "late", "-n", "default", **token)
-        assert "number 1 in line" in said
+        assert "position 1 in the queue" in said
         assert "needs 4 idle cards" in said
         answer = json.loads(plugin("why", "pod/late", "--json", **token).stdout)
         assert (answer["state"], answer["position"]) == ("pending", 1)

@@ -28,7 +28,7 @@ Simulate = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Simulate N cards, to try gpusquad without GPUs. Default: real GPUs, or 8 simulated ones if there are none.",
+        help="Simulate N cards, to try gpusquad without GPUs. Default: real GPUs; 8 simulated cards if there are none.",
     ),
 ]
 

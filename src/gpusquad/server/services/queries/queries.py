@@ -173,7 +173,7 @@ def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int 
             return str(code), f"{kind} {name} holds {held} of at most {limit} GPUs"
     needed, idle = job.gang.least_gpus, state.space.idle_total
     if promised_us is not None:
-        return str(ReasonCode.NO_CARDS), f"cards reserved in {show_us(max(0, promised_us - state.now_us))}"
+        return str(ReasonCode.NO_CARDS), f"reserved for a start in {show_us(max(0, promised_us - state.now_us))}"
     if needed > idle:
         return str(ReasonCode.NO_CARDS), f"needs {needed} GPU{'s' * (needed != 1)}, {idle} idle"
     if not state.space.fits(job):
