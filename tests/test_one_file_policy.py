@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpusquad.model.job import Job
-from gpusquad.model.views import View
+from gpusquad.model.views import OrderView
 from gpusquad.registry import register
 
 
@@ -32,7 +32,7 @@ class Widest:
 
     step: int = 1
 
-    def key(self, job: Job, view: View) -> tuple:
+    def key(self, job: Job, view: OrderView) -> tuple:
         return (-(job.gpus // self.step), job.submitted_us)
 '''
 
