@@ -1,6 +1,6 @@
-"""The job file: what people write, checked and made into concrete jobs. Imports only ``model``.
+"""Job files: parsing, validation and expansion into concrete jobs. Imports only ``model``.
 
-``yaml_file.load`` reads it, ``check.check`` checks it, ``expand.expand`` makes one ``JobSpec`` of every sweep point,
-``convert.to_job`` makes of that what the scheduler decides on. Nothing is imported here, so that a client that only
-reads a file does not wait for Pydantic.
+``yaml_file.load`` parses a file, ``check.check`` validates it, ``expand.expand`` creates one ``JobSpec`` per sweep
+point, and ``convert.to_job`` converts that to the scheduler's ``Job``. Nothing is imported here, so that a client which
+only parses a file does not load Pydantic.
 """

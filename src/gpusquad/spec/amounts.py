@@ -1,7 +1,7 @@
-"""Numbers, times and sizes: how each is checked and what an editor is told of it.
+"""Types of numbers, durations and sizes, with validators and JSON Schema.
 
-A value is kept as it was written (``2h``); only its form is checked here, by the parsers of ``model``. In a job file a
-number may be a placeholder; in a concrete job (context ``CONCRETE``) none is left, and text that filled one is read.
+A value is kept as written (``2h``); the parsers of ``model`` only check its form. In a job file a number may be a
+placeholder. In a concrete job (context ``CONCRETE``) all placeholders are filled, and the resulting text is parsed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.spec import texts
 from gpusquad.spec.paths import key_text, short
 from gpusquad.spec.placeholders import MARK
-from gpusquad.spec.words import AUTO
 
 CONCRETE: Final = {"concrete": True}
-"""The context of a check after which nothing is filled any more."""
+"""Validation context of a concrete job, which has no placeholders."""
+AUTO = "auto"
+"""Value of a field that the service chooses from past runs."""
 MOST_TASKS = 10_000
 MOST_RETRIES = 100
 MOST_GRACE_S = 86_400
@@ -32,11 +33,11 @@ _NUMBER = r"\s*\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
 
 
 def _read(method: str, *, is_number: bool = False, **bounds: Any) -> Callable[[object, ValidationInfo], Any]:
-    """A check by one of the readers in ``model.fields``. ``is_number``: that reader takes no plain text."""
+    """A validator that uses a method of ``model.fields.Fields``. ``is_number``: that method accepts no text."""
 
     def check(value: object, info: ValidationInfo) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise Invalid("", f"expected a number{'' if is_number else ' or text'}, got {short(value)}")
+            raise Invalid("", f"must be a number{'' if is_number else ' or a text'}, not {short(value)}")
         if isinstance(value, str):
             if info.context is not CONCRETE and MARK in value:
                 return texts.any_text(value, MOST_TEXT)
@@ -52,10 +53,10 @@ def _read(method: str, *, is_number: bool = False, **bounds: Any) -> Callable[[o
 
 
 def _as_number(text: str) -> int | float | str:
-    """What a filled placeholder says; text that is no number is left for the reader to refuse."""
+    """The number in a filled placeholder. Other text is returned unchanged, and the parser refuses it."""
     for kind in (int, float):
         try:
-            return kind(text) if "_" not in text else text  # Python reads 1_000, no unit of ours does
+            return kind(text) if "_" not in text else text  # Python accepts 1_000, our parsers do not
         except ValueError:
             continue
     return text
@@ -65,17 +66,17 @@ def _grace(value: object, info: ValidationInfo) -> Any:
     checked = _read("us")(value, info)
     is_open = isinstance(value, str) and MARK in value
     if not is_open and Fields({"value": value}, "", ("value",)).us("value") > MOST_GRACE_S * US_PER_S:
-        raise Invalid("", f"{short(value)} is more than a day", "a stop should not take longer")
+        raise Invalid("", f"{short(value)} is more than a day", "use at most 24h")
     return checked
 
 
 def _by_gpus(value: object, info: ValidationInfo) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid(
-            "", f"expected times by numbers of GPUs, got {short(value)}", 'write for example {"1": 8h, "2": 5h}'
+            "", f"must map numbers of GPUs to run times, not {short(value)}", 'write for example {"1": 8h, "2": 5h}'
         )
     if len(value) > MOST_SIZES:
-        raise Invalid("", "has too many entries", f"keep it to {MOST_SIZES}")
+        raise Invalid("", "has too many entries", f"use at most {MOST_SIZES}")
     found: dict[str, Any] = {}
     for key, span in value.items():
         name = key_text(key)
@@ -84,12 +85,12 @@ def _by_gpus(value: object, info: ValidationInfo) -> dict[str, Any]:
         except Invalid as error:
             raise Invalid(name, error.problem, error.cure) from None
     if len(found) < len(value):
-        raise Invalid("", "names a number of GPUs twice", "keep one of them")
+        raise Invalid("", "has a number of GPUs twice", "remove one of them")
     return found
 
 
 def _or_auto(check: Callable[[object, ValidationInfo], Any]) -> PlainValidator:
-    """``auto``, or what the check takes."""
+    """Accepts ``auto`` and whatever ``check`` accepts."""
     return PlainValidator(lambda value, info: AUTO if value == AUTO else check(value, info))
 
 
@@ -102,14 +103,14 @@ def _whole(low: int, high: int) -> WithJsonSchema:
 
 
 def _amount(most: float, units: str, *others: dict) -> WithJsonSchema:
-    """A number, or text with a unit that this pattern names."""
+    """Schema of a number, or of text with a unit that matches ``units``."""
     text = {"type": "string", "pattern": rf"^{_NUMBER}{units}\s*$", "maxLength": MOST_TEXT}
     return _or_placeholder({"type": "number", "minimum": 0, "maximum": most}, text, *others)
 
 
 _TIMES = "([uUmM]?[sS]|[mM]([iI][nN])?|[hHdD])?"
 _SIZES = "([kKmMgGtT][iI]?)?[bB]?"
-_GPUS_CURE = "for a part of one GPU write share: {sm: 0.5}; to leave the number to the service write auto"
+_GPUS_CURE = "for a part of one GPU write share: {sm: 0.5}; to let the service choose write auto"
 
 
 Gpus = Annotated[
@@ -149,7 +150,7 @@ CardPart = Annotated[
     PlainValidator(_read("bytes_or_milli")),
     _amount(2**53, _SIZES, {"type": "string", "pattern": rf"^{_NUMBER}%\s*$", "maxLength": MOST_TEXT}),
 ]
-"""Of a card's memory."""
+"""An amount or a percentage of a card's memory."""
 Cores = Annotated[int | float | str, PlainValidator(_read("cpu_milli")), _amount(MOST_CORES, "m?")]
 SmShare = Annotated[int | float | str, PlainValidator(_read("milli")), _amount(1, "%?")]
 Ratio = Annotated[int | float | str, PlainValidator(_read("ratio", is_number=True)), _amount(1, "%")]

@@ -1,4 +1,4 @@
-"""What all parts of a job file have in common."""
+"""Base class of all parts of a job file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABBREVIATIONS = frozenset({"gpu", "cpu", "sm", "slo"})
 
 
 class SpecModel(BaseModel):
-    """Named fields. Null is the same as leaving a field out; a name nobody knows is refused."""
+    """An object with named fields. Null means that a field is omitted; unknown fields are refused."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -26,7 +26,7 @@ class SpecModel(BaseModel):
     )
 
     no_such_field: ClassVar[dict[str, str]] = {}
-    """Names people try that are not fields, with what to do instead."""
+    """Common wrong field names, with what to write instead."""
 
     @model_validator(mode="before")
     @classmethod
@@ -34,7 +34,7 @@ class SpecModel(BaseModel):
         if isinstance(data, cls):
             return data
         if not isinstance(data, dict):
-            raise Invalid("", f"expected fields with names, got {short(data)}")
+            raise Invalid("", f"must be an object with named fields, not {short(data)}")
         known = _names(cls)
         for name in data:
             if name not in known:
@@ -43,20 +43,20 @@ class SpecModel(BaseModel):
 
 
 def lengthened(main_field: str, expected: str, *kinds: type, schema: Any) -> BeforeValidator:
-    """Lets a part be written short, as its one main field. ``schema``: both ways, for editors."""
+    """Accepts the value of ``main_field`` in place of the whole object. ``schema``: type of both forms."""
 
     def lengthen(value: Any) -> Any:
         if isinstance(value, (dict, BaseModel)):
             return value
         if isinstance(value, bool) or not isinstance(value, kinds):
-            raise Invalid("", f"expected {expected}, got {short(value)}")
+            raise Invalid("", f"must be {expected}, not {short(value)}")
         return {main_field: value}
 
     return BeforeValidator(lengthen, json_schema_input_type=schema)
 
 
 def choice(kind: Any) -> BeforeValidator:
-    """Says which words of a ``Literal`` there are, and which was meant."""
+    """Validator of a ``Literal`` whose error lists the values and suggests the closest."""
     words = get_args(kind)
 
     def check(value: Any) -> Any:
@@ -69,13 +69,13 @@ def choice(kind: Any) -> BeforeValidator:
 
 
 def title(name: str) -> str:
-    """``gpu_memory`` as a heading."""
+    """Title of a field: ``GPU memory`` for ``gpu_memory``."""
     words = [word.upper() if word in _ABBREVIATIONS else word for word in name.split("_")]
     return " ".join([words[0][:1].upper() + words[0][1:], *words[1:]])
 
 
 def names_of(name: str, field: FieldInfo) -> list[str]:
-    """What a job file may call a field."""
+    """All names of a field in a job file."""
     alias = field.validation_alias
     if isinstance(alias, AliasChoices):
         return [str(choice) for choice in alias.choices]
@@ -84,7 +84,7 @@ def names_of(name: str, field: FieldInfo) -> list[str]:
 
 @cache
 def _names(part: type[SpecModel]) -> tuple[str, ...]:
-    """The fields as a job file calls them."""
+    """All field names of a part in a job file."""
     return tuple(called for name, field in part.model_fields.items() for called in names_of(name, field))
 
 
@@ -95,4 +95,4 @@ def _unknown(part: type[SpecModel], name: object) -> Invalid:
         Fields({key_text(name): None}, "", _names(part))
     except Invalid as error:
         return error
-    return Invalid(key_text(name), "is not a known field", "write it as text")
+    return Invalid(key_text(name), "is not a known field", "use a text as field name")

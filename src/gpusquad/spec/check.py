@@ -1,4 +1,4 @@
-"""Plain data becomes a checked job file or a checked concrete job. All that is wrong becomes one ``Invalid``."""
+"""Validates job files and concrete jobs. The first error is raised as ``Invalid``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Fields = TypeVar("_Fields", bound=JobFields)
 
 
 def check(data: dict) -> JobFile:
-    """A job file whose every field can be used. What holds placeholders is checked again when they are filled."""
+    """Validate a job file. Fields with placeholders are validated again when they are filled."""
     file = _validated(JobFile, data)
     _check_commands(file)
     check_auto(file)
@@ -39,22 +39,22 @@ def check(data: dict) -> JobFile:
 
 
 def known_names(file: JobFile) -> set[str]:
-    """What placeholders of this file may name."""
+    """Names that placeholders of this file may use."""
     return {*file.params, *swept_names(file.sweep), *([INDEX] if file.sweep else [])}
 
 
 def open_data(file: JobFile) -> dict:
-    """The file as plain data, with its placeholders and without what fills them."""
+    """The file as plain data, with placeholders and without parameters and sweep."""
     return file.model_dump(exclude={"version", "params", "sweep"}, exclude_defaults=True, by_alias=True)
 
 
 def spec_to_dict(spec: JobSpec) -> dict:
-    """Plain data for JSON, in the words of a job file. What is left at its default is left out."""
+    """A concrete job as JSON data with job-file field names. Defaults are omitted."""
     return spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
 
 
 def spec_from_dict(data: dict) -> JobSpec:
-    """A checked concrete job; reads back what ``spec_to_dict`` wrote."""
+    """Validate a concrete job, as written by ``spec_to_dict``."""
     spec = _validated(JobSpec, data, CONCRETE)
     _check_commands(spec)
     check_auto(spec)
@@ -76,32 +76,34 @@ def _check_commands(job: JobFields) -> None:
         raise Invalid("command", "is missing", "write for example command: [python3, train.py]")
     for index, role in enumerate(job.roles):
         if role.command is None:
-            raise Invalid(f"roles[{index}].command", "is missing", "give the role a command, or the whole job one")
+            raise Invalid(f"roles[{index}].command", "is missing", "add a command to the role or to the job")
 
 
 def _check_whole(core: dict) -> None:
-    """What concerns several fields at once is the scheduler's to say."""
+    """Constraints between fields, which the scheduler's own parser checks."""
     job = job_from_dict(core | {"id": "-"})
     tasks = sum(role.bounds[1] for role in job.roles)
     if tasks > MOST_TASKS:
-        raise Invalid("roles" if "roles" in core else "count", f"{tasks} tasks in one job", f"keep it to {MOST_TASKS}")
+        raise Invalid(
+            "roles" if "roles" in core else "count", f"has {tasks} tasks in one job", f"use at most {MOST_TASKS}"
+        )
 
 
 def _as_invalid(error: ValidationError) -> Invalid:
-    """The first thing that is wrong, in our words."""
+    """The first error as ``Invalid``."""
     first = error.errors(include_url=False)[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{key_text(part)}" for part in first["loc"])
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, Invalid):
         return at(where.removeprefix("."), cause)
-    say = _SAYINGS.get(first["type"], lambda found: Invalid("", found["msg"]))
-    return at(where.removeprefix("."), say(first))
+    convert = _ERRORS.get(first["type"], lambda found: Invalid("", found["msg"]))
+    return at(where.removeprefix("."), convert(first))
 
 
-_SAYINGS: dict[str, Callable[[Any], Invalid]] = {
+_ERRORS: dict[str, Callable[[Any], Invalid]] = {
     "missing": lambda found: Invalid("", "is missing"),
-    "bool_type": lambda found: Invalid("", f"expected true or false, got {short(found['input'])}"),
-    "tuple_type": lambda found: Invalid("", f"expected a list, got {short(found['input'])}", "put it in [ ]"),
-    "too_long": lambda found: Invalid("", "has too many entries", f"keep it to {found['ctx']['max_length']}"),
-    "too_short": lambda found: Invalid("", "is empty", "give at least one, or leave the field out"),
+    "bool_type": lambda found: Invalid("", f"must be true or false, not {short(found['input'])}"),
+    "tuple_type": lambda found: Invalid("", f"must be a list, not {short(found['input'])}", "put it in [ ]"),
+    "too_long": lambda found: Invalid("", "has too many entries", f"use at most {found['ctx']['max_length']}"),
+    "too_short": lambda found: Invalid("", "is empty", "add at least one entry, or leave out the field"),
 }

@@ -1,4 +1,4 @@
-"""What a concrete job means: to the scheduler (``Job``), and to the engine that runs its tasks."""
+"""Converts a concrete job to the scheduler's ``Job`` and to the engine's task commands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpusquad.model.codec import job_from_dict
 from gpusquad.model.fields import MOST_TEXT, Fields, seconds
 from gpusquad.model.job import Job, Role
 from gpusquad.model.units import US_PER_S
+from gpusquad.spec.amounts import AUTO
 from gpusquad.spec.job_parts import RetryOn
 from gpusquad.spec.model import JobFields, JobSpec
-from gpusquad.spec.words import AUTO
 
 DEFAULT_GRACE_S = 30.0
 SHELL = ("/bin/sh", "-c")
@@ -25,19 +25,19 @@ _NOT_CORE = {"checkpoint": {"grace"}, "roles": {"__all__": {"command", "env"}}}
 
 @dataclass(frozen=True, slots=True)
 class TaskCommand:
-    """What one task runs. Its rank in the gang is its place in the list."""
+    """Command of one task. Its rank is its index in the list of commands."""
 
     role: str
     role_index: int
     group: int
-    """Which of ``Job.groups`` it belongs to: roles that ask for the same are placed together."""
+    """Index in ``Job.groups``. Roles with equal requests share a group."""
     command: tuple[str, ...]
     env: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """When a job is tried again."""
+    """When and how often a job is retried."""
 
     count: int = 0
     backoff_s: float = 0.0
@@ -45,7 +45,7 @@ class RetryRule:
 
 
 def to_job(spec: JobSpec, id: str, submitted_us: int, tenant: str, user: str) -> Job:  # noqa: A002
-    """The job the scheduler decides on. ``tenant`` and ``user`` are those that were found to be allowed."""
+    """The scheduler's job. ``tenant`` and ``user`` must have been authorised."""
     outside = {
         "id": id,
         "name": printable(spec.name),
@@ -58,8 +58,7 @@ def to_job(spec: JobSpec, id: str, submitted_us: int, tenant: str, user: str) ->
 
 
 def core_data(job: JobFields) -> dict:
-    """The part of a job that ``model.edge`` reads. What is left to the service stands for what it takes if it knows
-    nothing: one GPU, of any size."""
+    """The fields that ``model.codec`` reads. ``auto`` becomes one GPU of any memory size."""
     data = job.model_dump(include=_CORE, exclude=_NOT_CORE, exclude_none=True, exclude_defaults=True)
     if data.get("gpus") == AUTO:
         data["gpus"] = 1
@@ -69,7 +68,7 @@ def core_data(job: JobFields) -> dict:
 
 
 def task_commands(spec: JobSpec, sizes: Sequence[int] | None = None) -> list[TaskCommand]:
-    """Every task in the order of the roles. ``sizes``: how many tasks of each group were placed; None: as asked."""
+    """All tasks in the order of the roles. ``sizes``: placed tasks of each group; None: as requested."""
     job = job_from_dict(core_data(spec) | {"id": "-"})
     return [
         TaskCommand(role.name, index, group, *program)
@@ -79,9 +78,9 @@ def task_commands(spec: JobSpec, sizes: Sequence[int] | None = None) -> list[Tas
 
 
 def placed_roles(job: Job, sizes: Sequence[int] | None = None) -> list[tuple[Role, int, int]]:
-    """Each role with its group in ``Job.groups`` and how many of that group's tasks are its own.
+    """Each role with its index in ``Job.groups`` and its number of tasks.
 
-    Elastic roles that share a group get first what they need, then what they asked for, then what they may have.
+    Elastic roles that share a group are filled up to ``min``, then up to ``count``, then up to ``max``.
     """
     group_of = {request: index for index, (request, _) in enumerate(job.groups)}
     groups = [group_of[role.request] for role in job.roles]
@@ -97,7 +96,7 @@ def placed_roles(job: Job, sizes: Sequence[int] | None = None) -> list[tuple[Rol
 
 
 def grace_s(spec: JobFields) -> float:
-    """Seconds between the signal TERM and the end by force."""
+    """Seconds between SIGTERM and SIGKILL."""
     if spec.checkpoint is None or spec.checkpoint.grace is None:
         return DEFAULT_GRACE_S
     return _seconds(spec.checkpoint.grace)
@@ -110,12 +109,12 @@ def retry_rule(spec: JobFields) -> RetryRule:
 
 
 def printable(name: str) -> str:
-    """A name as the scheduler takes it: without what joins characters but shows nothing itself."""
+    """A name without unprintable characters such as joiners."""
     return name if name.isprintable() else "".join(filter(str.isprintable, name))
 
 
 def command_text(spec: JobFields) -> str:
-    """What it runs, on one line and cut short: by it alike jobs are found. Of roles, the first that has cards."""
+    """The command on one line, truncated; used to find similar jobs. With roles: the first role that uses GPUs."""
     roles = spec.roles or ()
     first = next((role for role in roles if role.gpus or role.share), roles[0] if roles else None)
     command = (first and first.command) or spec.command or ""
@@ -124,7 +123,7 @@ def command_text(spec: JobFields) -> str:
 
 
 def _programs(spec: JobSpec) -> list[tuple[tuple[str, ...], Mapping[str, str]]]:
-    """Command and variables of each role."""
+    """Command and environment of each role."""
     if spec.roles is None:
         return [(_argv(spec.command), spec.env)]
     return [(_argv(role.command or spec.command), {**spec.env, **role.env}) for role in spec.roles]

@@ -1,4 +1,4 @@
-"""One job file becomes one concrete job for every point of its sweep."""
+"""Expands a job file into one concrete job per sweep point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_SHOWN = 120
 
 
 def expand(file: JobFile, params: Mapping[str, Scalar] | None = None) -> list[JobSpec]:
-    """The jobs, in the order of the sweep. ``params`` come before the defaults of the file."""
+    """The jobs in the order of the sweep. ``params`` override the defaults of the file."""
     fixed = _fixed(file, params or {})
     rows = points(file.sweep)
     data = open_data(file)
@@ -37,7 +37,7 @@ def expand(file: JobFile, params: Mapping[str, Scalar] | None = None) -> list[Jo
 
 
 def _fixed(file: JobFile, given: Mapping[str, Scalar]) -> dict[str, str]:
-    """The parameters that are the same for every point."""
+    """Parameters that are the same for every point."""
     swept = swept_names(file.sweep)
     try:
         check_params(given)
@@ -48,25 +48,25 @@ def _fixed(file: JobFile, given: Mapping[str, Scalar]) -> dict[str, str]:
     values = file.params | dict(given)
     for name, value in values.items():
         if value is None and name not in swept:
-            raise Invalid(f"params.{name}", "has no value", "give one when you submit the job")
+            raise Invalid(f"params.{name}", "has no value", "set it when you submit, for example with --set")
     return {name: as_text(value) for name, value in values.items() if value is not None}
 
 
 def _check_given(name: str, file: JobFile, swept: Collection[str]) -> None:
     if name in swept:
-        raise Invalid(name, "is swept", "take it out of the sweep to set it")
+        raise Invalid(name, "is set by the sweep", "remove it from the sweep")
     if name not in file.params:
         close = get_close_matches(name, file.params, 1)
         known = ", ".join(file.params) or "none"
         raise Invalid(
-            name, "is no parameter of this job", f"did you mean {close[0]!r}?" if close else f"known: {known}"
+            name, "is not a parameter of this job", f"did you mean {close[0]!r}?" if close else f"known: {known}"
         )
 
 
 def _check_size(file: JobFile, jobs: int) -> None:
     chars = len(file.model_dump_json(exclude={"sweep"})) if jobs > 1 else 0
     if chars * jobs > MOST_EXPANDED_CHARS:
-        raise Invalid("sweep", f"makes {jobs} jobs of {chars} characters", "put long texts into a file")
+        raise Invalid("sweep", f"expands to {jobs} jobs of {chars} characters", "move long texts into separate files")
 
 
 def _at_point(error: Invalid, index: int, point: Point) -> Invalid:

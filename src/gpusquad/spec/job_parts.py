@@ -1,4 +1,4 @@
-"""The parts of a job file that have fields of their own."""
+"""Parts of a job file that are objects themselves."""
 
 from __future__ import annotations
 
@@ -20,137 +20,142 @@ DEFAULT_BACKOFF = "10s"
 
 
 class ShareSpec(SpecModel):
-    """A part of one card."""
+    """Request for part of one GPU."""
 
     memory: CardPart | None = Field(
         None,
-        description="Memory of the card for this task; left out: as large a part of it as of the multiprocessors.",
+        description="Memory quota of the task on its GPU: amount or percentage. Default: the same fraction as sm.",
         examples=["10GiB", "8GB", "30%"],
     )
     sm: SmShare | None = Field(
         None,
-        description="Part of the card's multiprocessors; left out: whatever is free.",
+        description="Guaranteed fraction of the GPU's SMs. Default: none, the task uses what is idle.",
         examples=[0.25, "25%"],
     )
     isolation: Annotated[Isolation, choice(Isolation)] = Field(
         "shared",
-        description="shared: runs beside others, and a fault of one can reach them; isolated: takes turns with them.",
+        description="shared: concurrent with other jobs, whose GPU faults can end this one; isolated: time-sliced.",
         examples=["isolated"],
     )
 
 
 class SloSpec(SpecModel):
-    """A goal: a deadline for a batch job; latency, throughput and availability for a service."""
+    """SLO: a deadline for a batch job; latency, throughput and availability for a service."""
 
     deadline: Duration | None = Field(
-        None, description="When it should be done, counted from its submission.", examples=["6h"]
+        None, description="Time from submission by which the job should end.", examples=["6h"]
     )
     latency: Duration | None = Field(
         None,
         validation_alias=AliasChoices("latency", "p99"),
-        description="Time within which 99 of 100 requests are answered. May be written as p99.",
+        description="Target for the 99th percentile of request latency. p99 is another name.",
         examples=["20ms"],
     )
-    throughput: Rate | None = Field(None, description="Requests or steps a second.", examples=[100, "100/s"])
+    throughput: Rate | None = Field(
+        None, description="Target for requests or steps per second.", examples=[100, "100/s"]
+    )
     availability: Ratio | None = Field(
-        None, description="Part of the time in which the service answers.", examples=["99.9%", 0.999]
+        None, description="Target fraction of the time in which the service answers.", examples=["99.9%", 0.999]
     )
 
     @model_validator(mode="before")
     @classmethod
     def _one_latency(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("p99") is not None and data.get("latency") is not None:
-            raise Invalid("p99", "says the same as latency", "keep one of them")
+            raise Invalid("p99", "is the same field as latency", "remove one of them")
         return data
 
 
 class ProfileSpec(SpecModel):
-    """What the job is expected to use of a card: a hint for placing it, not a limit."""
+    """Expected use of a GPU. A hint for placement, not a limit."""
 
-    utilisation: Ratio | None = Field(None, description="Part of the time the card is busy.", examples=[0.4, "40%"])
-    memory: Size | None = Field(None, description="Memory of the card it really uses.", examples=["6GiB"])
-    bandwidth: Ratio | None = Field(None, description="Part of the memory bandwidth it uses.", examples=[0.3])
+    utilisation: Ratio | None = Field(
+        None, description="Fraction of the time in which the GPU is busy.", examples=[0.4, "40%"]
+    )
+    memory: Size | None = Field(None, description="GPU memory that the job uses.", examples=["6GiB"])
+    bandwidth: Ratio | None = Field(
+        None, description="Fraction of the memory bandwidth that the job uses.", examples=[0.3]
+    )
     source: Annotated[ProfileSource, choice(ProfileSource)] = Field(
-        "declared", description="Where these numbers come from.", examples=["measured"]
+        "declared", description="Origin of these numbers.", examples=["measured"]
     )
 
 
 class OfflineEstimateSpec(SpecModel):
-    """What was worked out before it ran, by gpusquad estimate for example: how long it runs and what it holds."""
+    """Offline estimate of run time and memory, for example from gpusquad.estimate."""
 
-    run: Duration | None = Field(
-        None, description="How long it runs, in the middle of what is expected.", examples=["2h"]
-    )
-    run_high: Duration | None = Field(
-        None, description="The time within which nine runs of ten are expected to end.", examples=["3h"]
-    )
-    memory: Size | None = Field(None, description="The most memory of one card it will hold.", examples=["12GiB"])
+    run: Duration | None = Field(None, description="Median run time.", examples=["2h"])
+    run_high: Duration | None = Field(None, description="90th percentile of the run time.", examples=["3h"])
+    memory: Size | None = Field(None, description="Peak memory on one GPU.", examples=["12GiB"])
     by_gpus: SpansByGpus | None = Field(
         None,
-        description="How long it runs with other numbers of GPUs in all.",
+        description="Run time by total number of GPUs.",
         examples=[{"1": "8h", "2": "4.5h", "4": "3h"}],
     )
 
 
 class CheckpointSpec(SpecModel):
-    """How the job survives being stopped, and what that costs."""
+    """Checkpoints of the job, and whether it may be preempted."""
 
     every: Duration | None = Field(
         None,
-        description="How often the job saves its state to GPUSQUAD_CHECKPOINT_DIR. Left out: never, a stop loses all.",
+        description="Interval at which the job saves its state to GPUSQUAD_CHECKPOINT_DIR. "
+        "Default: never, so a stop loses all work.",
         examples=["10m"],
     )
     restart: Duration | None = Field(
-        None, description="How long it takes to be back where it was after a restart.", examples=["30s"]
+        None, description="Time that a restart takes to load the saved state.", examples=["30s"]
     )
     preemptible: Annotated[bool, Strict()] = Field(
-        True, description="Whether it may be stopped for another job and started again later.", examples=[True, False]
+        True,
+        description="Whether the job may be preempted: stopped for another job and started again later.",
+        examples=[True, False],
     )
     grace: Grace | None = Field(
-        None, description="Time between the signal TERM and the end by force.", examples=["30s", "2m"]
+        None,
+        description="Time between SIGTERM and SIGKILL when the job is stopped. Default: 30s.",
+        examples=["30s", "2m"],
     )
 
 
 class RetrySpec(SpecModel):
-    """Whether a job that did not succeed is tried again."""
+    """Whether and when a failed job is retried."""
 
-    count: RetryCount = Field(description="How many times at most.", examples=[3])
-    backoff: Duration = Field(
-        DEFAULT_BACKOFF, description="How long to wait before it is tried again.", examples=["10s", "1m"]
-    )
+    count: RetryCount = Field(description="Maximum number of retries.", examples=[3])
+    backoff: Duration = Field(DEFAULT_BACKOFF, description="Wait time before a retry.", examples=["10s", "1m"])
     on: tuple[Annotated[RetryOn, choice(RetryOn)], ...] = Field(
         ("failed", "lost"),
         min_length=1,
         fail_fast=True,
         max_length=2,
-        description="After which ends: failed (a task did not end well), lost (its node or its end was not seen).",
+        description="Outcomes that cause a retry: failed (a task failed), lost (node or end of the run not seen).",
         examples=[["lost"], ["failed", "lost"]],
     )
 
 
 class DependencySpec(SpecModel):
-    """Another job that must end first."""
+    """A job that must end before this one starts."""
 
-    job: Reference = Field(description="Its id or its name.", examples=["prepare"])
+    job: Reference = Field(description="ID or name of the job.", examples=["prepare"])
     on: Annotated[AfterOn, choice(AfterOn)] = Field(
         "success",
-        description="Which end lets this job start: success, failure or any.",
+        description="Outcome that allows this job to start: success, failure or any.",
         examples=["success", "any"],
     )
 
 
 class SecretSpec(SpecModel):
-    """A secret by its name; the value is kept by the service and never stands in a job file."""
+    """A secret by name. The service stores its value; a job file never contains it."""
 
     no_such_field: ClassVar[dict[str, str]] = {
-        "value": "give only the name here; the service keeps the value",
+        "value": "write only the name; store the value with gpusquad secret set",
     }
 
-    name: SecretName = Field(description="Its name in the service.", examples=["wandb-key"])
+    name: SecretName = Field(description="Name of the secret in the service.", examples=["wandb-key"])
     variable: EnvName | None = Field(
         None,
         alias="as",
-        description="The variable that holds the value. Left out: called like the secret.",
+        description="Environment variable that holds the value. Default: the name of the secret.",
         examples=["WANDB_API_KEY"],
     )
 

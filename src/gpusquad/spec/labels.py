@@ -1,4 +1,4 @@
-"""Texts: how each is checked and what an editor is told of it. The checks are in ``texts``."""
+"""Types of texts, with validators from ``texts`` and JSON Schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusquad.spec import texts
 from gpusquad.spec.texts import MOST_NAME_CHARS, MOST_TEXT_CHARS
 
 _AS_LIST = PlainSerializer(lambda value: list(value) if isinstance(value, tuple) else value, when_used="json")
-"""Said in words, because Pydantic warns of a tuple that it made a list itself."""
+"""Explicit, because Pydantic warns if it converts a tuple to a list itself."""
 _ARGUMENT = {"type": "string", "maxLength": MOST_TEXT_CHARS}
 _MODEL = {"type": "string", "minLength": 1, "maxLength": MOST_NAME_CHARS}
 _VARIABLE = {

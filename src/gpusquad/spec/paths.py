@@ -1,4 +1,4 @@
-"""Where in a job file: ``roles[1].gpus``. And how a value from there is shown in an error."""
+"""Paths of fields in a job file, such as ``roles[1].gpus``, and values for error messages."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _SHOWN_NUMBER = 2**64
 
 
 def join(where: str, name: str) -> str:
-    """A path and what follows it."""
+    """Append a field name or an index to a path."""
     if not where or not name:
         return where or name
     return where + name if name.startswith("[") else f"{where}.{name}"
 
 
 def key_text(key: object) -> str:
-    """A key from outside, fit for a path: short and on one line."""
+    """An untrusted key for a path, short and on one line."""
     text = str(key)[:_MOST_KEY]
     return text if text.isprintable() else ascii(text)
 
 
 def short(value: object) -> str:
-    """A value from outside, fit for an error, however large or deep it is."""
+    """An untrusted value for an error message, shortened if it is large or deeply nested."""
     if isinstance(value, int) and abs(value) > _SHOWN_NUMBER:
-        return "a very large number"  # Python refuses to write those with thousands of digits
+        return "a very large number"  # Python refuses to format numbers with thousands of digits
     return _repr.repr(value)
 
 
 def at(where: str, error: Invalid) -> Invalid:
-    """The same error seen from the whole file."""
+    """The same error with a path from the top of the file."""
     problem = error.problem
     if len(problem) > _MOST_PROBLEM:
         problem = problem[:_MOST_PROBLEM] + "…"

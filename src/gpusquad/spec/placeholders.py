@@ -1,4 +1,4 @@
-"""``${name}`` in texts: found, filled, escaped. ``$${`` stands for ``${``."""
+"""Finds, fills and escapes ``${name}`` in texts. ``$${`` stands for ``${``."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gpusquad.spec.texts import MOST_TEXT_CHARS
 
 MARK = "${"
 MOST_FILLED_CHARS = 1 << 20
-"""In the texts of one job: a few short placeholders must not grow into gigabytes."""
+"""Limit for the texts of one job, so that short placeholders cannot expand to gigabytes."""
 MOST_EXPANDED_CHARS = 64 << 20
-"""In all jobs of one file: ten thousand long ones would fill memory and store."""
+"""Limit for all jobs of one file, to bound memory and store."""
 
 _TOKEN = re.compile(r"\$\$\{|\$\{([^{}$]*)(\}?)")
 _MOST_NAMES_SHOWN = 20
 
 
 def escape(text: str) -> str:
-    """A text that comes out as it went in: for commands from a shell, where ``${HOME}`` is not ours to fill."""
+    """Escape a text so that it stays unchanged, for commands from a shell that contain ``${HOME}``."""
     return text.replace(MARK, "$" + MARK)
 
 
 def marked_texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:
-    """Every text in plain data that holds a placeholder or an escaped one, with its path."""
+    """All texts in plain data that contain a placeholder or an escaped one, with their paths."""
     if isinstance(value, str):
         if MARK in value:
             yield where, value
@@ -39,21 +39,21 @@ def marked_texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:
 
 
 def check_names(text: str, known: Collection[str]) -> None:
-    """Refuse a placeholder that nothing fills."""
+    """Refuse unknown placeholders."""
     for part in _parts(text)[1::2]:
         if part not in known:
             raise Invalid("", f"{MARK}{part[:64]}}} is not a parameter", _cure(part, known))
 
 
 class Filler:
-    """Fills the same texts for many points: each text is taken apart once."""
+    """Fills the same texts for many sweep points. Each text is parsed once."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[str]] = {}
         self._left = self._left_in_all = MOST_EXPANDED_CHARS
 
     def fill(self, value: object, values: Mapping[str, str]) -> object:
-        """The same plain data with every placeholder filled."""
+        """A copy of the plain data with all placeholders filled."""
         self._left = budget = min(MOST_FILLED_CHARS, self._left_in_all)
         filled = self._fill(value, values)
         self._left_in_all -= budget - self._left
@@ -84,16 +84,16 @@ class Filler:
         except KeyError:
             check_names(text, values)
             raise
-        # Counted before they are joined: it is the joining that would cost.
+        # Check the size before joining, because joining is the expensive step.
         chars = sum(map(len, filled))
         self._left -= chars
         if chars > MOST_TEXT_CHARS or self._left < 0:
-            raise Invalid("", f"grows to {chars} characters with its parameters", "put long texts into a file")
+            raise Invalid("", f"grows to {chars} characters with its parameters", "move long texts into separate files")
         return "".join(filled)
 
 
 def _parts(text: str) -> list[str]:
-    """Plain text and names of placeholders by turns, beginning with plain text."""
+    """Plain texts and placeholder names, alternating, starting with a plain text."""
     parts, plain, end = [], "", 0
     for token in _TOKEN.finditer(text):
         plain += text[end : token.start()]
@@ -113,5 +113,5 @@ def _cure(name: str, known: Collection[str]) -> str:
     if close:
         return f"did you mean {MARK}{close[0]}}}?"
     shown = ", ".join(sorted(known)[:_MOST_NAMES_SHOWN])
-    keep = f"$${{{name[:64]}}} leaves it to the shell"
-    return f"known here: {shown}; {keep}" if shown else f"give it under params; {keep}"
+    keep = f"write $${{{name[:64]}}} to leave it to the shell"
+    return f"known here: {shown}; {keep}" if shown else f"define it under params; {keep}"

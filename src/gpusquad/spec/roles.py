@@ -1,4 +1,4 @@
-"""What tasks ask for and what they run."""
+"""Resource requests and roles of tasks."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from gpusquad.spec.labels import CardName, Command, Env, Models, RequiredLabel
 
 
 class ResourcesSpec(SpecModel):
-    """How many tasks, and what each of them gets."""
+    """Number of tasks, and the resources of each."""
 
     gpus: Gpus | None = Field(
-        None, description="Whole GPUs for each task; auto: chosen by past runs.", examples=[1, 8, "auto"]
+        None, description="Whole GPUs per task, or auto to choose the number from past runs.", examples=[1, 8, "auto"]
     )
     count: Tasks | None = Field(
-        None, description="How many equal tasks. They start together or not at all.", examples=[1, 4]
+        None, description="Number of identical tasks. They start together or not at all. Default: 1.", examples=[1, 4]
     )
-    min: Tasks | None = Field(None, description="An elastic job may start with as few tasks as this.", examples=[2])
-    max: Tasks | None = Field(None, description="An elastic job may grow to as many tasks as this.", examples=[8])
+    min: Tasks | None = Field(None, description="Minimum number of tasks of an elastic job.", examples=[2])
+    max: Tasks | None = Field(None, description="Maximum number of tasks of an elastic job.", examples=[8])
     share: ShareSpec | None = Field(
         None,
-        description="A part of one GPU for each task, instead of gpus.",
+        description="Part of one GPU per task, instead of gpus.",
         examples=[{"memory": "10GiB", "sm": 0.25}],
     )
-    cpu: Cores | None = Field(None, description="Processor cores for each task.", examples=[4, 0.5, "500m"])
-    memory: Size | None = Field(None, description="Main memory for each task.", examples=["16GiB"])
+    cpu: Cores | None = Field(None, description="CPU cores per task.", examples=[4, 0.5, "500m"])
+    memory: Size | None = Field(None, description="Main memory per task.", examples=["16GiB"])
     gpu_model: Models | None = Field(
-        None, description="A model of card, or several of which any will do.", examples=["H100", ["A100", "H100"]]
+        None, description="GPU model, or a list of allowed models.", examples=["H100", ["A100", "H100"]]
     )
     gpu_memory: CardSize | None = Field(
         None,
-        description="With gpus: the least memory a card must have; auto: chosen by past runs.",
+        description="With gpus: minimum memory of each GPU, or auto to choose it from past runs.",
         examples=["40GiB", "auto"],
     )
     card: CardName | None = Field(
-        None, description="One card by its id, with gpus: 1 or a share.", examples=["node-1/gpu-0"]
+        None, description="ID of the card to use, with gpus: 1 or a share.", examples=["node-1/gpu-0"]
     )
 
 
 class RoleSpec(ResourcesSpec):
-    """Some of the tasks of a job: those that do the same and ask for the same."""
+    """Identical tasks of a job: same command, same resources."""
 
-    name: RequiredLabel = Field(description="What these tasks are called.", examples=["worker"])
+    name: RequiredLabel = Field(description="Name of the role.", examples=["worker"])
     command: Command | None = Field(
         None,
-        description="What they run. Left out: the command of the job.",
+        description="Command of these tasks. Default: the command of the job.",
         examples=[["python3", "worker.py"]],
     )
     env: Env = Field(
         default_factory=dict,
-        description="Variables for these tasks, on top of those of the job.",
+        description="Environment variables of these tasks, in addition to those of the job.",
         examples=[{"OMP_NUM_THREADS": "4"}],
     )

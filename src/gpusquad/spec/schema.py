@@ -1,4 +1,4 @@
-"""The JSON Schema of job files, for editors and for clients that check before they send.
+"""The JSON Schema of job files, for editors and for clients that validate before they send.
 
 ``python -m gpusquad.spec.schema`` prints it.
 """
@@ -19,33 +19,33 @@ from gpusquad.spec.roles import ResourcesSpec
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _FIRST = ("version", "name", "command", "gpus", "count")
-"""What an editor offers first."""
-_ASKS = ("gpus", "share", "cpu", "memory")
+"""Fields that come first in the schema, and so in editors."""
+_RESOURCES = ("gpus", "share", "cpu", "memory")
 
 
 def json_schema() -> dict[str, Any]:
-    """A new copy at each call. What concerns several fields at once is said as far as editors can show it."""
+    """A new copy of the schema. It contains only those constraints between fields that editors can show."""
     schema = JobFile.model_json_schema(schema_generator=_Generator)
     properties = schema["properties"]
     schema["properties"] = {name: properties[name] for name in sorted(properties, key=_rank)}
-    schema["allOf"] = [_one_of("command", "roles"), _one_of(*_ASKS, "roles")]
+    schema["allOf"] = [_one_of("command", "roles"), _one_of(*_RESOURCES, "roles")]
     schema["dependentSchemas"] = {"roles": {"properties": dict.fromkeys(ResourcesSpec.model_fields, False)}}
     parts = schema["$defs"]
     for part in (schema, *parts.values()):
         _add_titles(part["properties"])
-    parts["RoleSpec"] |= _one_of(*_ASKS)
+    parts["RoleSpec"] |= _one_of(*_RESOURCES)
     parts["ShareSpec"] |= _one_of("memory", "sm")
     _add_other_names(parts["SloSpec"]["properties"], SloSpec)
     return {"$schema": DIALECT, **schema}
 
 
 def schema_text() -> str:
-    """As it stands in a file."""
+    """The schema as the text of a file."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 class _Generator(GenerateJsonSchema):
-    """A field that may be left out is simply not required: editors need not offer null."""
+    """Omits null from optional fields, so that editors do not offer it."""
 
     schema_dialect = DIALECT
 
@@ -68,13 +68,13 @@ def _one_of(*names: str) -> dict[str, Any]:
 
 
 def _add_titles(properties: dict[str, Any]) -> None:
-    """Pydantic gives none to a field that only points at a part."""
+    """Add titles that Pydantic omits for fields which refer to a part."""
     for name, field in properties.items():
         field.setdefault("title", title(name))
 
 
 def _add_other_names(properties: dict[str, Any], part: type[SpecModel]) -> None:
-    """Pydantic writes down only the first of several names."""
+    """Add the other names of fields, because Pydantic includes only the first."""
     for name, field in part.model_fields.items():
         first, *others = names_of(name, field)
         for other in others:

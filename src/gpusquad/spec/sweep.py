@@ -1,7 +1,7 @@
 """Sweeps: one job file, many jobs.
 
-``{lr: [0.1, 0.01], seed: [1, 2]}`` is every pair, the last name changing fastest. ``{zip: {lr: […], steps: […]}}`` goes
-through the lists side by side, and crosses what stands beside ``zip``. A list of ``{lr: 0.1}`` is taken as it is.
+``{lr: [0.1, 0.01], seed: [1, 2]}`` is every pair; the last name changes fastest. ``{zip: {lr: […], steps: […]}}``
+combines the lists element by element, and the result with the other lists. A list of ``{lr: 0.1}`` is used as given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpusquad.spec.paths import at, join, key_text, short
 
 MOST_POINTS = 10_000
 INDEX = "sweep.index"
-"""The placeholder for a point's number, from 0."""
+"""Placeholder for the index of a point, from 0."""
 ZIP = "zip"
 
 Point = dict[str, Scalar]
@@ -23,15 +23,13 @@ Sweep = dict[str, object] | list[Point]
 
 
 def check_sweep(value: object) -> Sweep:
-    """A sweep in one of its forms, not too large."""
+    """Validate the form and size of a sweep."""
     if isinstance(value, (list, tuple)):
         return _check_rows(list(value))
     if not isinstance(value, dict):
-        raise Invalid(
-            "", f"expected names with lists of values, got {short(value)}", "write for example {seed: [1, 2]}"
-        )
+        raise Invalid("", f"must map names to lists of values, not {short(value)}", "write for example {seed: [1, 2]}")
     if not value:
-        raise Invalid("", "is empty", "give at least one parameter, or leave the field out")
+        raise Invalid("", "is empty", "add at least one parameter, or leave out the field")
     _check_axes(_lists(value))
     _check_zip(value)
     _check_count(prod(len(axis) for axis in _axes(value)))
@@ -39,7 +37,7 @@ def check_sweep(value: object) -> Sweep:
 
 
 def points(sweep: Sweep | None) -> list[Point]:
-    """The parameters of each job. No sweep: one job with none."""
+    """Parameters of each job; one empty point if there is no sweep."""
     if sweep is None:
         return [{}]
     if isinstance(sweep, list):
@@ -48,7 +46,7 @@ def points(sweep: Sweep | None) -> list[Point]:
 
 
 def swept_names(sweep: Sweep | None) -> set[str]:
-    """Every name that some point sets."""
+    """All names that at least one point sets."""
     if sweep is None:
         return set()
     if isinstance(sweep, list):
@@ -57,7 +55,7 @@ def swept_names(sweep: Sweep | None) -> set[str]:
 
 
 def _axes(sweep: dict) -> list[list[Point]]:
-    """What is crossed: the rows of ``zip`` count as one axis."""
+    """Axes of the product. The rows of ``zip`` are one axis."""
     axes = [[{name: value} for value in values] for name, values in _lists(sweep).items()]
     zipped = _zipped(sweep)
     if zipped:
@@ -72,7 +70,7 @@ def _lists(sweep: dict) -> dict:
 
 
 def _zipped(sweep: dict) -> dict | None:
-    """The lists that go side by side. A list under that name is a parameter that happens to be called so."""
+    """The zipped lists. A list under ``zip`` is instead a parameter with that name."""
     value = sweep.get(ZIP)
     return value if isinstance(value, dict) else None
 
@@ -82,9 +80,9 @@ def _check_axes(axes: dict) -> None:
     for name, values in axes.items():
         check_name(name)
         if not isinstance(values, (list, tuple)):
-            raise Invalid(key_text(name), f"expected a list of values, got {short(values)}", f"write {name}: [1, 2]")
+            raise Invalid(key_text(name), f"must be a list of values, not {short(values)}", f"write {name}: [1, 2]")
         if not values:
-            raise Invalid(name, "is empty", "give at least one value")
+            raise Invalid(name, "is empty", "add at least one value")
         _check_count(len(values), name)
         for index, value in enumerate(values):
             check_scalar(value, f"{name}[{index}]")
@@ -95,23 +93,23 @@ def _check_zip(sweep: dict) -> None:
     if zipped is None:
         return
     if not zipped:
-        raise Invalid(ZIP, "is empty", "give at least one parameter, or leave it out")
+        raise Invalid(ZIP, "is empty", "add at least one parameter, or leave it out")
     try:
         _check_axes(zipped)
     except Invalid as error:
         raise Invalid(join(ZIP, error.field), error.problem, error.cure) from None
     lengths = {name: len(values) for name, values in zipped.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} {length}" for name, length in list(lengths.items())[:8])
-        raise Invalid(ZIP, f"the lists differ in length ({said})", "give every list as many values")
+        shown = ", ".join(f"{name} {length}" for name, length in list(lengths.items())[:8])
+        raise Invalid(ZIP, f"has lists of different lengths ({shown})", "use lists of equal length")
     for name in zipped:
         if name != ZIP and name in sweep:
-            raise Invalid(join(ZIP, name), "is swept twice", "keep it in one place")
+            raise Invalid(join(ZIP, name), "is set twice by the sweep", "remove one of them")
 
 
 def _check_rows(rows: list) -> Sweep:
     if not rows:
-        raise Invalid("", "is empty", "give at least one point, or leave the field out")
+        raise Invalid("", "is empty", "add at least one point, or leave out the field")
     _check_count(len(rows))
     for index, row in enumerate(rows):
         try:
@@ -124,9 +122,9 @@ def _check_rows(rows: list) -> Sweep:
 
 def _check_names(count: int) -> None:
     if count > MOST_PARAMS:
-        raise Invalid("", f"has {count} parameters", f"keep it to {MOST_PARAMS}")
+        raise Invalid("", f"has {count} parameters", f"use at most {MOST_PARAMS}")
 
 
 def _check_count(count: int, where: str = "") -> None:
     if count > MOST_POINTS:
-        raise Invalid(where, f"makes {count} jobs", f"keep it to {MOST_POINTS}, or submit in parts")
+        raise Invalid(where, f"expands to {count} jobs", f"use at most {MOST_POINTS}, or several submissions")

@@ -1,4 +1,4 @@
-"""Texts of a job file: bounded, without what files, databases and processes cannot hold."""
+"""Validators of texts: length limits, and no characters that files, databases or processes cannot hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.spec.paths import key_text, short
 
 MOST_NAME_CHARS = 128
 MOST_TEXT_CHARS = 30_000
-"""In UTF-8 it stays below the 128 KiB that Linux takes as one argument."""
+"""In UTF-8 below 128 KiB, the limit of Linux for one argument."""
 MOST_PATH_CHARS = 4096
 MOST_ARGUMENTS = 4096
 MOST_ENV = 1024
@@ -23,38 +23,38 @@ SECRET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 OUR_ENV_PREFIX = "GPUSQUAD_"
 OUR_ENV = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
 
-# Control characters, halves of characters, line and paragraph ends; and those that turn the direction of the text
-# around, with which one name can be made to look like another.
+# Control characters, surrogates, line and paragraph separators, and characters that change the text direction, which
+# can make one name look like another.
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_DIRECTION_CHANGES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def any_text(value: object, most: int = MOST_TEXT_CHARS) -> str:
-    """A text that a process can be given. It may be empty and have many lines."""
+    """A text that can be passed to a process. It may be empty or have several lines."""
     if not isinstance(value, str):
-        raise Invalid("", f"expected text, got {short(value)}", "put it in quotes")
+        raise Invalid("", f"must be a text, not {short(value)}", "put it in quotes")
     if len(value) > most:
-        raise Invalid("", f"has {len(value)} characters", f"keep it to {most}")
+        raise Invalid("", f"has {len(value)} characters", f"use at most {most}")
     if "\0" in value:
-        raise Invalid("", "holds a NUL character", "take it out")
+        raise Invalid("", "contains a NUL character", "remove it")
     if not value.isascii():
         _check_unicode(value)
     return value
 
 
 def name(value: object) -> str:
-    """Any Unicode on one line."""
+    """One line of Unicode text."""
     text = any_text(value, MOST_NAME_CHARS)
     if text.isprintable():
         return text
     for char in text:
-        if char in _TURNS or unicodedata.category(char) in _REFUSED_CATEGORIES:
-            raise Invalid("", f"holds the control character U+{ord(char):04X}", "take it out")
+        if char in _DIRECTION_CHANGES or unicodedata.category(char) in _REFUSED_CATEGORIES:
+            raise Invalid("", f"contains the control character U+{ord(char):04X}", "remove it")
     return text
 
 
 def reference(value: object) -> str:
-    """The name of something that must be there."""
+    """A name that must not be empty."""
     text = name(value)
     if not text.strip():
         raise Invalid("", "is empty")
@@ -62,7 +62,7 @@ def reference(value: object) -> str:
 
 
 def label(value: object) -> str:
-    """A printable name, as the scheduler takes it."""
+    """A printable name, as the scheduler accepts it."""
     return _label(value, MOST_NAME_CHARS)
 
 
@@ -83,24 +83,24 @@ def path(value: object) -> str:
 
 
 def command(value: object) -> str | tuple[str, ...]:
-    """One text for the shell, or a program with its arguments."""
+    """A text for the shell, or a list of program and arguments."""
     if isinstance(value, str):
         text = any_text(value)
         if not text.strip():
             raise Invalid("", "is empty", "write for example [python3, train.py]")
         return text
-    arguments = _texts(value, MOST_ARGUMENTS, any_text, "a command as text or as a list of texts")
+    arguments = _texts(value, MOST_ARGUMENTS, any_text, "a text or a list of texts")
     if not arguments[0]:
-        raise Invalid("[0]", "is empty", "begin with the program to run")
+        raise Invalid("[0]", "is empty", "start with the program to run")
     return arguments
 
 
 def env(value: object) -> dict[str, str]:
-    """Variables and their values."""
+    """Environment variables with their values."""
     if not isinstance(value, dict):
-        raise Invalid("", f"expected names with values, got {short(value)}", "write for example {SEED: '1'}")
+        raise Invalid("", f"must map names to values, not {short(value)}", "write for example {SEED: '1'}")
     if len(value) > MOST_ENV:
-        raise Invalid("", f"has {len(value)} variables", f"keep it to {MOST_ENV}")
+        raise Invalid("", f"has {len(value)} variables", f"use at most {MOST_ENV}")
     result = {}
     for key, item in value.items():
         where = key_text(key)
@@ -110,33 +110,33 @@ def env(value: object) -> dict[str, str]:
 
 def env_name(value: object) -> str:
     if not isinstance(value, str) or not ENV_NAME.fullmatch(value):
-        cure = "use letters, digits and _; begin with a letter or _"
-        raise Invalid("", f"{short(value)} is not the name of a variable", cure)
+        cure = "use letters, digits and _; start with a letter or _"
+        raise Invalid("", f"{short(value)} is not a valid variable name", cure)
     if value.startswith(OUR_ENV_PREFIX) or value in OUR_ENV:
-        raise Invalid("", f"{value} is set by gpusquad itself", "leave it out; ask for cards with gpus, share or card")
+        raise Invalid("", f"{value} is set by gpusquad itself", "leave it out; request cards with gpus, share or card")
     return value
 
 
 def secret_name(value: object) -> str:
     if not isinstance(value, str) or not SECRET_NAME.fullmatch(value):
-        raise Invalid("", f"{short(value)} is not the name of a secret", "use letters, digits and _ . -")
+        raise Invalid("", f"{short(value)} is not a valid secret name", "use letters, digits and _ . -")
     return value
 
 
 def models(value: object) -> str | tuple[str, ...]:
-    """One model of cards or several."""
+    """One GPU model or several."""
     if isinstance(value, str):
         return _not_empty(label(value))
-    return _texts(value, MOST_MODELS, required_label, "the model of a card, or a list of them")
+    return _texts(value, MOST_MODELS, required_label, "a GPU model or a list of them")
 
 
 def _texts(value: object, most: int, check: Callable[[object], str], expected: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
-        raise Invalid("", f"expected {expected}, got {short(value)}")
+        raise Invalid("", f"must be {expected}, not {short(value)}")
     if not value:
-        raise Invalid("", "is empty", "give at least one, or leave the field out")
+        raise Invalid("", "is empty", "add at least one entry, or leave out the field")
     if len(value) > most:
-        raise Invalid("", f"has {len(value)} entries", f"keep it to {most}")
+        raise Invalid("", f"has {len(value)} entries", f"use at most {most}")
     return tuple(_under(f"[{index}]", check, item) for index, item in enumerate(value))
 
 
@@ -153,7 +153,7 @@ def _label(value: object, most: int) -> str:
 
 def _not_empty(text: str) -> str:
     if not text:
-        raise Invalid("", "is empty", "leave it out if there is none")
+        raise Invalid("", "is empty", "leave out the field")
     return text
 
 
@@ -161,4 +161,4 @@ def _check_unicode(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Invalid("", "holds half a character (a lone surrogate)", "take it out") from None
+        raise Invalid("", "contains a lone surrogate (half a character)", "remove it") from None
