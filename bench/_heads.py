@@ -62,8 +62,8 @@ class _Watching:
     def start(self, job: Job) -> bool:
         return self._board.start(job)
 
-    def insist(self, job: Job) -> bool:
-        return self._board.insist(job)
+    def start_unconditionally(self, job: Job) -> bool:
+        return self._board.start_unconditionally(job)
 
     def reserve(self, job: Job) -> bool:
         if self._first:

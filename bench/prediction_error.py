@@ -53,7 +53,7 @@ class Wrong:
         return Quantiles(LEVELS, values, "spoiled")
 
     def __call__(self, trace: TraceJob) -> RunTimePrediction:
-        return self.uses.forecast(self.quantiles(trace))
+        return self.uses.prediction(self.quantiles(trace))
 
 
 def run() -> list[dict]:

@@ -14,7 +14,7 @@ from gpusquad.model.placement import Placement
 from gpusquad.model.units import WHOLE_MILLI
 
 
-def audit(state: SchedulerState, now_us: int, *, promises: bool = True) -> None:
+def audit(state: SchedulerState, now_us: int, *, reservations: bool = True) -> None:
     """To be run after every cycle: nothing over-allocated, every gang whole, every index true. Where gangs take their
     time to leave, promises to those they leave for cannot be held against predicted ends."""
     for run in state.runs.by_id.values():
@@ -22,7 +22,7 @@ def audit(state: SchedulerState, now_us: int, *, promises: bool = True) -> None:
         assert run.job.id not in state.queue, f"{run.job.id} runs and waits"
     check_capacity(state)
     check_space(state)
-    if promises:
+    if reservations:
         check_promises(state, now_us)
 
 
@@ -116,28 +116,28 @@ def same_space(one: Space, other: Space) -> None:
 
 def check_promises(state: SchedulerState, now_us: int) -> None:
     """Only who waits holds a promise, and promises hold each card once at any instant."""
-    promises = list(state.timeline.promises.values())
-    for promise in promises:
-        assert promise.job.id in state.queue, f"{promise.job.id} does not wait and holds a promise"
-        if promise.placement is not None:
-            check_gang(state.space, promise.job, promise.placement)
-    for at_us in {p.start_us for p in promises if p.start_us > now_us}:
+    reservations = list(state.timeline.reservations.values())
+    for reservation in reservations:
+        assert reservation.job.id in state.queue, f"{reservation.job.id} does not wait and holds a promise"
+        if reservation.placement is not None:
+            check_gang(state.space, reservation.job, reservation.placement)
+    for at_us in {p.start_us for p in reservations if p.start_us > now_us}:
         check_promises_at(state, at_us)
 
 
 def check_promises_at(state: SchedulerState, at_us: int) -> None:
     """At that instant the gangs that still run and those promised fit beside each other."""
     free = Space(state.space.fixed)
-    due = [p for p in state.timeline.promises.values() if p.placement and p.start_us <= at_us < p.end_us]
+    due = [p for p in state.timeline.reservations.values() if p.placement and p.start_us <= at_us < p.end_us]
     for run in state.runs.by_id.values():
         if run.end_us > at_us:
             free.take(run.job, run.placement)
-    for promise in due:
-        for part in promise.placement.parts:
-            request = promise.job.groups[part.request_index][0]
+    for reservation in due:
+        for part in reservation.placement.parts:
+            request = reservation.job.groups[part.request_index][0]
             if request.share is None and request.gpus:
                 cards = part.cards.ravel()
-                assert free.card_idle[cards].all(), f"{promise.job.id} is promised a card that is taken at {at_us}"
-            free.take_part(promise.job, part)
+                assert free.card_idle[cards].all(), f"{reservation.job.id} is promised a card that is taken at {at_us}"
+            free.take_part(reservation.job, part)
     for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free"):
         assert (getattr(free, name) >= 0).all(), f"{name}: too much promised at {at_us}"

@@ -116,7 +116,7 @@ def test_what_is_remembered_between_cycles_changes_no_decision(load: Load, order
 
     def again(state: SchedulerState, now_us: int) -> None:
         forgetful = through_json(state)
-        forgetful.settled = False
+        forgetful.capacity_unchanged = False
         started = [d.job_id for d in cycle(forgetful, now_us) if isinstance(d, Start)]
         assert started == []
 
@@ -129,21 +129,28 @@ def test_what_is_remembered_between_cycles_changes_no_decision(load: Load, order
 def test_nothing_that_decides_is_left_out() -> None:
     """A new attribute must be dumped and copied, or be named here as worked out anew."""
     state = SchedulerState(grid("1x1"), make_policies())
-    saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence", "settled", "brighter",
-             "fresh", "claims", "outages", "first_promise", "why_moved", "resizes", "careful",
-             "due_until_us"}  # fmt: skip
-    worked_out = {"rate", "moved", "later", "why_last", "shapes", "shape_jobs", "shape_waiting", "has_limits",
-                  "_configured", "_possible"}  # fmt: skip
+    saved = {"policies", "space", "runs", "queue", "timeline", "accounts", "now_us", "sequence",
+             "capacity_unchanged", "reservations_may_advance", "new_jobs", "claims", "outages", "first_reserved_us",
+             "replan_cause", "resizes", "careful", "due_until_us"}  # fmt: skip
+    worked_out = {"rate", "delayed_starts", "later_ends", "last_replan_cause", "shapes", "shape_jobs",
+                  "shape_waiting", "has_limits", "_configured", "_possible"}  # fmt: skip
     assert set(vars(state)) == saved | worked_out
     runs = {"by_id", "ends", "limits", "sharing", "elastic", "any_node_rows", "_rows"}
     assert set(vars(state.runs)) == runs | {"_kinds", "_amounts"}
-    assert set(vars(state.timeline)) == {"space", "runs", "windows", "promises"}
-    assert {f.name for f in fields(Run)} - {f.name for f in fields(SavedRun)} == {"rows", "has_shares", "lane"}
+    assert set(vars(state.timeline)) == {"space", "runs", "windows", "reservations"}
+    assert {f.name for f in fields(Run)} - {f.name for f in fields(SavedRun)} == {
+        "rows",
+        "has_shares",
+        "lane",
+        "prediction",
+    }
     assert {f.name for f in fields(PendingJob)} - {f.name for f in fields(SavedPendingJob)} == {
         "shape",
         "rank",
         "lane",
-        "insists",  # only while its place is asked
+        "must_place",  # set only while the place policy decides
+        "is_new",  # "fresh" in the file
+        "prediction",  # "forecast" in the file
         "stay_us",
         "due_us",
     }
@@ -171,11 +178,11 @@ def busy() -> SchedulerState:
 def test_every_field_comes_back_exactly() -> None:
     state, loaded = busy(), through_json(busy())
     assert [w.job for w in loaded.queue] == [w.job for w in state.queue]
-    assert [w.forecast for w in loaded.queue] == [w.forecast for w in state.queue]
+    assert [w.prediction for w in loaded.queue] == [w.prediction for w in state.queue]
     assert loaded.runs["a"].job == state.runs["a"].job
-    assert loaded.queue["e"].forecast is UNKNOWN
-    assert [w.job.id for w in loaded.fresh] == ["e"]
-    assert list(loaded.timeline.promises) == list(state.timeline.promises)
+    assert loaded.queue["e"].prediction is UNKNOWN
+    assert [w.job.id for w in loaded.new_jobs] == ["e"]
+    assert list(loaded.timeline.reservations) == list(state.timeline.reservations)
     for name in ("card_memory_free", "card_sm_free", "card_slots_free", "card_idle", "node_cpu_free", "card_load"):
         assert getattr(loaded.space, name).tolist() == getattr(state.space, name).tolist()
 

@@ -94,8 +94,8 @@ def check_reserved(state: SchedulerState, job: Job, reason: Reason) -> None:
     def starts(dropped: set[str]) -> bool:
         other = load_snapshot(dump_snapshot(state))
         for name in dropped:
-            del other.timeline.promises[name]
-        other.settled = False
+            del other.timeline.reservations[name]
+        other.capacity_unchanged = False
         return CycleSession(other).start(job)
 
     assert starts(set(reason.who))

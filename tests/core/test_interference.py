@@ -91,7 +91,7 @@ def test_it_waits_with_a_promise_and_is_told_why():
     state.enqueue(job("a"), runs_s(100))
     state.enqueue(job("b"), runs_s(100))
     assert started(state) == ["a"]
-    assert state.timeline.promises["b"].start_us == 100 * US_PER_S
+    assert state.timeline.reservations["b"].start_us == 100 * US_PER_S
     (reason,) = why(state, "b")
     assert reason.code is ReasonCode.INTERFERENCE
     assert "n0/0 with a: it would run at 40% of its speed alone" in reason.message
@@ -108,7 +108,7 @@ def test_nobody_slips_in_who_would_spoil_the_company_it_was_promised():
     for each, seconds in ((job("a"), 100), (job("b"), 100), (job("c"), 150), (job("c2"), 20)):
         state.enqueue(each, runs_s(seconds))
     assert started(state) == ["a", "c2"]
-    assert state.timeline.promises["b"].start_us == 100 * US_PER_S
+    assert state.timeline.reservations["b"].start_us == 100 * US_PER_S
 
 
 def test_a_promise_is_found_where_there_is_room_before_the_company_is_right():
@@ -119,7 +119,7 @@ def test_a_promise_is_found_where_there_is_room_before_the_company_is_right():
         state.enqueue(each, runs_s(seconds))
     state.enqueue(job("b"), runs_s(10))
     assert started(state) == ["a1", "a2"]
-    assert state.timeline.promises["b"].start_us == 200 * US_PER_S
+    assert state.timeline.reservations["b"].start_us == 200 * US_PER_S
 
 
 @pytest.mark.parametrize("plan", ["easy", "conservative", "none"])

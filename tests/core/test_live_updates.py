@@ -74,9 +74,9 @@ def test_a_scheduler_that_finds_the_gangs_running_holds_what_the_first_one_held(
     started(driver, *made(rows))
     again = Driver(SchedulerState(grid("2x4"), make_policies()), lambda now_us, decisions: None)
     for run in driver.state.runs.by_id.values():
-        again.apply(0, GangAdopted(run.job, run.forecast, run.placement, run.started_us, past_of(run)))
+        again.apply(0, GangAdopted(run.job, run.prediction, run.placement, run.started_us, past_of(run)))
     for waiting in driver.state.queue:
-        again.apply(0, JobSubmitted(waiting.job, waiting.forecast, past_of(waiting)))
+        again.apply(0, JobSubmitted(waiting.job, waiting.prediction, past_of(waiting)))
     same_space(driver.state, again.state)
     assert [w.job.id for w in again.state.queue] == [w.job.id for w in driver.state.queue]
     assert not [d for d in again.decide(0) if isinstance(d, Start)]
@@ -186,8 +186,8 @@ def test_adopting_counts_arrivals_on() -> None:
     started(driver, job)
     run = driver.state.runs["old"]
     other = SchedulerState(grid("1x1"), make_policies())
-    adopt(other, GangAdopted(job, run.forecast, run.placement, 0, replace(past_of(run), sequence=41)))
-    assert other.enqueue(a_job("new"), run.forecast).sequence == 42
+    adopt(other, GangAdopted(job, run.prediction, run.placement, 0, replace(past_of(run), sequence=41)))
+    assert other.enqueue(a_job("new"), run.prediction).sequence == 42
 
 
 def test_a_gang_past_its_limit_that_is_leaving_does_not_keep_the_scheduler_awake() -> None:
@@ -220,6 +220,6 @@ def test_an_elastic_gang_found_on_fewer_tasks_is_expected_to_take_longer() -> No
     run = driver.state.runs["e"]
     assert run.end_us == 200
     again = SchedulerState(grid("1x2"), make_policies())
-    assert adopt(again, GangAdopted(job, run.forecast, run.placement, 0, past_of(run))).end_us == 200
+    assert adopt(again, GangAdopted(job, run.prediction, run.placement, 0, past_of(run))).end_us == 200
     driver.apply(0, JobUpdated(job, RunTimePrediction(50, 50, "user")))
     assert driver.state.runs["e"].end_us == 100

@@ -98,7 +98,7 @@ def test_extras_that_come_free_are_counted_on():
     board.apply(0, job("first", Request(gpus=1, extras=(("nic", 1),)), hours=2))
     board.apply(0, job("next", Request(gpus=1, extras=(("nic", 1),))))
     started(board)
-    assert board.state.timeline.promises["next"].start_us == 2 * HOUR_US
+    assert board.state.timeline.reservations["next"].start_us == 2 * HOUR_US
     board.apply(HOUR_US, GangEnded("first", "succeeded"))
     assert started(board, HOUR_US) == {"next": ["a"]}
 

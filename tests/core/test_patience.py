@@ -38,10 +38,10 @@ def a_job(name: str, gpus: int = 1, at_us: int = 0, **rest) -> Job:
 
 
 def spread(
-    mid_us: int, *, high: float = 2.0, careful: float = 3.0, promise: float = 4.0, merit: float = 0.0
+    mid_us: int, *, high: float = 2.0, careful: float = 3.0, reservation: float = 4.0, merit: float = 0.0
 ) -> RunTimePrediction:
-    return RunTimePrediction(mid_us, round(mid_us * high), "history", round(mid_us * promise),
-                    (round(mid_us * high), round(mid_us * promise)), round(mid_us * careful), merit)  # fmt: skip
+    return RunTimePrediction(mid_us, round(mid_us * high), "history", round(mid_us * reservation),
+                    (round(mid_us * high), round(mid_us * reservation)), round(mid_us * careful), merit)  # fmt: skip
 
 
 def driver_of(plan: str = PLAN, cluster: str = "1x4", order: str = "fifo") -> Driver:
@@ -123,10 +123,14 @@ def test_ends_and_stays_are_counted_carefully_and_come_back_exactly():
     submit(driver, a_job("other", 4, 1), spread(2 * HOUR))
     driver.decide(MINUTE)
     run, other = state.runs["runs"], state.queue["other"]
-    assert (run.end_us, other.stay_us, state.timeline.promises["first"].start_us) == (10 * HOUR, 4 * HOUR, 10 * HOUR)
+    assert (run.end_us, other.stay_us, state.timeline.reservations["first"].start_us) == (
+        10 * HOUR,
+        4 * HOUR,
+        10 * HOUR,
+    )
     driver.decide(2 * HOUR)
     assert (run.end_us, run.high_end_us, other.stay_us) == (40 * HOUR, 40 * HOUR, 6 * HOUR)
-    assert state.timeline.promises["first"].start_us == 40 * HOUR
+    assert state.timeline.reservations["first"].start_us == 40 * HOUR
     assert state.queue.stay_us.tolist() == [w.stay_us for w in state.queue]
     driver.apply(2 * HOUR, JobCancelled("first"))
     driver.apply(2 * HOUR, JobCancelled("other"))
@@ -135,14 +139,14 @@ def test_ends_and_stays_are_counted_carefully_and_come_back_exactly():
     assert not state.careful
     assert (run.end_us, run.slack_us, run.high_end_us) == (10 * HOUR, 0, 40 * HOUR)
     assert state.queue["late"].stay_us == 2 * HOUR
-    assert not state.moved, "nobody is told: nothing was promised earlier than this"
+    assert not state.delayed_starts, "nobody is told: nothing was promised earlier than this"
 
 
 def test_the_first_promise_is_made_by_what_promises_are_made_by():
     driver = first_waits()
-    assert driver.state.first_promise == {"first": 40 * HOUR}
+    assert driver.state.first_reserved_us == {"first": 40 * HOUR}
     driver.decide(2 * HOUR)
-    assert driver.state.first_promise == {"first": 40 * HOUR}
+    assert driver.state.first_reserved_us == {"first": 40 * HOUR}
 
 
 def test_who_comes_or_starts_meanwhile_is_judged_carefully_too():
@@ -160,7 +164,7 @@ def test_who_might_stay_too_long_no_longer_slips_in(patient: str, slips_in: list
     """``guess`` is over within an hour as a rule, and within a hundred at worst; the promise is forty hours off."""
     driver = first_waits(f"easy:backfill=merit,{patient}")
     driver.decide(2 * HOUR)
-    submit(driver, a_job("guess", 1, 2 * HOUR), spread(HOUR, high=2, careful=100, promise=100))
+    submit(driver, a_job("guess", 1, 2 * HOUR), spread(HOUR, high=2, careful=100, reservation=100))
     assert started(driver, 2 * HOUR) == slips_in
 
 
@@ -254,7 +258,7 @@ def test_an_overrun_moves_the_end_and_leaves_no_slack(careful: bool):
     run = driver.state.runs["runs"]
     assert run.slack_us == 0
     assert run.end_us == {False: 20 * HOUR, True: late_us + 40 * HOUR // 8}[careful]
-    assert driver.state.timeline.promises["first"].start_us == run.end_us
+    assert driver.state.timeline.reservations["first"].start_us == run.end_us
 
 
 # -- whatever comes --------------------------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ def wrong(factors: tuple[float, ...], careful: float = 2.5) -> Callable[[TraceJo
 
     def forecast(trace: TraceJob) -> RunTimePrediction:
         factor = factors[int(trace.job.id[1:]) % len(factors)]
-        found = spread(max(1, round(trace.run_us * factor)), high=1.5, careful=careful, promise=4.0)
+        found = spread(max(1, round(trace.run_us * factor)), high=1.5, careful=careful, reservation=4.0)
         return found if trace.job.limit_us is None else found.within(trace.job.limit_us)
 
     return forecast
@@ -293,7 +297,7 @@ def test_the_books_hold_and_nobody_is_lost(plan: str, order: str, load: Load, fa
 @given(load=hard, factors=factors)
 def test_nobody_is_lost_however_they_are_judged(plan: str, load: Load, factors):
     result = load.run(
-        plan, forecast=wrong(factors), on_cycle=lambda state, now_us: audit(state, now_us, promises=False)
+        plan, forecast=wrong(factors), on_cycle=lambda state, now_us: audit(state, now_us, reservations=False)
     )
     assert all(o.end in {"succeeded", "failed", "timed_out", "refused"} for o in result.outcomes)
 
@@ -307,7 +311,7 @@ def test_ends_and_stays_are_always_what_the_mood_says(plan: str, load: Load, fac
     def by_hand(state: SchedulerState, now_us: int) -> None:
         for waiting in state.queue:
             told = replace(waiting)
-            told.judge(state.careful)
+            told.set_caution(state.careful)
             assert waiting.stay_us == told.stay_us
         for run in state.runs.by_id.values():
             assert run.slack_us >= 0
@@ -337,8 +341,8 @@ def test_to_change_over_and_back_changes_nothing(load: Load, factors):
             return
         copy = copy_state(state)
         before = dump_snapshot(copy)
-        copy.judge(True)
-        copy.judge(False)
+        copy.set_caution(True)
+        copy.set_caution(False)
         after = dump_snapshot(copy)
         for name in ("running", "pending"):
             assert after[name] == before[name]

@@ -405,8 +405,11 @@ def two_wait_in_line(plan: str) -> Driver:
     for name, long_s in (("first", 10), ("next", 10), ("last", 100)):
         driver.apply(0, JobSubmitted(gang(name, 2, long_s).job, RunTimePrediction(long_s * S, long_s * S, "user")))
     driver.decide(0)
-    promises = driver.state.timeline.promises
-    assert {name: promise.start_us for name, promise in promises.items()} == {"next": 10 * S, "last": 20 * S}
+    reservations = driver.state.timeline.reservations
+    assert {name: reservation.start_us for name, reservation in reservations.items()} == {
+        "next": 10 * S,
+        "last": 20 * S,
+    }
     return driver
 
 
@@ -417,8 +420,8 @@ def test_promises_missed_by_a_late_decision_keep_nobody_waiting_on_idle_cards(pl
     now_us = 10 * S + late_us
     driver.apply(now_us, GangEnded("first", "succeeded"))
     assert [decision.job_id for decision in driver.decide(now_us)] == ["next"], "who is first in line starts first"
-    assert driver.state.timeline.promises["last"].start_us == now_us + 10 * S
+    assert driver.state.timeline.reservations["last"].start_us == now_us + 10 * S
     moved = [("next", 10 * S, now_us), ("last", 20 * S, now_us + 10 * S)] if late_us else []
-    assert [move[:3] for move in driver.state.moved] == moved, "both are told that they are late"
-    assert all("missed" in why for *_, why in driver.state.moved)
+    assert [move[:3] for move in driver.state.delayed_starts] == moved, "both are told that they are late"
+    assert all("missed" in why for *_, why in driver.state.delayed_starts)
     audit(driver.state, now_us)

@@ -41,7 +41,7 @@ def one_runs_one_waits(**of_first) -> Driver:
 
 
 def promised(driver: Driver) -> int:
-    return driver.state.timeline.promises["next"].start_us
+    return driver.state.timeline.reservations["next"].start_us
 
 
 def foresee(driver: Driver, end_us: int, high_end_us: int | None = None, now_us: int = US_PER_S) -> None:
@@ -54,25 +54,25 @@ def test_a_later_end_moves_who_waits_for_it_and_says_why() -> None:
     foresee(driver, 3 * HOUR_US, 4 * HOUR_US)
     run = driver.state.runs["first"]
     assert (promised(driver), run.end_us, run.high_end_us) == (3 * HOUR_US, 3 * HOUR_US, 4 * HOUR_US)
-    assert driver.state.moved == [("next", 2 * HOUR_US, 3 * HOUR_US, "first is slower than predicted")]
-    assert driver.state.later == {"first": 3 * HOUR_US}
-    assert run.forecast.source == "progress"
+    assert driver.state.delayed_starts == [("next", 2 * HOUR_US, 3 * HOUR_US, "first is slower than predicted")]
+    assert driver.state.later_ends == {"first": 3 * HOUR_US}
+    assert run.prediction.source == "progress"
 
 
 def test_the_mean_of_such_jobs_says_nothing_more_of_one_whose_progress_is_seen() -> None:
     driver = one_runs_one_waits()
     run = driver.state.runs["first"]
-    run.forecast = replace(run.forecast, mean_us=HOUR_US)
+    run.prediction = replace(run.prediction, mean_us=HOUR_US)
     foresee(driver, 3 * HOUR_US, 4 * HOUR_US)
-    assert run.forecast.expected_us == 3 * HOUR_US
+    assert run.prediction.expected_us == 3 * HOUR_US
 
 
 def test_an_earlier_end_brings_the_promise_forward() -> None:
     driver = one_runs_one_waits()
     foresee(driver, HOUR_US // 2, HOUR_US)
     assert promised(driver) == HOUR_US // 2
-    assert not driver.state.moved
-    assert not driver.state.later
+    assert not driver.state.delayed_starts
+    assert not driver.state.later_ends
 
 
 def test_without_a_high_end_the_distance_stays() -> None:
@@ -84,17 +84,17 @@ def test_without_a_high_end_the_distance_stays() -> None:
 @pytest.mark.parametrize("by_us", [SLACK_US, -SLACK_US, int(SLACK_RATIO * HOUR_US) - US_PER_S])
 def test_a_breath_changes_nothing(by_us: int) -> None:
     driver = one_runs_one_waits()
-    promise = driver.state.timeline.promises["next"]
+    reservation = driver.state.timeline.reservations["next"]
     foresee(driver, HOUR_US + by_us, 2 * HOUR_US + by_us)
-    assert driver.state.timeline.promises["next"] is promise
-    assert driver.state.runs["first"].forecast.source == "user"
+    assert driver.state.timeline.reservations["next"] is reservation
+    assert driver.state.runs["first"].prediction.source == "user"
 
 
 def test_a_high_end_alone_moves_no_promise() -> None:
     driver = one_runs_one_waits()
-    promise = driver.state.timeline.promises["next"]
+    reservation = driver.state.timeline.reservations["next"]
     foresee(driver, HOUR_US, 5 * HOUR_US)
-    assert driver.state.timeline.promises["next"] is promise
+    assert driver.state.timeline.reservations["next"] is reservation
     run = driver.state.runs["first"]
     assert (run.end_us, run.high_end_us) == (HOUR_US, 5 * HOUR_US)
 
@@ -125,7 +125,7 @@ def test_all_who_overrun_in_one_cycle_are_named() -> None:
     driver.apply(0, JobSubmitted(a_job("next", 2), RunTimePrediction(HOUR_US, HOUR_US, "user")))
     driver.decide(0)
     driver.decide(HOUR_US + 1)
-    ((job_id, _, _, why),) = driver.state.moved
+    ((job_id, _, _, why),) = driver.state.delayed_starts
     assert (job_id, why) == ("next", "a runs longer than predicted; b runs longer than predicted")
 
 
@@ -181,10 +181,12 @@ def test_who_waits_may_be_foretold_anew_and_then_slips_in() -> None:
 def test_the_books_hold_whatever_is_foretold_anew(load: Load, plan: str, order: str, factor: float) -> None:
     def anew(state: SchedulerState, now_us: int) -> None:
         for waiting in list(state.queue):
-            forecast = waiting.forecast
+            forecast = waiting.prediction
             if forecast.mid_us < HOUR_US:
                 longer_us = max(1, round(forecast.high_us * factor))
-                state.foretell(waiting.job.id, RunTimePrediction(min(forecast.mid_us, longer_us), longer_us, "history"))
+                state.update_prediction(
+                    waiting.job.id, RunTimePrediction(min(forecast.mid_us, longer_us), longer_us, "history")
+                )
         audit(state, now_us)
 
     load.run(plan, order, forecast=user, on_cycle=anew)

@@ -71,7 +71,7 @@ def test_every_place_keeps_the_books(load: Load, place: str, plan: str):
 @given(load=loads(estimates="any", incidents=True))
 def test_without_a_promise_in_the_way_whoever_fits_has_started(plan: str, load: Load):
     def nobody_fits(state: SchedulerState, now_us: int) -> None:
-        if state.timeline.promises:
+        if state.timeline.reservations:
             return
         for waiting in state.queue:
             placed = state.try_place(state.space.copy(), waiting.job)
@@ -100,7 +100,7 @@ def test_easy_starts_everybody_who_delays_nobody(load: Load, backfill: str):
             free, shadow_us = free + run.job.gpus, run.end_us
         spare = free - head.job.gpus
         for other in others:
-            in_time = now_us + other.forecast.high_us <= shadow_us
+            in_time = now_us + other.prediction.high_us <= shadow_us
             harmless = other.job.gpus <= idle and (in_time or other.job.gpus <= spare)
             assert not harmless, f"{other.job.id} could start at {now_us} without delaying {head.job.id}"
 
@@ -122,7 +122,7 @@ def test_the_same_scenario_gives_the_same_rows(load: Load, plan: str, place: str
 @given(load=loads())
 def test_deciding_only_what_changed_gives_what_deciding_everything_gives(plan: str, load: Load):
     def look_at_everybody(state: SchedulerState, now_us: int) -> None:
-        state.settled = False
+        state.capacity_unchanged = False
 
     quick = load.run(plan, forecast=exact)
     thorough = load.run(plan, forecast=exact, on_cycle=look_at_everybody)

@@ -83,7 +83,7 @@ def test_room_is_what_can_be_put_one_by_one_after_any_changes(cluster: Cluster, 
                 check_gang(space, job, placement)
                 held.append((job, placement))
         elif change == "give back" and held:
-            space.give_back(*held.pop(data.draw(st.integers(0, len(held) - 1))))
+            space.release(*held.pop(data.draw(st.integers(0, len(held) - 1))))
         elif change == "node":
             space.set_node_up(data.draw(st.integers(0, len(cluster.nodes) - 1)), data.draw(st.booleans()))
         elif change == "card" and cluster.gpus:
@@ -105,7 +105,7 @@ def test_what_is_refused_or_given_back_leaves_no_trace(cluster: Cluster, data: s
         job = data.draw(traces(number, roles=3)).job
         placement = state.try_place(state.space, job)
         if isinstance(placement, Placement):
-            state.space.give_back(job, placement)
+            state.space.release(job, placement)
         else:
             assert isinstance(placement, Refusal)
         same_space(state.space, before)
@@ -141,7 +141,7 @@ def test_cards_of_a_drained_node_are_taken_and_given_back_without_being_idle():
     job, where = one(Request(gpus=1)), placed([0], [[0]])
     space.take(job, where)
     space.set_node_up(0, False)
-    space.give_back(job, where)
+    space.release(job, where)
     space.take(job, where)
     assert (space.idle_total, space.node_idle.tolist()) == (0, [0])
     space.set_node_up(0, True)

@@ -78,7 +78,7 @@ def test_gangs_wider_than_half_the_cluster_take_all_of_it():
     takes = {}
     for gpus in (1, 2, 3, 4):
         submit(driver, a_job(f"w{gpus}", gpus), spread(HOUR))
-        takes[gpus] = driver.state.queue[f"w{gpus}"].takes_us(4, 100 * HOUR) / HOUR
+        takes[gpus] = driver.state.queue[f"w{gpus}"].cluster_time_us(4, 100 * HOUR) / HOUR
     assert takes == {1: 0.25, 2: 0.5, 3: 1.0, 4: 1.0}
 
 
@@ -86,7 +86,7 @@ def test_what_is_ahead_is_counted_by_the_mean_where_it_is_known():
     job = a_job("a", 4)
     driver = driver_of("easy", "1x4", ORDER)
     submit(driver, job, RunTimePrediction(HOUR, 2 * HOUR, "history", mean_us=3 * HOUR))
-    assert driver.state.queue["a"].takes_us(4, 100 * HOUR) == 3 * HOUR
+    assert driver.state.queue["a"].cluster_time_us(4, 100 * HOUR) == 3 * HOUR
 
 
 def test_a_job_of_which_nothing_is_known_makes_nobody_late():

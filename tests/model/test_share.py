@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusquad.model.job import PLACE_BYTES, Share
+from gpusquad.model.job import SLOT_MEMORY_BYTES, Share
 from gpusquad.model.share_memory import memory_taken
 
 GIB = 2**30
@@ -27,7 +27,7 @@ def test_a_part_of_the_memory_can_be_another_one():
     share = Share(sm_milli=800, memory_milli=100)
     assert share.memory_on(80 * GIB) == 8 * GIB
     assert Share(0, 0, memory_milli=200).memory_on(10 * GIB) == 2 * GIB
-    assert not Share(sm_milli=1, memory_milli=1).is_place
+    assert not Share(sm_milli=1, memory_milli=1).is_slot_only
 
 
 def test_bytes_that_are_named_later_take_the_place_of_a_part():
@@ -36,8 +36,8 @@ def test_bytes_that_are_named_later_take_the_place_of_a_part():
 
 def test_a_place_has_no_part_and_something_is_counted_for_it():
     place = Share(sm_milli=1)
-    assert place.is_place
-    assert [place.memory_on(size) for size in (80 * GIB, GIB // 2, 0)] == [PLACE_BYTES, GIB // 2, 0]
+    assert place.is_slot_only
+    assert [place.memory_on(size) for size in (80 * GIB, GIB // 2, 0)] == [SLOT_MEMORY_BYTES, GIB // 2, 0]
 
 
 @given(sizes, st.lists(st.integers(2, 1000), min_size=1, max_size=20))

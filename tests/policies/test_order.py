@@ -52,7 +52,7 @@ class FakeView:
     def due_until_us(self) -> int:
         return max(self.now_us, self.pressed_until_us)
 
-    def forecast(self, job: Job) -> RunTimePrediction:
+    def prediction(self, job: Job) -> RunTimePrediction:
         if job.id in self.forecasts:
             return self.forecasts[job.id]
         if job.estimate_us is None:
@@ -60,7 +60,7 @@ class FakeView:
         return RunTimePrediction(job.estimate_us, job.estimate_us)
 
     def remaining_us(self, job: Job) -> int:
-        return max(0, self.forecast(job).mid_us - self.done_us.get(job.id, 0))
+        return max(0, self.prediction(job).mid_us - self.done_us.get(job.id, 0))
 
     def served_gpu_s(self, job: Job) -> float:
         return self.served.get(job.id, 0.0)

@@ -149,7 +149,7 @@ def test_contract(name: str, cluster: Cluster, jobs: list[Job]):
             held.append((each, outcome))
     nothing_held_twice(cluster, held)
     for each, outcome in held:
-        space.give_back(each, outcome)
+        space.release(each, outcome)
     assert state(space) == state(Space(ClusterArrays(cluster)))
 
 
@@ -354,7 +354,7 @@ def test_what_fragmentation_remembers_equals_what_it_works_out_anew(cluster: Clu
     space, held = Space(ClusterArrays(cluster)), []
     for number, each in enumerate(jobs):
         if held and number % 3 == 2:
-            space.give_back(*held.pop(0))
+            space.release(*held.pop(0))
         if number % 5 == 4:
             space.set_node_up(0, not space.node_up[0])
         fresh = Space(ClusterArrays(cluster))

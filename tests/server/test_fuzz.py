@@ -66,11 +66,11 @@ class IdleEngine:
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         self._report(AttemptEnded(job_id, attempt, "stopped", cause))
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None: ...
+    def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None: ...
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
 
-    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+    def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         return (0,) * tasks
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None: ...

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpusquad.core.planning.elastic import resize
-from gpusquad.core.planning.patience import watch_patience
+from gpusquad.core.planning.patience import update_caution
 from gpusquad.core.planning.preemption import preempt
 from gpusquad.core.planning.session import CycleSession
-from gpusquad.core.planning.starvation import watch_due
-from gpusquad.core.state.limits import hold_over_limit
+from gpusquad.core.planning.starvation import promote_overdue
+from gpusquad.core.state.limits import block_over_limit
 from gpusquad.core.state.runs import Run
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.decision import Decision, Stop
@@ -22,9 +22,9 @@ def cycle(state: SchedulerState, now_us: int) -> list[Decision]:
     open_windows(state)
     extend_overdue(state)
     drop_missed(state)
-    rank_anew(state)
-    watch_patience(state)
-    hold_over_limit(state)
+    update_ranks(state)
+    update_caution(state)
+    block_over_limit(state)
     board = CycleSession(state)
     if state.claims:
         board.start_claims()
@@ -42,17 +42,17 @@ def open_windows(state: SchedulerState) -> None:
     over = [w for w in windows if w.end_us is not None and w.end_us <= state.now_us]
     if over:
         state.timeline.windows = [w for w in windows if w not in over]
-        state.brighter = True
-        state.unsettle()
+        state.reservations_may_advance = True
+        state.capacity_changed()
 
 
-def rank_anew(state: SchedulerState) -> None:
+def update_ranks(state: SchedulerState) -> None:
     """As often as the order needs it."""
     match state.policies.order.varies:
         case "never":
             return
         case "when_due":
-            watch_due(state)
+            promote_overdue(state)
         case _:
             state.resort()
 
@@ -69,14 +69,14 @@ def drop_missed(state: SchedulerState) -> None:
     """A promised start that is past, its gang still waiting, holds no longer, and nor does what was promised after it:
     nobody decided in time. Left standing, it would keep cards from those ahead of it, who are then promised what it
     needs to start late: both would wait for ever, on idle cards."""
-    promises = state.timeline.promises.items()
-    if any(promise.start_us < state.now_us and job_id not in state.claims for job_id, promise in promises):
-        state.remake_promises("a promised start was missed")
+    reservations = state.timeline.reservations.items()
+    if any(reservation.start_us < state.now_us and job_id not in state.claims for job_id, reservation in reservations):
+        state.rebuild_reservations("a promised start was missed")
 
 
 def _next_belief_us(run: Run, passed_us: int) -> int:
-    forecast = run.forecast
-    beliefs_us = forecast.later_us or (forecast.high_us,)
+    prediction = run.prediction
+    beliefs_us = prediction.later_us or (prediction.high_us,)
     later_us = next((u for u in beliefs_us if u > passed_us), None)
     if later_us is None:
         # Not twice its whole time: a promise far off would let everybody slip in before it.

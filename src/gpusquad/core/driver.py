@@ -33,7 +33,7 @@ from gpusquad.core.ports import (
     RunTimePredicted,
     WindowsChanged,
 )
-from gpusquad.core.state.live_updates import adopt, foresee, update, with_cluster, with_policies
+from gpusquad.core.state.live_updates import adopt, update, update_predicted_end, with_cluster, with_policies
 from gpusquad.core.state.runs import NEVER_US
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.core.transitions import JobState, advance
@@ -131,7 +131,7 @@ class Driver:
             return
         self._move(job.id, JobState.PENDING)
         past = event.past
-        self.state.enqueue(job, event.forecast, attempt=past.attempt, kept_us=past.kept_us,
+        self.state.enqueue(job, event.prediction, attempt=past.attempt, kept_us=past.kept_us,
                            served_gpu_us=past.served_gpu_us, preemptions=past.preemptions,
                            sequence=past.sequence)  # fmt: skip
 
@@ -163,7 +163,7 @@ class Driver:
             self._move(event.job_id, JobState(event.how))
 
     def _updated(self, event: JobUpdated) -> None:
-        update(self.state, event.job, event.forecast)
+        update(self.state, event.job, event.prediction)
 
     def _slowed(self, event: GangSlowed) -> None:
         if event.job_id in self.state.runs:
@@ -172,10 +172,10 @@ class Driver:
             self.state.move_end(event.job_id, end_us, f"{event.job_id} is slowed by a neighbour")
 
     def _predicted(self, event: EndPredicted) -> None:
-        foresee(self.state, event)
+        update_predicted_end(self.state, event)
 
     def _foretold(self, event: RunTimePredicted) -> None:
-        self.state.foretell(event.job_id, event.forecast)
+        self.state.update_prediction(event.job_id, event.prediction)
 
     def _resized(self, event: GangResized) -> None:
         if event.job_id in self.state.runs:
@@ -190,11 +190,11 @@ class Driver:
         if bool(space.card_broken[card]) is not event.ok:
             return
         space.set_card_ok(card, event.ok)
-        self.state.remake_promises(f"card {event.card_id} {'came back' if event.ok else 'was lost'}")
+        self.state.rebuild_reservations(f"card {event.card_id} {'came back' if event.ok else 'was lost'}")
 
     def _node_changed(self, event: NodeChanged) -> None:
         self.state.space.set_node_up(self.state.space.fixed.node_index[event.node_id], event.up)
-        self.state.remake_promises(f"node {event.node_id} {'came back' if event.up else 'is drained'}")
+        self.state.rebuild_reservations(f"node {event.node_id} {'came back' if event.up else 'is drained'}")
 
     def _cluster_changed(self, event: ClusterChanged) -> None:
         self.state = with_cluster(self.state, event.cluster)
@@ -217,4 +217,4 @@ class Driver:
 
     def _windows_changed(self, event: WindowsChanged) -> None:
         self.state.timeline.windows = list(event.windows)
-        self.state.remake_promises("maintenance changed")
+        self.state.rebuild_reservations("maintenance changed")

@@ -25,7 +25,7 @@ class TaskLocation:
 
     node: str
     cards: tuple[str, ...]
-    standing: SharingParams | None = field(default=None, compare=False)
+    sharing_params: SharingParams | None = field(default=None, compare=False)
     """What the node is told of it. None: nobody has said yet."""
 
 

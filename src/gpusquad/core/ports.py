@@ -36,7 +36,7 @@ class JobSubmitted:
     """A job asks to run, for the first time or again."""
 
     job: Job
-    forecast: RunTimePrediction
+    prediction: RunTimePrediction
     past: PriorAttempts = PriorAttempts()
 
 
@@ -45,7 +45,7 @@ class GangAdopted:
     """A gang that started before this scheduler did."""
 
     job: Job
-    forecast: RunTimePrediction
+    prediction: RunTimePrediction
     placement: Placement
     started_us: int
     past: PriorAttempts = PriorAttempts()
@@ -80,7 +80,7 @@ class JobUpdated:
     """A job's goal, priority or estimate is another one now; it may wait or run."""
 
     job: Job
-    forecast: RunTimePrediction | None = None
+    prediction: RunTimePrediction | None = None
     """None: as before."""
 
 
@@ -123,7 +123,7 @@ class RunTimePredicted:
     """A waiting job is foretold anew: more is known by now of jobs like it."""
 
     job_id: str
-    forecast: RunTimePrediction
+    prediction: RunTimePrediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class Launch:
     run_as: tuple[int, int] | None = None
     """User and group id; None: as the service itself."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    standing: SharingParams = field(default_factory=SharingParams)
+    sharing_params: SharingParams = field(default_factory=SharingParams)
     """What it is worth beside others on a card."""
 
 
@@ -298,7 +298,7 @@ class Engine(Protocol):
         """Ask the tasks to end, and make them after the grace time. Unknown attempts are reported lost."""
         ...
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
         """On cards that its tasks share, this is what they are worth from now on. Unknown attempts: nothing."""
         ...
 
@@ -307,7 +307,7 @@ class Engine(Protocol):
         changed here; then nothing has changed. May take seconds."""
         ...
 
-    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+    def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         """By task: the most memory of its card that it has held since the attempt began, exactly. 0: not known. May
         take seconds."""
         ...

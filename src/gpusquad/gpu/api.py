@@ -68,11 +68,13 @@ class Attachment:
 class Quota(Protocol):
     """Keeps tenants to their parts of cards."""
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
+    def attach(
+        self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
+    ) -> Attachment:
         """Called before the tenant exists; again for the same holder it answers the same. No share: whole cards."""
         ...
 
-    def change(self, holder: Holder, standing: SharingParams) -> None:
+    def change(self, holder: Holder, sharing_params: SharingParams) -> None:
         """Its goal, weight or priority is another now. Nothing happens if it is not known."""
         ...
 
@@ -87,7 +89,9 @@ class QuotaFile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
+    def attach(
+        self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
+    ) -> Attachment:
         folder = self._folder / holder.owner
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{holder.part}.json"
@@ -103,7 +107,7 @@ class QuotaFile:
         os.replace(draft, file)  # never half of it
         return Attachment(mounts=(Mount(QUOTA_PATH, str(file)),))
 
-    def change(self, holder: Holder, standing: SharingParams) -> None:
+    def change(self, holder: Holder, sharing_params: SharingParams) -> None:
         """Nothing of it is in the file."""
 
     def forget_all_but(self, owners: set[str]) -> None:
@@ -116,6 +120,6 @@ class QuotaFile:
 
 def limits(card: Card, share: Share | None) -> dict[str, object]:
     """What a holder may use of the card. Without a share: all of it. Of the SMs, no part named is no limit."""
-    memory_bytes = share.memory_on(card.memory_bytes) if share is not None and not share.is_place else 0
+    memory_bytes = share.memory_on(card.memory_bytes) if share is not None and not share.is_slot_only else 0
     sm_milli = share.sm_milli if share is not None and share.sm_milli else WHOLE_MILLI
     return {"card": card.id, "memory_bytes": memory_bytes or card.memory_bytes, "sm_milli": sm_milli}

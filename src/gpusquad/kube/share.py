@@ -40,7 +40,7 @@ from gpusquad.kube.names import (
     SHARE_RESOURCES,
 )
 from gpusquad.kube.quantity import UNIT_NANOS, parse_quantity
-from gpusquad.model.job import PLACE_MILLI, Isolation, Share
+from gpusquad.model.job import SLOT_SM_MILLI, Isolation, Share
 from gpusquad.model.units import WHOLE_MILLI
 
 SHARE_LIMITS = frozenset((*SHARE_RESOURCES, GPU_SHARED))
@@ -66,7 +66,7 @@ class ShareRequest:
     def share(self) -> Share | None:
         """None: the whole card."""
         if not (self.memory_bytes or self.memory_milli or self.sm_milli):
-            return Share(sm_milli=PLACE_MILLI, isolation=self.isolation)
+            return Share(sm_milli=SLOT_SM_MILLI, isolation=self.isolation)
         if self.memory_milli == WHOLE_MILLI and not self.has_slot:
             return None
         return Share(self.memory_bytes, self.sm_milli, self.isolation, self.memory_milli)

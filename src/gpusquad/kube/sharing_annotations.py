@@ -14,12 +14,12 @@ _MOST_WEIGHT = 1e6
 _MOST_SHOWN = 60
 
 
-def worth_of(standing: SharingParams) -> dict[str, str]:
+def worth_of(sharing_params: SharingParams) -> dict[str, str]:
     """What users cannot say, and what may change while it runs. An empty text: there is none. The usual weight is
     written too, or what stands there would be anybody's."""
-    deadline_us = standing.slo.deadline_us if standing.slo is not None else None
+    deadline_us = sharing_params.slo.deadline_us if sharing_params.slo is not None else None
     return {
-        WEIGHT: repr(float(standing.weight)),
+        WEIGHT: repr(float(sharing_params.weight)),
         DEADLINE: "" if deadline_us is None else (_EPOCH + timedelta(microseconds=deadline_us)).isoformat(),
     }
 

@@ -15,9 +15,9 @@ Isolation = Literal["shared", "isolated"]
 ``isolated``: a context of its own that takes turns with the others."""
 ProfileSource = Literal["declared", "measured", "predicted"]
 URGENT = "urgent"
-PLACE_MILLI = 1
+SLOT_SM_MILLI = 1
 """The smallest part of the SMs stands for a place on a card, without a part of its memory."""
-PLACE_BYTES = 1 << 30
+SLOT_MEMORY_BYTES = 1 << 30
 """What is counted for a place all the same: it is of no use where less of the card's memory is left."""
 PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
 
@@ -45,23 +45,23 @@ class Share:
             raise Invalid("share", "asks for nothing", "give memory, sm or both")
         if self.memory_bytes:
             object.__setattr__(self, "memory_milli", 0)
-        elif not self.memory_milli and self.sm_milli > PLACE_MILLI:
+        elif not self.memory_milli and self.sm_milli > SLOT_SM_MILLI:
             object.__setattr__(self, "memory_milli", self.sm_milli)
 
     @property
-    def is_place(self) -> bool:
+    def is_slot_only(self) -> bool:
         """It may hold what nobody else on the card was promised."""
         return not (self.memory_bytes or self.memory_milli)
 
     @property
     def named_memory_milli(self) -> int:
         """0 where it need not be said: bytes are named, or it follows from the part of the SMs."""
-        return 0 if self.memory_milli == self.sm_milli > PLACE_MILLI else self.memory_milli
+        return 0 if self.memory_milli == self.sm_milli > SLOT_SM_MILLI else self.memory_milli
 
     def memory_on(self, card_bytes: int) -> int:
         """What is counted for it on a card with that much memory."""
-        if self.is_place:
-            return min(PLACE_BYTES, card_bytes)
+        if self.is_slot_only:
+            return min(SLOT_MEMORY_BYTES, card_bytes)
         return self.memory_bytes or card_bytes * self.memory_milli // WHOLE_MILLI
 
 
@@ -125,7 +125,7 @@ class Request:
         return self.gpus * WHOLE_MILLI if self.share is None else self.share.sm_milli
 
     @lazy
-    def counts_decide(self) -> bool:
+    def needs_only_idle_cards(self) -> bool:
         """One idle card of any kind is all a task needs, so a gang fits if that many cards are idle."""
         return self == Request(gpus=1)
 
@@ -163,7 +163,7 @@ class Gang:
     bounds: tuple[tuple[int, int], ...]
     tasks: int
     gpus: int
-    least_gpus: int
+    min_gpus: int
     """Cards touched when elastic roles run at their least."""
     gpu_milli: int
     cpu_milli: int
@@ -186,7 +186,7 @@ def gang_of(roles: tuple[Role, ...]) -> Gang:
         bounds=tuple((low, high) for _, low, high in counts.values()),
         tasks=sum(count for _, count in groups),
         gpus=sum(count * request.cards for request, count in groups),
-        least_gpus=sum(entry[1] * request.cards for request, entry in counts.items()),
+        min_gpus=sum(entry[1] * request.cards for request, entry in counts.items()),
         gpu_milli=sum(count * request.gpu_milli for request, count in groups),
         cpu_milli=sum(count * request.cpu_milli for request, count in groups),
         memory_bytes=sum(count * request.memory_bytes for request, count in groups),

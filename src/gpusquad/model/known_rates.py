@@ -35,30 +35,30 @@ def curve_from(said: object, field: str) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(points))
 
 
-def known_text(standing: SharingParams) -> str:
+def known_text(sharing_params: SharingParams) -> str:
     """Empty: nothing is known, or more than goes with a pod."""
-    if not standing.app:
+    if not sharing_params.app:
         return ""
     known = {
-        "app": standing.app, "curve": [[milli, round(speed, _DIGITS)] for milli, speed in standing.curve],
-        "solo_per_s": standing.solo_per_s,
-        "beside": {app: round(speed, _DIGITS) for app, speed in standing.beside.items()},
-        "costs": {app: round(speed, _DIGITS) for app, speed in standing.costs.items()},
+        "app": sharing_params.app, "curve": [[milli, round(speed, _DIGITS)] for milli, speed in sharing_params.curve],
+        "solo_per_s": sharing_params.solo_per_s,
+        "beside": {app: round(speed, _DIGITS) for app, speed in sharing_params.beside.items()},
+        "costs": {app: round(speed, _DIGITS) for app, speed in sharing_params.costs.items()},
     }  # fmt: skip
     text = json.dumps(known, separators=(",", ":"))
     return text if len(text) <= MOST_TEXT else ""
 
 
-def with_known(standing: SharingParams, text: str) -> SharingParams:
+def with_known(sharing_params: SharingParams, text: str) -> SharingParams:
     """What cannot be read is not known: a user may have written it."""
     try:
         said = json.loads(text) if 0 < len(text) <= MOST_TEXT else None
         if not isinstance(said, dict):
-            return standing
+            return sharing_params
         app = checked_text(said.get("app"), "app")
         curve = curve_from(said["curve"], "curve") if said.get("curve") else ()
         solo_per_s = number(said.get("solo_per_s", 0.0), "solo_per_s")
         beside, costs = (speeds_from(said.get(name, {}), name) for name in ("beside", "costs"))
     except (Invalid, ValueError, RecursionError):
-        return standing
-    return replace(standing, app=app, curve=curve, solo_per_s=solo_per_s, beside=beside, costs=costs)
+        return sharing_params
+    return replace(sharing_params, app=app, curve=curve, solo_per_s=solo_per_s, beside=beside, costs=costs)

@@ -93,7 +93,7 @@ class QuantileLevels:
                 "who slips in must not be counted on to leave sooner than its cards are counted on",
             )
 
-    def forecast(self, run: Quantiles) -> RunTimePrediction:
+    def prediction(self, run: Quantiles) -> RunTimePrediction:
         """As the core takes it."""
         mid_us = max(1, run.at(self.shadow))
         above = zip(run.levels, run.values, strict=True)

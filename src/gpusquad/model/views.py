@@ -72,7 +72,7 @@ class RunTimePrediction:
         """The merit, or what it would be if the middle were certain."""
         return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * self.mid_us)
 
-    def worth_on(self, gpus: int) -> float:
+    def merit_for_width(self, gpus: int) -> float:
         """For the cards it takes: not in full, because a wide gang also clears the way when it goes."""
         return self.worth / max(1, gpus) ** WIDTH_POWER
 
@@ -133,7 +133,7 @@ class OrderView(Protocol):
         For orders that say when a job is due."""
         ...
 
-    def forecast(self, job: Job) -> RunTimePrediction: ...
+    def prediction(self, job: Job) -> RunTimePrediction: ...
     def remaining_us(self, job: Job) -> int:
         """Predicted run time still ahead (middle quantile), what was done and kept taken off."""
         ...
@@ -184,9 +184,9 @@ class SpaceView(Protocol):
     node_memory_free: Ints
     sharers: dict[int, tuple[Job, ...]]
     """Who shares a card."""
-    card_company: Ints
+    card_neighbours_key: Ints
     """Equal for cards whose sharers are equal in all that matters to neighbours: one look serves them all."""
-    expected: dict[int, tuple[tuple[Job, ...], ...]]
+    expected_sharers: dict[int, tuple[tuple[Job, ...], ...]]
     """Who will share a card at later instants of the stay, where a promise brings somebody new."""
 
     def room(self, request: Request) -> Ints: ...
@@ -211,7 +211,7 @@ class Trial(Protocol):
     """How long a job is believed to run from now on, beside whom it is. None: nobody knows."""
     waiting: int
     """How many jobs wait, this one among them: so many may be served before a card is idle for the last of them."""
-    insists: bool
+    must_place: bool
     """Nothing better is known to come for this gang: refuse only what cannot be."""
 
     def put(self, group: TaskGroup, nodes: Ints, cards: Ints) -> None:
@@ -237,7 +237,7 @@ class PlanSession(Protocol):
         """Start the gang now if it fits without moving any promise later."""
         ...
 
-    def insist(self, job: Job) -> bool:
+    def start_unconditionally(self, job: Job) -> bool:
         """Start the gang now even where its place sees no gain in it, if nobody knows when it could start otherwise."""
         ...
 

@@ -117,7 +117,7 @@ def short_of_memory(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) 
         asked, name = request.min_card_memory_bytes, "gpu_memory"
         if request.share is not None:
             named = "share.memory" if request.share.memory_bytes else "share"
-            asked, name = 0 if request.share.is_place else request.share.memory_on(card_bytes), named
+            asked, name = 0 if request.share.is_slot_only else request.share.memory_on(card_bytes), named
         if 0 < asked < needed:
             return (
                 f"{name} of {gib(asked)} is less than the {gib(needed)} it is likely to hold at its peak "

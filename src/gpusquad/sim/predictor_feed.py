@@ -39,7 +39,7 @@ class PredictorFeed:
         if found.source == UNKNOWN.source:
             return UNKNOWN
         self.foretold.setdefault(trace.job.id, found)
-        forecast = self.uses.forecast(found)
+        forecast = self.uses.prediction(found)
         return forecast if trace.job.limit_us is None else forecast.within(trace.job.limit_us)
 
     def anew(self, run: PastRun) -> Iterator[tuple[str, RunTimePrediction]]:

@@ -231,7 +231,7 @@ class _Simulation:
         samples.stranded.append(idle)
 
     def _result(self, wall_s: float) -> SimulationResult:
-        first = self.state.first_promise
+        first = self.state.first_reserved_us
         late: dict[str, int] = {}
         for job_id, promised_us in first.items():
             outcome = self.outcomes[job_id]
@@ -244,5 +244,5 @@ class _Simulation:
         return SimulationResult(
             label=scenario.label, policies=scenario.names or scenario.policies.names, cluster=scenario.cluster,
             outcomes=[self.outcomes[t.job.id] for t in scenario.jobs], samples=self.samples, cycles=self.driver.cycles,
-            wall_s=wall_s, moved_promises=list(self.state.moved), head_delay_us=late,
+            wall_s=wall_s, moved_promises=list(self.state.delayed_starts), head_delay_us=late,
         )  # fmt: skip

@@ -74,10 +74,10 @@ class FakePods:
 
 
 class NoQuota:
-    def attach(self, cards: object, holder: object, share: object, standing: object) -> Attachment:
+    def attach(self, cards: object, holder: object, share: object, sharing_params: object) -> Attachment:
         return Attachment()
 
-    def change(self, holder: object, standing: object) -> None: ...
+    def change(self, holder: object, sharing_params: object) -> None: ...
 
     def forget_all_but(self, owners: set[str]) -> None:
         """Nothing is kept."""

@@ -29,15 +29,17 @@ class Noted:
         self.changes: list[tuple[str, int]] = []
         self.attachment, self.problem = attachment or Attachment(), problem
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
+    def attach(
+        self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
+    ) -> Attachment:
         assert (list(cards), share) == ([CARD], SHARE)
         if self.problem is not None:
             raise self.problem
-        self.attached[holder] = standing
+        self.attached[holder] = sharing_params
         return self.attachment
 
-    def change(self, holder: Holder, standing: SharingParams) -> None:
-        self.changes.append((f"{holder.owner}/{holder.part}", standing.priority))
+    def change(self, holder: Holder, sharing_params: SharingParams) -> None:
+        self.changes.append((f"{holder.owner}/{holder.part}", sharing_params.priority))
 
     def forget_all_but(self, owners: set[str]) -> None:
         self.attached = {holder: told for holder, told in self.attached.items() if holder.owner in owners}

@@ -25,8 +25,8 @@ def standing_of(pod: Pod) -> SharingParams:
      (-5, "urgent", "urgent"), (2_000_000, "low", "low"), (7, "no such word", "high")],
 )  # fmt: skip
 def test_our_word_goes_before_the_number_of_the_class(number: int, word: str, expected: str):
-    standing = standing_of(Pod("n", "p", "u", annotations={PRIORITY: word}, priority=number))
-    assert standing == SharingParams(priority=PRIORITY_CLASSES[expected])
+    sharing_params = standing_of(Pod("n", "p", "u", annotations={PRIORITY: word}, priority=number))
+    assert sharing_params == SharingParams(priority=PRIORITY_CLASSES[expected])
 
 
 @pytest.mark.parametrize(("text", "expected"), [("2h", 7_200_000_000), ("90s", 90_000_000), ("0s", None), ("x", None)])
@@ -73,15 +73,15 @@ def test_what_the_scheduler_writes_is_what_the_agent_reads(
 ):
     """Whatever the pod's user wrote in its place."""
     slo = None if deadline_us is None else Slo(deadline_us)
-    standing = replace(known, weight=weight, slo=slo)
-    said = made_up | told_at_binding({"metadata": {"annotations": made_up}}, standing)
-    assert read_standing(Pod("n", "p", "u", annotations=said)) == (standing, ())
+    sharing_params = replace(known, weight=weight, slo=slo)
+    said = made_up | told_at_binding({"metadata": {"annotations": made_up}}, sharing_params)
+    assert read_standing(Pod("n", "p", "u", annotations=said)) == (sharing_params, ())
 
 
 def test_goals_weight_and_deadline_come_with_the_pod():
     said = {SLO: "p99=20ms,throughput=5,deadline=2h", WEIGHT: "2.5", DEADLINE: "1970-01-01T00:00:03.000001+00:00"}
-    standing, wrong = read_standing(Pod("n", "p", "u", annotations=said))
-    assert standing == SharingParams(weight=2.5, slo=Slo(3_000_001, 20_000, 5.0))
+    sharing_params, wrong = read_standing(Pod("n", "p", "u", annotations=said))
+    assert sharing_params == SharingParams(weight=2.5, slo=Slo(3_000_001, 20_000, 5.0))
     assert wrong == ()
 
 
@@ -96,8 +96,8 @@ def test_a_deadline_counts_from_a_submission_that_only_the_scheduler_knows():
     (DEADLINE, "soon"), (DEADLINE, "9999-12-31T23:59:59"), (DEADLINE, "1969-12-31T23:59:59Z"), (ESTIMATE, "long"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_told_and_not_heeded(name: str, text: str):
-    standing, [wrong] = read_standing(Pod("n", "p", "u", annotations={name: text}))
-    assert standing == SharingParams()
+    sharing_params, [wrong] = read_standing(Pod("n", "p", "u", annotations={name: text}))
+    assert sharing_params == SharingParams()
     assert wrong.startswith(name)
     assert len(wrong) < 400
 

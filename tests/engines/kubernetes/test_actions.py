@@ -99,8 +99,8 @@ def test_what_is_known_of_its_speed_is_written_with_the_binding() -> None:
     assert told(pod, SharingParams(app="a"))[KNOWN] == '{"app":"a","curve":[],"solo_per_s":0.0,"beside":{},"costs":{}}'
 
 
-def told(pod: Object, standing: SharingParams) -> dict[str, str]:
-    return actions.binding_of(pod, replace(PLACE, standing=standing), "job1", 3)["metadata"]["annotations"]
+def told(pod: Object, sharing_params: SharingParams) -> dict[str, str]:
+    return actions.binding_of(pod, replace(PLACE, sharing_params=sharing_params), "job1", 3)["metadata"]["annotations"]
 
 
 def test_weight_and_deadline_are_the_schedulers_word() -> None:

@@ -199,7 +199,7 @@ def test_pods_made_again_are_bound_with_what_the_job_is_worth_by_then() -> None:
     while world.events:
         world.deliver()
     [bind] = world.binds
-    assert bind.place.standing == SharingParams(weight=2.0)
+    assert bind.place.sharing_params == SharingParams(weight=2.0)
     assert world.book.worth_of(uid_of(bind.pod)) is None, "it is not on its node"
 
 

@@ -24,14 +24,14 @@ class Pods:
 
     def __init__(self, *pods: Object) -> None:
         self.pods = {uid_of(pod): pod for pod in pods}
-        self.standing = USUAL
+        self.sharing_params = USUAL
         self.written: Written = []
         self.broken: dict[str, str] = {}
         self.stuck: dict[str, asyncio.Event] = {}
         self.worths = SharingAnnotator(self.find, self.write)
 
     def find(self, uid: str) -> tuple[Object, SharingParams] | None:
-        return (self.pods[uid], self.standing) if uid in self.pods else None
+        return (self.pods[uid], self.sharing_params) if uid in self.pods else None
 
     async def write(self, pod: Object, said: Mapping[str, str | None]) -> str:
         await asyncio.sleep(0)
@@ -50,8 +50,8 @@ class Pods:
                 annotations.pop(key, None)
         self.written = []
 
-    async def change(self, standing: SharingParams) -> Written:
-        self.standing, self.written = standing, []
+    async def change(self, sharing_params: SharingParams) -> Written:
+        self.sharing_params, self.written = sharing_params, []
         await self.worths.tell(list(self.pods))
         return self.written
 
@@ -109,7 +109,7 @@ def test_of_two_changes_at_once_the_later_one_is_written_last() -> None:
         first = asyncio.create_task(pods.change(HEAVY))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        pods.standing = SharingParams(weight=3.0)
+        pods.sharing_params = SharingParams(weight=3.0)
         await pods.worths.tell(list(pods.pods))
         await first
         assert weights(pods.written) == [("a", "2.0"), ("a", "3.0")]
@@ -137,7 +137,7 @@ def test_a_pod_that_cannot_be_written_to_holds_up_no_other() -> None:
             await asyncio.sleep(0)
         assert weights(pods.written) == [("good", "2.0")]
         pods.see()
-        pods.standing = SharingParams(weight=3.0)
+        pods.sharing_params = SharingParams(weight=3.0)
         await pods.worths.tell(list(pods.pods))
         assert weights(pods.written) == [("good", "3.0")]
         pods.stuck["bad"].set()

@@ -39,23 +39,25 @@ class FakeQuota:
         self.busy: dict[str, threading.Event] = {}
         """By owner: set when what it has on the card is done."""
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
-        self.calls.append(("attach", tuple(cards), holder, share, standing))
+    def attach(
+        self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
+    ) -> Attachment:
+        self.calls.append(("attach", tuple(cards), holder, share, sharing_params))
         self.is_asked.set()
         assert self.may_answer.wait(PATIENCE_S)
         if self.problems:
             raise self.problems.pop(0)
-        self.tenants[holder.owner, holder.part] = standing
+        self.tenants[holder.owner, holder.part] = sharing_params
         return Attachment(env=self.env, notes=self.notes)
 
-    def change(self, holder: Holder, standing: SharingParams) -> None:
-        self.calls.append(("change", holder.owner, holder.part, standing))
+    def change(self, holder: Holder, sharing_params: SharingParams) -> None:
+        self.calls.append(("change", holder.owner, holder.part, sharing_params))
         if (holder.owner, holder.part) in self.tenants:
-            self.tenants[holder.owner, holder.part] = standing
+            self.tenants[holder.owner, holder.part] = sharing_params
 
     def forget_all_but(self, owners: set[str]) -> None:
         self.calls.append(("forget_all_but", owners))
-        self.tenants = {key: standing for key, standing in self.tenants.items() if key[0] in owners}
+        self.tenants = {key: sharing_params for key, sharing_params in self.tenants.items() if key[0] in owners}
 
     def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
         self.calls.append(("pause", [f"{holder.owner}/{holder.part}" for holder in holders], within_s))
@@ -108,11 +110,11 @@ def test_tasks_find_what_keeps_them_to_their_parts(bench: Bench, quota: FakeQuot
     # The shell itself complains of a library that is not there, and runs on.
     say = f'echo "$LD_PRELOAD $GPUSQUAD_TENANT $CUDA_MPS_PIPE_DIRECTORY $OWN" > {told}'
     own = {"LD_PRELOAD": "/lib/theirs.so", "CUDA_MPS_PIPE_DIRECTORY": "/tmp/mine", "OWN": "kept"}
-    standing = SharingParams(2.0, 1, Slo(latency_us=20_000), 5_000_000)
-    bench.launch("job", tasks=shared(say, env=own), standing=standing)
+    sharing_params = SharingParams(2.0, 1, Slo(latency_us=20_000), 5_000_000)
+    bench.launch("job", tasks=shared(say, env=own), sharing_params=sharing_params)
     assert bench.reports.ended("job").how == "succeeded"
     assert told.read_text() == "/lib/ours.so:/lib/theirs.so /run/tenants/3 /run/pipes kept\n"
-    assert quota.calls[1] == ("attach", (CARD,), Holder("job.0", "0", "job"), HALF, standing)
+    assert quota.calls[1] == ("attach", (CARD,), Holder("job.0", "0", "job"), HALF, sharing_params)
 
 
 def test_each_task_has_a_part_of_its_own_and_people_hear_what_could_not_be_done(bench: Bench, quota: FakeQuota) -> None:
@@ -248,10 +250,10 @@ def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None
 
 
 def test_what_each_task_held_at_most_is_asked_of_whoever_counts_it(bench: Bench, quota: FakeQuota) -> None:
-    assert list(bench.engine.held_at_most("job", 1, 2)) == [0, 0]
+    assert list(bench.engine.peak_memory_bytes("job", 1, 2)) == [0, 0]
     held = {("job.1", "0"): 5, ("job.1", "1"): 7}
-    quota.held_at_most = lambda holder: held[holder.owner, holder.part]  # type: ignore[attr-defined]
-    assert list(bench.engine.held_at_most("job", 1, 2)) == [5, 7]
+    quota.peak_memory_bytes = lambda holder: held[holder.owner, holder.part]  # type: ignore[attr-defined]
+    assert list(bench.engine.peak_memory_bytes("job", 1, 2)) == [5, 7]
 
 
 def test_the_work_of_tasks_that_do_not_end_is_taken_off_the_card_before_they_are_killed(

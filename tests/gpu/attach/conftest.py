@@ -105,12 +105,12 @@ def attach(
     quota: SquadQuota,
     owner: str,
     memory_mib: int = 100,
-    standing: SharingParams | None = None,
+    sharing_params: SharingParams | None = None,
     run_as: tuple[int, int] | None = None,
     **share: object,
 ) -> Attachment:
     wanted = Share(memory_bytes=memory_mib * MIB, **share)  # type: ignore[arg-type]
-    return quota.attach([CARD], holder(owner, run_as), wanted, standing or SharingParams())
+    return quota.attach([CARD], holder(owner, run_as), wanted, sharing_params or SharingParams())
 
 
 def holder(owner: str, run_as: tuple[int, int] | None = None) -> Holder:

@@ -53,7 +53,7 @@ def test_two_share_a_card(place: Place) -> None:
 def test_a_service_goes_first_and_the_training_beside_it_fills_the_pauses(place: Place) -> None:
     """Nobody tells the training when: not even the daemon, which is stopped."""
     quota = place.quota(policy="slo", fail_open_ms=60_000)
-    service = place.player(attach(quota, "service", standing=SharingParams(slo=Slo(latency_us=20_000))))
+    service = place.player(attach(quota, "service", sharing_params=SharingParams(slo=Slo(latency_us=20_000))))
     training = place.player(attach(quota, "training"))
     stranger = place.player(Attachment())  # of whom nobody knows: it shows that time passes
     for player in (service, training, stranger):

@@ -32,8 +32,8 @@ def test_whole_cards_are_left_alone(place: Place) -> None:
 def test_shared_tenants_are_in_a_pool(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     some = attach(quota, "a").env
-    urgent = attach(quota, "b", standing=SharingParams(priority=1)).env
-    prompt = attach(quota, "c", standing=SharingParams(slo=Slo(latency_us=1000))).env
+    urgent = attach(quota, "b", sharing_params=SharingParams(priority=1)).env
+    prompt = attach(quota, "c", sharing_params=SharingParams(slo=Slo(latency_us=1000))).env
     alone = attach(quota, "d", isolation="isolated").env
     assert len({some[PIPES], urgent[PIPES], prompt[PIPES]}) == 1
     assert [one[PRIORITY] for one in (some, urgent, prompt)] == ["1", "0", "0"]
@@ -60,7 +60,7 @@ def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMp
     quota = place.quota(has_mps=True)
     told = attach(quota, "a")
     quota.change(holder("a"), SharingParams(priority=2))
-    assert attach(place.quota(has_mps=True), "a", standing=SharingParams(priority=2)) == told
+    assert attach(place.quota(has_mps=True), "a", sharing_params=SharingParams(priority=2)) == told
     assert tenants(quota)["a/0"]["priority"] == 2
 
 
@@ -68,7 +68,7 @@ def test_what_is_known_of_a_job_and_its_mates_reaches_the_card(place: Place, mps
     quota = place.quota(has_mps=True)
     known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.55},
                      costs={"cnn": 0.7})  # fmt: skip
-    attach(quota, "a", standing=known)
+    attach(quota, "a", sharing_params=known)
     told = tenants(quota)["a/0"]
     assert (told["app"], told["beside"], told["costs"]) == ("vgg16", {"cnn": 0.55}, {"cnn": 0.7})
     assert told["solo_per_s"] == 12.5
@@ -117,15 +117,15 @@ def test_the_library_knows_its_own_processes(place: Place, mps: FakeMps) -> None
 def test_what_a_tenant_held_at_most_outlives_process_daemon_and_service(place: Place) -> None:
     quota = place.quota()
     peer = place.peer(attach(quota, "a"))
-    assert quota.held_at_most(holder("a")) == 0
+    assert quota.peak_memory_bytes(holder("a")) == 0
     result, key = peer(f"alloc({60 * MIB})")
     assert (result, peer(f"free({key})")) == (0, 0)
-    until(lambda: quota.held_at_most(holder("a")) == 60 * MIB, "it is not counted")
+    until(lambda: quota.peak_memory_bytes(holder("a")) == 60 * MIB, "it is not counted")
     peer.kill()
     quota.stop(CARD.id)
     later = place.quota()
-    assert later.held_at_most(holder("a")) == 60 * MIB
-    assert later.held_at_most(holder("b")) == 0
+    assert later.peak_memory_bytes(holder("a")) == 60 * MIB
+    assert later.peak_memory_bytes(holder("b")) == 0
 
 
 def test_a_container_is_told_by_mounts(place: Place, mps: FakeMps, tmp_path: Path) -> None:

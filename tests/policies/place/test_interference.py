@@ -53,9 +53,9 @@ def both(a: str, b: str, ratio: float) -> Table:
     return {(a, b): ratio, (b, a): ratio}
 
 
-def propose(space: Space, each: Job, rate: Rate | None, spec: str = "interference:goal=work", insists: bool = False):
+def propose(space: Space, each: Job, rate: Rate | None, spec: str = "interference:goal=work", must_place: bool = False):
     place = registry.create("place", spec)
-    return place.propose(each, SpaceTrial(space, each, rate=rate, insists=insists))
+    return place.propose(each, SpaceTrial(space, each, rate=rate, must_place=must_place))
 
 
 def card_of(answer: Placement | Refusal) -> int:
@@ -106,8 +106,8 @@ def test_it_refuses_where_sharing_gains_nothing_and_says_why():
 def test_who_insists_takes_the_best_of_the_bad_but_never_what_does_not_fit():
     space = seat(machine(2), (job("a1"), 0), (job("b1"), 1))
     table = {**both("a", "c", 0.2), **both("b", "c", 0.3)}
-    assert card_of(propose(space.copy(), job("c1"), rates(table), insists=True)) == 1
-    answer = propose(space, job("c1"), rates({**both("a", "c", 0.0), ("b", "c"): 0.0}), insists=True)
+    assert card_of(propose(space.copy(), job("c1"), rates(table), must_place=True)) == 1
+    answer = propose(space, job("c1"), rates({**both("a", "c", 0.0), ("b", "c"): 0.0}), must_place=True)
     assert isinstance(answer, Refusal)
     assert "do not fit on one card" in answer.note
 
@@ -198,10 +198,10 @@ arrivals = st.lists(st.tuples(st.sampled_from(APPS), st.integers(1, 9)), min_siz
 
 
 @given(tables, arrivals, st.booleans())
-def test_never_two_that_do_not_fit_and_never_more_memory_than_there_is(table: Table, arrive, insists: bool):
+def test_never_two_that_do_not_fit_and_never_more_memory_than_there_is(table: Table, arrive, must_place: bool):
     space, rate = machine(3), rates(table)
     for number, (app, gib) in enumerate(arrive):
-        propose(space, job(f"{app}{number}", gib=gib), rate, insists=insists)
+        propose(space, job(f"{app}{number}", gib=gib), rate, must_place=must_place)
     assert (space.card_memory_free >= 0).all()
     for sharers in space.sharers.values():
         for place, own in enumerate(sharers):

@@ -100,7 +100,7 @@ class Checks:
         refused = {one.job_id for one in desk.driver._refused}
         assert {waiting.job.id for waiting in state.queue} == pending - refused
         for waiting in state.queue:
-            assert waiting.forecast == forecast_of(rows[waiting.job.id]), "planned with another forecast than is kept"
+            assert waiting.prediction == forecast_of(rows[waiting.job.id]), "planned with another forecast than is kept"
         on_cards = {row.id for row in rows.values() if JobState(row.state) in ON_CARDS}
         gone = {i for i in on_cards if placement_of(rows[i].placement or {}, desk.job(i), desk.fixed) is None}
         assert state.runs.by_id.keys() == on_cards - gone
@@ -117,7 +117,7 @@ class Checks:
             assert waiting.attempt == row.attempt
             assert waiting.job == desk.jobs[row.id]
         assert state.claims.keys() <= pending
-        audit(state, state.now_us, promises=not any(run.leaving for run in state.runs.by_id.values()))
+        audit(state, state.now_us, reservations=not any(run.leaving for run in state.runs.by_id.values()))
 
     def _check_engine(self, rows: dict[str, JobRow]) -> None:
         world = self._world
@@ -142,7 +142,8 @@ class Checks:
             fresh = type(space)(space.fixed)
             assert (getattr(space, name) == getattr(fresh, name)).all(), name
         assert not world.engine.running
-        for left in (state.claims, state.timeline.promises, state.first_promise, state.fresh, state.shape_waiting,
+        for left in (state.claims, state.timeline.reservations, state.first_reserved_us, state.new_jobs,
+                     state.shape_waiting,
                      state.runs.ends, state.runs.limits, desk.driver.job_states, desk.jobs):  # fmt: skip
             assert not left
         assert all(not (held.gpus or held.cpu_milli or held.memory_bytes) for held in state.accounts.held.values())

@@ -78,11 +78,11 @@ class StormEngine:
         else:
             self._over(AttemptEnded(*key, "lost", "unknown", never_started=True))
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None: ...
+    def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None: ...
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None: ...
 
-    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+    def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         return (0,) * tasks
 
     def recover(self, attempts: Sequence[Key]) -> None:

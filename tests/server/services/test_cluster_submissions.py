@@ -129,8 +129,8 @@ def test_it_starts_with_the_weight_of_its_tenant_and_its_deadline(cluster: Clust
     cluster.weigh(3.0)
     cluster.tell(GangFound(Job("theirs", (Role("worker", 1, Request(gpus=1)),), slo=Slo(deadline_us=10**9))))
     job = cluster.submit(gpus=1, slo={"p99": "20ms"})
-    assert cluster.engine.running["theirs", 0].standing == SharingParams(3.0, slo=Slo(deadline_us=10**9))
-    made = cluster.engine.running[job, 0].standing
+    assert cluster.engine.running["theirs", 0].sharing_params == SharingParams(3.0, slo=Slo(deadline_us=10**9))
+    made = cluster.engine.running[job, 0].sharing_params
     assert (made.weight, made.slo) == (3.0, Slo(latency_us=20_000))
 
 

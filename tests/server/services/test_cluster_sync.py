@@ -46,7 +46,9 @@ def test_a_gang_that_is_adopted_is_told_what_it_is_worth(cluster: Cluster):
     """Whoever put it there may have written down what he likes."""
     cluster.weigh(3.0)
     cluster.tell(on("first", "n0/1"))
-    assert [(at, attempt, standing.weight) for at, attempt, _, standing in cluster.hand.changed] == [("first", 0, 3.0)]
+    assert [(at, attempt, sharing_params.weight) for at, attempt, _, sharing_params in cluster.hand.changed] == [
+        ("first", 0, 3.0)
+    ]
 
 
 def test_after_a_restart_a_gang_is_worth_what_it_was(
@@ -58,7 +60,7 @@ def test_after_a_restart_a_gang_is_worth_what_it_was(
     cluster.make()
     [(_, [place])] = resumed
     worth = SharingParams(3.0, slo=Slo(deadline_us=10**9))
-    assert place.standing == worth, "pods that are made again are bound with it"
+    assert place.sharing_params == worth, "pods that are made again are bound with it"
     assert cluster.hand.changed == [("first", 0, 1, worth)], "those that run may have heard otherwise meanwhile"
 
 

@@ -238,7 +238,7 @@ def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(
     ratios = {**RATIOS, ("a", "b"): 0.9, ("b", "a"): 0.8}
     world = World(tmp_path, "1x1", known=Told(ratios))
     first, second = put(world, "a"), put(world, "b")
-    before, came = (world.engine.running[job_id, 0].standing for job_id in (first, second))
+    before, came = (world.engine.running[job_id, 0].sharing_params for job_id in (first, second))
     assert (before.app, before.beside, before.costs) == ("a", {}, {})
     assert (before.solo_per_s, came.solo_per_s) == (12.5, 12.5)
     assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
@@ -250,9 +250,9 @@ def test_nothing_is_told_of_another_way_of_sharing_or_of_whole_cards(tmp_path) -
     whole = {"command": ["train"], "app": "a", "estimate": 1000, "gpus": 1}
     job_id = world.scheduler.submit(expand(check(whole)), ADA)[0].id
     world.settle()
-    assert world.engine.running[job_id, 0].standing.app == ""
+    assert world.engine.running[job_id, 0].sharing_params.app == ""
     known.model.sharing = "time-slicing"
-    assert world.engine.running[put(world, "a"), 0].standing.app == ""
+    assert world.engine.running[put(world, "a"), 0].sharing_params.app == ""
 
 
 def test_nothing_is_told_of_mates_of_another_class(tmp_path) -> None:
@@ -260,7 +260,7 @@ def test_nothing_is_told_of_mates_of_another_class(tmp_path) -> None:
     file = {"command": ["train"], "app": "a", "estimate": 1000, "share": {"sm": 0.5, "isolation": "isolated"}}
     world.scheduler.submit(expand(check(file)), ADA)
     world.settle()
-    came = world.engine.running[put(world, "b"), 0].standing
+    came = world.engine.running[put(world, "b"), 0].sharing_params
     assert (came.app, came.beside, came.costs) == ("b", {}, {})
 
 
@@ -269,7 +269,7 @@ def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
     file = {"command": ["train"], "app": "a", "estimate": 1000, "count": 2} | HALF
     job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
     world.settle()
-    assert dict(world.engine.running[job_id, 0].standing.beside) == {"a": BAD}
+    assert dict(world.engine.running[job_id, 0].sharing_params.beside) == {"a": BAD}
 
 
 def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:
@@ -277,4 +277,4 @@ def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:
     known.model.curve = None  # type: ignore[assignment,method-assign]
     world = World(tmp_path, "1x1", known=known)
     job_id = put(world, "a")
-    assert world.engine.running[job_id, 0].standing.app == ""
+    assert world.engine.running[job_id, 0].sharing_params.app == ""

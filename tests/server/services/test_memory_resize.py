@@ -37,7 +37,7 @@ def whole_gib(world: World) -> int:
 
 
 def told_bytes(world: World) -> list[int | None]:
-    return [standing.memory_bytes for *_, standing in world.engine.changed]
+    return [sharing_params.memory_bytes for *_, sharing_params in world.engine.changed]
 
 
 def test_what_a_running_job_gives_up_another_can_have(world: World, whole_gib: int) -> None:

@@ -46,7 +46,7 @@ def mid_s(world: World, job_id: str) -> tuple[float, float]:
     """As the core plans with it, and as it is on record."""
     row = world.scheduler.row(job_id)
     assert row.forecast is not None
-    return world.scheduler._desk.state.queue[job_id].forecast.mid_us / SECOND_US, row.forecast["mid_us"] / SECOND_US
+    return world.scheduler._desk.state.queue[job_id].prediction.mid_us / SECOND_US, row.forecast["mid_us"] / SECOND_US
 
 
 def start(world: World, who: Who = ADA, **file) -> str:
@@ -92,7 +92,7 @@ def test_other_owners_are_left_alone(world: World) -> None:
 def test_the_limit_holds(world: World) -> None:
     runs, _, waits = (start(world, gpus=gpus, estimate=100, limit=10) for gpus in (1, 3, 4))
     end(world, runs)
-    forecast = world.scheduler._desk.state.queue[waits].forecast
+    forecast = world.scheduler._desk.state.queue[waits].prediction
     assert (forecast.mid_us, forecast.high_us) == (7 * SECOND_US, 10 * SECOND_US)
 
 
@@ -196,7 +196,7 @@ def test_who_started_meanwhile_keeps_what_it_started_with(stale) -> None:
     assert world.state(waits) == "running"
     do(world, items)
     assert world.scheduler.row(waits).forecast["mid_us"] == 100 * SECOND_US
-    assert world.scheduler._desk.state.runs[waits].forecast.mid_us == 100 * SECOND_US
+    assert world.scheduler._desk.state.runs[waits].prediction.mid_us == 100 * SECOND_US
 
 
 def test_who_is_gone_meanwhile_is_not_missed(stale) -> None:
@@ -328,7 +328,7 @@ def test_another_mode_is_for_those_who_wait_as_well(world: World) -> None:
     assert (world.state(held), high_s(world, waits)) == ("held", 14)
     world.scheduler.set_policy({"mode": "predictive-fifo"}, ADA)
     assert [high_s(world, job_id) for job_id in (waits, held, others)] == [7, 7, 7]
-    assert world.scheduler._desk.state.queue[waits].forecast.high_us == 7 * SECOND_US
+    assert world.scheduler._desk.state.queue[waits].prediction.high_us == 7 * SECOND_US
     assert high_s(world, runs) == 14
     with world.database.read() as c:
         assert [row.made_us for row in run_forecasts.of_job(c, waits)] == [7 * SECOND_US]

@@ -32,14 +32,14 @@ def test_a_launch_carries_what_its_job_is_worth_and_asked_for(world: World) -> N
     job_id = world.submit(**SHARE, priority="high", slo={"p99": "20ms"})
     world.settle()
     launch = world.engine.running[job_id, 0]
-    assert launch.standing == SharingParams(3.0, 1, Slo(latency_us=20_000), 10 * SECOND_US, 2**30)
+    assert launch.sharing_params == SharingParams(3.0, 1, Slo(latency_us=20_000), 10 * SECOND_US, 2**30)
     assert [task.share for task in launch.tasks] == [Share(2**30, 250, "isolated")]
 
 
 def test_of_a_job_without_an_estimate_nobody_knows_what_is_left(world: World) -> None:
     job_id = world.submit(**SHARE, estimate=None)
     world.settle()
-    assert world.engine.running[job_id, 0].standing == SharingParams(memory_bytes=2**30)
+    assert world.engine.running[job_id, 0].sharing_params == SharingParams(memory_bytes=2**30)
 
 
 def test_a_running_jobs_new_goal_reaches_all_its_tasks(world: World) -> None:
@@ -80,4 +80,4 @@ def test_another_weight_of_the_tenant_reaches_who_runs(world: World) -> None:
     job_id = world.submit(**SHARE)
     world.settle()
     set_weight(world, 2.5)
-    assert [(at, standing.weight) for at, _, _, standing in world.engine.changed] == [(job_id, 2.5)]
+    assert [(at, sharing_params.weight) for at, _, _, sharing_params in world.engine.changed] == [(job_id, 2.5)]

@@ -84,15 +84,15 @@ class ScriptedEngine:
         if not self.slow_to_stop:
             self.end(job_id, attempt, "stopped", cause)
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
-        self.changed.append((job_id, attempt, tasks, standing))
+    def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
+        self.changed.append((job_id, attempt, tasks, sharing_params))
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
         if memory_bytes < self.holds_bytes:
             raise Invalid("memory", "it holds more now")
         self.resized.append((job_id, attempt, tasks, memory_bytes))
 
-    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+    def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         return (*self.counted, *(0,) * tasks)[:tasks]
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:

@@ -34,11 +34,11 @@ class CardClients:
     def attach(self, pod: Pod, container: Container, cards: Sequence[Card], share: Share | None) -> Attachment:
         """What the container needs besides its cards. Invalid, OSError: it cannot be kept to its part."""
         with self._lock:
-            standing = self._standing(pod)
+            sharing_params = self._standing(pod)
             self._new.add(pod.uid)
-            self._told[pod.uid] = standing
+            self._told[pod.uid] = sharing_params
             holder = self._holder(pod, container)
-            return _joined([each.attach(cards, holder, share, standing) for each in self._quotas])
+            return _joined([each.attach(cards, holder, share, sharing_params) for each in self._quotas])
 
     def follow(self, pods: Iterable[Pod]) -> None:
         """These are all pods of the node, as they were a moment ago. What was kept for others is given back."""
@@ -48,29 +48,29 @@ class CardClients:
             owners, self._new = {pod.uid for pod in running} | self._new, set()
             for quota in self._quotas:
                 quota.forget_all_but(owners)
-            self._told = {uid: standing for uid, standing in self._told.items() if uid in owners}
+            self._told = {uid: sharing_params for uid, sharing_params in self._told.items() if uid in owners}
             self._unread = {uid: wrong for uid, wrong in self._unread.items() if uid in owners}
             for pod in running:
                 self._tell(pod)
 
     def _tell(self, pod: Pod) -> None:
         """Those of an earlier agent too, whose annotations may have changed meanwhile."""
-        standing = self._standing(pod)
-        if self._told.get(pod.uid) == standing:
+        sharing_params = self._standing(pod)
+        if self._told.get(pod.uid) == sharing_params:
             return
-        self._told[pod.uid] = standing
+        self._told[pod.uid] = sharing_params
         for container in pod.containers:
             for quota in self._quotas:
-                quota.change(self._holder(pod, container), standing)
+                quota.change(self._holder(pod, container), sharing_params)
 
     def _standing(self, pod: Pod) -> SharingParams:
         """Without what cannot be read of it, of which people hear once."""
-        standing, wrong = read_standing(pod)
+        sharing_params, wrong = read_standing(pod)
         if wrong != self._unread.get(pod.uid, ()):
             self._unread[pod.uid] = wrong
             for each in wrong:
                 _log.warning("pod %s says what cannot be read, and is treated as if it did not: %s", pod.key, each)
-        return standing
+        return sharing_params
 
     def _holder(self, pod: Pod, container: Container) -> Holder:
         return Holder(pod.uid, container.name, pod.job, container.run_as if self._tells_users else None)

@@ -20,7 +20,7 @@ from gpusquad.model.units import WHOLE_MILLI
 
 MAX_SHARERS = 48
 """Slots of a card: as many clients as MPS takes on every supported generation."""
-NOBODY = ForeignUsage()
+NO_FOREIGN_USAGE = ForeignUsage()
 _CHANGES_KEPT = 100_000
 
 
@@ -51,9 +51,9 @@ class Capacity:
         """No card lost, no node drained."""
         self.card_load = np.zeros(len(fixed.card_ids))
         self.sharers: dict[int, tuple[Job, ...]] = {}
-        self.card_company = np.zeros(len(fixed.card_ids), dtype=np.int64)
+        self.card_neighbours_key = np.zeros(len(fixed.card_ids), dtype=np.int64)
         """Equal where the sharers are equal in all that matters to neighbours; 0 where there are none."""
-        self.expected: dict[int, tuple[tuple[Job, ...], ...]] = {}
+        self.expected_sharers: dict[int, tuple[tuple[Job, ...], ...]] = {}
         """Who will share a card at later instants, by a promise. Only in copies that stand for a span of time."""
         self._forget_changes()
 
@@ -62,12 +62,12 @@ class Capacity:
         other = object.__new__(type(self))
         other.fixed = self.fixed
         for name in ("card_ok", "card_broken", "card_foreign", "card_memory_free", "card_sm_free", "card_slots_free",
-                     "card_idle", "card_load", "card_company", "node_up", "node_idle", "node_cpu_free",
+                     "card_idle", "card_load", "card_neighbours_key", "node_up", "node_idle", "node_cpu_free",
                      "node_memory_free", "node_extra_free"):  # fmt: skip
             setattr(other, name, getattr(self, name).copy())
         other.idle_total = self.idle_total
         other.all_well = self.all_well
-        other.sharers, other.expected = dict(self.sharers), dict(self.expected)
+        other.sharers, other.expected_sharers = dict(self.sharers), dict(self.expected_sharers)
         other.foreign, other.allowed = dict(self.foreign), self.allowed
         other._forget_changes()
         return other
@@ -77,17 +77,17 @@ class Capacity:
         for part in placement.parts:
             self.take_part(job, part)
 
-    def give_back(self, job: Job, placement: Placement) -> None:
+    def release(self, job: Job, placement: Placement) -> None:
         """Add a gang's capacity again."""
         for part in placement.parts:
-            self.give_back_part(job, part)
+            self.release_part(job, part)
 
     def take_part(self, job: Job, part: ShapePlacement) -> None:
         request = job.groups[part.request_index][0]
         cards = part.cards.ravel()
         if request.share is not None:
             self._change_shares(request, cards, -1)
-            self._seat(job, cards)
+            self._add_sharers(job, cards)
         elif request.gpus:
             self.card_memory_free[cards] = 0
             self.card_sm_free[cards] = 0
@@ -95,12 +95,12 @@ class Capacity:
             self._set_idle(cards, False)
         self._change_node(request, part.nodes, -1)
 
-    def give_back_part(self, job: Job, part: ShapePlacement) -> None:
+    def release_part(self, job: Job, part: ShapePlacement) -> None:
         request = job.groups[part.request_index][0]
         cards = part.cards.ravel()
         if request.share is not None:
             self._change_shares(request, cards, +1)
-            self._unseat(job, cards)
+            self._remove_sharers(job, cards)
         elif request.gpus:
             self.card_memory_free[cards] = self.fixed.card_memory[cards]
             self.card_sm_free[cards] = WHOLE_MILLI
@@ -145,9 +145,9 @@ class Capacity:
         for card, there in other.sharers.items():
             here = {job.id for job in self.sharers.get(card, ())}
             if any(job.id not in here for job in there):
-                self.expected[card] = (*self.expected.get(card, ()), there)
-        for card, companies in other.expected.items():
-            self.expected[card] = (*self.expected.get(card, ()), *companies)
+                self.expected_sharers[card] = (*self.expected_sharers.get(card, ()), there)
+        for card, companies in other.expected_sharers.items():
+            self.expected_sharers[card] = (*self.expected_sharers.get(card, ()), *companies)
 
     def healthy_cards(self) -> int:
         """Of nodes that are up."""
@@ -160,7 +160,7 @@ class Capacity:
 
     def set_foreign(self, node: int, foreign: ForeignUsage) -> None:
         """What others hold on a node, now: instead of what they held before."""
-        before = self.foreign.get(node, NOBODY)
+        before = self.foreign.get(node, NO_FOREIGN_USAGE)
         if foreign == before:
             return
         self.foreign[node] = foreign
@@ -216,14 +216,14 @@ class Capacity:
         cards = np.unique(cards)
         self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
 
-    def _seat(self, job: Job, cards: Ints) -> None:
+    def _add_sharers(self, job: Job, cards: Ints) -> None:
         """Remember who shares a card: places look at neighbours and at the summed load."""
         for card in cards.tolist():
             self.sharers[card] = (*self.sharers.get(card, ()), job)
             self.card_load[card] = summed_load(self.sharers[card])
-        np.add.at(self.card_company, cards, _kind(job))
+        np.add.at(self.card_neighbours_key, cards, _kind(job))
 
-    def _unseat(self, job: Job, cards: Ints) -> None:
+    def _remove_sharers(self, job: Job, cards: Ints) -> None:
         for card in cards.tolist():
             left = list(self.sharers[card])
             left.remove(job)
@@ -232,7 +232,7 @@ class Capacity:
                 self.sharers[card] = tuple(left)
             else:
                 del self.sharers[card]
-        np.subtract.at(self.card_company, cards, _kind(job))
+        np.subtract.at(self.card_neighbours_key, cards, _kind(job))
 
     def _set_idle(self, cards: Ints, idle: bool | NDArray[np.bool_]) -> None:
         """Idle means: healthy, on a node that takes work, and nobody on it."""

@@ -36,13 +36,13 @@ class Space(Capacity):
 
     def room(self, request: Request) -> Ints:
         """How many tasks of that shape each node has room for."""
-        if request.counts_decide:
+        if request.needs_only_idle_cards:
             return self.node_idle
         return self._room(request).per_node
 
     def total_room(self, request: Request) -> int:
         """How many tasks of that shape the whole cluster has room for."""
-        if request.counts_decide:
+        if request.needs_only_idle_cards:
             return self.idle_total
         return self._room(request).total
 

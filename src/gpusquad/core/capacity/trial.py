@@ -17,16 +17,16 @@ from gpusquad.model.views import LeftUs, Refusal, TaskGroup
 class SpaceTrial:
     """One gang being placed. What is put is taken from the space at once; ``undo`` gives it all back."""
 
-    __slots__ = ("_parts", "demand", "groups", "insists", "job", "left_us", "rate", "space", "waiting")
+    __slots__ = ("_parts", "demand", "groups", "job", "left_us", "must_place", "rate", "space", "waiting")
 
     def __init__(self, space: Space, job: Job, demand: Sequence[tuple[Request, float]] = (),
                  counts: Sequence[int] | None = None, turn: int = 0, rate: Rate | None = None,
-                 insists: bool = False, left_us: LeftUs | None = None, waiting: int = 1) -> None:  # fmt: skip
+                 must_place: bool = False, left_us: LeftUs | None = None, waiting: int = 1) -> None:  # fmt: skip
         self.space = space
         self.rate = rate
         self.left_us = left_us
         self.waiting = waiting
-        self.insists = insists
+        self.must_place = must_place
         self.job = job
         self.demand = demand
         groups = _groups(job, counts)
@@ -73,7 +73,7 @@ class SpaceTrial:
         """Leave the space as it was."""
         self.space.forget_placed()
         while self._parts:
-            self.space.give_back_part(self.job, self._parts.pop())
+            self.space.release_part(self.job, self._parts.pop())
 
     def _put_one(self, group: TaskGroup, node: Ints) -> None:
         """Most gangs are one task: no need to work out who goes where."""

@@ -71,7 +71,7 @@ def _check_pending(state: SchedulerState, job_id: str) -> None:
 
 def _over_limits(state: SchedulerState, job: Job) -> list[Reason]:
     """Both limits, where the cycle stops at the first."""
-    least, tenant, lane = job.gang.least_gpus, state.accounts.tenant(job.tenant), state.lane(job)
+    least, tenant, lane = job.gang.min_gpus, state.accounts.tenant(job.tenant), state.lane(job)
     cards = len(state.space.fixed.card_ids)
     lane_limit = int(lane.limit_ratio * cards) if lane.limit_ratio < 1 else None
     reasons = []
@@ -96,7 +96,7 @@ def _reserved(state: SchedulerState, waiting: PendingJob, until_us: int) -> list
     """It fits, but whom would it delay? The fewest promises that must go for it to start."""
     job_id = waiting.job.id
     in_way = [
-        p.job.id for p in state.timeline.promises.values()
+        p.job.id for p in state.timeline.reservations.values()
         if p.job.id != job_id and p.overlaps(state.now_us, until_us)
     ]  # fmt: skip
     if not in_way or _starts_without(state, job_id, ()):
@@ -115,8 +115,8 @@ def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]
     """Whether the gang could start now if these held no promise. Limits are told apart from this."""
     trial = copy_state(state)
     for name in dropped:
-        trial.timeline.promises.pop(name)
-    trial.settled = False
+        trial.timeline.reservations.pop(name)
+    trial.capacity_unchanged = False
     trial.has_limits = False
     waiting = trial.queue[job_id]
     waiting.blocked = False
@@ -124,15 +124,15 @@ def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]
 
 
 def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> Reason:
-    promises = sorted((state.timeline.promises[name] for name in who), key=lambda p: p.start_us)
-    ahead_us = max(0, promises[0].start_us - state.now_us)
+    reservations = sorted((state.timeline.reservations[name] for name in who), key=lambda p: p.start_us)
+    ahead_us = max(0, reservations[0].start_us - state.now_us)
     runs_us = waiting.stay_us
-    told = listed(f"{p.job.id} (promised in {show_us(p.start_us - state.now_us)})" for p in promises)
+    told = listed(f"{p.job.id} (promised in {show_us(p.start_us - state.now_us)})" for p in reservations)
     long = "its run time is not known" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
     return Reason(
         ReasonCode.RESERVED, f"would delay {told}: {long}",
         f"a run of at most {show_us(ahead_us)} may slip in before" if ahead_us else "wait",
-        {"ahead_us": ahead_us, "runs_us": runs_us}, tuple(p.job.id for p in promises),
+        {"ahead_us": ahead_us, "runs_us": runs_us}, tuple(p.job.id for p in reservations),
     )  # fmt: skip
 
 
@@ -176,11 +176,11 @@ class _Asked:
         self.last = job.id
         return False
 
-    def insist(self, job: Job) -> bool:
+    def start_unconditionally(self, job: Job) -> bool:
         return False
 
     def reserve(self, job: Job) -> bool:
-        return job.id in self._state.timeline.promises
+        return job.id in self._state.timeline.reservations
 
     def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
-        yield from [job for job in self.in_order() if job.id not in self._state.timeline.promises]
+        yield from [job for job in self.in_order() if job.id not in self._state.timeline.reservations]

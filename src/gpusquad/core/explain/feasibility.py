@@ -51,7 +51,7 @@ def _by_rules(state: SchedulerState, job: Job) -> Reason | None:
         lane = state.lane(job)
     except Invalid as error:
         return _never(f"{error.field}: {error.problem}", error.cure)
-    least, cards = job.gang.least_gpus, len(state.space.fixed.card_ids)
+    least, cards = job.gang.min_gpus, len(state.space.fixed.card_ids)
     tenant = state.accounts.tenants.get(job.tenant)
     if tenant is not None and tenant.limit_gpus is not None and least > tenant.limit_gpus:
         return Reason(

@@ -68,7 +68,7 @@ def when(state: SchedulerState, job_id: str, steps: int = STEPS) -> Eta:
     return _eta(mid, high, job_id)
 
 
-def what_if(state: SchedulerState, job: Job, forecast: RunTimePrediction, steps: int = STEPS) -> WhatIf:
+def what_if(state: SchedulerState, job: Job, prediction: RunTimePrediction, steps: int = STEPS) -> WhatIf:
     """As if the job were submitted now (its ``submitted_us`` counts as it is)."""
     if job.id in state.queue or job.id in state.runs:
         raise Invalid("job.id", f"{job.id!r} is already here", "give it another id")
@@ -76,7 +76,7 @@ def what_if(state: SchedulerState, job: Job, forecast: RunTimePrediction, steps:
     reason = refusal(with_it, job)
     if reason is not None:
         return WhatIf(reason, False, None, Eta(None, None))
-    with_it.enqueue(job, forecast)
+    with_it.enqueue(job, prediction)
     then = Replay(with_it, "mid")
     then.run({job.id, *_pending(state)}, steps)
     high = Replay(with_it, "high")
@@ -102,8 +102,10 @@ class Replay:
         self._versions: dict[str, int] = {}
         """How often a gang's end was worked out: only the last one stands."""
         self.first = self._decide(state.now_us)
-        promises = self.state.timeline.promises.items()
-        self.promised = {name: promise.first_us for name, promise in promises if promise.first_us < NEVER_US}
+        reservations = self.state.timeline.reservations.items()
+        self.promised = {
+            name: reservation.first_us for name, reservation in reservations if reservation.first_us < NEVER_US
+        }
         """By the first cycle."""
         for run in self.state.runs.by_id.values():
             if run.job.id not in self._versions:

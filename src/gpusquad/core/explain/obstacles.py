@@ -90,8 +90,8 @@ def _lift(space: Space, what: Lifted, closed: Ints) -> Space:
         free.card_sm_free[:] = WHOLE_MILLI
         free.card_slots_free[:] = MAX_SHARERS
         free.card_load[:] = 0.0
-        free.sharers, free.expected = {}, {}
-        free.card_company[:] = 0
+        free.sharers, free.expected_sharers = {}, {}
+        free.card_neighbours_key[:] = 0
     if Obstacle.CPU in what:
         free.node_cpu_free[:] = fixed.node_cpu
     if Obstacle.MEMORY in what:

@@ -11,7 +11,7 @@ import numpy as np
 from gpusquad.core.capacity.space import Space
 from gpusquad.core.explain.obstacles import Lifted, Obstacle, RelaxedSpaces, real_obstacles
 from gpusquad.core.state.state import SchedulerState
-from gpusquad.model.job import PLACE_MILLI, Job, Request, Share
+from gpusquad.model.job import SLOT_SM_MILLI, Job, Request, Share
 from gpusquad.model.placement import Ints
 from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.model.share_memory import memory_taken
@@ -162,7 +162,7 @@ class ShapeFit:
         assert share is not None
         needed_bytes, most_bytes = self._nearest(share, cards)
         most_milli = int(free.card_sm_free[cards].max(initial=0))
-        asked = [_show_memory(share, needed_bytes)] + [_show_sm(share.sm_milli)] * (share.sm_milli > PLACE_MILLI)
+        asked = [_show_memory(share, needed_bytes)] + [_show_sm(share.sm_milli)] * (share.sm_milli > SLOT_SM_MILLI)
         text = f"{self.label}needs {' and '.join(asked)} of {where}{self._kind()}"
         text += f"; the most free on any is {_show_free(most_bytes, most_milli)}"
         who = tuple(self.holders.get(free.fixed.card_index.get(card, -1), ())) if card is not None else ()
@@ -260,7 +260,7 @@ def show(what: str, amount: int) -> str:
 def _smaller(share: Share) -> str:
     if share.memory_milli and not share.named_memory_milli:
         return "wait, ask for a smaller share, or name share.memory if it needs less"
-    return "wait" if share.is_place else "wait, or ask for a smaller share"
+    return "wait" if share.is_slot_only else "wait, or ask for a smaller share"
 
 
 def _show_memory(share: Share, needed_bytes: int) -> str:

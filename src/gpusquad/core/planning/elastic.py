@@ -38,11 +38,11 @@ def apply_shrink(state: SchedulerState, job_id: str) -> None:
     run = state.runs[job_id]
     placement = run.shrinks_to
     assert placement is not None
-    state.space.give_back(run.job, run.placement)
+    state.space.release(run.job, run.placement)
     state.space.take(run.job, placement)
     _swap(state, run, placement)
     run.shrinks_to = None
-    state.remake_promises(f"{job_id} runs on fewer tasks")
+    state.rebuild_reservations(f"{job_id} runs on fewer tasks")
 
 
 def _grow(state: SchedulerState, run: Run) -> Iterator[Decision]:
@@ -62,7 +62,7 @@ def _grow(state: SchedulerState, run: Run) -> Iterator[Decision]:
     placement = Placement(tuple(_joined(part, extra.get(part.request_index)) for part in run.placement.parts))
     cause = f"grows from {tasks_in(run.placement)} to {tasks_in(placement)} tasks: nobody waits"
     _swap(state, run, placement)
-    state.brighter = True  # it ends sooner now
+    state.reservations_may_advance = True  # it ends sooner now
     yield Resize(run.job.id, placement, cause)
 
 
@@ -90,7 +90,7 @@ def _shrink_for_first(state: SchedulerState, elastic: list[Run]) -> Iterator[Dec
         least = _least(run)
         if tasks_in(least) == tasks_in(run.placement) or _breaks_a_promise(state, run, least, first.job.id):
             continue
-        space.give_back(run.job, run.placement)
+        space.release(run.job, run.placement)
         space.take(run.job, least)
         chosen.append((run, least))
         if space.fits(first.job):
@@ -104,7 +104,7 @@ def _shrink_for_first(state: SchedulerState, elastic: list[Run]) -> Iterator[Dec
 
 def _breaks_a_promise(state: SchedulerState, run: Run, least: Placement, but: str) -> bool:
     """With fewer tasks it ends later: nobody who was promised its cards may have to wait for that."""
-    others = [p for p in state.timeline.promises.values() if p.job.id != but]
+    others = [p for p in state.timeline.reservations.values() if p.job.id != but]
     slowed_us = state.now_us + max(0, run.end_us - state.now_us) * tasks_in(run.placement) // tasks_in(least)
     return promise_between(others, run.end_us, slowed_us, run.job, least) is not None
 

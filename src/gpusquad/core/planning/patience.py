@@ -10,7 +10,7 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.units import US_PER_S
 
 
-def watch_patience(state: SchedulerState) -> None:
+def update_caution(state: SchedulerState) -> None:
     """Change over when the patience of the first in line is over, and back when it has started."""
     plan = state.policies.plan
     patience_s = getattr(plan, "patience_s", inf)
@@ -19,7 +19,7 @@ def watch_patience(state: SchedulerState) -> None:
     first = next((waiting for waiting in state.queue if not waiting.blocked), None)
     careful = first is not None and _waited_us(state, first) > patience_s * US_PER_S * _part(state, first)
     if careful != state.careful:
-        state.judge(careful)
+        state.set_caution(careful)
 
 
 def _part(state: SchedulerState, waiting: PendingJob) -> float:

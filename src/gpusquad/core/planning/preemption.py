@@ -78,14 +78,14 @@ def lost_us(run: Run, now_us: int) -> int:
 
 def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule) -> list[Run]:
     """The cheapest gangs whose leaving lets the waiting one fit; empty if there are none."""
-    if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.least_gpus:
+    if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.min_gpus:
         return []
     space = _open_space(state, waiting)
     chosen: list[Run] = []
     for run in rule.victims:
         if not rule.spend(run):
             continue
-        space.give_back(run.job, run.placement)
+        space.release(run.job, run.placement)
         chosen.append(run)
         if space.fits(waiting.job) and _can_place(state, space, waiting):
             return _spare(state, space, waiting, chosen)
@@ -109,14 +109,14 @@ def _spare(state: SchedulerState, space: Space, waiting: PendingJob, chosen: lis
         if space.fits(waiting.job) and _can_place(state, space, waiting):
             needed.remove(run)
         else:
-            space.give_back(run.job, run.placement)
+            space.release(run.job, run.placement)
     return needed
 
 
 def _can_place(state: SchedulerState, space: Space, waiting: PendingJob) -> bool:
     placement = state.try_place(space, waiting.job)
     if isinstance(placement, Placement):
-        space.give_back(waiting.job, placement)
+        space.release(waiting.job, placement)
         return True
     return False
 
@@ -124,19 +124,19 @@ def _can_place(state: SchedulerState, space: Space, waiting: PendingJob) -> bool
 def _evict(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, victims: list[Run]) -> Iterable[Decision]:
     """Tell the victims to go, and hold what they leave for the one they leave for, before anything promised so far."""
     job, now_us = waiting.job, state.now_us
-    state.remake_promises(f"{job.id} takes cards by {rule.name}")
+    state.rebuild_reservations(f"{job.id} takes cards by {rule.name}")
     space = _open_space(state, waiting)
     for run in victims:
         run.leaving = True
         state.runs.move_end(run, now_us + LEAVING_US)
-        space.give_back(run.job, run.placement)
+        space.release(run.job, run.placement)
         yield Preempt(run.job.id, job.id, _words(state, waiting, rule, run))
     placement = state.try_place(space, job)
     assert isinstance(placement, Placement)
     start_us = now_us + LEAVING_US
     state.claims[job.id] = rule.name
-    state.timeline.promises[job.id] = Reservation(job, start_us, after_us(start_us, waiting.stay_us), placement)
-    state.first_promise.setdefault(job.id, start_us)
+    state.timeline.reservations[job.id] = Reservation(job, start_us, after_us(start_us, waiting.stay_us), placement)
+    state.first_reserved_us.setdefault(job.id, start_us)
 
 
 def _words(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, run: Run) -> str:

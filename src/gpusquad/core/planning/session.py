@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from gpusquad.core.capacity.space import Space
-from gpusquad.core.planning.slowdown import crowded_out, spoiled_promise
+from gpusquad.core.planning.slowdown import crowded_out, delayed_reservation
 from gpusquad.core.state.limits import over_limit
 from gpusquad.core.state.queue import PendingJob
 from gpusquad.core.state.runs import FOREVER_US, NEVER_US, after_us
@@ -20,7 +20,7 @@ from gpusquad.model.placement import Placement
 from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
 
-LOOKS_IN_TURN = 16
+CONSECUTIVE_INSTANTS = 16
 """So many instants are looked at one after another for somebody whose place wants other neighbours."""
 
 
@@ -63,43 +63,43 @@ class CycleSession:
     def start(self, job: Job) -> bool:
         state = self.state
         waiting = state.queue[job.id]
-        if waiting.blocked or (state.settled and not waiting.fresh):
+        if waiting.blocked or (state.capacity_unchanged and not waiting.is_new):
             return False
         if state.has_limits and over_limit(state, job) is not None:
             return False
         until_us = after_us(state.now_us, waiting.stay_us)
-        promised = job.id in state.timeline.promises
+        promised = job.id in state.timeline.reservations
         if not promised and until_us >= self._refused.get(waiting.shape, FOREVER_US + 1):
             return False
         placement = self._find(waiting, until_us)
         if placement is None and promised:
-            placement = self._take_promised_cards(waiting, until_us)
+            placement = self._use_reserved_cards(waiting, until_us)
         if placement is None:
             return False
-        if spoiled_promise(state, job, placement, until_us) is not None:
-            state.space.give_back(job, placement)
+        if delayed_reservation(state, job, placement, until_us) is not None:
+            state.space.release(job, placement)
             self._windows.clear()
             return False
-        state.timeline.promises.pop(job.id, None)
-        self._tell_if_later(job.id, state.now_us)
-        for promise in state.timeline.promises.values():
-            if promise.overlaps(state.now_us, until_us):
-                self._stay_past(promise, job, placement)
+        state.timeline.reservations.pop(job.id, None)
+        self._record_if_later(job.id, state.now_us)
+        for reservation in state.timeline.reservations.values():
+            if reservation.overlaps(state.now_us, until_us):
+                self._stay_past(reservation, job, placement)
         state.begin(waiting, placement)
-        cause = state.claims.pop(job.id, "") or ("backfill" if self._passes_somebody(waiting) else "next")
+        cause = state.claims.pop(job.id, "") or ("backfill" if self._is_backfill(waiting) else "next")
         self.decisions.append(Start(job.id, placement, cause))
         return True
 
-    def _stay_past(self, promise: Reservation, job: Job, placement: Placement) -> None:
+    def _stay_past(self, reservation: Reservation, job: Job, placement: Placement) -> None:
         """Somebody will still be there when the promise begins: that much less is left over then."""
         if not job.has_shares:
-            promise.spare_cards -= cards_of(placement)
-        if promise.wall is not None:
-            promise.wall.take(job, placement)
+            reservation.spare_cards -= cards_of(placement)
+        if reservation.wall is not None:
+            reservation.wall.take(job, placement)
 
-    def _passes_somebody(self, waiting: PendingJob) -> bool:
+    def _is_backfill(self, waiting: PendingJob) -> bool:
         queue = self.state.queue
-        return any(queue[job_id].rank < waiting.rank for job_id in self.state.timeline.promises)
+        return any(queue[job_id].rank < waiting.rank for job_id in self.state.timeline.reservations)
 
     def start_claims(self) -> None:
         """Those for whom others left go before everybody; who does not fit when all have left gives up."""
@@ -107,67 +107,73 @@ class CycleSession:
         for job_id in list(state.claims):
             if not self.start(state.queue[job_id].job) and not any(run.leaving for run in state.runs.by_id.values()):
                 del state.claims[job_id]
-                state.timeline.promises.pop(job_id, None)
+                state.timeline.reservations.pop(job_id, None)
 
-    def insist(self, job: Job) -> bool:
+    def start_unconditionally(self, job: Job) -> bool:
         """Who waits for better neighbours without knowing when they come would wait for ever beside a service that
         never ends: the best of the bad ones will do."""
         waiting = self.state.queue[job.id]
         if waiting.shape not in self._interfering:
             return False
-        promise = self.state.timeline.promises.get(job.id) or self._first_promise(waiting, None)
-        if promise is not None and promise.start_us < NEVER_US:
+        reservation = self.state.timeline.reservations.get(job.id) or self._first_reservation(waiting, None)
+        if reservation is not None and reservation.start_us < NEVER_US:
             return False
-        waiting.insists = True
+        waiting.must_place = True
         self._refused.pop(waiting.shape, None)
         started = self.start(job)
-        waiting.insists = False
+        waiting.must_place = False
         return started
 
     def reserve(self, job: Job) -> bool:
         state = self.state
-        old = state.timeline.promises.get(job.id)
+        old = state.timeline.reservations.get(job.id)
         self._renewed.add(job.id)
-        if old is not None and (state.settled or (not state.brighter and old.start_us > state.now_us)):
+        if old is not None and (
+            state.capacity_unchanged or (not state.reservations_may_advance and old.start_us > state.now_us)
+        ):
             return True
-        new = self._first_promise(state.queue[job.id], old)
+        new = self._first_reservation(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
             if old.placement is not None:
                 # Something ended early: there may be more than was counted.
                 old.spare_cards, old.wall = UNKNOWN_SPARE, None
             return True
         if new is None:
-            state.timeline.promises.pop(job.id, None)
+            state.timeline.reservations.pop(job.id, None)
             return False
         self._give(new)
         return True
 
     def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
         state = self.state
-        if state.settled:
-            chosen = sorted(state.fresh, key=lambda w: w.rank)
+        if state.capacity_unchanged:
+            chosen = sorted(state.new_jobs, key=lambda w: w.rank)
         else:
             chosen = [state.queue.at(int(i)) for i in np.flatnonzero(self._may_fit())]
         if by != "order":
             chosen = _by_age_then(by, chosen, state.now_us - aged_s * US_PER_S)
-        promises, refused = state.timeline.promises, self._refused
+        reservations, refused = state.timeline.reservations, self._refused
         for waiting in chosen:
             until_us = after_us(state.now_us, waiting.stay_us)
-            if until_us >= refused.get(waiting.shape, FOREVER_US + 1) or waiting.blocked or waiting.job.id in promises:
+            if (
+                until_us >= refused.get(waiting.shape, FOREVER_US + 1)
+                or waiting.blocked
+                or waiting.job.id in reservations
+            ):
                 continue
             yield waiting.job
 
     def finish(self) -> None:
         """Promises the plan did not renew have lapsed; everybody has been looked at."""
-        promises = self.state.timeline.promises
-        for job_id in [i for i in promises if i not in self._renewed and i not in self.state.claims]:
-            del promises[job_id]
-        for waiting in self.state.fresh:
-            waiting.fresh = False
-        self.state.fresh.clear()
-        self.state.settled = True
-        self.state.brighter = False
-        self.state.why_last, self.state.why_moved = self.state.why_moved, ""
+        reservations = self.state.timeline.reservations
+        for job_id in [i for i in reservations if i not in self._renewed and i not in self.state.claims]:
+            del reservations[job_id]
+        for waiting in self.state.new_jobs:
+            waiting.is_new = False
+        self.state.new_jobs.clear()
+        self.state.capacity_unchanged = True
+        self.state.reservations_may_advance = False
+        self.state.last_replan_cause, self.state.replan_cause = self.state.replan_cause, ""
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -177,8 +183,10 @@ class CycleSession:
         if not self._overcommits and not state.space.fits(job):
             return self._refuse(waiting, 0)
         now_us = state.now_us
-        in_way = [p for p in state.timeline.promises.values() if p.job.id != job.id and p.overlaps(now_us, until_us)]
-        if not job.has_shares and any(job.gang.least_gpus > p.spare_cards for p in in_way):
+        in_way = [
+            p for p in state.timeline.reservations.values() if p.job.id != job.id and p.overlaps(now_us, until_us)
+        ]
+        if not job.has_shares and any(job.gang.min_gpus > p.spare_cards for p in in_way):
             return self._refuse(waiting, until_us)
         closed = bool(state.timeline.windows) and bool(state.timeline.closed_nodes(now_us, until_us))
         if not in_way and not closed:
@@ -187,11 +195,11 @@ class CycleSession:
             return self._find_beside(in_way[0], waiting, until_us)
         return self._find_in_front(in_way, waiting, until_us) or self._refuse(waiting, until_us)
 
-    def _take_promised_cards(self, waiting: PendingJob, until_us: int) -> Placement | None:
+    def _use_reserved_cards(self, waiting: PendingJob, until_us: int) -> Placement | None:
         """Its time has come: the cards it was promised will do where the place policy finds no others."""
         state, job = self.state, waiting.job
-        placement = state.timeline.promises[job.id].placement
-        if placement is None or state.timeline.promises[job.id].start_us > state.now_us:
+        placement = state.timeline.reservations[job.id].placement
+        if placement is None or state.timeline.reservations[job.id].start_us > state.now_us:
             return None
         free = state.timeline.available(state.now_us, until_us, state.now_us, job.id)
         if not free.holds(job, placement):
@@ -199,28 +207,30 @@ class CycleSession:
         state.space.take(job, placement)
         self._windows.clear()
         if crowded_out(state, job, placement):
-            state.space.give_back(job, placement)
+            state.space.release(job, placement)
             return None
         return placement
 
-    def _find_beside(self, promise: Reservation, waiting: PendingJob, until_us: int) -> Placement | None:
+    def _find_beside(self, reservation: Reservation, waiting: PendingJob, until_us: int) -> Placement | None:
         """One promise in the way: the gang may take its cards if as good ones are left for it at that instant."""
         job = waiting.job
-        if promise.placement is None and not job.has_shares:
-            placement = self._place_now(job) if job.gang.gpus <= promise.spare_cards and not job.is_elastic else None
+        if reservation.placement is None and not job.has_shares:
+            placement = (
+                self._place_now(job) if job.gang.gpus <= reservation.spare_cards and not job.is_elastic else None
+            )
             if placement is not None or not job.is_elastic:
                 return placement or self._refuse(waiting, until_us)
-        placement = self._find_in_front([promise], waiting, until_us)
-        if placement is None and all(request.counts_decide for request, _ in promise.job.groups):
+        placement = self._find_in_front([reservation], waiting, until_us)
+        if placement is None and all(request.needs_only_idle_cards for request, _ in reservation.job.groups):
             # Any idle card is as good to it as the named ones. For blocks of cards the trial is rarely worth its time.
-            placement = self._find_by_moving_cards(promise, job)
+            placement = self._find_by_moving_cards(reservation, job)
         return placement or self._refuse(waiting, until_us)
 
     def _find_in_front(self, in_way: list[Reservation], waiting: PendingJob, until_us: int) -> Placement | None:
         """Only capacity that is free now and not promised at any instant of the stay."""
         state = self.state
-        for promise in in_way:
-            self._name_cards(promise)
+        for reservation in in_way:
+            self._name_cards(reservation)
         key = tuple(p.job.id for p in in_way)
         window = self._windows.get(key)
         if window is None and len(in_way) == 1 and not state.timeline.windows:
@@ -243,25 +253,25 @@ class CycleSession:
         self._windows = {} if state.timeline.windows else {key: window}
         return placement
 
-    def _wall(self, promise: Reservation) -> Space:
-        if promise.wall is None:
-            promise.wall = self.state.timeline.space_at(promise.start_us)
-            if promise.placement is not None:
-                promise.wall.take(promise.job, promise.placement)
-        return promise.wall
+    def _wall(self, reservation: Reservation) -> Space:
+        if reservation.wall is None:
+            reservation.wall = self.state.timeline.space_at(reservation.start_us)
+            if reservation.placement is not None:
+                reservation.wall.take(reservation.job, reservation.placement)
+        return reservation.wall
 
-    def _find_by_moving_cards(self, promise: Reservation, job: Job) -> Placement | None:
+    def _find_by_moving_cards(self, reservation: Reservation, job: Job) -> Placement | None:
         """Start the gang wherever it fits, if the promised one then still fits at its instant on other cards."""
         state = self.state
         placement = self._place_now(job)
         if placement is None:
             return None
-        future = state.timeline.available(promise.start_us, promise.end_us, state.now_us, promise.job.id)
-        elsewhere = state.try_place(future, promise.job) if future.fits(promise.job) else None
+        future = state.timeline.available(reservation.start_us, reservation.end_us, state.now_us, reservation.job.id)
+        elsewhere = state.try_place(future, reservation.job) if future.fits(reservation.job) else None
         if isinstance(elsewhere, Placement):
-            promise.placement, promise.wall = elsewhere, None
+            reservation.placement, reservation.wall = elsewhere, None
             return placement
-        state.space.give_back(job, placement)
+        state.space.release(job, placement)
         return None
 
     def _place_now(self, job: Job) -> Placement | None:
@@ -280,7 +290,7 @@ class CycleSession:
         return None
 
     def _refuse(self, waiting: PendingJob, until_us: int) -> None:
-        if waiting.job.id not in self.state.timeline.promises:
+        if waiting.job.id not in self.state.timeline.reservations:
             known = self._refused.get(waiting.shape, FOREVER_US)
             self._refused[waiting.shape] = min(known, until_us)
 
@@ -295,26 +305,26 @@ class CycleSession:
         for shape in state.shape_waiting:
             job = state.shape_jobs[shape]
             fits[shape] = state.space.fits(job)
-            cards[shape] = 0 if job.has_shares else job.gang.least_gpus
+            cards[shape] = 0 if job.has_shares else job.gang.min_gpus
         may = fits[queue.shapes]
-        for promise in state.timeline.promises.values():
+        for reservation in state.timeline.reservations.values():
             if may.any():
-                short = queue.stay_us <= promise.start_us - state.now_us
-                may &= short | (cards[queue.shapes] <= promise.spare_cards)
+                short = queue.stay_us <= reservation.start_us - state.now_us
+                may &= short | (cards[queue.shapes] <= reservation.spare_cards)
         return may
 
     # -- promising -------------------------------------------------------------------------------------------------
 
-    def _first_promise(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
+    def _first_reservation(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
         """The earliest instant at which the whole gang fits, all promises given before left as they are."""
         state, job = self.state, waiting.job
         timeline = state.timeline
         alone = timeline.first_fit_alone(job, state.now_us, old.start_us if old else None)
-        others = [p for p in timeline.promises.values() if p.job.id != job.id]
+        others = [p for p in timeline.reservations.values() if p.job.id != job.id]
         if not others and not timeline.windows and alone > state.now_us and len(job.groups) == 1:
-            promise = self._promise_alone(waiting, alone)
-            if promise is not None or not job.has_shares:
-                return promise
+            reservation = self._reservation_alone(waiting, alone)
+            if reservation is not None or not job.has_shares:
+                return reservation
             # There is room then, but the place may want other neighbours.
         return self._first_of(waiting, [at_us for at_us in timeline.instants(state.now_us) if at_us >= alone])
 
@@ -326,24 +336,24 @@ class CycleSession:
         for index, at_us in enumerate(instants):
             if index < look_at and at_us < last_known_us:
                 continue
-            promise = self._promise_at(waiting, at_us)
-            if promise is not None:
-                return promise
-            look_at = index + 1 + ((self._interfered - before) // LOOKS_IN_TURN) ** 2
+            reservation = self._reservation_at(waiting, at_us)
+            if reservation is not None:
+                return reservation
+            look_at = index + 1 + ((self._interfered - before) // CONSECUTIVE_INSTANTS) ** 2
         return None
 
-    def _promise_alone(self, waiting: PendingJob, at_us: int) -> Reservation | None:
+    def _reservation_alone(self, waiting: PendingJob, at_us: int) -> Reservation | None:
         if at_us > NEVER_US:
             return None
         timeline, job = self.state.timeline, waiting.job
-        if timeline.counting_is_enough(job):
-            spare = self.state.space.idle_total + timeline.runs.cards_free_by(at_us) - job.gang.least_gpus
+        if timeline.can_fit_by_count(job):
+            spare = self.state.space.idle_total + timeline.runs.cards_free_by(at_us) - job.gang.min_gpus
             return Reservation(job, at_us, after_us(at_us, waiting.stay_us), None, spare)
-        return self._promise_at(waiting, at_us)
+        return self._reservation_at(waiting, at_us)
 
-    def _promise_at(self, waiting: PendingJob, at_us: int) -> Reservation | None:
+    def _reservation_at(self, waiting: PendingJob, at_us: int) -> Reservation | None:
         state, job = self.state, waiting.job
-        for other in state.timeline.promises.values():
+        for other in state.timeline.reservations.values():
             self._name_cards(other)
         end_us = after_us(at_us, waiting.stay_us)
         space = state.timeline.available(at_us, end_us, state.now_us, job.id)
@@ -358,36 +368,36 @@ class CycleSession:
             return UNKNOWN_SPARE
         return self.state.timeline.space_at(at_us).idle_total - cards_of(placement)
 
-    def _name_cards(self, promise: Reservation) -> None:
+    def _name_cards(self, reservation: Reservation) -> None:
         """From a count of cards to cards by name: others are about to be promised some, or to share some."""
-        if promise.placement is None:
-            placement = self.state.try_place(self.state.timeline.space_at(promise.start_us), promise.job)
+        if reservation.placement is None:
+            placement = self.state.try_place(self.state.timeline.space_at(reservation.start_us), reservation.job)
             if isinstance(placement, Placement):
-                promise.placement = placement
+                reservation.placement = placement
 
-    def _give(self, promise: Reservation) -> None:
+    def _give(self, reservation: Reservation) -> None:
         state = self.state
-        job_id = promise.job.id
-        if promise.start_us < NEVER_US and job_id not in state.first_promise:
-            state.first_promise[job_id] = self._latest_end_waited_for(promise)
-        promise.first_us = state.first_promise.get(job_id, promise.start_us)
-        self._tell_if_later(job_id, promise.start_us)
-        state.timeline.promises[job_id] = promise
+        job_id = reservation.job.id
+        if reservation.start_us < NEVER_US and job_id not in state.first_reserved_us:
+            state.first_reserved_us[job_id] = self._latest_end_waited_for(reservation)
+        reservation.first_us = state.first_reserved_us.get(job_id, reservation.start_us)
+        self._record_if_later(job_id, reservation.start_us)
+        state.timeline.reservations[job_id] = reservation
         self._windows.clear()
         self._refused.clear()
 
-    def _tell_if_later(self, job_id: str, start_us: int) -> None:
+    def _record_if_later(self, job_id: str, start_us: int) -> None:
         """Also of who starts at once, just too late: what moved its promise took it away, and no other is given."""
         state = self.state
-        first_us = state.first_promise.get(job_id, start_us)
-        if start_us > first_us and state.why_moved:
-            state.moved.append((job_id, first_us, start_us, state.why_moved))
+        first_us = state.first_reserved_us.get(job_id, start_us)
+        if start_us > first_us and state.replan_cause:
+            state.delayed_starts.append((job_id, first_us, start_us, state.replan_cause))
 
-    def _latest_end_waited_for(self, promise: Reservation) -> int:
+    def _latest_end_waited_for(self, reservation: Reservation) -> int:
         """The promise is made for the high quantile of the ends it waits for."""
-        latest = promise.start_us
+        latest = reservation.start_us
         for end_us, _, job_id in self.state.runs.ends:
-            if end_us > promise.start_us:
+            if end_us > reservation.start_us:
                 break
             latest = max(latest, min(self.state.runs[job_id].high_end_us, NEVER_US))
         return latest
@@ -404,9 +414,9 @@ def _by_age_then(by: str, waiting: list[PendingJob], born_before_us: float) -> l
 
 
 def _shortest(waiting: PendingJob) -> float:
-    return waiting.forecast.high_us
+    return waiting.prediction.high_us
 
 
 def _merit(waiting: PendingJob) -> float:
     """Most slowdown saved for the card time it takes."""
-    return -waiting.forecast.worth_on(waiting.job.gpus)
+    return -waiting.prediction.merit_for_width(waiting.job.gpus)

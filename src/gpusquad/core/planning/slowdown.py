@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from gpusquad.core.state.state import SchedulerState
 
 
-def spoiled_promise(state: SchedulerState, job: Job, placement: Placement, until_us: int) -> Reservation | None:
+def delayed_reservation(state: SchedulerState, job: Job, placement: Placement, until_us: int) -> Reservation | None:
     """A promise that would move later because the gang, already seated there, slows others or is slowed itself."""
-    promises = [p for p in state.timeline.promises.values() if p.job.id != job.id]
+    reservations = [p for p in state.timeline.reservations.values() if p.job.id != job.id]
     rate = state.rate
-    if rate is None or not promises or not job.has_shares:
+    if rate is None or not reservations or not job.has_shares:
         return None
     own_end_us = _stretched(state.now_us, until_us, 1.0, _slowest(state, rate, job, placement, without=None))
-    found = promise_between(promises, until_us, own_end_us, job, placement)
+    found = promise_between(reservations, until_us, own_end_us, job, placement)
     for neighbour in _neighbours(state, job, placement):
         if found is not None:
             break
         before = _slowest(state, rate, neighbour.job, neighbour.placement, without=job)
         after = _slowest(state, rate, neighbour.job, neighbour.placement, without=None)
         slowed_us = _stretched(state.now_us, neighbour.end_us, before, after)
-        found = promise_between(promises, neighbour.end_us, slowed_us, neighbour.job, neighbour.placement)
+        found = promise_between(reservations, neighbour.end_us, slowed_us, neighbour.job, neighbour.placement)
     return found
 
 
@@ -55,22 +55,24 @@ def _stretched(now_us: int, end_us: int, before: float, after: float) -> int:
 
 
 def promise_between(
-    promises: list[Reservation], end_us: int, slowed_us: int, job: Job, placement: Placement
+    reservations: list[Reservation], end_us: int, slowed_us: int, job: Job, placement: Placement
 ) -> Reservation | None:
     """A promise that begins after the old end and before the new one, on what this gang holds."""
     cards = set(placement.all_cards())
     nodes = set(placement.all_nodes()) if job.cpu_milli or job.memory_bytes else set()
-    for promise in promises:
-        if end_us <= promise.start_us < slowed_us and _counts_on(promise, cards, nodes):
-            return promise
+    for reservation in reservations:
+        if end_us <= reservation.start_us < slowed_us and _counts_on(reservation, cards, nodes):
+            return reservation
     return None
 
 
-def _counts_on(promise: Reservation, cards: set[int], nodes: set[int]) -> bool:
+def _counts_on(reservation: Reservation, cards: set[int], nodes: set[int]) -> bool:
     """Whether it waits for any of these cards, or for CPU or memory of these nodes."""
-    if promise.placement is None:
+    if reservation.placement is None:
         return True
-    return not (cards.isdisjoint(promise.placement.all_cards()) and nodes.isdisjoint(promise.placement.all_nodes()))
+    return not (
+        cards.isdisjoint(reservation.placement.all_cards()) and nodes.isdisjoint(reservation.placement.all_nodes())
+    )
 
 
 def _neighbours(state: SchedulerState, job: Job, placement: Placement) -> list[Run]:

@@ -14,7 +14,7 @@ _USED = 0.75
 """Of the card time there is, how much gangs in line can make use of."""
 
 
-def watch_due(state: SchedulerState) -> None:
+def promote_overdue(state: SchedulerState) -> None:
     """Rank anew when others have to go first."""
     before_us, state.due_until_us = state.due_until_us, state.now_us
     if not len(state.queue):
@@ -38,6 +38,8 @@ def _last_late_us(state: SchedulerState, due_us: Ints) -> int:
     line = np.argsort(due_us, kind="stable")
     gpus = state.space.healthy_cards()
     horizon_us = max(due - w.job.submitted_us for due, w in zip(due_us.tolist(), state.queue, strict=True))
-    takes_us = np.fromiter((w.takes_us(gpus, horizon_us) for w in state.queue), np.float64, len(due_us))[line]
-    late = state.now_us + (np.cumsum(takes_us) - takes_us) / _USED > due_us[line]
+    cluster_time_us = np.fromiter((w.cluster_time_us(gpus, horizon_us) for w in state.queue), np.float64, len(due_us))[
+        line
+    ]
+    late = state.now_us + (np.cumsum(cluster_time_us) - cluster_time_us) / _USED > due_us[line]
     return int(due_us[line[np.flatnonzero(late)[-1]]]) if late.any() else 0

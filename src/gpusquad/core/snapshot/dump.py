@@ -6,7 +6,14 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from gpusquad.core.snapshot.load import load_accounts, load_allowed, load_health, load_promises, load_queue, load_runs
+from gpusquad.core.snapshot.load import (
+    load_accounts,
+    load_allowed,
+    load_health,
+    load_queue,
+    load_reservations,
+    load_runs,
+)
 from gpusquad.core.snapshot.schema import (
     SavedAccounts,
     SavedPendingJob,
@@ -36,10 +43,10 @@ def dump_snapshot(state: SchedulerState) -> dict:
     """Plain data, ready for JSON."""
     space, fixed, known = state.space, state.space.fixed, (state.queue, state.runs)
     return to_plain(Snapshot(
-        version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.settled,
-        brighter=state.brighter,
+        version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.capacity_unchanged,
+        brighter=state.reservations_may_advance,
         any_node_rows=state.runs.any_node_rows, with_rate=state.rate is not None,
-        why_moved=state.why_moved, resizes=state.resizes, careful=state.careful,
+        why_moved=state.replan_cause, resizes=state.resizes, careful=state.careful,
         due_until_us=state.due_until_us,
         cluster=fixed.cluster, windows=tuple(state.timeline.windows), policies=_save_policies(state.policies),
         pending=tuple(_save_waiting(w) for w in state.queue),
@@ -48,8 +55,8 @@ def dump_snapshot(state: SchedulerState) -> dict:
         cards_lost=tuple(fixed.card_ids[i] for i in np.flatnonzero(space.card_broken)),
         outages=state.outages,
         nodes_drained=tuple(fixed.node_ids[i] for i in np.flatnonzero(~space.node_up)),
-        promises=tuple(_save_promise(p) for p in state.timeline.promises.values()),
-        first_promise={i: at_us for i, at_us in state.first_promise.items() if any(i in where for where in known)},
+        promises=tuple(_save_reservation(p) for p in state.timeline.reservations.values()),
+        first_promise={i: at_us for i, at_us in state.first_reserved_us.items() if any(i in where for where in known)},
         claims=state.claims,
         allowed={name: tuple(fixed.node_ids[i] for i in np.flatnonzero(mask)) for name, mask in space.allowed.items()},
         foreign={fixed.node_ids[node]: foreign for node, foreign in space.foreign.items()},
@@ -70,11 +77,11 @@ def load_snapshot(data: dict, rate: Rate | None = None) -> SchedulerState:
     load_health(state, saved)
     state.careful, state.due_until_us = saved.careful, saved.due_until_us
     load_queue(state, saved)
-    load_promises(state, saved)
+    load_reservations(state, saved)
     load_accounts(state, saved.accounts)
     state.now_us, state.sequence = saved.now_us, saved.sequence
-    state.settled, state.brighter = saved.settled, saved.brighter
-    state.why_moved, state.first_promise = saved.why_moved, dict(saved.first_promise)
+    state.capacity_unchanged, state.reservations_may_advance = saved.settled, saved.brighter
+    state.replan_cause, state.first_reserved_us = saved.why_moved, dict(saved.first_promise)
     state.resizes = saved.resizes
     return state
 
@@ -110,23 +117,28 @@ def _load_policies(saved: SavedPolicies) -> Policies:
 
 def _save_waiting(waiting: PendingJob) -> SavedPendingJob:
     return SavedPendingJob(
-        waiting.job, waiting.forecast, waiting.sequence, waiting.rank[1:-1], waiting.attempt, waiting.kept_us,
-        waiting.served_gpu_us, waiting.preemptions, waiting.fresh, waiting.blocked,
+        waiting.job, waiting.prediction, waiting.sequence, waiting.rank[1:-1], waiting.attempt, waiting.kept_us,
+        waiting.served_gpu_us, waiting.preemptions, waiting.is_new, waiting.blocked,
     )  # fmt: skip
 
 
 def _save_run(run: Run) -> SavedRun:
     return SavedRun(
-        run.job, _save_placement(run.placement), run.forecast, run.started_us, run.end_us, run.sequence, run.attempt,
+        run.job, _save_placement(run.placement), run.prediction, run.started_us, run.end_us, run.sequence, run.attempt,
         run.kept_us, run.served_gpu_us, run.preemptions, run.leaving, run.slack_us,
         None if run.shrinks_to is None else _save_placement(run.shrinks_to),
     )  # fmt: skip
 
 
-def _save_promise(promise: Reservation) -> SavedReservation:
-    placement = None if promise.placement is None else _save_placement(promise.placement)
+def _save_reservation(reservation: Reservation) -> SavedReservation:
+    placement = None if reservation.placement is None else _save_placement(reservation.placement)
     return SavedReservation(
-        promise.job.id, promise.start_us, promise.end_us, placement, promise.spare_cards, promise.first_us
+        reservation.job.id,
+        reservation.start_us,
+        reservation.end_us,
+        placement,
+        reservation.spare_cards,
+        reservation.first_us,
     )
 
 

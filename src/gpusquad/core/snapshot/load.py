@@ -82,14 +82,14 @@ def load_queue(state: SchedulerState, saved: Snapshot) -> None:
     refill_queue(state, list(waiting.values()))
 
 
-def load_promises(state: SchedulerState, saved: Snapshot) -> None:
+def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
     for i, each in enumerate(saved.promises):
         where = f"snapshot.promises[{i}]"
         if each.job_id not in state.queue:
             raise Invalid(f"{where}.job_id", f"{each.job_id!r} does not wait")
         job = state.queue[each.job_id].job
         placement = _load_if_any(each.placement, job, state.space, f"{where}.placement")
-        state.timeline.promises[job.id] = Reservation(
+        state.timeline.reservations[job.id] = Reservation(
             job, each.start_us, each.end_us, placement, each.spare_cards, each.first_us
         )
     for job_id in saved.claims:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpusquad.core.state.state import SchedulerState
 
 
-def hold_over_limit(state: SchedulerState) -> None:
+def block_over_limit(state: SchedulerState) -> None:
     """Tenants and lanes at their limit wait without standing in anybody's way."""
     if not state.has_limits:
         return
@@ -18,7 +18,7 @@ def hold_over_limit(state: SchedulerState) -> None:
         blocked = over_limit(state, waiting.job) is not None
         if blocked != waiting.blocked:
             waiting.blocked = blocked
-            state.unsettle()
+            state.capacity_changed()
 
 
 def headroom(state: SchedulerState, job: Job) -> int:
@@ -35,7 +35,7 @@ def headroom(state: SchedulerState, job: Job) -> int:
 
 def over_limit(state: SchedulerState, job: Job) -> tuple[str, str, int, int] | None:
     """Which limit the gang would break: (kind, name, held, limit)."""
-    least = job.gang.least_gpus
+    least = job.gang.min_gpus
     tenant = state.accounts.tenant(job.tenant)
     held = state.accounts.of(job.tenant).gpus
     if tenant.limit_gpus is not None and held + least > tenant.limit_gpus:

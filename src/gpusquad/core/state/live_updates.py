@@ -32,27 +32,27 @@ def adopt(state: SchedulerState, event: GangAdopted) -> Run:
     else:
         state.sequence = max(state.sequence, past.sequence)
     state.space.take(job, event.placement)
-    end_us = _predicted_end_us(job, event.forecast, event.placement, event.started_us)
-    run = Run(job, event.placement, event.forecast, event.started_us, end_us,
+    end_us = _predicted_end_us(job, event.prediction, event.placement, event.started_us)
+    run = Run(job, event.placement, event.prediction, event.started_us, end_us,
               state.sequence if past.sequence is None else past.sequence, state.lane(job), past.attempt, past.kept_us,
               past.served_gpu_us, past.preemptions)  # fmt: skip
     if state.careful:
-        state.give_slack(run)
+        state.add_slack(run)
     state.runs.add(run)
     state.accounts.change(job, cards_of(run.placement), run.lane.name, state.now_us, +1)
-    state.unsettle()
+    state.capacity_changed()
     return run
 
 
-def update(state: SchedulerState, job: Job, forecast: RunTimePrediction | None) -> None:
+def update(state: SchedulerState, job: Job, prediction: RunTimePrediction | None) -> None:
     """The job is another one now; what it asks for stays."""
     if job.id in state.queue:
-        _update_waiting(state, job, forecast)
+        _update_waiting(state, job, prediction)
     elif job.id in state.runs:
-        _update_run(state, job, forecast)
+        _update_run(state, job, prediction)
 
 
-def foresee(state: SchedulerState, event: EndPredicted) -> None:
+def update_predicted_end(state: SchedulerState, event: EndPredicted) -> None:
     """A running gang is expected to end at another time. Later: promises are remade. Sooner: they may come forward."""
     run = state.runs.by_id.get(event.job_id)
     if run is None or run.leaving:
@@ -67,7 +67,7 @@ def foresee(state: SchedulerState, event: EndPredicted) -> None:
     if not moves:
         end_us = run.end_us
     if not run.job.is_elastic:  # whose forecast is one for all its tasks
-        run.forecast = _seen_forecast(run, end_us, max(end_us, high_end_us))
+        run.prediction = _seen_forecast(run, end_us, max(end_us, high_end_us))
     if moves:
         state.move_end(event.job_id, end_us, event.why)
 
@@ -90,8 +90,12 @@ def with_cluster(state: SchedulerState, cluster: Cluster) -> SchedulerState:
 def _like(state: SchedulerState, cluster: Cluster, policies: Policies, why: str) -> SchedulerState:
     other = SchedulerState(cluster, policies, tuple(state.timeline.windows), state.rate)
     other.now_us, other.sequence, other.resizes = state.now_us, state.sequence, state.resizes
-    other.first_promise, other.moved, other.later = state.first_promise, state.moved, state.later
-    other.why_moved = why
+    other.first_reserved_us, other.delayed_starts, other.later_ends = (
+        state.first_reserved_us,
+        state.delayed_starts,
+        state.later_ends,
+    )
+    other.replan_cause = why
     return other
 
 
@@ -102,12 +106,12 @@ def _move_in(state: SchedulerState, other: SchedulerState, translate: Callable[[
         placement = translate(run.placement)
         if placement is not None:
             shrinks_to = None if run.shrinks_to is None else translate(run.shrinks_to)
-            _take_over(other, replace(run, placement=placement, shrinks_to=shrinks_to))
+            _carry_over(other, replace(run, placement=placement, shrinks_to=shrinks_to))
     for name, held in state.accounts.held.items():
         now = other.accounts.of(name)
         now.decayed_gpu_us, now.at_us = held.decayed_gpu_us, held.at_us
     for waiting in state.queue:
-        _enqueue_again(other, waiting, waiting.job, waiting.forecast)
+        _enqueue_again(other, waiting, waiting.job, waiting.prediction)
     other.claims = dict(state.claims)
 
 
@@ -127,34 +131,34 @@ def _translation(before: ClusterArrays, after: ClusterArrays) -> Callable[[Place
     return translate
 
 
-def _update_waiting(state: SchedulerState, job: Job, forecast: RunTimePrediction | None) -> None:
+def _update_waiting(state: SchedulerState, job: Job, prediction: RunTimePrediction | None) -> None:
     waiting = state.dequeue(job.id)
-    state.remake_promises(f"{job.name or job.id} was changed")
-    state.timeline.promises.pop(job.id, None)
-    _enqueue_again(state, waiting, job, forecast or waiting.forecast)
+    state.rebuild_reservations(f"{job.name or job.id} was changed")
+    state.timeline.reservations.pop(job.id, None)
+    _enqueue_again(state, waiting, job, prediction or waiting.prediction)
 
 
-def _enqueue_again(state: SchedulerState, waiting: PendingJob, job: Job, forecast: RunTimePrediction) -> None:
-    state.enqueue(job, forecast, attempt=waiting.attempt, kept_us=waiting.kept_us,
+def _enqueue_again(state: SchedulerState, waiting: PendingJob, job: Job, prediction: RunTimePrediction) -> None:
+    state.enqueue(job, prediction, attempt=waiting.attempt, kept_us=waiting.kept_us,
                   served_gpu_us=waiting.served_gpu_us, preemptions=waiting.preemptions,
                   sequence=waiting.sequence)  # fmt: skip
 
 
-def _update_run(state: SchedulerState, job: Job, forecast: RunTimePrediction | None) -> None:
+def _update_run(state: SchedulerState, job: Job, prediction: RunTimePrediction | None) -> None:
     old = state.runs.remove(job.id)
-    state.space.give_back(old.job, old.placement)
+    state.space.release(old.job, old.placement)
     state.accounts.change(old.job, cards_of(old.placement), old.lane.name, state.now_us, -1)
     end_us = old.end_us
-    if forecast is not None:
-        end_us = _predicted_end_us(job, forecast, old.placement, old.started_us)
-    run = replace(old, job=job, forecast=forecast or old.forecast, end_us=end_us)
-    _take_over(state, run)
-    state.remake_promises(f"{job.name or job.id} was changed")
+    if prediction is not None:
+        end_us = _predicted_end_us(job, prediction, old.placement, old.started_us)
+    run = replace(old, job=job, prediction=prediction or old.prediction, end_us=end_us)
+    _carry_over(state, run)
+    state.rebuild_reservations(f"{job.name or job.id} was changed")
 
 
-def _predicted_end_us(job: Job, forecast: RunTimePrediction, placement: Placement, started_us: int) -> int:
+def _predicted_end_us(job: Job, prediction: RunTimePrediction, placement: Placement, started_us: int) -> int:
     """As for a start: an elastic gang on fewer tasks needs longer."""
-    mid_us = forecast.mid_us
+    mid_us = prediction.mid_us
     if job.is_elastic:
         mid_us = -(-mid_us * job.tasks // tasks_in(placement))
     return min(started_us + mid_us, NEVER_US)
@@ -173,14 +177,14 @@ def _matters(before_us: int, then_us: int, now_us: int) -> bool:
 
 def _seen_forecast(run: Run, end_us: int, high_end_us: int) -> RunTimePrediction:
     mid_us, high_us = max(1, end_us - run.started_us), max(1, high_end_us - run.started_us)
-    return replace(run.forecast, mid_us=mid_us, high_us=high_us, source="progress", promise_us=None,
+    return replace(run.prediction, mid_us=mid_us, high_us=high_us, source="progress", promise_us=None,
                    mean_us=None, later_us=(high_us,) if high_us > mid_us else ())  # fmt: skip
 
 
-def _take_over(state: SchedulerState, run: Run) -> None:
+def _carry_over(state: SchedulerState, run: Run) -> None:
     run = replace(run, lane=state.lane(run.job), end_us=run.end_us - run.slack_us, slack_us=0)
     if state.careful:
-        state.give_slack(run)
+        state.add_slack(run)
     state.space.take(run.job, run.placement)
     state.runs.add(run)
     state.accounts.change(run.job, cards_of(run.placement), run.lane.name, state.now_us, +1)

@@ -23,7 +23,7 @@ class PendingJob:
     """A pending job."""
 
     job: Job
-    forecast: RunTimePrediction
+    prediction: RunTimePrediction
     shape: int
     """Jobs that ask for the same have the same number."""
     sequence: int
@@ -34,33 +34,33 @@ class PendingJob:
     """Work of earlier attempts that a checkpoint kept."""
     served_gpu_us: int = 0
     preemptions: int = 0
-    fresh: bool = True
+    is_new: bool = True
     """Not looked at yet by any cycle."""
     blocked: bool = False
     """Over its tenant's or lane's limit: passed over, holds no promise."""
     rank: tuple = ()
     stay_us: int = 0
     """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
-    insists: bool = False
+    must_place: bool = False
     """Nothing better is known to come: its place is asked to refuse only what cannot be."""
     due_us: int | None = None
     """When it should be on its cards at the latest, once the order was asked."""
 
     def __post_init__(self) -> None:
-        self.judge(careful=False)
+        self.set_caution(careful=False)
 
-    def judge(self, careful: bool) -> None:
+    def set_caution(self, careful: bool) -> None:
         """By which quantile it is expected to stay."""
-        job, forecast = self.job, self.forecast
-        high_us = forecast.high_us if not careful or forecast.careful_us is None else forecast.careful_us
+        job, prediction = self.job, self.prediction
+        high_us = prediction.high_us if not careful or prediction.careful_us is None else prediction.careful_us
         if job.is_elastic:
             high_us = high_us * job.tasks // sum(low for low, _ in job.bounds)
         self.stay_us = min(high_us, FOREVER_US)
 
-    def takes_us(self, gpus: int, horizon_us: int) -> float:
+    def cluster_time_us(self, gpus: int, horizon_us: int) -> float:
         """Of the whole cluster's time, as far as anybody looks ahead. Of gangs wider than half of it only one can run:
         the rest is lost. What takes nobody knows how long counts nothing: it alone would make all behind it late."""
-        asked, expected_us = self.job.gpu_milli, self.forecast.expected_us
+        asked, expected_us = self.job.gpu_milli, self.prediction.expected_us
         if not asked or expected_us >= NEVER_US:
             return 0.0
         return min(expected_us, horizon_us) / max(1, gpus * 1000 // asked)
@@ -142,7 +142,7 @@ class Queue:
             self._stay_us[:count] = [w.stay_us for w in self._waiting]
         return changed
 
-    def place_anew(self, waiting: PendingJob, key: Key) -> bool:
+    def reposition(self, waiting: PendingJob, key: Key) -> bool:
         """One of them is ranked anew, or stays otherwise; says whether the order changed."""
         before = self.position(waiting)
         rank = rank_of(waiting, key)
@@ -152,10 +152,10 @@ class Queue:
         self.remove(waiting.job.id)
         return self.insert(waiting, lambda _: rank[1:-1]) != before
 
-    def judge(self, careful: bool) -> None:
+    def set_caution(self, careful: bool) -> None:
         """Expect everybody to stay by another quantile."""
         for waiting in self._waiting:
-            waiting.judge(careful)
+            waiting.set_caution(careful)
         self._stay_us[: len(self._waiting)] = [w.stay_us for w in self._waiting]
 
     def _make_room(self, position: int) -> None:

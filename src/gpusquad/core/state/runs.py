@@ -32,7 +32,7 @@ class Run:
 
     job: Job
     placement: Placement
-    forecast: RunTimePrediction
+    prediction: RunTimePrediction
     started_us: int
     end_us: int
     """Predicted end (middle quantile); moves when it overruns or a neighbour slows it."""
@@ -54,9 +54,9 @@ class Run:
 
     @property
     def high_end_us(self) -> int:
-        forecast = self.forecast
-        high_us = forecast.high_us if forecast.promise_us is None else forecast.promise_us
-        return min(self.end_us - self.slack_us + max(high_us - forecast.mid_us, self.slack_us), NEVER_US)
+        prediction = self.prediction
+        high_us = prediction.high_us if prediction.promise_us is None else prediction.promise_us
+        return min(self.end_us - self.slack_us + max(high_us - prediction.mid_us, self.slack_us), NEVER_US)
 
 
 class Releases:
@@ -186,7 +186,7 @@ class Runs:
             if run.end_us <= at_us:
                 for part in run.placement.parts:
                     if run.job.groups[part.request_index][0].share is not None:  # the rest has rows
-                        space.give_back_part(run.job, part)
+                        space.release_part(run.job, part)
 
     def _add_rows(self, run: Run, nodes: Ints, cards: Ints, group: int) -> None:
         request = run.job.groups[group][0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusquad.core.capacity.capacity import NOBODY
+from gpusquad.core.capacity.capacity import NO_FOREIGN_USAGE
 from gpusquad.core.capacity.cluster_arrays import ClusterArrays
 from gpusquad.core.capacity.space import Space
 from gpusquad.core.capacity.trial import SpaceTrial
@@ -26,7 +26,7 @@ from gpusquad.model.units import US_PER_S
 from gpusquad.model.views import OrderTenant, Refusal, RunTimePrediction
 
 UNKNOWN = RunTimePrediction(NEVER_US, NEVER_US, "none")
-MOST_CAUSES = 3
+MAX_CAUSES = 3
 """Named for one move of a promise."""
 _AND = "; "
 
@@ -47,19 +47,19 @@ class SchedulerState:
                                  int(fixed.node_cpu.sum()), int(fixed.node_memory.sum()))  # fmt: skip
         self.now_us = 0
         self.sequence = 0
-        self.settled = False
+        self.capacity_unchanged = False
         """No capacity came free since the last cycle: only fresh jobs can do anything."""
-        self.brighter = True
+        self.reservations_may_advance = True
         """Something ended sooner than predicted since the last cycle, so promises may come forward."""
-        self.fresh: list[PendingJob] = []
+        self.new_jobs: list[PendingJob] = []
         self.claims: dict[str, str] = {}
         """Jobs for whom others were told to leave, and by which rule: they start first when the cards are free."""
-        self.first_promise: dict[str, int] = {}
-        self.moved: list[tuple[str, int, int, str]] = []
-        self.why_moved = ""
-        self.why_last = ""
+        self.first_reserved_us: dict[str, int] = {}
+        self.delayed_starts: list[tuple[str, int, int, str]] = []
+        self.replan_cause = ""
+        self.last_replan_cause = ""
         """Why promises were remade in the last cycle, for whoever tells people."""
-        self.later: dict[str, int] = {}
+        self.later_ends: dict[str, int] = {}
         """Running job -> its predicted end, where that moved later: whoever tells people takes it from here."""
         self.careful = False
         """The first in line has waited too long: all are judged by careful quantiles until it runs."""
@@ -85,15 +85,15 @@ class SchedulerState:
     def gpus(self) -> int:
         return len(self.space.fixed.card_ids)
 
-    def forecast(self, job: Job) -> RunTimePrediction:
+    def prediction(self, job: Job) -> RunTimePrediction:
         if job.id in self.queue:
-            return self.queue[job.id].forecast
-        return self.runs[job.id].forecast if job.id in self.runs else UNKNOWN
+            return self.queue[job.id].prediction
+        return self.runs[job.id].prediction if job.id in self.runs else UNKNOWN
 
     def remaining_us(self, job: Job) -> int:
         if job.id in self.runs:
             return max(0, self.runs[job.id].end_us - self.now_us)
-        return self.forecast(job).mid_us
+        return self.prediction(job).mid_us
 
     def left_us(self, job: Job) -> int | None:
         """Predicted run time still ahead, beside whom it is now; None: not known, or without end."""
@@ -121,7 +121,7 @@ class SchedulerState:
     def enqueue(
         self,
         job: Job,
-        forecast: RunTimePrediction,
+        prediction: RunTimePrediction,
         *,
         attempt: int = 0,
         kept_us: int = 0,
@@ -135,13 +135,13 @@ class SchedulerState:
             sequence = self.sequence
         self.sequence = max(self.sequence, sequence)
         waiting = PendingJob(
-            job, forecast, self.shape_of(job), sequence, self.lane(job), attempt, kept_us, served_gpu_us, preemptions
+            job, prediction, self.shape_of(job), sequence, self.lane(job), attempt, kept_us, served_gpu_us, preemptions
         )
-        waiting.judge(self.careful)
+        waiting.set_caution(self.careful)
         position = self.queue.insert(waiting, self.key)
         self.shape_waiting[waiting.shape] = self.shape_waiting.get(waiting.shape, 0) + 1
-        self.fresh.append(waiting)
-        self._drop_promises_behind(position)
+        self.new_jobs.append(waiting)
+        self._drop_reservations_behind(position)
         return waiting
 
     def dequeue(self, job_id: str) -> PendingJob:
@@ -151,30 +151,30 @@ class SchedulerState:
             self.shape_waiting[waiting.shape] = left
         else:
             del self.shape_waiting[waiting.shape]
-        if waiting.fresh:
-            self.fresh.remove(waiting)
+        if waiting.is_new:
+            self.new_jobs.remove(waiting)
         return waiting
 
     def withdraw(self, job_id: str) -> None:
         """The user takes a pending job back; whoever it held up may move."""
         self.dequeue(job_id)
         self.claims.pop(job_id, None)
-        if self.timeline.promises.pop(job_id, None):
-            self.brighter = True
-            self.unsettle()
+        if self.timeline.reservations.pop(job_id, None):
+            self.reservations_may_advance = True
+            self.capacity_changed()
 
     def begin(self, waiting: PendingJob, placement: Placement) -> Run:
         """A gang starts. Its capacity is taken from the space by the caller's trial."""
         self.dequeue(waiting.job.id)
-        forecast = waiting.forecast
-        mid_us = forecast.mid_us
+        prediction = waiting.prediction
+        mid_us = prediction.mid_us
         if waiting.job.is_elastic:
             mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a promise may count on it
-        run = Run(waiting.job, placement, forecast, self.now_us, min(self.now_us + mid_us, NEVER_US),
+        run = Run(waiting.job, placement, prediction, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions)  # fmt: skip
         if self.careful:
-            self.give_slack(run)
+            self.add_slack(run)
         self.runs.add(run)
         self.accounts.change(run.job, cards_of(placement), run.lane.name, self.now_us, +1)
         return run
@@ -182,11 +182,11 @@ class SchedulerState:
     def finish(self, job_id: str) -> Run:
         """A gang is gone from its cards, for whatever reason."""
         run = self.runs.remove(job_id)
-        self.later.pop(job_id, None)
-        self.brighter |= run.end_us > self.now_us
-        self.space.give_back(run.job, run.placement)
+        self.later_ends.pop(job_id, None)
+        self.reservations_may_advance |= run.end_us > self.now_us
+        self.space.release(run.job, run.placement)
         self.accounts.change(run.job, cards_of(run.placement), run.lane.name, self.now_us, -1)
-        self.unsettle()
+        self.capacity_changed()
         return run
 
     def requeue(self, run: Run, kept_us: int, preempted: bool) -> PendingJob:
@@ -194,7 +194,7 @@ class SchedulerState:
         served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
         # A first restart adds its time; later ones are in the forecast already.
         less_us = kept_us - (run.job.checkpoint.restart_us if run.attempt == 0 else 0)
-        left = run.forecast if run.forecast is UNKNOWN else run.forecast.less(less_us)
+        left = run.prediction if run.prediction is UNKNOWN else run.prediction.less(less_us)
         return self.enqueue(run.job, left, attempt=run.attempt + 1,
                             kept_us=run.kept_us + kept_us, served_gpu_us=served,
                             preemptions=run.preemptions + preempted, sequence=run.sequence)  # fmt: skip
@@ -203,44 +203,44 @@ class SchedulerState:
         """A predicted end changed. Later: promises that counted on it are made anew, and say why."""
         run = self.runs[job_id]
         if end_us > run.end_us:
-            self.remake_promises(why)
-            self.later[job_id] = end_us
-        self.brighter = True
+            self.rebuild_reservations(why)
+            self.later_ends[job_id] = end_us
+        self.reservations_may_advance = True
         run.slack_us = 0
         self.runs.move_end(run, end_us)
-        self.unsettle()
+        self.capacity_changed()
 
-    def foretell(self, job_id: str, forecast: RunTimePrediction) -> None:
+    def update_prediction(self, job_id: str, prediction: RunTimePrediction) -> None:
         """A waiting job has another forecast now."""
         if job_id not in self.queue:
             return
         waiting = self.queue[job_id]
         before_us = waiting.stay_us
-        waiting.forecast = forecast
+        waiting.prediction = prediction
         waiting.due_us = None  # an order may go by the forecast
-        waiting.judge(self.careful)
-        if self.queue.place_anew(waiting, self.key):
-            self.why_moved = _all_of(self.why_moved, f"{job_id} is foretold anew")
-            self._clear_promises()
-            self.brighter = True
-            self.unsettle()
+        waiting.set_caution(self.careful)
+        if self.queue.reposition(waiting, self.key):
+            self.replan_cause = _all_of(self.replan_cause, f"{job_id} is foretold anew")
+            self._clear_reservations()
+            self.reservations_may_advance = True
+            self.capacity_changed()
         elif waiting.stay_us != before_us:
-            self._change_promised_stay(waiting)
-            self.unsettle()
+            self._change_reserved_stay(waiting)
+            self.capacity_changed()
 
-    def _change_promised_stay(self, waiting: PendingJob) -> None:
+    def _change_reserved_stay(self, waiting: PendingJob) -> None:
         """The start stays promised. Only a longer stay, which may be in others' way, has to be planned anew."""
-        promise = self.timeline.promises.get(waiting.job.id)
-        if promise is None:
+        reservation = self.timeline.reservations.get(waiting.job.id)
+        if reservation is None:
             return
-        end_us = after_us(promise.start_us, waiting.stay_us)
-        if end_us > promise.end_us and len(self.timeline.promises) > 1:
-            del self.timeline.promises[waiting.job.id]
-            self.brighter = True
+        end_us = after_us(reservation.start_us, waiting.stay_us)
+        if end_us > reservation.end_us and len(self.timeline.reservations) > 1:
+            del self.timeline.reservations[waiting.job.id]
+            self.reservations_may_advance = True
         else:
-            promise.end_us = end_us
+            reservation.end_us = end_us
 
-    def judge(self, careful: bool) -> None:
+    def set_caution(self, careful: bool) -> None:
         """Count on careful ends and stays, or on the usual ones again. Promises are made anew, and nobody is told:
         what was promised first was promised by the careful ones."""
         self.careful = careful
@@ -251,22 +251,22 @@ class SchedulerState:
                 end_us = run.high_end_us
                 run.slack_us = end_us - run.end_us
             self.runs.move_end(run, end_us)
-        self.queue.judge(careful)
-        self._clear_promises()
-        self.brighter = True
-        self.unsettle()
+        self.queue.set_caution(careful)
+        self._clear_reservations()
+        self.reservations_may_advance = True
+        self.capacity_changed()
 
-    def give_slack(self, run: Run) -> None:
+    def add_slack(self, run: Run) -> None:
         """Count on its cards no sooner than its high quantile. Who starts now was let in by its careful one, and is
         counted no longer: others were promised what it leaves."""
-        careful_us, end_us = run.forecast.careful_us, run.high_end_us
+        careful_us, end_us = run.prediction.careful_us, run.high_end_us
         if run.started_us == self.now_us and careful_us is not None:
             end_us = min(end_us, max(run.end_us, run.started_us + careful_us))
         run.slack_us, run.end_us = end_us - run.end_us, end_us
 
     def forget(self, job_id: str) -> None:
         """A job is over for good: nothing of it is needed any more."""
-        self.first_promise.pop(job_id, None)
+        self.first_reserved_us.pop(job_id, None)
 
     def allow(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
         """Other nodes for those who may not go everywhere."""
@@ -277,55 +277,55 @@ class SchedulerState:
         self.space.set_allowed(allowed)
         self._possible, self._configured = {}, None
         if grew:
-            self.remake_promises("other nodes may be used")
-        self.unsettle()
+            self.rebuild_reservations("other nodes may be used")
+        self.capacity_changed()
 
     def set_foreign(self, node_id: str, foreign: ForeignUsage) -> None:
         """Others' work on a node is another one now. More of it may break a promise, less may bring one forward."""
         node = self.space.fixed.node_index[node_id]
-        if self.space.foreign.get(node, NOBODY) != foreign:
+        if self.space.foreign.get(node, NO_FOREIGN_USAGE) != foreign:
             self.space.set_foreign(node, foreign)
-            self.remake_promises(f"others' work on {node_id} changed")
+            self.rebuild_reservations(f"others' work on {node_id} changed")
 
-    def unsettle(self) -> None:
-        self.settled = False
+    def capacity_changed(self) -> None:
+        self.capacity_unchanged = False
 
-    def remake_promises(self, why: str) -> None:
-        self._clear_promises()
-        self.brighter = True
-        self.why_moved = _all_of(self.why_moved, why)
-        self.unsettle()
+    def rebuild_reservations(self, why: str) -> None:
+        self._clear_reservations()
+        self.reservations_may_advance = True
+        self.replan_cause = _all_of(self.replan_cause, why)
+        self.capacity_changed()
 
     def resort(self, why: str = "") -> None:
         """Rank everybody anew; a promise stays with whoever was promised unless overtaken."""
         if self.queue.resort(self.key):
-            self.why_moved = _all_of(self.why_moved, why) if why else self.why_moved
-            self._clear_promises()
-            self.brighter = True
-            self.unsettle()
+            self.replan_cause = _all_of(self.replan_cause, why) if why else self.replan_cause
+            self._clear_reservations()
+            self.reservations_may_advance = True
+            self.capacity_changed()
 
-    def _clear_promises(self) -> None:
+    def _clear_reservations(self) -> None:
         """All but those for whom others are already leaving."""
-        promises = self.timeline.promises
-        self.timeline.promises = {i: p for i, p in promises.items() if i in self.claims}
-        for promise in self.timeline.promises.values():
-            promise.wall = None
+        reservations = self.timeline.reservations
+        self.timeline.reservations = {i: p for i, p in reservations.items() if i in self.claims}
+        for reservation in self.timeline.reservations.values():
+            reservation.wall = None
 
-    def _drop_promises_behind(self, position: int) -> None:
+    def _drop_reservations_behind(self, position: int) -> None:
         """A job ahead arrived: promises to those behind it no longer stand."""
-        promises = self.timeline.promises
-        if not promises:
+        reservations = self.timeline.reservations
+        if not reservations:
             return
         behind = [
             i
-            for i in promises
+            for i in reservations
             if i not in self.claims and i in self.queue and self.queue.position(self.queue[i]) > position
         ]
         for job_id in behind:
-            del promises[job_id]
+            del reservations[job_id]
         if behind:
-            self.brighter = True
-            self.unsettle()
+            self.reservations_may_advance = True
+            self.capacity_changed()
 
     # -- what is asked often --------------------------------------------------------------------------------------
 
@@ -342,25 +342,25 @@ class SchedulerState:
     def lane(self, job: Job) -> Lane:
         return lane_of(job, self.policies.lanes)
 
-    def try_place(self, space: Space, job: Job, insists: bool = False) -> Placement | Refusal:
+    def try_place(self, space: Space, job: Job, must_place: bool = False) -> Placement | Refusal:
         """Ask the place policy; what it places is taken from that space."""
-        insists = insists or (job.id in self.queue and self.queue[job.id].insists)
+        must_place = must_place or (job.id in self.queue and self.queue[job.id].must_place)
         counts = elastic_counts(job, space, headroom(self, job)) if job.is_elastic else None
-        answer = self._propose(space, job, counts, insists)
+        answer = self._propose(space, job, counts, must_place)
         if isinstance(answer, Refusal) and job.is_elastic:
             counts = [low for low, _ in job.bounds]
-            answer = self._propose(space, job, counts, insists)
+            answer = self._propose(space, job, counts, must_place)
         # Shapes are placed one after another, so the first may take what only it could leave to the second.
         for turn in range(1, len(job.groups)):
             if not isinstance(answer, Refusal):
                 break
-            answer = self._propose(space, job, counts, insists, turn)
+            answer = self._propose(space, job, counts, must_place, turn)
         return answer
 
-    def _propose(self, space: Space, job: Job, counts: list[int] | None, insists: bool, turn: int = 0
+    def _propose(self, space: Space, job: Job, counts: list[int] | None, must_place: bool, turn: int = 0
                  ) -> Placement | Refusal:  # fmt: skip
         trial = SpaceTrial(
-            space, job, self.policies.demand, counts, turn, self.rate, insists, self.left_us, len(self.queue)
+            space, job, self.policies.demand, counts, turn, self.rate, must_place, self.left_us, len(self.queue)
         )
         return self.policies.place.propose(job, trial)
 
@@ -371,17 +371,17 @@ class SchedulerState:
             if self._configured is None:
                 self._configured = Space(self.space.fixed)
                 self._configured.allowed = self.space.allowed
-            placement = self.try_place(self._configured, job, insists=True)
+            placement = self.try_place(self._configured, job, must_place=True)
             self._possible[shape] = isinstance(placement, Placement)
             if isinstance(placement, Placement):
-                self._configured.give_back(job, placement)
+                self._configured.release(job, placement)
         return self._possible[shape]
 
 
 def _all_of(before: str, why: str) -> str:
     """Several things can move a promise in one cycle, and none of them alone is to be blamed."""
     causes = before.split(_AND) if before else []
-    return before if why in causes or len(causes) >= MOST_CAUSES else _AND.join([*causes, why])
+    return before if why in causes or len(causes) >= MAX_CAUSES else _AND.join([*causes, why])
 
 
 def cards_of(placement: Placement) -> int:
@@ -395,7 +395,7 @@ def tasks_in(placement: Placement) -> int:
 def elastic_counts(job: Job, space: Space, most_gpus: int) -> list[int]:
     """As many tasks as there is room for and the limits allow, within the bounds."""
     counts = []
-    left = most_gpus - job.gang.least_gpus
+    left = most_gpus - job.gang.min_gpus
     for (request, _), (low, high) in zip(job.groups, job.bounds, strict=True):
         allowed = low + max(0, left) // request.cards if request.cards else high
         count = int(np.clip(min(space.total_room(request), allowed), low, high))

@@ -18,9 +18,20 @@ def copy_state(state: SchedulerState) -> SchedulerState:
     other.space = state.space.copy()
     other.runs = copy_runs(state.runs)
     other.timeline = Timeline(other.space, other.runs, tuple(state.timeline.windows))
-    other.timeline.promises = {name: replace(promise, wall=None) for name, promise in state.timeline.promises.items()}
+    other.timeline.reservations = {
+        name: replace(reservation, wall=None) for name, reservation in state.timeline.reservations.items()
+    }
     other.accounts = _copy_accounts(state.accounts)
-    for name in ("claims", "outages", "first_promise", "moved", "later", "shapes", "shape_jobs", "_possible"):
+    for name in (
+        "claims",
+        "outages",
+        "first_reserved_us",
+        "delayed_starts",
+        "later_ends",
+        "shapes",
+        "shape_jobs",
+        "_possible",
+    ):
         setattr(other, name, copy(getattr(state, name)))
     other._configured = None
     refill_queue(other, [replace(waiting) for waiting in state.queue])
@@ -39,16 +50,16 @@ def copy_runs(runs: Runs) -> Runs:
 def refill_queue(state: SchedulerState, waiting: list[PendingJob]) -> None:
     """Queue these with the ranks they have, not with those the order would give now: that is the next cycle's work."""
     state.queue = Queue()
-    state.fresh = []
+    state.new_jobs = []
     state.shape_waiting = {}
     for each in waiting:
         key = each.rank[1:-1]
         state.queue.insert(each, lambda _, key=key: key)
         state.shape_waiting[each.shape] = state.shape_waiting.get(each.shape, 0) + 1
-        if each.fresh:
-            state.fresh.append(each)
+        if each.is_new:
+            state.new_jobs.append(each)
     if state.careful:
-        state.queue.judge(careful=True)
+        state.queue.set_caution(careful=True)
 
 
 def _copy_accounts(accounts: Accounts) -> Accounts:

@@ -49,7 +49,7 @@ class Timeline:
         self.space = space
         self.runs = runs
         self.windows = list(windows)
-        self.promises: dict[str, Reservation] = {}
+        self.reservations: dict[str, Reservation] = {}
         """In the order of the queue they were given in."""
 
     def space_at(self, at_us: int) -> Space:
@@ -60,18 +60,18 @@ class Timeline:
 
     def available(self, start_us: int, end_us: int, now_us: int, without: str = "") -> Space:
         """What somebody may use who runs from start to end and moves no promise: a copy."""
-        promises = [p for p in self.promises.values() if p.job.id != without and p.overlaps(start_us, end_us)]
-        free = self._less_promised(start_us, now_us, promises)
-        for at_us in sorted({p.start_us for p in promises if p.start_us > start_us}):
-            free.keep_least(self._less_promised(at_us, now_us, promises))
+        reservations = [p for p in self.reservations.values() if p.job.id != without and p.overlaps(start_us, end_us)]
+        free = self._less_reserved(start_us, now_us, reservations)
+        for at_us in sorted({p.start_us for p in reservations if p.start_us > start_us}):
+            free.keep_least(self._less_reserved(at_us, now_us, reservations))
         self._close_windows(free, start_us, end_us)
         return free
 
-    def _less_promised(self, at_us: int, now_us: int, promises: list[Reservation]) -> Space:
+    def _less_reserved(self, at_us: int, now_us: int, reservations: list[Reservation]) -> Space:
         free = self.space.copy() if at_us <= now_us else self.space_at(at_us)
-        for promise in promises:
-            if promise.start_us <= at_us < promise.end_us and promise.placement is not None:
-                free.take(promise.job, promise.placement)
+        for reservation in reservations:
+            if reservation.start_us <= at_us < reservation.end_us and reservation.placement is not None:
+                free.take(reservation.job, reservation.placement)
         return free
 
     def closed_nodes(self, start_us: int, end_us: int) -> list[int]:
@@ -90,13 +90,13 @@ class Timeline:
         """When capacity may grow: predicted ends (who is due and still runs: just after now), ends of promises and
         of windows. NEVER_US stands for ends that nobody knows."""
         times = {end_us for end_us, _, _ in self.runs.ends}
-        times.update(p.end_us for p in self.promises.values())
+        times.update(p.end_us for p in self.reservations.values())
         times.update(w.end_us for w in self.windows if w.end_us is not None)
         return sorted({max(t, now_us + 1) for t in times if t <= NEVER_US})
 
     def first_fit_alone(self, job: Job, now_us: int, hint_us: int | None = None) -> int:
         """The first instant at which the gang fits if nobody else were promised anything (after NEVER_US: none)."""
-        if self.counting_is_enough(job):
+        if self.can_fit_by_count(job):
             return self._first_fit_by_count(job, now_us)
         if self.space.fits(job):
             return now_us  # it waits for a window or for others' promises, not for cards
@@ -122,15 +122,15 @@ class Timeline:
     def _fits_at(self, job: Job, at_us: int) -> bool:
         return self.space_at(at_us).fits(job)
 
-    def counting_is_enough(self, job: Job) -> bool:
+    def can_fit_by_count(self, job: Job) -> bool:
         """One idle card a task is all it needs, and cards come free one run at a time."""
         return (
             self.space.all_well
             and not self.runs.sharing
             and not self.runs.any_node_rows
-            and all(request.counts_decide for request, _ in job.groups)
+            and all(request.needs_only_idle_cards for request, _ in job.groups)
         )
 
     def _first_fit_by_count(self, job: Job, now_us: int) -> int:
-        missing = job.gang.least_gpus - self.space.idle_total
+        missing = job.gang.min_gpus - self.space.idle_total
         return now_us if missing <= 0 else max(now_us + 1, self.runs.nth_card_free_us(missing))

@@ -37,7 +37,7 @@ def binding_of(pod: Object, place: TaskLocation, job: str, attempt: int) -> Obje
     annotations = {JOB: job, ATTEMPT: str(attempt)}
     if place.cards:
         annotations[CARDS] = pin_text(hand_out(pod, place.cards))
-    annotations |= told_at_binding(pod, place.standing or SharingParams())
+    annotations |= told_at_binding(pod, place.sharing_params or SharingParams())
     return {
         "apiVersion": "v1",
         "kind": "Binding",

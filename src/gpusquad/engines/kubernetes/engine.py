@@ -74,7 +74,7 @@ class KubernetesEngine:
     # -- called by the service, from its thread ----------------------------------------------------------------------
 
     def launch(self, launch: Launch) -> None:
-        places = [TaskLocation(task.node, task.cards, launch.standing) for task in launch.tasks]
+        places = [TaskLocation(task.node, task.cards, launch.sharing_params) for task in launch.tasks]
         self._do(lambda: self._book.launch(launch.job_id, launch.attempt, places))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
@@ -105,15 +105,15 @@ class KubernetesEngine:
         """Kubernetes counts what a pod asked for when it was made."""
         raise Invalid("memory", "of a pod is fixed when the pod is made", "change the pod template")
 
-    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+    def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         """Their nodes know; here it changes nothing."""
         return (0,) * tasks
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
         """The agents of the nodes go by what its pods say."""
 
         def do() -> None:
-            self._book.change(job_id, attempt, standing)
+            self._book.change(job_id, attempt, sharing_params)
             if not self.settings.dry_run:
                 self._start(self._worths.tell(self._book.seated(job_id)))
 
@@ -297,7 +297,7 @@ class KubernetesEngine:
             self._book.bound(gang, attempt, pod)
             self.teller.bound(gang, attempt, pod)
             now = self._book.worth_of(uid_of(pod))
-            if now is not None and now[1] != place.standing:  # another came while this one was on its way
+            if now is not None and now[1] != place.sharing_params:  # another came while this one was on its way
                 self._start(self._worths.tell([uid_of(pod)]))
         except actions.NotBound as error:
             self._book.not_bound(gang, attempt, pod, str(error), error.pod_is_gone)

@@ -23,10 +23,10 @@ Write = Callable[[Object, Mapping[str, str | None]], Awaitable[str]]
 _log = logging.getLogger(__name__)
 
 
-def told_at_binding(pod: Object, standing: SharingParams) -> dict[str, str]:
+def told_at_binding(pod: Object, sharing_params: SharingParams) -> dict[str, str]:
     """A binding adds annotations and takes none away: what its user made up is written over."""
     said = annotations_of(pod)
-    told = {KNOWN: known_text(standing), **worth_of(standing)}
+    told = {KNOWN: known_text(sharing_params), **worth_of(sharing_params)}
     return {name: text for name, text in told.items() if text or name in said}
 
 

@@ -73,20 +73,20 @@ class LocalEngine:
         key = checked(job_id, attempt)
         self._call(partial(self._overseer.stop, key, StopRequest(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
 
-    def change(self, job_id: str, attempt: int, tasks: int, standing: SharingParams) -> None:
+    def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
         """On cards that its tasks share, this is what they are worth from now on."""
         if self._shares is not None:
-            self._shares.change(checked(job_id, attempt), tasks, standing)
+            self._shares.change(checked(job_id, attempt), tasks, sharing_params)
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
         """Each task may hold less of its card's memory from now on. Invalid: one of them holds more."""
         if self._shares is not None:
             self._shares.resize(checked(job_id, attempt), tasks, before_bytes, memory_bytes)
 
-    def held_at_most(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
+    def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         """By task, of its card's memory. 0: nobody knows, for example because nobody keeps it to its part."""
         unknown = (0,) * tasks
-        return self._shares.held_at_most(checked(job_id, attempt), tasks) if self._shares is not None else unknown
+        return self._shares.peak_memory_bytes(checked(job_id, attempt), tasks) if self._shares is not None else unknown
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""

@@ -50,7 +50,7 @@ class ResizableQuota(Protocol):
 class PeakCounter(Protocol):
     """Knows what tenants have held at most (``gpu.attach.quota.SquadQuota``)."""
 
-    def held_at_most(self, holder: Holder) -> int:
+    def peak_memory_bytes(self, holder: Holder) -> int:
         """Since it was attached. 0: nothing, or it is not known."""
         ...
 
@@ -106,10 +106,10 @@ class Shares:
 
         self._calls.put(do)
 
-    def change(self, key: Key, tasks: int, standing: SharingParams) -> None:
+    def change(self, key: Key, tasks: int, sharing_params: SharingParams) -> None:
         def do() -> None:
             for holder in _holders(key, tasks):
-                self._quota.change(holder, standing)
+                self._quota.change(holder, sharing_params)
 
         self._calls.put(do)
 
@@ -127,10 +127,12 @@ class Shares:
                     quota.resize(done, before_bytes)
                 raise
 
-    def held_at_most(self, key: Key, tasks: int) -> list[int]:
+    def peak_memory_bytes(self, key: Key, tasks: int) -> list[int]:
         """By task, in the caller's thread. 0: not known."""
         quota = self._quota
-        return [quota.held_at_most(holder) if isinstance(quota, PeakCounter) else 0 for holder in _holders(key, tasks)]
+        return [
+            quota.peak_memory_bytes(holder) if isinstance(quota, PeakCounter) else 0 for holder in _holders(key, tasks)
+        ]
 
     def pause(self, key: Key, tasks: int, within_s: float, then: Callable[[], object]) -> None:
         """They are about to be told to end. ``then`` is called as soon as their work is off the cards: at once, or from
@@ -180,7 +182,7 @@ class Shares:
         if missing:
             raise Invalid("cards", f"{', '.join(missing)}: not on this machine")
         holder = Holder(owner((launch.job_id, launch.attempt)), str(task.index), launch.job_id, launch.run_as)
-        return self._quota.attach([self._cards[card] for card in task.cards], holder, task.share, launch.standing)
+        return self._quota.attach([self._cards[card] for card in task.cards], holder, task.share, launch.sharing_params)
 
 
 def _holders(key: Key, tasks: int) -> list[Holder]:

@@ -25,7 +25,7 @@ class CardSlice:
 
     def quota_bytes(self, share: Share | None) -> int:
         """0: not limited."""
-        if share is None or share.is_place:
+        if share is None or share.is_slot_only:
             return self.memory_bytes
         return share.memory_on(self.memory_bytes or self.card.memory_bytes)
 

@@ -130,6 +130,6 @@ class MpsPool:
         return False
 
 
-def is_important(standing: SharingParams) -> bool:
+def is_important(sharing_params: SharingParams) -> bool:
     """Passes queued work of others in MPS: who has a latency goal, or stands above normal."""
-    return standing.priority > 0 or (standing.slo is not None and standing.slo.latency_us is not None)
+    return sharing_params.priority > 0 or (sharing_params.slo is not None and sharing_params.slo.latency_us is not None)

@@ -58,7 +58,9 @@ class SquadQuota(Quota):
 
     # -- tenants -----------------------------------------------------------------------------------------------------
 
-    def attach(self, cards: Sequence[Card], holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
+    def attach(
+        self, cards: Sequence[Card], holder: Holder, share: Share | None, sharing_params: SharingParams
+    ) -> Attachment:
         """Before the tenant exists; again for the same holder (also by another object on the same folder) the same.
         Whole cards are nobody else's: nothing has to be kept to there, but on virtual ones. Invalid says what to do
         about it. ``env`` of the answer goes over what the engine sets itself; its LD_PRELOAD is ours alone (the user's
@@ -69,19 +71,19 @@ class SquadQuota(Quota):
         try:
             if len(places) != 1:
                 raise _too_many(len(places), share)
-            return self._attach(places[0], holder, share, standing)
+            return self._attach(places[0], holder, share, sharing_params)
         except (Invalid, OSError) as error:
             if self._settings.strict:
                 raise told_to_people(error) from error
             note = f"not kept to its part of the card: {error}"
             _log.warning("%s: %s", _id(holder), note)
-            without = self._fallback.attach(cards, holder, share, standing) if self._fallback else Attachment()
+            without = self._fallback.attach(cards, holder, share, sharing_params) if self._fallback else Attachment()
             return Attachment(without.env, without.mounts, without.devices, (*without.notes, note))
 
-    def change(self, holder: Holder, standing: SharingParams) -> None:
+    def change(self, holder: Holder, sharing_params: SharingParams) -> None:
         """Weight, priority, goal and what is left. The place in MPS's queue stays that of its start. Never raises; on a
         card that is left alone for a while it keeps the standing it had."""
-        tenant = {"id": _id(holder), **_as_told(standing)}
+        tenant = {"id": _id(holder), **_as_told(sharing_params)}
 
         def change(keeper: CardManager) -> None:
             keeper.start()
@@ -110,7 +112,7 @@ class SquadQuota(Quota):
         except Invalid as error:
             raise Invalid("memory", error.problem, error.cure) from error
 
-    def held_at_most(self, holder: Holder) -> int:
+    def peak_memory_bytes(self, holder: Holder) -> int:
         """The most memory that its processes held together since it was attached, as their library counts it: over the
         ends of processes, daemons and services. 0: nothing, or it is not known. NotNow: its daemon does not answer."""
         keeper, _ = self._home_of(holder)
@@ -209,7 +211,9 @@ class SquadQuota(Quota):
 
     # -- within ------------------------------------------------------------------------------------------------------
 
-    def _attach(self, place: CardSlice, holder: Holder, share: Share | None, standing: SharingParams) -> Attachment:
+    def _attach(
+        self, place: CardSlice, holder: Holder, share: Share | None, sharing_params: SharingParams
+    ) -> Attachment:
         keeper, name = self._keeper_of(place.card), _id(holder)
         library = library_for_tenants(self._settings)
         with keeper.lock:
@@ -219,12 +223,12 @@ class SquadQuota(Quota):
             told = keeper.told.all().get(name)
             if told is None:
                 _check_room(keeper, quota_bytes, share)
-                told = self._to_tell(keeper, holder, share, standing, quota_bytes)
+                told = self._to_tell(keeper, holder, share, sharing_params, quota_bytes)
                 if place.within and not told.is_pooled:
                     told = replace(told, notes=(*told.notes, TURNS_ON_VIRTUAL))
             tenant = {
                 "id": name, "quota_bytes": quota_bytes, "is_time_sliced": not told.is_pooled,
-                **place.promised(share, not told.is_pooled), **_as_told(standing),
+                **place.promised(share, not told.is_pooled), **_as_told(sharing_params),
             }  # fmt: skip
             owner = {}
             if holder.run_as is not None and self._settings.where == "process":
@@ -238,7 +242,7 @@ class SquadQuota(Quota):
         return to_container(told, file, Path(answer["decisions"]), library, keeper.pool, self._settings)
 
     def _to_tell(
-        self, keeper: CardManager, holder: Holder, share: Share | None, standing: SharingParams, quota_bytes: int
+        self, keeper: CardManager, holder: Holder, share: Share | None, sharing_params: SharingParams, quota_bytes: int
     ) -> AttachRecord:
         uid = holder.run_as[0] if holder.run_as is not None else os.geteuid()
         alone = AttachRecord(dict(NO_DAEMON), uid=uid, job=holder.job)
@@ -253,7 +257,7 @@ class SquadQuota(Quota):
             return AttachRecord(alone.env, (why,), uid=uid, job=holder.job)
         slack_bytes = self._settings.second_wall_bytes
         limit_bytes = None if slack_bytes is None or not quota_bytes else quota_bytes + slack_bytes
-        env = keeper.pool.env(is_important(standing), limit_bytes)
+        env = keeper.pool.env(is_important(sharing_params), limit_bytes)
         return AttachRecord(env, is_pooled=True, uid=uid, job=holder.job)
 
     def _on_all(self, do: Callable[[CardManager], object]) -> None:
@@ -365,16 +369,21 @@ def _is_gone(name: str, tenant: Mapping[str, object], owners: set[str]) -> bool:
     return owner not in owners if owner else not tenant["processes"]
 
 
-def _as_told(standing: SharingParams) -> dict[str, object]:
-    deadline_us = standing.slo.deadline_us if standing.slo else None
-    slo = {name: value for name, value in asdict(standing.slo).items() if value is not None} if standing.slo else None
-    known = {"app": standing.app, "curve": standing.curve or None,
-             "solo_per_s": standing.solo_per_s, "beside": dict(standing.beside),
-             "costs": dict(standing.costs)}  # fmt: skip
-    quota = {} if standing.memory_bytes is None else {"quota_bytes": standing.memory_bytes}
+def _as_told(sharing_params: SharingParams) -> dict[str, object]:
+    deadline_us = sharing_params.slo.deadline_us if sharing_params.slo else None
+    slo = (
+        {name: value for name, value in asdict(sharing_params.slo).items() if value is not None}
+        if sharing_params.slo
+        else None
+    )
+    known = {"app": sharing_params.app, "curve": sharing_params.curve or None,
+             "solo_per_s": sharing_params.solo_per_s, "beside": dict(sharing_params.beside),
+             "costs": dict(sharing_params.costs)}  # fmt: skip
+    quota = {} if sharing_params.memory_bytes is None else {"quota_bytes": sharing_params.memory_bytes}
     return {
-        **(known if standing.app else {}), **quota,
-        "weight": standing.weight, "priority": standing.priority, "slo": slo, "remaining_us": standing.remaining_us,
+        **(known if sharing_params.app else {}), **quota,
+        "weight": sharing_params.weight, "priority": sharing_params.priority, "slo": slo,
+        "remaining_us": sharing_params.remaining_us,
         # The daemon's clock is not the calendar's.
         "deadline_in_us": None if deadline_us is None else max(0, deadline_us - time.time_ns() // 1000),
     }  # fmt: skip

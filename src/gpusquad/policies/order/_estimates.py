@@ -8,6 +8,6 @@ NO_ESTIMATE = "none"
 """The source of a forecast that has nothing to stand on; its numbers are a stopgap for the plan."""
 
 
-def is_unknown(forecast: RunTimePrediction) -> bool:
+def is_unknown(prediction: RunTimePrediction) -> bool:
     """Such a job counts as the longest: leaving the estimate out must not be a way to the front."""
-    return forecast.source == NO_ESTIMATE
+    return prediction.source == NO_ESTIMATE

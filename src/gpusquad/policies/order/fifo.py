@@ -24,5 +24,5 @@ class Fifo:
         if self.ties == "arrival":
             # No id here: the core breaks equal keys by arrival, and ids need not sort as jobs arrived ("10" < "9").
             return (job.submitted_us,)
-        forecast = view.forecast(job)
-        return (job.submitted_us, is_unknown(forecast), job.gpu_milli * forecast.mid_us, job.id)
+        prediction = view.prediction(job)
+        return (job.submitted_us, is_unknown(prediction), job.gpu_milli * prediction.mid_us, job.id)

@@ -41,16 +41,16 @@ class MostMerit:
     def key(self, job: Job, view: OrderView) -> tuple:
         if self.due_us(job, view) <= view.due_until_us:
             return (0, job.submitted_us, job.id)
-        forecast = view.forecast(job)
-        return (1, is_unknown(forecast), -forecast.worth_on(job.gpus), job.submitted_us, job.id)
+        prediction = view.prediction(job)
+        return (1, is_unknown(prediction), -prediction.merit_for_width(job.gpus), job.submitted_us, job.id)
 
     def due_us(self, job: Job, view: OrderView) -> int:
         """When it has waited long enough."""
         if self.max_wait_s == inf:  # of which no part can be taken
             return _NEVER_US
         wait_us = self.max_wait_s * US_PER_S
-        forecast = view.forecast(job)
-        if not is_unknown(forecast):
-            wait_us = max(wait_us, self.own_runs * forecast.expected_us)
+        prediction = view.prediction(job)
+        if not is_unknown(prediction):
+            wait_us = max(wait_us, self.own_runs * prediction.expected_us)
         wait_us *= 1.0 - self.wide * min(1.0, job.gpus / max(1, view.gpus))
         return round(min(view.now_us - waited_us(job, view) + wait_us, _NEVER_US))

@@ -27,5 +27,5 @@ class ShortestJobFirst:
     def key(self, job: Job, view: OrderView) -> tuple:
         if is_overdue(job, view, self.max_wait_s):
             return (0, job.submitted_us, job.id)
-        forecast = view.forecast(job)
-        return (1, is_unknown(forecast), forecast.mid_us, job.submitted_us, job.id)
+        prediction = view.prediction(job)
+        return (1, is_unknown(prediction), prediction.mid_us, job.submitted_us, job.id)

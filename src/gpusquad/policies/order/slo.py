@@ -52,4 +52,4 @@ def _latest_start_us(job: Job, view: OrderView) -> int | None:
     if job.slo is None or job.slo.deadline_us is None:
         return None
     # Without an estimate nobody can say that it is too late, so only the deadline itself counts.
-    return job.slo.deadline_us - (0 if is_unknown(view.forecast(job)) else view.remaining_us(job))
+    return job.slo.deadline_us - (0 if is_unknown(view.prediction(job)) else view.remaining_us(job))

@@ -99,7 +99,7 @@ class NeighbourSets:
         if self._by_ends:
             found[:] = self._each(cards)
             return found[0], found[1]
-        changes = np.isin(cards, list(self._space.expected))
+        changes = np.isin(cards, list(self._space.expected_sharers))
         found[:, ~changes] = self._by_kind(cards[~changes])
         found[:, changes] = self._each(cards[changes])
         return found[0], found[1]
@@ -110,7 +110,7 @@ class NeighbourSets:
 
     def _by_kind(self, cards: Ints) -> Floats:
         space = self._space
-        kinds = space.card_company[cards] ^ (space.fixed.card_model[cards] * _APART)
+        kinds = space.card_neighbours_key[cards] ^ (space.fixed.card_model[cards] * _APART)
         _, first, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
         return self._each(cards[first])[:, kind_of]
 
@@ -119,11 +119,13 @@ class NeighbourSets:
         space = self._space
         model, company = int(space.fixed.card_model[card]), space.sharers.get(card, ())
         steps = tuple(map(self._step, company)) if self._by_ends else ()
-        key = (int(space.card_company[card]), model, tuple(sorted(steps, key=str)))
+        key = (int(space.card_neighbours_key[card]), model, tuple(sorted(steps, key=str)))
         now = self._known.get(key)
         if now is None:
             now = self._known[key] = self._joining(company, steps, model)
-        later = [self._joining(those, tuple(map(self._step, those)), model) for those in space.expected.get(card, ())]
+        later = [
+            self._joining(those, tuple(map(self._step, those)), model) for those in space.expected_sharers.get(card, ())
+        ]
         return max(now, *later, key=lambda one: one.loss) if later else now
 
     def _joining(self, company: Sequence[Job], steps: Sequence[int | None], model: int) -> CoLocationCost:

@@ -83,7 +83,7 @@ class InterferencePlace:
             if not len(cards):
                 return trial.refuse(group)
             card, loss, is_worth_it = self._choose(cards, trial, companies)
-            if not is_worth_it and not (trial.insists and loss < inf):
+            if not is_worth_it and not (trial.must_place and loss < inf):
                 return trial.refuse(group, ReasonCode.INTERFERENCE, _words(card, trial.space, companies))
             if loss > self.join_loss:
                 notes[f"{trial.job.id} shares {_words(card, trial.space, companies)}"] = None
@@ -112,7 +112,7 @@ def _wait(turns: Floats, waiting: int) -> float:
 
 def _words(card: int, space: SpaceView, companies: NeighbourSets) -> str:
     """A card, who is on it, and what joining them would be like."""
-    in_turn = (space.sharers.get(card, ()), *space.expected.get(card, ()))
+    in_turn = (space.sharers.get(card, ()), *space.expected_sharers.get(card, ()))
     names = ", ".join(dict.fromkeys(job.app or job.id for company in in_turn for job in company))
     joined = companies.on(card)
     if joined.loss == inf:

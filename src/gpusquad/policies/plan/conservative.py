@@ -24,7 +24,7 @@ class Conservative:
     def walk(self, board: PlanSession) -> None:
         promised = 0
         for job in board.in_order():
-            if not (board.start(job) or board.insist(job)) and board.reserve(job):
+            if not (board.start(job) or board.start_unconditionally(job)) and board.reserve(job):
                 promised += 1
                 if promised == self.depth:
                     break

@@ -37,7 +37,7 @@ class Easy:
     def walk(self, board: PlanSession) -> None:
         promised = 0
         for job in board.in_order():
-            if not (board.start(job) or board.insist(job)) and board.reserve(job):
+            if not (board.start(job) or board.start_unconditionally(job)) and board.reserve(job):
                 promised += 1
                 if promised == self.reservations:
                     break

@@ -15,6 +15,6 @@ class NoBackfill:
 
     def walk(self, board: PlanSession) -> None:
         for job in board.in_order():
-            if not (board.start(job) or board.insist(job)):
+            if not (board.start(job) or board.start_unconditionally(job)):
                 board.reserve(job)
                 break

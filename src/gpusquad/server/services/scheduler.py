@@ -157,8 +157,8 @@ class Scheduler:
         engine = self._desk.cluster_engine
         for job_id, attempt in asked if engine is not None else ():
             row, job = self._desk.rows[job_id], self._desk.job(job_id)
-            standing, tasks = self._standings.of(row, job), (row.placement or {}).get("tasks", ())
-            places = [TaskLocation(task["node"], tuple(task["cards"]), standing) for task in tasks]
+            sharing_params, tasks = self._standings.of(row, job), (row.placement or {}).get("tasks", ())
+            places = [TaskLocation(task["node"], tuple(task["cards"]), sharing_params) for task in tasks]
             assert engine is not None
             engine.resume(job, attempt, places, row.state != JobState.STARTING)
             if JobState(row.state) in TOLD_TO_GO:  # it may not have heard of it, or not have finished with it

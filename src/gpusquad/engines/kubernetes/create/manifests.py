@@ -33,7 +33,7 @@ from gpusquad.kube.names import (
 )
 from gpusquad.kube.objects import Object, name_of, uid_of
 from gpusquad.model.errors import Invalid
-from gpusquad.model.job import PLACE_BYTES, Request, Share
+from gpusquad.model.job import SLOT_MEMORY_BYTES, Request, Share
 
 CONTAINER = "main"
 _MOST_ROLE_TEXT = 63
@@ -215,7 +215,7 @@ def resources_of(request: Request) -> Object:
 
 def _amounts_of(share: Share) -> dict[str, str]:
     # A place has no name of its own here: it becomes what is counted for it.
-    memory_bytes = PLACE_BYTES if share.is_place else share.memory_bytes
+    memory_bytes = SLOT_MEMORY_BYTES if share.is_slot_only else share.memory_bytes
     amounts = {
         GPU_MEMORY: memory_bytes,
         GPU_MEMORY_PERCENT: _whole_percents(share.named_memory_milli),

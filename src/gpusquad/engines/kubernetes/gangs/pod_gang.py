@@ -170,18 +170,18 @@ class PodGang:
         """Its cards are free again."""
         self.ranks, self.seats, self.placed, self.started, self.stopping = [], {}, False, False, ""
 
-    def change_worth(self, standing: SharingParams) -> None:
+    def change_worth(self, sharing_params: SharingParams) -> None:
         """Pods that are made again are bound by what their rank says, not by what was decided at the launch."""
         for rank in self.ranks:
             if rank.place is not None:
-                rank.place = replace(rank.place, standing=standing)
+                rank.place = replace(rank.place, sharing_params=sharing_params)
 
     def worth_of(self, uid: str) -> tuple[Object, SharingParams] | None:
         """A pod on its node, and what it is worth. None: it is not there, or nobody has said."""
         rank, pod = self.seats.get(uid), self.pods.get(uid)
-        if rank is None or rank.place is None or rank.place.standing is None or pod is None or not is_live(pod):
+        if rank is None or rank.place is None or rank.place.sharing_params is None or pod is None or not is_live(pod):
             return None
-        return (pod, rank.place.standing) if rank.on_node or node_name(pod) else None
+        return (pod, rank.place.sharing_params) if rank.on_node or node_name(pod) else None
 
     def put(self, rank: GangRank, uid: str) -> None:
         rank.put(uid)

@@ -172,11 +172,11 @@ class GangRegistry:
         self._hands.watch_start(gang)
         self._review(gang)
 
-    def change(self, job: str, attempt: int, standing: SharingParams) -> None:
+    def change(self, job: str, attempt: int, sharing_params: SharingParams) -> None:
         """It is worth something else from now on."""
         gang = self.by_job.get(job)
         if gang is not None and gang.placed and gang.attempt == attempt:
-            gang.change_worth(standing)
+            gang.change_worth(sharing_params)
 
     def node_gone(self, node: str) -> None:
         """Whoever has work there starts again whole, elsewhere."""

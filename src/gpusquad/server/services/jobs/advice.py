@@ -215,7 +215,7 @@ def use_of(connection: Connection, job_id: str) -> RunUtilisation | None:
 def _names_memory(job: Job) -> bool:
     """Whether it says how much memory of a card it needs."""
     return any(
-        request.min_card_memory_bytes or (request.share is not None and not request.share.is_place)
+        request.min_card_memory_bytes or (request.share is not None and not request.share.is_slot_only)
         for request, _ in job.groups
     )
 

@@ -27,31 +27,41 @@ def launch_of(
     simulated: bool,
     read_secret: ReadSecret,
     run_as: tuple[int, int] | None,
-    standing: SharingParams = SharingParams(),  # noqa: B008, it is frozen
+    sharing_params: SharingParams = SharingParams(),  # noqa: B008, it is frozen
     is_found: bool = False,
 ) -> Launch:
     """Every task with its command, environment and cards. ``is_found``: the tasks are there, and lack their cards."""
     if not row.spec or is_found:
-        return _found_launch(row, job, placement, fixed, standing)
+        return _found_launch(row, job, placement, fixed, sharing_params)
     spec = spec_from_dict(dict(row.spec))
     seats = seats_of(job, placement, fixed)
     commands = task_commands(spec, [len(part.nodes) for part in placement.parts])
     tasks = tuple(_task(rank, command, seat) for rank, (command, seat) in enumerate(zip(commands, seats, strict=True)))
     return Launch(
         job_id=row.id, attempt=row.attempt, name=row.name, tenant=row.tenant, user=row.user, tasks=tasks,
-        workdir=spec.workdir, grace_s=grace_s(spec), simulated=simulated, run_as=run_as, standing=standing,
+        workdir=spec.workdir, grace_s=grace_s(spec), simulated=simulated, run_as=run_as, sharing_params=sharing_params,
         secrets={secret.env_name: read_secret(row.tenant, secret.name) for secret in spec.secrets},
     )  # fmt: skip
 
 
-def _found_launch(row: JobRow, job: Job, placement: Placement, fixed: ClusterArrays, standing: SharingParams) -> Launch:
+def _found_launch(
+    row: JobRow, job: Job, placement: Placement, fixed: ClusterArrays, sharing_params: SharingParams
+) -> Launch:
     """Of a gang that is there: the engine has its tasks, and needs to know where each goes."""
     tasks = tuple(
         TaskLaunch(rank, seat.role.name, seat.role_index, seat.node, seat.cards, ())
         for rank, seat in enumerate(seats_of(job, placement, fixed))
     )
     return Launch(
-        row.id, row.attempt, row.name, row.tenant, row.user, tasks, workdir="", grace_s=0.0, standing=standing
+        row.id,
+        row.attempt,
+        row.name,
+        row.tenant,
+        row.user,
+        tasks,
+        workdir="",
+        grace_s=0.0,
+        sharing_params=sharing_params,
     )
 
 

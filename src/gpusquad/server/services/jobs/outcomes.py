@@ -159,7 +159,7 @@ class Outcomes:
             job = desk.job(row.id)
             launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
                                read_secret=self._read_secret, run_as=self._people.run_as(row.tenant),
-                               standing=self._standings.of(row, job),
+                               sharing_params=self._standings.of(row, job),
                                is_found=desk.cluster_engine is not None)  # fmt: skip
             desk.engine.launch(launch)
         except Exception as error:
@@ -254,7 +254,7 @@ class Outcomes:
         self._leave(turn, row, verdict.how, kept_us)
         if row.id in desk.state.queue:
             waiting = desk.state.queue[row.id]
-            past, forecast = past_of_waiting(waiting), waiting.forecast
+            past, forecast = past_of_waiting(waiting), waiting.prediction
         else:  # the core did not know it: its cards are gone
             past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
             desk.driver.job_states.pop(row.id, None)

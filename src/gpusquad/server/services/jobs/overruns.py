@@ -32,10 +32,10 @@ class Overruns:
 
     def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
         state = self._desk.state
-        for job_id, end_us in state.later.items():
+        for job_id, end_us in state.later_ends.items():
             if job_id in turn.rows and job_id in state.runs and end_us < NEVER_US:
                 self._moved(turn, job_id, end_us, job_id in self._promises.blamed)
-        state.later.clear()
+        state.later_ends.clear()
         for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
             del self._told[job_id]
 

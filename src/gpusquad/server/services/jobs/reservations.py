@@ -33,12 +33,14 @@ class ReservationLog:
             if isinstance(decision, Start):
                 self._settle(turn, decision.job_id)
         state = self._desk.state
-        causes = {job_id: why for job_id, _, _, why in state.moved}
-        state.moved.clear()
+        causes = {job_id: why for job_id, _, _, why in state.delayed_starts}
+        state.delayed_starts.clear()
         self.blamed.clear()
-        for job_id, promise in state.timeline.promises.items():
+        for job_id, promise in state.timeline.reservations.items():
             if promise.start_us < NEVER_US and job_id in turn.rows:
-                self._promised(turn, job_id, promise.start_us, promise.first_us, causes.get(job_id, state.why_last))
+                self._promised(
+                    turn, job_id, promise.start_us, promise.first_us, causes.get(job_id, state.last_replan_cause)
+                )
         for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
             del self._told[job_id]
 

@@ -46,7 +46,7 @@ class LockedPredictor:
             return JobPrediction(UNKNOWN, None)
         if done_us:
             run = run.less(done_us)
-        forecast = self.uses.forecast(run)
+        forecast = self.uses.prediction(run)
         return JobPrediction(forecast if job.limit_us is None else forecast.within(job.limit_us), run)
 
     def begin(self, job: Job, at_us: int) -> None:

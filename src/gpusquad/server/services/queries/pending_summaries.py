@@ -44,7 +44,7 @@ class PendingSummaries:
         starts = self._etas.starts(len(self._desk.state.queue), patient=True)
         copy = self._copy()
         positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
-        promises = {job_id: _promised(copy.timeline.promises.get(job_id), copy.space.fixed) for job_id in positions}
+        promises = {job_id: _promised(copy.timeline.reservations.get(job_id), copy.space.fixed) for job_id in positions}
         found: dict[str, PendingSummary] = {}
         until_s = time.monotonic() + most_s
         for job_id, reasons in explain.whys(copy, positions, spend=True):
@@ -59,7 +59,7 @@ class PendingSummaries:
 
 def promises_of(state: SchedulerState) -> dict[str, ReservedStart]:
     """Of all who wait."""
-    found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.promises.items())
+    found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.reservations.items())
     return {job_id: promised for job_id, promised in found if promised is not None}
 
 

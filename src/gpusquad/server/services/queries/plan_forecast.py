@@ -90,7 +90,7 @@ class PlanForecaster:
         with self._desk.lock:
             runs = list(self._desk.state.runs.by_id.values())
             return {
-                run.job.id: EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.forecast.source)
+                run.job.id: EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.prediction.source)
                 for run in runs
                 if run.end_us < NEVER_US
             }
@@ -99,7 +99,7 @@ class PlanForecaster:
         """In the order of the queue."""
         with self._desk.lock:
             state = self._desk.state
-            promises = [promise for promise in state.timeline.promises.values() if promise.start_us < NEVER_US]
+            promises = [promise for promise in state.timeline.reservations.values() if promise.start_us < NEVER_US]
             return [
                 PlannedReservation(
                     _owner(one.job), one.start_us, max(one.start_us, _known(one.first_us) or 0), _known(one.end_us),
@@ -157,8 +157,8 @@ def planned(state: SchedulerState) -> PlanForecast:
         # Longer runs can let a gang start earlier; a range is still a range.
         high_us = None if high_us is None else max(start_us, high_us)
         runs.append(PlannedRun(
-            _owner(one.job), position, start_us, high_us, _known(start_us + one.forecast.mid_us),
-            None if high_us is None else _known(high_us + one.forecast.high_us),
+            _owner(one.job), position, start_us, high_us, _known(start_us + one.prediction.mid_us),
+            None if high_us is None else _known(high_us + one.prediction.high_us),
             _cards(mid.placed.get(one.job.id), state.space.fixed),
         ))  # fmt: skip
     return PlanForecast(state.now_us, tuple(runs), len(waiting) - len(runs))

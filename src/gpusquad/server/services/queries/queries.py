@@ -144,7 +144,7 @@ def _end(state: SchedulerState, job_id: str) -> EndAnswer | None:
     if job_id not in state.runs or state.runs[job_id].end_us >= NEVER_US:
         return None
     run = state.runs[job_id]
-    return EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.forecast.source)
+    return EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.prediction.source)
 
 
 def _why_if(copy: SchedulerState, job: Job, forecast: RunTimePrediction) -> list[Reason]:
@@ -155,7 +155,7 @@ def _why_if(copy: SchedulerState, job: Job, forecast: RunTimePrediction) -> list
 
 def _entry(state: SchedulerState, waiting: PendingJob, position: int, starts: Mapping[str, explain.Eta]) -> QueueEntry:
     job = waiting.job
-    promise = state.timeline.promises.get(job.id)
+    promise = state.timeline.reservations.get(job.id)
     promised_us = promise.start_us if promise is not None and promise.start_us < NEVER_US else None
     code, message = _first_blocker(state, waiting, promised_us)
     eta = starts.get(job.id, explain.Eta(promised_us, None))
@@ -171,7 +171,7 @@ def _first_blocker(state: SchedulerState, waiting: PendingJob, promised_us: int 
             kind, name, held, limit = over
             code = ReasonCode.TENANT_LIMIT if kind == "tenant" else ReasonCode.LANE_LIMIT
             return str(code), f"{kind} {name} holds {held} of at most {limit} GPUs"
-    needed, idle = job.gang.least_gpus, state.space.idle_total
+    needed, idle = job.gang.min_gpus, state.space.idle_total
     if promised_us is not None:
         return str(ReasonCode.NO_CARDS), f"reserved for a start in {show_us(max(0, promised_us - state.now_us))}"
     if needed > idle:

@@ -137,7 +137,7 @@ class MemoryResizer:
                           "give an amount, for example 6GiB")  # fmt: skip
         peaks = self._desk.peaks
         tasks = len((row.placement or {}).get("tasks", ()))
-        counted = self._desk.engine.held_at_most(row.id, row.attempt, tasks)
+        counted = self._desk.engine.peak_memory_bytes(row.id, row.attempt, tasks)
         if not (peaks.is_whole(row.id, row.attempt) or all(counted)):
             raise Invalid("memory", "it began before the service did, and nobody knows what it held until then",
                           "give an amount, for example 6GiB")  # fmt: skip
@@ -168,7 +168,7 @@ def _amounts(job: Job, row: JobRow, fixed: ClusterArrays) -> set[int]:
     sizes = {int(fixed.card_memory[fixed.card_index[card]]) for card in cards_of(row) if card in fixed.card_index}
     amounts: set[int] = set()
     for share in {role.request.share for role in job.roles}:
-        if share is None or share.is_place or share.memory_bytes:
+        if share is None or share.is_slot_only or share.memory_bytes:
             amounts.add(share.memory_bytes if share is not None else 0)
         else:
             amounts |= {share.memory_on(size) for size in sizes}
