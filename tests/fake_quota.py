@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpusquad.gpu.api import NoSharing
 
-class FakeQuota:
+
+class FakeQuota(NoSharing):
     """See ``gpu.attach.quota.SquadQuota``."""
+
+    absence = ""
 
     def __init__(
         self, known: Sequence[str], running: Mapping[str, str], tenants: Sequence[dict[str, Any]] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpusquad.app.card_policies import SquadDivides
+from gpusquad.gpu.api import NoSharing
 from tests.fake_quota import FakeQuota
 from tests.server.fake_divides import check_divides
 
@@ -23,7 +24,8 @@ def test_cards_without_a_daemon_are_told_too_for_the_next_one():
 
 
 def test_without_anybody_to_divide_cards():
-    divides = SquadDivides("the cards are simulated")
+    divides = SquadDivides()
+    divides.use(NoSharing("the cards are simulated"))
     divides.set("A", "slo")
     assert (divides.absence, divides.policies(), divides.status("A")) == ("the cards are simulated", {}, None)
 

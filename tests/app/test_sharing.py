@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from gpusquad.app import sharing
 from gpusquad.app.config import SharingConfig, load_config
 from gpusquad.app.sharing import SquadWatch, folder_of, make_sharing
-from gpusquad.gpu.api import QuotaFile
+from gpusquad.gpu.api import NoSharing, QuotaFile
+from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.gpu.attach.unmanaged import GRACE_S
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
@@ -29,13 +30,13 @@ def by_equal(card: str) -> str:
 
 def test_simulated_cards_have_nobody(tmp_path: Path) -> None:
     made = make_sharing(SharingConfig(), tmp_path, CARDS, True, by_equal)
-    assert (made.quota, made.squads, "simulated" in made.absence) == (None, None, True)
+    assert (type(made), "simulated" in made.absence) == (NoSharing, True)
 
 
 def test_parts_are_only_written_down_where_that_is_wanted(tmp_path: Path) -> None:
     made = make_sharing(SharingConfig(enforce=False), tmp_path, CARDS, False, by_equal)
-    assert isinstance(made.quota, QuotaFile)
-    assert (made.squads, "sharing.enforce" in made.absence) == (None, True)
+    assert isinstance(made, QuotaFile)
+    assert "sharing.enforce" in made.absence
 
 
 def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, monkeypatch) -> None:
@@ -45,7 +46,7 @@ def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, 
     monkeypatch.setattr(sharing, "library_for_tenants", fails)
     with capture_logs() as lines:
         made = make_sharing(SharingConfig(), tmp_path, CARDS, False, by_equal)
-    assert isinstance(made.quota, QuotaFile)
+    assert isinstance(made, QuotaFile)
     assert "gcc: is not installed (apt-get install gcc)" in made.absence
     assert [line["because"] for line in lines] == ["gcc: is not installed (apt-get install gcc)"]
 
@@ -56,7 +57,7 @@ def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch)
     config = SharingConfig(mps="off", strangers="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3,
                            fail_open_ms=0, context_bytes=2**29)  # fmt: skip
     made = make_sharing(config, tmp_path, CARDS, False, lambda card: f"slo of {card}")
-    assert made.quota is made.squads is not None
+    assert (type(made), made.absence) == (SquadQuota, "")
     [settings] = seen
     assert (settings.folder, settings.has_mps, settings.strangers) == (
         folder_of(tmp_path, tmp_path / "f"),
@@ -112,7 +113,7 @@ def test_what_is_not_set_is_as_it_was() -> None:
     assert (CardSharingSettings().fail_open_ms, CardSharingSettings().context_bytes) == (1000, "auto")
 
 
-class FakeSquads:
+class FakeSharing(NoSharing):
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[int], set[int]]] = []
         self.tended = 0
@@ -121,13 +122,13 @@ class FakeSquads:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         self.tended += 1
 
-    def held(self, card_id: str) -> dict[str, list[int]]:
+    def client_pids(self, card_id: str) -> dict[str, list[int]]:
         return self.by_tenant
 
-    def processes(self, card_id: str, listed: Sequence[UnmanagedProcess], ours: Sequence[int]) -> Sequence[int]:
+    def report_processes(self, card_id: str, listed: Sequence[UnmanagedProcess], ours: Sequence[int]) -> Sequence[int]:
         self.asked.append((card_id, [one.pid for one in listed], set(ours)))
         self.heard.set()
         assert self.may_answer.wait(PATIENCE_S)
@@ -144,19 +145,19 @@ def samples(**cards: list[dict]) -> dict:
 
 
 @pytest.fixture
-def squads() -> FakeSquads:
-    return FakeSquads()
+def squads() -> FakeSharing:
+    return FakeSharing()
 
 
 @pytest.fixture
-def watch(squads: FakeSquads):
+def watch(squads: FakeSharing):
     made = SquadWatch(squads)
     yield made
     squads.may_answer.set()
     made.close()
 
 
-def test_a_stranger_is_told_of_once_for_as_long_as_it_stays(squads: FakeSquads, watch: SquadWatch) -> None:
+def test_a_stranger_is_told_of_once_for_as_long_as_it_stays(squads: FakeSharing, watch: SquadWatch) -> None:
     with capture_logs() as lines:
         for processes in ([process(4), process(5, "job")], [process(4), process(6)], [], [process(4)]):
             watch.see(samples(a=processes))
@@ -169,7 +170,7 @@ def test_a_stranger_is_told_of_once_for_as_long_as_it_stays(squads: FakeSquads, 
 
 
 def test_one_that_is_seen_once_may_be_a_jobs_of_whom_nobody_has_heard_yet(
-    squads: FakeSquads, watch: SquadWatch
+    squads: FakeSharing, watch: SquadWatch
 ) -> None:
     with capture_logs() as lines:
         for message in (samples(a=[], b=[]), samples(a=[process(4)], b=[]), samples(a=[process(4, "job")], b=[])):
@@ -178,7 +179,7 @@ def test_one_that_is_seen_once_may_be_a_jobs_of_whom_nobody_has_heard_yet(
     assert [ours for card, _, ours in squads.asked if card == "GPU-a"] == [set(), {4}, {4}]
 
 
-def test_a_stranger_is_never_ours_because_nobody_has_looked(squads: FakeSquads, watch: SquadWatch) -> None:
+def test_a_stranger_is_never_ours_because_nobody_has_looked(squads: FakeSharing, watch: SquadWatch) -> None:
     """Neither the first time, for it may be older than we are, nor after a card did not tell."""
     untold = {"kind": "samples", "cards": [{"id": "GPU-a", "processes": None}]}
     for message in (samples(a=[process(4)]), untold, samples(a=[process(4)])):
@@ -186,7 +187,9 @@ def test_a_stranger_is_never_ours_because_nobody_has_looked(squads: FakeSquads, 
     assert [ours for _, _, ours in squads.asked] == [set(), set()]
 
 
-def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(squads: FakeSquads, watch: SquadWatch) -> None:
+def test_the_server_of_mps_is_no_stranger_and_virtual_cards_are_one_card(
+    squads: FakeSharing, watch: SquadWatch
+) -> None:
     server = process(9, name="nvidia-cuda-mps")
     watch.see(samples(a_1of2=[server, process(5, "job")], a_2of2=[server, process(6, "other")]))
     assert squads.asked == [("GPU-a", [9, 5, 6], {9, 5, 6})]
@@ -198,7 +201,7 @@ def test_a_process_too_small_to_be_in_the_way_is_none_to_the_daemon_either(squad
     assert squads.asked[1] == ("GPU-a", [4, 5], {4})
 
 
-def test_a_process_of_a_job_that_shed_the_library_is_marked_for_the_scheduler(squads: FakeSquads) -> None:
+def test_a_process_of_a_job_that_shed_the_library_is_marked_for_the_scheduler(squads: FakeSharing) -> None:
     now_s = [0.0]
     watch = SquadWatch(squads, lambda: now_s[0])
     squads.by_tenant = {"job.0/0": [5]}
@@ -215,7 +218,7 @@ def test_a_process_of_a_job_that_shed_the_library_is_marked_for_the_scheduler(sq
     watch.close()
 
 
-def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSquads) -> None:
+def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSharing) -> None:
     now_s = [0.0]
     watch = SquadWatch(squads, lambda: now_s[0])
     squads.by_tenant = {"job.0/0": [5], "job.0/1": [6]}
@@ -237,7 +240,7 @@ def test_a_process_of_a_job_that_shed_the_library_is_a_stranger(squads: FakeSqua
     watch.close()
 
 
-def test_a_daemon_that_does_not_answer_holds_up_no_samples(squads: FakeSquads, watch: SquadWatch) -> None:
+def test_a_daemon_that_does_not_answer_holds_up_no_samples(squads: FakeSharing, watch: SquadWatch) -> None:
     squads.may_answer.clear()
     watch.hear(samples(a=[process(4)]))
     assert squads.heard.wait(PATIENCE_S)

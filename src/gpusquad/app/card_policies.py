@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-
-class SquadDaemons(Protocol):
-    """Who keeps the daemons (``gpu.attach.quota.SquadQuota``), as far as this has to know them."""
-
-    def set_policy(self, card_id: str, policy: str) -> object: ...
-    def policies(self) -> Mapping[str, str]:
-        """For all cards that are known there."""
-        ...
-
-    def status(self, card_id: str) -> Mapping[str, Any]:
-        """``running``: the card has a daemon."""
-        ...
-
-    def silence(self, card_id: str) -> str: ...
+from gpusquad.gpu.api import CardSharing, NoSharing
 
 
 class SquadDivides:
-    """See ``server.services.cards.CardDivides``. Without ``use`` nobody divides cards here."""
+    """See ``server.services.cards.CardDivides``. Before ``use`` no card is divided."""
 
-    def __init__(self, absence: str = "jobs that share a card are not kept to their parts here") -> None:
-        self._absence = absence
-        self._squads: SquadDaemons | None = None
+    def __init__(self) -> None:
+        self._sharing: CardSharing = NoSharing()
         self.wanted: Callable[[str], str] = lambda card: "equal"
         """By which policy a card is to be divided. The service says so before anybody asks."""
 
-    def use(self, squads: SquadDaemons) -> None:
-        self._squads = squads
+    def use(self, sharing: CardSharing) -> None:
+        self._sharing = sharing
 
     def policy_of(self, card: str) -> str:
         """For a daemon that starts."""
@@ -39,25 +25,21 @@ class SquadDivides:
 
     @property
     def absence(self) -> str:
-        return self._absence if self._squads is None else ""
+        return self._sharing.absence
 
     def set(self, card: str, policy: str) -> None:
-        if self._squads is not None and card in self._squads.policies():
-            self._squads.set_policy(card, policy)
+        if card in self._sharing.policies():
+            self._sharing.set_policy(card, policy)
 
     def policies(self) -> Mapping[str, str]:
-        if self._squads is None:
-            return {}
-        known = {card: self._squads.status(card) for card in self._squads.policies()}
+        known = {card: self._sharing.status(card) for card in self._sharing.policies()}
         return {card: str(status["policy"]) for card, status in known.items() if status.get("running")}
 
     def status(self, card: str) -> Mapping[str, Any] | None:
-        if self._squads is None or card not in self._squads.policies():
+        if card not in self._sharing.policies():
             return None
-        status = self._squads.status(card)
+        status = self._sharing.status(card)
         return status if status.get("running") else None
 
     def silence(self, card: str) -> str:
-        if self._squads is None or card not in self._squads.policies():
-            return ""
-        return self._squads.silence(card)
+        return self._sharing.silence(card) if card in self._sharing.policies() else ""

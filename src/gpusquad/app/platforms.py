@@ -77,13 +77,11 @@ class LocalPlatform:
         self.logs: LogSource = RunLogs(home)
         self._cards = self.cluster.nodes[0].cards
         self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
-        self._admits_strangers = self._sharing.squads is not None and config.sharing.strangers != "refuse"
-        self._divides = SquadDivides(self._sharing.absence)
+        self._admits_strangers = not self._sharing.absence and config.sharing.strangers != "refuse"
+        self._divides = SquadDivides()
         self.divides: CardDivides = self._divides
-        self._watch: SquadWatch | None = None
-        if self._sharing.squads is not None:
-            self._divides.use(self._sharing.squads)
-            self._watch = SquadWatch(self._sharing.squads)
+        self._divides.use(self._sharing)
+        self._watch = None if self._sharing.absence else SquadWatch(self._sharing)
         self._scheduler: Scheduler | None = None
 
     def admits_strangers(self, card: str) -> bool:
@@ -91,7 +89,7 @@ class LocalPlatform:
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         return LocalEngine(
-            self._home, report, LogLimits(self._log_bytes), uuid_of=physical, quota=self._sharing.quota,
+            self._home, report, LogLimits(self._log_bytes), uuid_of=physical, sharing=self._sharing,
             cards=self._cards, share_note=self._sharing.absence,
         )  # fmt: skip
 

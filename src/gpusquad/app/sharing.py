@@ -6,18 +6,17 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from gpusquad.app.config import SharingConfig
-from gpusquad.gpu.api import Quota, QuotaFile
+from gpusquad.gpu.api import CardSharing, NoSharing, QuotaFile
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings, default_folder
-from gpusquad.gpu.attach.unmanaged import Key, ListedProcess, UnmanagedWatch, WatchedQuota
+from gpusquad.gpu.attach.unmanaged import Key, ListedProcess, UnmanagedWatch
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.virtual import physical
@@ -28,25 +27,13 @@ NOT_KEPT = "jobs that share a card are not kept to their parts"
 _log = structlog.get_logger("gpusquad.sharing")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSharing:
-    """How cards are shared here."""
-
-    quota: Quota | None = None
-    """None: the cards are simulated, there is nothing to keep anybody to."""
-    squads: SquadQuota | None = None
-    """The same, where parts are enforced."""
-    absence: str = ""
-    """Why they are not."""
-
-
 def make_sharing(
     config: SharingConfig, home: Path, cards: Sequence[Card], simulated: bool, policy_of: Callable[[str], str]
-) -> MachineSharing:
+) -> CardSharing:
     """Nothing is started here: a card's daemon comes with its first tenant. Without the library jobs run all the same,
     and are told that nobody keeps them to their parts."""
     if simulated:
-        return MachineSharing(absence="the cards are simulated")
+        return NoSharing("the cards are simulated")
     if not config.enforce:
         return _written_down(home, "sharing.enforce is false in config.toml")
     settings = CardSharingSettings(
@@ -58,8 +45,7 @@ def make_sharing(
         library_for_tenants(settings)
     except (Invalid, OSError) as error:
         return _written_down(home, str(error))
-    squads = SquadQuota(settings, cards)
-    return MachineSharing(squads, squads)
+    return SquadQuota(settings, cards)
 
 
 def folder_of(home: Path, below: Path | None = None) -> Path:
@@ -73,23 +59,16 @@ def _path(text: str) -> Path | None:
     return Path(text).expanduser() if text else None
 
 
-def _written_down(home: Path, why: str) -> MachineSharing:
+def _written_down(home: Path, why: str) -> CardSharing:
     _log.warning(NOT_KEPT, because=why)
-    return MachineSharing(QuotaFile(home / QUOTAS_FOLDER), None, f"{NOT_KEPT}: {why}")
-
-
-class TendedQuota(WatchedQuota, Protocol):
-    """``SquadQuota``, as far as this has to know it."""
-
-    def tend(self) -> None: ...
+    return QuotaFile(f"{NOT_KEPT}: {why}", folder=home / QUOTAS_FOLDER)
 
 
 class SquadWatch(UnmanagedWatch[Mapping[str, Any]]):
     """With each sample of the agent: daemons that died are started again, and all are told who is on their cards."""
 
-    def __init__(self, squads: TendedQuota, clock_s: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(squads, _on_cards, _tell, clock_s)
-        self._tended = squads
+    def __init__(self, sharing: CardSharing, clock_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(sharing, _on_cards, _tell, clock_s)
 
     def hear(self, look: Mapping[str, Any]) -> None:
         """One message of the agent, whatever it is."""
@@ -97,7 +76,7 @@ class SquadWatch(UnmanagedWatch[Mapping[str, Any]]):
             super().hear(look)
 
     def see(self, look: Mapping[str, Any]) -> None:
-        self._tended.tend()
+        self._sharing.maintain()
         super().see(look)
 
     def marked(self, message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from gpusquad.agent.kubernetes.pod_resources import ListedPod
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.agent.virtual import divided
-from gpusquad.gpu.api import Attachment, Mount
+from gpusquad.gpu.api import Mount, NoSharing
 from gpusquad.kube.errors import ApiUnreachable
 
 
@@ -73,16 +73,6 @@ class FakePods:
         return list(self.real.values())
 
 
-class NoQuota:
-    def attach(self, cards: object, holder: object, share: object, sharing_params: object) -> Attachment:
-        return Attachment()
-
-    def change(self, holder: object, sharing_params: object) -> None: ...
-
-    def forget_all_but(self, owners: set[str]) -> None:
-        """Nothing is kept."""
-
-
 class FakeKubelet:
     """With a plugin of ours for simulated cards."""
 
@@ -93,7 +83,7 @@ class FakeKubelet:
         self.cards = NodeCards(divided(SimulatedInventory(cards, folder), virtual), well_for_s=0.0)
         self.counts = EventCounters()
         self.admission = Admission(self.pods, self)
-        tenants = tenants or CardClients([NoQuota()])
+        tenants = tenants or CardClients([NoSharing()])
         parts = PluginContext(self.cards, slots, self.pods, self, self.admission, tenants, NoDeviceNodes(), self.counts)
         self.plugin = Plugin(parts)
         self.given: dict[str, dict[str, list[str]]] = {}

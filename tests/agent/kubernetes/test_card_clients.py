@@ -8,7 +8,7 @@ import pytest
 
 from gpusquad.agent.kubernetes.card_clients import CardClients
 from gpusquad.agent.kubernetes.pods import Container
-from gpusquad.gpu.api import Attachment, DeviceNode, Holder, Mount
+from gpusquad.gpu.api import Attachment, DeviceNode, Holder, Mount, NoSharing
 from gpusquad.kube.names import PRIORITY, SLO
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
@@ -21,7 +21,7 @@ SHARE = Share(2**30, 250)
 MAIN = Container("main", 1, run_as=(1000, 1000))
 
 
-class Noted:
+class Noted(NoSharing):
     """A quota that notes what it is told."""
 
     def __init__(self, attachment: Attachment | None = None, problem: Exception | None = None) -> None:
@@ -41,7 +41,7 @@ class Noted:
     def change(self, holder: Holder, sharing_params: SharingParams) -> None:
         self.changes.append((f"{holder.owner}/{holder.part}", sharing_params.priority))
 
-    def forget_all_but(self, owners: set[str]) -> None:
+    def release_all_but(self, owners: set[str]) -> None:
         self.attached = {holder: told for holder, told in self.attached.items() if holder.owner in owners}
 
     @property
@@ -95,10 +95,10 @@ def test_a_pod_that_comes_while_others_are_forgotten_is_not_among_them():
     entered, leave = threading.Event(), threading.Event()
 
     class Slow(Noted):
-        def forget_all_but(self, owners: set[str]) -> None:
+        def release_all_but(self, owners: set[str]) -> None:
             entered.set()
             assert leave.wait(60)
-            super().forget_all_but(owners)
+            super().release_all_but(owners)
 
     quota = Slow()
     tenants = CardClients([quota])

@@ -16,7 +16,7 @@ from gpusquad.agent.kubernetes.pod_drain import PodDrainer
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.sharing_settings import SharingSettings
 from gpusquad.agent.simulated import SimulatedInventory
-from gpusquad.gpu.api import Holder
+from gpusquad.gpu.api import Holder, NoSharing
 from tests.agent.kubernetes.fake_kubelet import pod
 from tests.gpu.attach.conftest import Place, attach, tenants, until
 from tests.gpu.attach.conftest import built as built
@@ -29,7 +29,7 @@ from tests.gpu.attach.fake_mps import FakeMps
 NOW_S = 1_800_000_000.0
 
 
-class FakeSquads:
+class FakeSharing(NoSharing):
     """Remembers what it is asked."""
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class FakeSquads:
 
 
 @pytest.fixture
-def squads() -> FakeSquads:
-    return FakeSquads()
+def squads() -> FakeSharing:
+    return FakeSharing()
 
 
 @pytest.fixture
-def leaving(squads: FakeSquads) -> PodDrainer:
+def leaving(squads: FakeSharing) -> PodDrainer:
     return PodDrainer(squads, 1.0, lambda: NOW_S)
 
 

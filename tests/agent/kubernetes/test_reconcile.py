@@ -14,9 +14,10 @@ from gpusquad.agent.kubernetes.pod_resources import ListedPod, PodResourcesUnava
 from gpusquad.agent.kubernetes.pods import Container
 from gpusquad.agent.kubernetes.reconcile import Reconciler, find_mismatches, unpinned_cards
 from gpusquad.agent.simulated import SimulatedInventory
+from gpusquad.gpu.api import NoSharing
 from gpusquad.kube.errors import ApiRefused
 from gpusquad.kube.names import CARDS, UNPINNED
-from tests.agent.kubernetes.fake_kubelet import FakePods, NoQuota, pod
+from tests.agent.kubernetes.fake_kubelet import FakePods, pod
 
 ONE = [Container("main", 1)]
 
@@ -52,7 +53,7 @@ class Resources:
 
 
 class World:
-    def __init__(self, folder: Path, *listed: ListedPod, quota: NoQuota | None = None) -> None:
+    def __init__(self, folder: Path, *listed: ListedPod, quota: NoSharing | None = None) -> None:
         self.api, self.pods, self.resources, self.counts = Api(), FakePods(), Resources(*listed), EventCounters()
         self.folder = folder
         self.cards = NodeCards(SimulatedInventory(2, folder), well_for_s=0.0)
@@ -65,7 +66,7 @@ class World:
             self.resources,
             self.cards,
             self.admission,
-            CardClients([quota or NoQuota()]),
+            CardClients([quota or NoSharing()]),
             self.counts,
             lambda: 0.0,
         )
@@ -179,13 +180,13 @@ def test_a_pod_that_went_by_itself_is_no_trouble(tmp_path: Path, status: int):
     assert world.counts["evictions"] == 0
 
 
-class Owners(NoQuota):
+class Owners(NoSharing):
     """Notes who is kept."""
 
     def __init__(self) -> None:
         self.kept: list[set[str]] = []
 
-    def forget_all_but(self, owners: set[str]) -> None:
+    def release_all_but(self, owners: set[str]) -> None:
         self.kept.append(owners)
 
 

@@ -56,7 +56,7 @@ def test_a_simulated_card_is_a_file_that_swallows_everything(tmp_path: Path):
 
 
 def test_limits_are_written_down_for_each_holder_until_it_is_gone(tmp_path: Path):
-    quota = QuotaFile(tmp_path)
+    quota = QuotaFile(folder=tmp_path)
     cards = [Card("A", memory_bytes=80), Card("B", memory_bytes=40)]
     whole = quota.attach(cards, Holder("u1", "main", "j"), None, SharingParams())
     assert whole == Attachment(mounts=(Mount(QUOTA_PATH, str(tmp_path / "u1" / "main.json"), read_only=True),))
@@ -71,7 +71,7 @@ def test_limits_are_written_down_for_each_holder_until_it_is_gone(tmp_path: Path
     assert limits == [
         [{"card": "A", "memory_bytes": 10, "sm_milli": 1000}], [{"card": "A", "memory_bytes": 20, "sm_milli": 250}],
     ]  # fmt: skip
-    quota.forget_all_but({"u2"})
+    quota.release_all_but({"u2"})
     assert [folder.name for folder in tmp_path.iterdir()] == ["u2"]
 
 

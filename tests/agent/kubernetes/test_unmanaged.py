@@ -16,6 +16,7 @@ from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.reporting import ReportBuilder
 from gpusquad.agent.kubernetes.unmanaged import lookout_for, on_cards
 from gpusquad.agent.simulated import SimulatedInventory
+from gpusquad.gpu.api import NoSharing
 from gpusquad.gpu.attach import unmanaged
 from gpusquad.gpu.attach.unmanaged import UnmanagedWatch
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
@@ -26,15 +27,15 @@ from tests.agent.kubernetes.fake_kubelet import pod
 GIB = 2**30
 
 
-class FakeSquads:
+class FakeSharing(NoSharing):
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[int], set[int]]] = []
         self.by_tenant: dict[str, list[int]] = {}
 
-    def held(self, card_id: str) -> dict[str, list[int]]:
+    def client_pids(self, card_id: str) -> dict[str, list[int]]:
         return self.by_tenant
 
-    def processes(self, card_id: str, listed: Sequence[UnmanagedProcess], ours: Sequence[int]) -> Sequence[int]:
+    def report_processes(self, card_id: str, listed: Sequence[UnmanagedProcess], ours: Sequence[int]) -> Sequence[int]:
         self.asked.append((card_id, [one.pid for one in listed], set(ours)))
         return [one.pid for one in listed if one.pid not in ours]
 
@@ -57,12 +58,12 @@ def look(owners: dict[int, str], *pods: Pod, **on: Sequence[int] | None) -> Node
 
 
 @pytest.fixture
-def squads() -> FakeSquads:
-    return FakeSquads()
+def squads() -> FakeSharing:
+    return FakeSharing()
 
 
 @pytest.fixture
-def watch(squads: FakeSquads) -> Iterator[UnmanagedWatch[NodeSnapshot]]:
+def watch(squads: FakeSharing) -> Iterator[UnmanagedWatch[NodeSnapshot]]:
     made = lookout_for(squads)
     yield made
     made.close()

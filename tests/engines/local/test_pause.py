@@ -61,7 +61,7 @@ QUEUED = 64
 @pytest.fixture
 def bench(home: Path, tmp_path: Path, place: Place, mps: FakeMps) -> Iterator[Bench]:
     quota = place.quota(has_mps=True)
-    made = Bench(lambda report: LocalEngine(home, report, quota=quota, cards=[CARD]), tmp_path)
+    made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
     neighbour = place.player(attach(quota, "neighbour"))  # without one nobody has to know what is on the card
     neighbour.stage()
     neighbour.tell("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])

@@ -12,7 +12,7 @@ from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local import attempt_watcher
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.engines.local.shares import ShareEnvironment, Shares, has_parts
-from gpusquad.gpu.api import Attachment, Holder
+from gpusquad.gpu.api import Attachment, Holder, NoSharing
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.job import Share, Slo
@@ -24,8 +24,10 @@ CARD = Card("GPU-a", "H200", 140 * GIB, 132)
 HALF = Share(8 * GIB, 500)
 
 
-class FakeQuota:
+class FakeQuota(NoSharing):
     """Remembers what it was asked; answers when it may."""
+
+    absence = ""
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
@@ -55,8 +57,8 @@ class FakeQuota:
         if (holder.owner, holder.part) in self.tenants:
             self.tenants[holder.owner, holder.part] = sharing_params
 
-    def forget_all_but(self, owners: set[str]) -> None:
-        self.calls.append(("forget_all_but", owners))
+    def release_all_but(self, owners: set[str]) -> None:
+        self.calls.append(("release_all_but", owners))
         self.tenants = {key: sharing_params for key, sharing_params in self.tenants.items() if key[0] in owners}
 
     def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
@@ -86,7 +88,7 @@ def quota() -> FakeQuota:
 @pytest.fixture
 def bench(home: Path, tmp_path: Path, quota: FakeQuota) -> Iterator[Bench]:
     made = Bench(
-        lambda report: LocalEngine(home, report, quota=quota, cards=[CARD], share_note="as it may be"), tmp_path
+        lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD], share_note="as it may be"), tmp_path
     )
     made.engine.recover([])
     eventually(lambda: quota.calls)  # from here on it knows all gangs
@@ -173,7 +175,7 @@ def test_a_gang_that_is_stopped_meanwhile_never_starts_and_keeps_nothing(bench: 
     bench.engine.stop("job", 0, "not wanted", 0.0)
     assert bench.reports.ended("job").how == "stopped"
     quota.may_answer.set()
-    eventually(lambda: quota.calls[-1] == ("forget_all_but", set()))
+    eventually(lambda: quota.calls[-1] == ("release_all_but", set()))
     assert not quota.tenants
     assert not ran.exists()
 
@@ -190,7 +192,7 @@ def test_what_a_gang_had_is_taken_back_before_its_end_is_followed_by_another_sta
     bench.reports.ended("next")
     kinds = [(call[0], call[2].owner if call[0] == "attach" else call[1]) for call in quota.calls]
     came = kinds.index(("attach", "next.0"))
-    assert ("forget_all_but", {"stays.0"}) in kinds[:came]
+    assert ("release_all_but", {"stays.0"}) in kinds[:came]
 
 
 def test_gangs_found_after_a_restart_keep_their_parts_and_others_lose_theirs(bench: Bench, quota: FakeQuota) -> None:
@@ -205,7 +207,7 @@ def test_gangs_found_after_a_restart_keep_their_parts_and_others_lose_theirs(ben
     bench.engine.recover([("stays", 0)])
     bench.reports.started("stays")
     eventually(lambda: quota.owners == {"stays.0"})
-    kept = [call[1] for call in quota.calls[before:] if call[0] == "forget_all_but"]
+    kept = [call[1] for call in quota.calls[before:] if call[0] == "release_all_but"]
     assert kept[0] == {"stays.0", "forgotten.0"}  # it still ran
     assert kept[-1] == {"stays.0"}
     bench.engine.stop("stays", 0, "enough", 0.0)
@@ -214,7 +216,7 @@ def test_gangs_found_after_a_restart_keep_their_parts_and_others_lose_theirs(ben
 
 
 def test_nothing_is_taken_back_before_all_gangs_are_known(home: Path, tmp_path: Path, quota: FakeQuota) -> None:
-    made = Bench(lambda report: LocalEngine(home, report, quota=quota, cards=[CARD]), tmp_path)
+    made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
     try:
         made.launch("job", tasks=shared("true"))
         made.reports.ended("job")
@@ -230,7 +232,7 @@ def test_a_part_that_somebody_held_who_ended_while_the_service_was_away(
 ) -> None:
     """Until all gangs are known, such parts are not given back: nobody is to fail for that."""
     quota.problems = [Invalid("tenant.quota_bytes", "8 of 0 bytes that nobody holds", "ask for less")]
-    made = Bench(lambda report: LocalEngine(home, report, quota=quota, cards=[CARD]), tmp_path)
+    made = Bench(lambda report: LocalEngine(home, report, sharing=quota, cards=[CARD]), tmp_path)
     try:
         made.launch("job", tasks=shared("true"))
         eventually(lambda: not quota.problems)
@@ -362,7 +364,7 @@ def test_tasks_that_end_in_their_grace_time_are_left_alone(bench: Bench, quota: 
 
 def test_a_mistake_in_one_call_does_not_end_the_thread() -> None:
     class Broken(FakeQuota):
-        def forget_all_but(self, owners: set[str]) -> None:
+        def release_all_but(self, owners: set[str]) -> None:
             raise RuntimeError("the moon")
 
     shares = Shares(Broken(), {CARD.id: CARD})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusquad.gpu.api import Attachment, Holder, Quota, SharingParams
+from gpusquad.gpu.api import Attachment, CardSharing, Holder, SharingParams
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.model.cluster import Card
@@ -45,7 +45,7 @@ class Place:
     quotas: list[SquadQuota] = field(default_factory=list)
     programs: list[Peer | Player] = field(default_factory=list)
 
-    def quota(self, fallback: Quota | None = None, **other: object) -> SquadQuota:
+    def quota(self, fallback: CardSharing | None = None, **other: object) -> SquadQuota:
         """Each time a new one, as after a restart of the service."""
         self.quotas.append(SquadQuota(replace(self.settings, **other), [CARD], fallback))
         return self.quotas[-1]

@@ -93,11 +93,11 @@ def test_while_tenants_are_there_the_charge_stays_as_it_was(place: Place, uuid: 
     told = attach(place.quota(uuid_of=lambda _: uuid), "a", 30)
     assert place.peer(told).started == 0
     quota = place.quota(context_bytes="auto", uuid_of=lambda _: uuid)
-    quota.tend()
+    quota.maintain()
     assert place.peer(told).started == 0, "its part was asked for when contexts cost nothing"
     quota.resize(holder("a"), 25 * MIB)
     assert quota.status(CARD.id)["context_bytes"] == 0
-    quota.forget_all_but(set())
+    quota.release_all_but(set())
     attach(quota, "b", 100)
     assert quota.status(CARD.id)["context_bytes"] == COST
     with pytest.raises(Invalid, match=r"^memory: .*charged here"):

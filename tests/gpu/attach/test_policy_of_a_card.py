@@ -87,7 +87,7 @@ def test_what_was_set_holds_over_the_deaths_of_service_and_daemon(place: Place, 
     assert again.desk.get("0").division.effect == "live"
     os.kill(ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"], signal.SIGKILL)
     until(lambda: again.desk.get("0").status is None, "the daemon did not die")
-    again.quota.tend()
+    again.quota.maintain()
     assert again.divides.policies() == {CARD.id: "slo"}
 
 
@@ -160,5 +160,5 @@ def test_a_policy_that_is_set_while_another_is_being_told_is_told_next(place: Pl
     divides.set(CARD.id, "slo")
     may_answer.set()
     first.join()
-    quota.tend()
+    quota.maintain()
     assert divides.policies()[CARD.id] == "slo"

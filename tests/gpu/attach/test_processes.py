@@ -91,7 +91,7 @@ def test_the_next_services_settings_hold_for_a_tenant_that_runs(place: Place) ->
     player = place.player(attach(quota, "a"))
     player.stage()
     before = daemon_of(place)
-    place.quota(fail_open_ms=500).tend()
+    place.quota(fail_open_ms=500).maintain()
     pid = daemon_of(place)
     assert pid != before
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hold", "id": "a/0", "for_us": 60_000_000})
@@ -113,7 +113,7 @@ def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
     assert peer(f"alloc({60 * MIB})")[0] == 0
     before = kill_daemon(place)
     assert peer(f"alloc({50 * MIB})")[0] == OUT_OF_MEMORY  # the quota stands in the region
-    quota.tend()
+    quota.maintain()
     assert daemon_of(place) != before
     until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
     assert tenants(quota)["a/0"]["weight"] == 3.0
@@ -146,7 +146,7 @@ def test_changed_settings_reach_a_daemon_that_is_alive(place: Place) -> None:
     assert peer(f"alloc({60 * MIB})")[0] == 0
     before = daemon_of(place)
     again = place.quota(strangers="refuse", idle_s=2 * LONGEST_S)
-    again.tend()
+    again.maintain()
     assert daemon_of(place) != before
     assert again.status(CARD.id)["rule"] == "refuse"
     until(lambda: tenants(again)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
@@ -154,7 +154,7 @@ def test_changed_settings_reach_a_daemon_that_is_alive(place: Place) -> None:
     assert peer(f"alloc({50 * MIB})")[0] == OUT_OF_MEMORY
     now = daemon_of(place)
     again.set_policy(CARD.id, "slo")
-    again.tend()
+    again.maintain()
     assert daemon_of(place) == now, "a policy is told, and is no setting of the daemon"
 
 
@@ -163,7 +163,7 @@ def test_who_is_gone_is_forgotten(place: Place) -> None:
     attach(first, "a", 600)
     told = attach(first, "b", 100)
     again = place.quota()
-    again.forget_all_but({"b"})
+    again.release_all_but({"b"})
     assert set(tenants(again)) == {"b/0"}
     attach(again, "c", 600)  # what a had is free
     assert set(again.tenants(CARD.id)) == {"b/0", "c/0"}
@@ -174,7 +174,7 @@ def test_who_is_forgotten_while_no_daemon_runs_is_gone_too(place: Place) -> None
     quota = place.quota()
     attach(quota, "a", 600)
     kill_daemon(place)
-    quota.forget_all_but(set())
+    quota.release_all_but(set())
     assert tenants(quota) == {}
     attach(quota, "b", 600)
 
@@ -187,7 +187,7 @@ def test_a_policy_outlives_the_daemon(place: Place) -> None:
     assert quota.status(CARD.id)["policy"] == "slo:margin=1.3"
     kill_daemon(place)
     again = place.quota()
-    again.tend()
+    again.maintain()
     assert again.status(CARD.id)["policy"] == "slo:margin=1.3"
     assert again.set_policy(CARD.id, None) == "equal"
     assert again.status(CARD.id)["policy"] == "equal"
@@ -263,7 +263,7 @@ def test_a_daemon_that_hangs_is_not_waited_for_by_a_pause(place: Place, mps: Fak
 def test_a_daemon_that_nobody_needs_ends(place: Place) -> None:
     quota = place.quota(idle_s=1.0)
     attach(quota, "a")
-    quota.forget_all_but(set())
+    quota.release_all_but(set())
     until(lambda: not quota.status(CARD.id)["running"], "it runs for nobody")
     attach(quota, "b")
     assert set(tenants(quota)) == {"b/0"}

@@ -50,9 +50,9 @@ def test_the_pool_ends_with_its_last_tenant(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     attach(quota, "a")
     attach(quota, "b", isolation="isolated")
-    quota.forget_all_but({"a", "b"})
+    quota.release_all_but({"a", "b"})
     assert mps.count("quit") == 0
-    quota.forget_all_but({"b"})
+    quota.release_all_but({"b"})
     assert mps.count("quit") == 1
 
 
@@ -226,21 +226,21 @@ def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None
 def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:
     quota = place.quota(strangers="refuse")
     attach(quota, "a")
-    assert quota.processes(CARD.id, [UnmanagedProcess(4321, "game", MIB)], ()) == (4321,)
+    assert quota.report_processes(CARD.id, [UnmanagedProcess(4321, "game", MIB)], ()) == (4321,)
     with pytest.raises(NotReady, match="4321 game"):
         attach(quota, "b")
-    assert quota.processes(CARD.id, [], ()) == ()
+    assert quota.report_processes(CARD.id, [], ()) == ()
     attach(quota, "b")
     assert set(tenants(quota)) == {"a/0", "b/0"}
 
 
 def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> None:
-    quota = place.quota(QuotaFile(tmp_path / "quota"), strict=False)
+    quota = place.quota(QuotaFile(folder=tmp_path / "quota"), strict=False)
     attach(quota, "a", 800)
     told = attach(quota, "b", 300)
     assert "not kept to its part" in told.notes[0]
     assert Path(told.mounts[0].outside).exists()
-    quota.forget_all_but({"a"})
+    quota.release_all_but({"a"})
     assert not Path(told.mounts[0].outside).exists()
 
 
@@ -300,9 +300,9 @@ def test_a_daemon_of_another_version_is_replaced(place: Place, monkeypatch: pyte
 def test_strangers_are_passed_on(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     listed = [UnmanagedProcess(5, "x"), UnmanagedProcess(6, "y", 9), UnmanagedProcess(77, "nvidia-cuda-mps-server")]
-    assert quota.processes(CARD.id, listed, [5]) == ()
+    assert quota.report_processes(CARD.id, listed, [5]) == ()
     attach(quota, "a")
-    assert quota.processes(CARD.id, listed, [5]) == (6,)
+    assert quota.report_processes(CARD.id, listed, [5]) == (6,)
     assert quota.status(CARD.id)["strangers"] == [{"pid": 6, "name": "y", "memory_bytes": 9}]
 
 
@@ -320,9 +320,9 @@ def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
 
     with monkeypatch.context() as patched:
         patched.setattr(card_manager.CardManager, "start", fails)
-        quota.tend()
-        quota.tend()
-        quota.forget_all_but(set())
+        quota.maintain()
+        quota.maintain()
+        quota.release_all_but(set())
     assert len(tried) == 1
     assert sum("gcc" in record.getMessage() for record in caplog.records) == 1
     attach(quota, "b", 1000)  # whoever asks for it is answered at once, and finds what others left
@@ -342,7 +342,7 @@ def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytes
         patched.setattr(card_manager.CardManager, "start", hangs)
         for weight in (2.0, 3.0, 4.0):
             quota.change(holder("a"), SharingParams(weight=weight))
-        quota.tend()
+        quota.maintain()
     assert len(waited) == 1
     assert tenants(quota)["a/0"]["weight"] == 1.0
 
@@ -359,7 +359,7 @@ def test_who_waited_for_another_to_give_a_card_up_does_not_try_again(place: Plac
         def __exit__(self, *_: object) -> None: ...
 
     quota._keepers[CARD.id].lock, before = HeldByAnother(), quota._keepers[CARD.id].lock  # type: ignore[assignment]
-    quota.tend()
+    quota.maintain()
     quota._keepers[CARD.id].lock = before
     assert not quota.status(CARD.id)["running"]
 
@@ -369,7 +369,7 @@ def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Pl
     attach(quota, "a")
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "detach", "id": "a/0"})
     quota.change(holder("a"), SharingParams(weight=2.0))
-    quota.forget_all_but(set())
+    quota.release_all_but(set())
     assert quota.status(CARD.id)["mps"] == "none: tenants take turns"
     attach(quota, "b", 1000)
     quota.change(holder("b"), SharingParams(weight=2.0))
@@ -384,10 +384,10 @@ def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
     attach(quota, "b")
     with monkeypatch.context() as patched:
         patched.setattr(card_manager.CardManager, "ask", no_answer)
-        quota.forget_all_but({"b"})
+        quota.release_all_but({"b"})
     assert set(tenants(quota)) == {"a/0", "b/0"}
     quota._left_until_s.clear()  # a while has passed
-    quota.tend()
+    quota.maintain()
     assert set(tenants(quota)) == {"b/0"}
 
 
@@ -438,8 +438,8 @@ def test_cards_are_found_in_the_folder(place: Place) -> None:
 def test_nothing_is_started_for_cards_without_tenants(place: Place) -> None:
     quota = place.quota()
     quota.set_policy(CARD.id, "slo")
-    quota.forget_all_but(set())
-    quota.tend()
+    quota.release_all_but(set())
+    quota.maintain()
     assert not quota.status(CARD.id)["running"]
 
 
@@ -447,5 +447,5 @@ def test_a_holder_whose_owner_has_a_slash(place: Place) -> None:
     quota = place.quota()
     one = Holder("job/1", "0")
     quota.attach([CARD], one, Share(MIB), SharingParams())
-    quota.forget_all_but({"job/1"})
+    quota.release_all_but({"job/1"})
     assert set(tenants(quota)) == {"job/1/0"}

@@ -29,7 +29,6 @@ from gpusquad.agent.kubernetes.registration import PLUGINS, Registration
 from gpusquad.agent.kubernetes.reporting import NodeReporter, ReportBuilder
 from gpusquad.agent.kubernetes.sharing_settings import SharingSettings, quotas_of
 from gpusquad.agent.kubernetes.unmanaged import lookout_for
-from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.kube.names import GPU
 
 _GATHER_S = 1.0
@@ -78,9 +77,9 @@ class NodeAgent:
         self._ending = threading.Event()
         self._policies = CardPolicies(settings.sharing.policy)
         quotas = quotas_of(settings.sharing, settings.folder, inventory.cards, self._policies)
-        squads = next((quota for quota in quotas if isinstance(quota, SquadQuota)), None)
-        self._lookout = None if squads is None else lookout_for(squads)
-        self._leaving = None if squads is None else PodDrainer(squads, settings.every_s)
+        enforced = next((quota for quota in quotas if not quota.absence), None)
+        self._lookout = None if enforced is None else lookout_for(enforced)
+        self._leaving = None if enforced is None else PodDrainer(enforced, settings.every_s)
         tenants = CardClients(quotas, tells_users=settings.sharing.has_mps)
         self._pods = PodCache(api, settings.node, settings.resource)
         self._resources = KubeletPodResources(settings.pod_resources, settings.resource)

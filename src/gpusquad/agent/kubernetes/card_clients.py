@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from gpusquad.agent.kubernetes.pods import Container, Pod
 from gpusquad.agent.kubernetes.sharing_params import read_standing
-from gpusquad.gpu.api import Attachment, Holder, Quota
+from gpusquad.gpu.api import Attachment, CardSharing, Holder
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
 from gpusquad.model.sharing_params import SharingParams
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class CardClients:
     """One thing after the other: pods come by the kubelet's thread, and go by the one that looks at what there is."""
 
-    def __init__(self, quotas: Sequence[Quota], tells_users: bool = False) -> None:
+    def __init__(self, quotas: Sequence[CardSharing], tells_users: bool = False) -> None:
         """Each of these adds its part to what a container gets. ``tells_users``: they hear as whom it runs, where that
         is known. MPS has to, for one server of it serves one user. What is writable for one user alone is not for
         another that a container may change to, so without need nobody is told."""
@@ -47,7 +47,7 @@ class CardClients:
             # Whoever came since the last time may be younger than that list of pods.
             owners, self._new = {pod.uid for pod in running} | self._new, set()
             for quota in self._quotas:
-                quota.forget_all_but(owners)
+                quota.release_all_but(owners)
             self._told = {uid: sharing_params for uid, sharing_params in self._told.items() if uid in owners}
             self._unread = {uid: wrong for uid, wrong in self._unread.items() if uid in owners}
             for pod in running:

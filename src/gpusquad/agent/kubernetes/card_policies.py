@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from gpusquad.gpu.api import CardSharing, NoSharing
 from gpusquad.model.virtual import physical
 
 FIRST = "equal"
@@ -30,39 +31,22 @@ _MOST = 2**62
 _log = logging.getLogger(__name__)
 
 
-class DividedCards(Protocol):
-    """Those who divide the cards (``gpu.attach.quota.SquadQuota``), as far as this has to know them."""
-
-    def set_policy(self, card_id: str, policy: str) -> object: ...
-    def policies(self) -> Mapping[str, str]:
-        """For all cards that are known there."""
-        ...
-
-    def status(self, card_id: str) -> Mapping[str, Any]:
-        """``running``: somebody divides the card."""
-        ...
-
-    def silence(self, card_id: str) -> str:
-        """In words, that somebody does and did not answer when asked last."""
-        ...
-
-
 class CardPolicies:
     """Said by one thread, asked by others."""
 
     def __init__(self, first: str = FIRST, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._first = first
         self._wanted: Mapping[str, str] = {}
-        self._divided: DividedCards | None = None
+        self._sharing: CardSharing = NoSharing()
         self._monotonic_s = monotonic_s
         self._in_vain: dict[str, tuple[str, float]] = {}
         """By card: the policy that it could not be told, and until when it is not told again."""
         self._last: dict[str, tuple[dict[str, Any], float]] = {}
         """By card: what was said of it last, and when."""
 
-    def use(self, divided: DividedCards) -> None:
-        """From here on these are told, and asked."""
-        self._divided = divided
+    def use(self, sharing: CardSharing) -> None:
+        """Set and read the policies of these cards from now on."""
+        self._sharing = sharing
 
     def policy_of(self, card: str) -> str:
         """What a card is to be divided by, for whoever begins to."""
@@ -91,14 +75,13 @@ class CardPolicies:
     def _known(self) -> Mapping[str, str]:
         """Whatever is wrong there, the cards are reported."""
         try:
-            return self._divided.policies() if self._divided is not None else {}
+            return self._sharing.policies()
         except Exception:
             _log.exception("nobody says how the cards are divided")
             return {}
 
     def _settle(self, card: str, policy: str) -> None:
         """A card whose daemon does not answer, or does not know the policy, must not cost the others theirs."""
-        assert self._divided is not None
         wanted = self._wanted.get(card)
         if wanted is None or {policy, (self._status(card) or {}).get("policy", policy)} == {wanted}:
             return
@@ -106,7 +89,7 @@ class CardPolicies:
         if refused == wanted and self._monotonic_s() < until_s:
             return
         try:
-            self._divided.set_policy(card, wanted)
+            self._sharing.set_policy(card, wanted)
             self._in_vain.pop(card, None)
         except Exception:
             self._in_vain[card] = wanted, self._monotonic_s() + _REST_S
@@ -125,14 +108,12 @@ class CardPolicies:
         return None
 
     def _is_silent(self, card: str) -> bool:
-        assert self._divided is not None
-        return bool(self._divided.silence(card))
+        return bool(self._sharing.silence(card))
 
     def _status(self, card: str) -> Mapping[str, Any] | None:
         """None: nobody divides it, or does not answer."""
-        assert self._divided is not None
         try:
-            status = self._divided.status(card)
+            status = self._sharing.status(card)
         except Exception:
             _log.exception("a card does not say how it is divided", extra={"card": card})
             return None

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 from gpusquad.agent.kubernetes.pods import Pod
-from gpusquad.gpu.api import Holder
+from gpusquad.gpu.api import CardSharing, Holder
 
 _DRAIN_S = 2.0
 """The end of the grace period, in which a pod gets no more work onto a card whose MPS pool it is in."""
@@ -22,20 +21,12 @@ _LEAST_S = 0.1
 _log = logging.getLogger(__name__)
 
 
-class DrainableQuota(Protocol):
-    """``SquadQuota``, as far as this has to know it."""
-
-    def is_pooled(self, holder: Holder) -> bool: ...
-    def pause(self, holders: Sequence[Holder], within_s: float) -> bool: ...
-    def drain(self, holder: Holder, pids: Collection[int] = (), within_s: float = 5.0) -> bool: ...
-
-
 class PodDrainer:
     """Hears of each look at the node; nothing here makes that wait."""
 
-    def __init__(self, squads: DrainableQuota, every_s: float, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, sharing: CardSharing, every_s: float, now_s: Callable[[], float] = time.time) -> None:
         """``every_s``: between two looks. ``now_s``: by the calendar, as the API server tells when a pod is killed."""
-        self._squads, self._ahead_s, self._now_s = squads, _DRAIN_S + every_s, now_s
+        self._sharing, self._ahead_s, self._now_s = sharing, _DRAIN_S + every_s, now_s
         self._owners: Mapping[int, str] = {}
         self._begun: set[str] = set()
 
@@ -73,9 +64,9 @@ class PodDrainer:
             return max(_LEAST_S, self._left_s(killed_at_s))
 
         holders = [Holder(pod.uid, container.name, pod.job) for container in pod.containers]
-        pooled = [holder for holder in holders if self._squads.is_pooled(holder)]
+        pooled = [holder for holder in holders if self._sharing.is_pooled(holder)]
         if len(pooled) > 1:  # all at rest before MPS lets go: which process is of which container is not known
-            self._squads.pause(pooled, left_s())
+            self._sharing.pause(pooled, left_s())
         pids = {pid for pid, owner in self._owners.items() if owner == pod.key}
-        are_done = [self._squads.drain(holder, pids, left_s()) for holder in pooled]
+        are_done = [self._sharing.drain(holder, pids, left_s()) for holder in pooled]
         return all(are_done)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from gpusquad.agent.inventory import CardInfo
 from gpusquad.agent.kubernetes.card_policies import CardPolicies
-from gpusquad.gpu.api import Quota, QuotaFile
+from gpusquad.gpu.api import CardSharing, QuotaFile
 from gpusquad.gpu.attach.library import library_for_tenants
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings as AttachSettings
@@ -47,9 +47,11 @@ class SharingSettings:
     """Charged for the CUDA context of each of a container's processes. ``auto``: as measured on its card."""
 
 
-def quotas_of(sharing: SharingSettings, folder: Path, cards: Sequence[CardInfo], policies: CardPolicies) -> list[Quota]:
+def quotas_of(
+    sharing: SharingSettings, folder: Path, cards: Sequence[CardInfo], policies: CardPolicies
+) -> list[CardSharing]:
     """``folder`` outlives a boot of the node. The limits are written down in either case: programs may want to know."""
-    written: list[Quota] = [QuotaFile(folder / "quota")]
+    written: list[CardSharing] = [QuotaFile(folder=folder / "quota")]
     if sharing.mode == "write-down":
         return written
     sharing.folder.mkdir(parents=True, exist_ok=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 
 from gpusquad.agent.kubernetes.node_snapshot import NodeSnapshot, hidden_pods, may_be_hidden
-from gpusquad.gpu.attach.unmanaged import ListedProcess, UnmanagedWatch, WatchedQuota
+from gpusquad.gpu.api import CardSharing
+from gpusquad.gpu.attach.unmanaged import ListedProcess, UnmanagedWatch
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
 from gpusquad.model.virtual import physical
 
 _log = logging.getLogger(__name__)
 
 
-def lookout_for(squads: WatchedQuota) -> UnmanagedWatch[NodeSnapshot]:
-    return UnmanagedWatch(squads, on_cards, _tell)
+def lookout_for(sharing: CardSharing) -> UnmanagedWatch[NodeSnapshot]:
+    return UnmanagedWatch(sharing, on_cards, _tell)
 
 
 def on_cards(look: NodeSnapshot) -> dict[str, dict[int, ListedProcess]]:

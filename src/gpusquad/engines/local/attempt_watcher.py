@@ -45,7 +45,7 @@ class AttemptWatcher:
         reporter: ReportQueue,
         chaser: OrphanReaper,
         start_at_once: int,
-        shares: Shares | None = None,
+        shares: Shares,
     ) -> None:
         self._loop = loop
         self._home = around.home
@@ -228,19 +228,19 @@ class AttemptWatcher:
             _log.warning("attempt %s cannot be told to stop, so it is killed: %s", attempt.key, error)
             self._tell_to_stop(attempt, stop, signal.SIGKILL)
             return
-        if before is None and stop.grace_s > 0.0 and self._shares is not None:
-            self._pause(attempt, stop, self._shares)
+        if before is None and stop.grace_s > 0.0 and self._shares.are_enforced:
+            self._pause(attempt, stop)
         else:
             self._tell_to_stop(attempt, stop)
 
-    def _pause(self, attempt: Attempt, stop: StopRequest, shares: Shares) -> None:
+    def _pause(self, attempt: Attempt, stop: StopRequest) -> None:
         """Most programs die of the first signal, and in the midst of a kernel that reaches others on the card. But who
         is told to end does, whatever becomes of those who could tell that its work is done."""
         attempt.is_pausing = True
         go_on = partial(self._go_on_to_stop, attempt, stop)
         within_s = min(_PAUSE_S, stop.grace_s)
         self._loop.later(within_s, go_on)
-        shares.pause(attempt.key, self._tasks(attempt), within_s, lambda: self._loop.call(go_on))
+        self._shares.pause(attempt.key, self._tasks(attempt), within_s, lambda: self._loop.call(go_on))
 
     def _go_on_to_stop(self, attempt: Attempt, stop: StopRequest) -> None:
         if attempt.is_pausing:
@@ -254,7 +254,7 @@ class AttemptWatcher:
 
     def _drain(self, attempt: Attempt, within_s: float) -> None:
         """It did not end in its grace time, which is all but over."""
-        if self._shares is not None and attempt.is_begun:
+        if attempt.is_begun:
             self._shares.drain(attempt.key, self._tasks(attempt), within_s)
 
     def _tasks(self, attempt: Attempt) -> int:
@@ -307,7 +307,7 @@ class AttemptWatcher:
 
     def _take_parts_back(self) -> None:
         """Before the end is told: whoever comes next may need the room."""
-        if self._shares is not None and self._knows_all:
+        if self._knows_all:
             self._shares.keep_only(self._attempts)
 
 

@@ -19,7 +19,7 @@ from gpusquad.engines.local.orphans import OrphanReaper
 from gpusquad.engines.local.reporter import ReportQueue
 from gpusquad.engines.local.shares import Shares
 from gpusquad.engines.local.stop_file import StopRequest
-from gpusquad.gpu.api import Quota
+from gpusquad.gpu.api import CardSharing, NoSharing
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.sharing_params import SharingParams
@@ -42,12 +42,12 @@ class LocalEngine:
         *,
         uuid_of: Callable[[str], str] = str,
         start_at_once: int | None = None,
-        quota: Quota | None = None,
+        sharing: CardSharing = NoSharing(),  # noqa: B008, it is frozen
         cards: Iterable[Card] = (),
         share_note: str = "",
     ) -> None:
         """``uuid_of``: what the driver calls a card. ``start_at_once``: how many gangs may be starting at one time.
-        ``quota``: keeps tasks to their parts of ``cards``; ``share_note``: told of each gang that has parts."""
+        ``sharing``: keeps tasks to their parts of ``cards``; ``share_note``: told of each gang that has parts."""
         _check_kernel()
         # Processes are known by the folder they belong to, so it must have one name whoever starts the service.
         self._home = Path(os.path.realpath(home))
@@ -56,11 +56,10 @@ class LocalEngine:
         self._chaser = OrphanReaper()
         around = LaunchContext(self._home, log_limits, dict(os.environ), uuid_of)
         at_once = start_at_once or max(4, 2 * (os.cpu_count() or 1))
-        self._shares = None if quota is None else Shares(quota, {card.id: card for card in cards}, share_note)
+        self._shares = Shares(sharing, {card.id: card for card in cards}, share_note)
         self._overseer = AttemptWatcher(self._loop, around, self._reporter, self._chaser, at_once, self._shares)
         for thread in (self._reporter, self._chaser, self._loop, self._shares):
-            if thread is not None:
-                thread.start()
+            thread.start()
 
     def launch(self, launch: Launch) -> None:
         """Start all tasks of an attempt, or none. Invalid: its id cannot be used."""
@@ -75,18 +74,15 @@ class LocalEngine:
 
     def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
         """On cards that its tasks share, this is what they are worth from now on."""
-        if self._shares is not None:
-            self._shares.change(checked(job_id, attempt), tasks, sharing_params)
+        self._shares.change(checked(job_id, attempt), tasks, sharing_params)
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
         """Each task may hold less of its card's memory from now on. Invalid: one of them holds more."""
-        if self._shares is not None:
-            self._shares.resize(checked(job_id, attempt), tasks, before_bytes, memory_bytes)
+        self._shares.resize(checked(job_id, attempt), tasks, before_bytes, memory_bytes)
 
     def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
         """By task, of its card's memory. 0: nobody knows, for example because nobody keeps it to its part."""
-        unknown = (0,) * tasks
-        return self._shares.peak_memory_bytes(checked(job_id, attempt), tasks) if self._shares is not None else unknown
+        return self._shares.peak_memory_bytes(checked(job_id, attempt), tasks)
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
         """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""
@@ -100,8 +96,7 @@ class LocalEngine:
     def close(self) -> None:
         """Stop watching. Tasks run on."""
         self._loop.close()
-        if self._shares is not None:
-            self._shares.close()
+        self._shares.close()
         self._chaser.close()
         self._reporter.close()
         self._overseer.close()

@@ -12,11 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 from gpusquad.core.ports import Launch, TaskLaunch
 from gpusquad.engines.local.names import Key
-from gpusquad.gpu.api import Attachment, Holder, Quota
+from gpusquad.gpu.api import Attachment, CardSharing, Holder
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.sharing_params import SharingParams
@@ -37,44 +36,6 @@ class ShareEnvironment:
     """For people: what could not be done as asked."""
 
 
-@runtime_checkable
-class ResizableQuota(Protocol):
-    """Can give tenants that run another part of the memory (``gpu.attach.quota.SquadQuota``)."""
-
-    def resize(self, holder: Holder, memory_bytes: int) -> None:
-        """Invalid: it holds more."""
-        ...
-
-
-@runtime_checkable
-class PeakCounter(Protocol):
-    """Knows what tenants have held at most (``gpu.attach.quota.SquadQuota``)."""
-
-    def peak_memory_bytes(self, holder: Holder) -> int:
-        """Since it was attached. 0: nothing, or it is not known."""
-        ...
-
-
-@runtime_checkable
-class DrainableQuota(Protocol):
-    """A ``Quota`` that can take a tenant's work off the card before its processes are killed: where tenants share one
-    context on the card, a kill amid its work can reach the neighbours."""
-
-    def drain(self, holder: Holder, *, within_s: float) -> bool:
-        """True: nothing of it was left on the card."""
-        ...
-
-
-@runtime_checkable
-class PausableQuota(Protocol):
-    """A ``Quota`` that can keep tenants from the card for a moment: most programs die of the first signal, wherever
-    they are."""
-
-    def pause(self, holders: Sequence[Holder], within_s: float) -> bool:
-        """Only where a kill can reach others. True: nothing of them was left on the card."""
-        ...
-
-
 NO_PARTS = ShareEnvironment()
 Given = Callable[[ShareEnvironment | Exception], object]
 
@@ -82,13 +43,17 @@ Given = Callable[[ShareEnvironment | Exception], object]
 class Shares:
     """Called from any thread; nothing here makes its caller wait."""
 
-    def __init__(self, quota: Quota, cards: Mapping[str, Card], note: str = "") -> None:
+    def __init__(self, sharing: CardSharing, cards: Mapping[str, Card], note: str = "") -> None:
         """``note``: told of every gang that has parts, for example that nobody keeps it to them."""
-        self._quota = quota
+        self._sharing = sharing
         self._cards = cards
         self._note = note
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="gpusquad-shares", daemon=True)
+
+    @property
+    def are_enforced(self) -> bool:
+        return not self._sharing.absence
 
     def start(self) -> None:
         self._thread.start()
@@ -109,54 +74,49 @@ class Shares:
     def change(self, key: Key, tasks: int, sharing_params: SharingParams) -> None:
         def do() -> None:
             for holder in _holders(key, tasks):
-                self._quota.change(holder, sharing_params)
+                self._sharing.change(holder, sharing_params)
 
         self._calls.put(do)
 
     def resize(self, key: Key, tasks: int, before_bytes: int, memory_bytes: int) -> None:
-        """In the caller's thread, who must hear of it. Where nobody keeps tasks to their parts nothing is asked."""
-        quota = self._quota
-        if not isinstance(quota, ResizableQuota):
-            return
+        """In the caller's thread, who must hear of it."""
         holders = _holders(key, tasks)
         for at, holder in enumerate(holders):
             try:
-                quota.resize(holder, memory_bytes)
+                self._sharing.resize(holder, memory_bytes)
             except Invalid:
                 for done in holders[:at]:
-                    quota.resize(done, before_bytes)
+                    self._sharing.resize(done, before_bytes)
                 raise
 
     def peak_memory_bytes(self, key: Key, tasks: int) -> list[int]:
         """By task, in the caller's thread. 0: not known."""
-        quota = self._quota
-        return [
-            quota.peak_memory_bytes(holder) if isinstance(quota, PeakCounter) else 0 for holder in _holders(key, tasks)
-        ]
+        return [self._sharing.peak_memory_bytes(holder) for holder in _holders(key, tasks)]
 
     def pause(self, key: Key, tasks: int, within_s: float, then: Callable[[], object]) -> None:
         """They are about to be told to end. ``then`` is called as soon as their work is off the cards: at once, or from
         a thread of its own. A daemon that hangs may hold that up for longer than it should."""
-        quota = self._quota
-        if not tasks or not isinstance(quota, PausableQuota):
+        if not tasks or not self.are_enforced:
             then()
             return
         threading.Thread(
-            target=_pause, args=(quota, _holders(key, tasks), within_s, then), name="gpusquad-pause", daemon=True
+            target=_pause,
+            args=(self._sharing, _holders(key, tasks), within_s, then),
+            name="gpusquad-pause",
+            daemon=True,
         ).start()
 
     def drain(self, key: Key, tasks: int, within_s: float) -> None:
         """They are about to be killed. In a thread of its own: others must not wait for that."""
-        quota = self._quota
-        if isinstance(quota, DrainableQuota):
+        if self.are_enforced:
             threading.Thread(
-                target=_drain, args=(quota, _holders(key, tasks), within_s), name="gpusquad-drain", daemon=True
+                target=_drain, args=(self._sharing, _holders(key, tasks), within_s), name="gpusquad-drain", daemon=True
             ).start()
 
     def keep_only(self, keys: Collection[Key]) -> None:
         """These attempts are known; what others had goes back."""
         owners = {owner(key) for key in keys}
-        self._calls.put(lambda: self._quota.forget_all_but(owners))
+        self._calls.put(lambda: self._sharing.release_all_but(owners))
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
@@ -182,28 +142,30 @@ class Shares:
         if missing:
             raise Invalid("cards", f"{', '.join(missing)}: not on this machine")
         holder = Holder(owner((launch.job_id, launch.attempt)), str(task.index), launch.job_id, launch.run_as)
-        return self._quota.attach([self._cards[card] for card in task.cards], holder, task.share, launch.sharing_params)
+        return self._sharing.attach(
+            [self._cards[card] for card in task.cards], holder, task.share, launch.sharing_params
+        )
 
 
 def _holders(key: Key, tasks: int) -> list[Holder]:
     return [Holder(owner(key), str(index), key[0]) for index in range(tasks)]
 
 
-def _pause(quota: PausableQuota, holders: Sequence[Holder], within_s: float, then: Callable[[], object]) -> None:
+def _pause(sharing: CardSharing, holders: Sequence[Holder], within_s: float, then: Callable[[], object]) -> None:
     try:
-        quota.pause(holders, within_s)
+        sharing.pause(holders, within_s)
     except Exception:
         _log.exception("the work of %s is not waited for", holders[0].owner)
     finally:
         then()
 
 
-def _drain(quota: DrainableQuota, holders: Sequence[Holder], within_s: float) -> None:
+def _drain(sharing: CardSharing, holders: Sequence[Holder], within_s: float) -> None:
     """All of them together within that time; one that is no tenant takes none."""
     until_s = time.monotonic() + within_s
     for holder in holders:
         try:
-            quota.drain(holder, within_s=max(0.0, until_s - time.monotonic()))
+            sharing.drain(holder, within_s=max(0.0, until_s - time.monotonic()))
         except Exception:
             _log.exception("the work of %s/%s stays on its card", holder.owner, holder.part)
 

@@ -40,7 +40,7 @@ class Starter:
         at_once: int,
         on_begun: Callable[[Attempt], None],
         on_failed: Callable[[Attempt, How, str], None],
-        shares: Shares | None,
+        shares: Shares,
     ) -> None:
         self._loop = loop
         self._around = around
@@ -81,7 +81,7 @@ class Starter:
     def _waits_for_parts(self, attempt: Attempt) -> bool:
         """Then it comes back here when it has them. Others go first meanwhile."""
         assert attempt.launch is not None
-        if self._shares is None or attempt.parts is not None or not has_parts(attempt.launch):
+        if attempt.parts is not None or not has_parts(attempt.launch):
             return False
         self._shares.give(attempt.launch, lambda given: self._loop.call(partial(self._has_parts, attempt, given)))
         return True

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from gpusquad.gpu.api import Attachment, Holder, Quota, SharingParams
+from gpusquad.gpu.api import Attachment, CardSharing, Holder, SharingParams
 from gpusquad.gpu.attach.card_manager import QUICK_S, CardManager, cards_of
 from gpusquad.gpu.attach.card_slices import CardSlice, place_on
 from gpusquad.gpu.attach.client_environment import to_container, to_process
@@ -34,14 +34,14 @@ TURNS_ON_VIRTUAL = "it takes turns with the other virtual cards, on all SMs, ins
 _log = logging.getLogger(__name__)
 
 
-class SquadQuota(Quota):
+class SquadQuota(CardSharing):
     """Several cards. May be used by several threads; all calls block (starting a daemon takes a second or so)."""
 
     def __init__(
         self,
         settings: CardSharingSettings | None = None,
         cards: Sequence[Card] = (),
-        fallback: Quota | None = None,
+        fallback: CardSharing | None = None,
         run: ProgramRunner = run_here,
     ) -> None:
         """``cards``: those of the machine, so that a policy can be set before the first tenant comes; others join when
@@ -55,6 +55,10 @@ class SquadQuota(Quota):
         self._keepers: dict[str, CardManager] = {}
         for card in (*cards_of(self._settings), *cards):
             self._keeper_of(place_on(card).card, update=True)
+
+    @property
+    def absence(self) -> str:
+        return ""
 
     # -- tenants -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +146,7 @@ class SquadQuota(Quota):
             keeper.pool.let_go(set(pids) or (seen if self._settings.where == "process" else set()))
         return is_done
 
-    def forget_all_but(self, owners: set[str]) -> None:
+    def release_all_but(self, owners: set[str]) -> None:
         """Detaches tenants of owners that are gone, and starts daemons again that died under tenants that are not.
         Never raises: it is called from loops. Tenants of an earlier process of the service are known too. On a card
         where it cannot be done now it is done before the next tenant comes."""
@@ -150,11 +154,11 @@ class SquadQuota(Quota):
             self._still_to_forget = dict.fromkeys(self._keepers, owners)
         self._on_all(self._tend_on)
         if self._fallback is not None:
-            self._fallback.forget_all_but(owners)
+            self._fallback.release_all_but(owners)
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Starts again what died under tenants: daemons, and MPS pools that a fault has reached. For a loop that calls
-        ``forget_all_but`` seldom. Never raises."""
+        ``release_all_but`` seldom. Never raises."""
         self._on_all(self._tend_on)
 
     # -- cards -------------------------------------------------------------------------------------------------------
@@ -185,7 +189,9 @@ class SquadQuota(Quota):
         """In words, that the card's daemon did not answer when it was asked last. Empty: it did, or there is none."""
         return self._known(card_id).silence
 
-    def processes(self, card_id: str, listed: Iterable[UnmanagedProcess], ours: Collection[int]) -> tuple[int, ...]:
+    def report_processes(
+        self, card_id: str, listed: Iterable[UnmanagedProcess], ours: Collection[int]
+    ) -> tuple[int, ...]:
         """All processes on the card as the driver lists them, and those that belong here (the machine's pids of
         tenants' processes). The pids of strangers. Nothing is asked of a card without a daemon."""
         keeper = self._known(card_id)
@@ -195,7 +201,7 @@ class SquadQuota(Quota):
         answer = keeper.ask_if_running({"do": "processes", "listed": rows, "ours": sorted(known)})
         return tuple(answer["strangers"]) if answer is not None else ()
 
-    def held(self, card_id: str) -> Mapping[str, tuple[int, ...]]:
+    def client_pids(self, card_id: str) -> Mapping[str, tuple[int, ...]]:
         """By tenant (``owner/part``): the processes that loaded the library, by the pids they know of themselves."""
         answer = self._known(card_id).ask_if_running({"do": "status"})
         return {one["id"]: tuple(one["pids"]) for one in answer["tenants"]} if answer is not None else {}
@@ -382,8 +388,7 @@ def _as_told(sharing_params: SharingParams) -> dict[str, object]:
     quota = {} if sharing_params.memory_bytes is None else {"quota_bytes": sharing_params.memory_bytes}
     return {
         **(known if sharing_params.app else {}), **quota,
-        "weight": sharing_params.weight, "priority": sharing_params.priority, "slo": slo,
-        "remaining_us": sharing_params.remaining_us,
+        "weight": sharing_params.weight, "priority": sharing_params.priority, "slo": slo, "remaining_us": sharing_params.remaining_us,
         # The daemon's clock is not the calendar's.
         "deadline_in_us": None if deadline_us is None else max(0, deadline_us - time.time_ns() // 1000),
     }  # fmt: skip

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from gpusquad.gpu.api import CardSharing
 from gpusquad.gpu.daemon.unmanaged import UnmanagedProcess
 
 GRACE_S = 5.0
@@ -35,13 +36,6 @@ class ListedProcess:
     """One of nobody may yet be somebody's of whom nothing is seen."""
 
 
-class WatchedQuota(Protocol):
-    """``SquadQuota``, as far as this has to know it."""
-
-    def held(self, card_id: str) -> Mapping[str, Collection[int]]: ...
-    def processes(self, card_id: str, listed: Sequence[UnmanagedProcess], ours: Sequence[int]) -> Sequence[int]: ...
-
-
 class UnmanagedWatch(Generic[Look]):
     """Hears of each look at the cards, tells their daemons who is on them, and people of each stranger once.
 
@@ -51,14 +45,14 @@ class UnmanagedWatch(Generic[Look]):
 
     def __init__(
         self,
-        squads: WatchedQuota,
+        sharing: CardSharing,
         read: Callable[[Look], Mapping[str, Mapping[int, ListedProcess]]],
         tell: Callable[[str, ListedProcess], None],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``read``: by physical card, who is on it by pid. None are some too, for strangers leave; a card that does not
         tell is left out."""
-        self._squads, self._read, self._tell, self._clock_s = squads, read, tell, clock_s
+        self._sharing, self._read, self._tell, self._clock_s = sharing, read, tell, clock_s
         self.unheld: frozenset[Key] = frozenset()
         """Of those who have a part of the card: processes on it that have not loaded the library, and had the time to.
         As last seen; may be asked by any thread."""
@@ -99,7 +93,7 @@ class UnmanagedWatch(Generic[Look]):
     def _strangers(self, card: str, on: Mapping[int, ListedProcess]) -> Sequence[int]:
         unheld = self._unheld(card, on)
         ours = [pid for pid, one in on.items() if one.process.is_harmless or self._is_ours(card, one, unheld)]
-        return self._squads.processes(card, [one.process for one in on.values()], ours)
+        return self._sharing.report_processes(card, [one.process for one in on.values()], ours)
 
     def _is_ours(self, card: str, one: ListedProcess, unheld: Collection[int]) -> bool:
         """Or may be: one that was not there a moment ago can be of somebody who has just come."""
@@ -111,7 +105,7 @@ class UnmanagedWatch(Generic[Look]):
 
     def _unheld(self, card: str, on: Mapping[int, ListedProcess]) -> set[int]:
         held: dict[str, set[int]] = {}
-        for tenant, pids in self._squads.held(card).items():
+        for tenant, pids in self._sharing.client_pids(card).items():
             held.setdefault(tenant.rpartition("/")[0], set()).update(pids)
         now_s, before = self._clock_s(), self._unheld_since_s
         since_s = {
