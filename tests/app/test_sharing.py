@@ -54,7 +54,7 @@ def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, 
 def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch) -> None:
     seen: list[CardSharingSettings] = []
     monkeypatch.setattr(sharing, "library_for_tenants", seen.append)
-    config = SharingConfig(mps="off", strangers="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3,
+    config = SharingConfig(mps="off", unmanaged="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3,
                            fail_open_ms=0, context_bytes=2**29)  # fmt: skip
     made = make_sharing(config, tmp_path, CARDS, False, lambda card: f"slo of {card}")
     assert (type(made), made.absence) == (SquadQuota, "")
@@ -86,7 +86,9 @@ def test_two_services_on_one_machine_do_not_meet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "field"),
     [
+        ('unmanaged = "kill"', "unmanaged"),
         ('strangers = "kill"', "strangers"),
+        ('unmanaged = "share"\nstrangers = "refuse"', "strangers"),
         ('mps = "on"', "mps"),
         ("idle_s = 0", "idle_s"),
         ("part = 1", "part"),
@@ -100,6 +102,15 @@ def test_a_setting_that_cannot_be_is_named(tmp_path: Path, text: str, field: str
     with pytest.raises(Invalid) as caught:
         load_config(tmp_path)
     assert caught.value.field == f"config.toml: sharing.{field}"
+
+
+@pytest.mark.parametrize(("name", "warnings"), [("unmanaged", 0), ("strangers", 1)])
+def test_config_accepts_deprecated_name_with_a_warning(tmp_path: Path, name: str, warnings: int) -> None:
+    (tmp_path / "config.toml").write_text(f'[sharing]\n{name} = "refuse"\n')
+    with capture_logs() as lines:
+        assert load_config(tmp_path).sharing.unmanaged == "refuse"
+    assert [line["log_level"] for line in lines] == ["warning"] * warnings
+    assert all("rename it to sharing.unmanaged" in line["event"] for line in lines)
 
 
 def test_a_time_that_is_too_short_is_told_with_its_cure(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ class Story:
         }
         config = (
             f'[sharing]\nfolder = "{run}"\nlibrary_folder = "{folder / "lib"}"\nidle_s = 1.0\nmps = "{mps}"\n'
-            f'strangers = "{strangers}"\n'
+            f'unmanaged = "{strangers}"\n'
             f"[cluster]\nsample_every_s = 0.2\nvirtual = {virtual}\n"
         )
         self.service = RunningService(folder / "home", config=config)

@@ -29,7 +29,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+import structlog
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from gpusquad.core.hang.hang import HangRules
@@ -40,6 +41,7 @@ from gpusquad.model.interference import Sharing
 from gpusquad.model.virtual import MOST_PARTS
 
 FILE = "config.toml"
+_log = structlog.get_logger("gpusquad.config")
 SIMULATED_CARDS = 8
 """Where there is no GPU."""
 
@@ -143,8 +145,8 @@ class SharingConfig(_Section):
     """False: parts are only written down."""
     mps: Literal["auto", "off"] = "auto"
     """off: jobs of the class ``shared`` take turns as well."""
-    strangers: Rule = "report"
-    """What is done about processes on a shared card that are no job of ours."""
+    unmanaged: Annotated[Rule, Field(validation_alias=AliasChoices("unmanaged", "strangers"))] = "report"
+    """Rule for unmanaged processes on a shared card. ``strangers`` is the deprecated name of this setting."""
     folder: str = ""
     """Of the cards' shared memory; each service has one of its own in it. Left out: below /run, or in the user's
     runtime folder."""
@@ -209,10 +211,18 @@ def load_config(home: Path, overrides: dict[str, dict[str, Any]] | None = None) 
             raise Invalid(str(path), str(error)) from None
     for section, values in (overrides or {}).items():
         data[section] = data.get(section, {}) | {name: value for name, value in values.items() if value is not None}
+    _warn_of_old_names(data)
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        raise Invalid(f"{path.name}: {'.'.join(map(str, first['loc']))}", first["msg"]) from None
+        problem = "is not a known setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise Invalid(f"{path.name}: {'.'.join(map(str, first['loc']))}", problem) from None
     config.hang_rules()
     return config
+
+
+def _warn_of_old_names(data: dict[str, Any]) -> None:
+    sharing = data.get("sharing")
+    if isinstance(sharing, dict) and "strangers" in sharing:
+        _log.warning("sharing.strangers in config.toml is deprecated; rename it to sharing.unmanaged")

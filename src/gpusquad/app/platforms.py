@@ -77,7 +77,7 @@ class LocalPlatform:
         self.logs: LogSource = RunLogs(home)
         self._cards = self.cluster.nodes[0].cards
         self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
-        self._admits_strangers = not self._sharing.absence and config.sharing.strangers != "refuse"
+        self._admits_strangers = not self._sharing.absence and config.sharing.unmanaged != "refuse"
         self._divides = SquadDivides()
         self.divides: CardDivides = self._divides
         self._divides.use(self._sharing)

@@ -38,7 +38,7 @@ def make_sharing(
         return _written_down(home, "sharing.enforce is false in config.toml")
     settings = CardSharingSettings(
         folder=folder_of(home, _path(config.folder)), library_folder=_path(config.library_folder),
-        policy=policy_of, strangers=config.strangers, has_mps=config.mps != "off", idle_s=config.idle_s,
+        policy=policy_of, strangers=config.unmanaged, has_mps=config.mps != "off", idle_s=config.idle_s,
         uuid_of=physical, fail_open_ms=config.fail_open_ms, context_bytes=config.context_bytes,
     )  # fmt: skip
     try:

@@ -159,9 +159,14 @@ def test_a_wrong_setting_of_sharing_is_told_with_its_cure(flag: str, words: str,
 def test_settings_of_sharing():
     usual = _sharing(_parser().parse_args(["--node", "n"]))
     assert (usual.fail_open_ms, usual.context_bytes, usual.strangers) == (1000, "auto", "report")
-    flags = ["--fail-open-ms=0", "--context-bytes=536870912", "--strangers=refuse"]
+    flags = ["--fail-open-ms=0", "--context-bytes=536870912", "--unmanaged=refuse"]
     said = _sharing(_parser().parse_args(["--node", "n", *flags]))
     assert (said.fail_open_ms, said.context_bytes, said.strangers) == (0, 2**29, "refuse")
+
+
+def test_agent_accepts_deprecated_option_with_a_warning(caplog: pytest.LogCaptureFixture):
+    assert _sharing(_parser().parse_args(["--node", "n", "--strangers=share"])).strangers == "share"
+    assert "use --unmanaged" in caplog.text
 
 
 def test_a_wrong_kubeconfig_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

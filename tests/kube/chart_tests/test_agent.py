@@ -57,12 +57,14 @@ def test_containers_wait_for_a_silent_daemon_as_long_as_the_agent_is_told(releas
     assert options.fail_open_ms == (SharingSettings.fail_open_ms if wait_ms is None else wait_ms)
 
 
+@pytest.mark.parametrize("name", ["unmanaged", "strangers"])
 @pytest.mark.parametrize("rule", ["report", None, "refuse", "share"])
-def test_the_agent_treats_strangers_as_it_is_told(release: Release, rule: str | None):
-    """None: values of before there was such a rule, kept by an upgrade."""
-    values = {"agent": {"sharing": {"strangers": rule}}}
+def test_the_rule_for_unmanaged_processes_reaches_the_agent(release: Release, name: str, rule: str | None):
+    """None: values of before there was such a rule, kept by an upgrade. ``strangers`` is the deprecated name."""
+    values = {"agent": {"sharing": {name: rule}}}
     [container] = of_kind(release.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    assert agent_options().parse_args(container["args"][3:]).strangers == (rule or "report")
+    options = agent_options().parse_args(container["args"][3:])
+    assert (options.strangers or options.unmanaged) == (rule or "report")
 
 
 @pytest.mark.parametrize(

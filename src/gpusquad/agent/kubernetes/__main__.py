@@ -90,9 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mps", action="store_true", help="let shared containers run at once, instead of in turns")
     parser.add_argument("--sharing-shm", type=Path, metavar="DIR",
                         help="with --mps: a folder of the node that is our /dev/shm, and is to be theirs")  # fmt: skip
-    parser.add_argument("--strangers", choices=RULES, default=SharingSettings.strangers,
-                        help="processes on a shared card that nothing holds: report (usual) tells of them, refuse lets "
-                        "nobody new onto the card, share leaves a part of it to them")  # fmt: skip
+    parser.add_argument("--unmanaged", choices=RULES, default=SharingSettings.strangers,
+                        help="rule for unmanaged processes on a shared card: report them (default), refuse new "
+                        "containers on the card, or share the card with them")  # fmt: skip
+    parser.add_argument("--strangers", choices=RULES, help=argparse.SUPPRESS)  # deprecated name of --unmanaged
     parser.add_argument(
         "--fail-open-ms",
         type=_by(checked_fail_open_ms),
@@ -120,13 +121,15 @@ def _by(check: Callable[[Any], Any], read: Callable[[str], object] = int) -> Cal
 
 
 def _sharing(options: argparse.Namespace) -> SharingSettings:
+    if options.strangers is not None:
+        _log.warning("--strangers is deprecated; use --unmanaged")
     return SharingSettings(
         mode=options.sharing or ("enforce" if options.simulate is None else "write-down"),
         folder=options.sharing_folder.absolute(),
         policy=options.sharing_policy,
         shm=options.sharing_shm,
         has_mps=options.mps,
-        strangers=options.strangers,
+        strangers=options.strangers or options.unmanaged,
         fail_open_ms=options.fail_open_ms,
         context_bytes=options.context_bytes,
     )
