@@ -1,1 +1,1 @@
-"""What outlives the server: jobs, their stories, accounts. SQLite by default, PostgreSQL by URL, one code path."""
+"""Durable state of the service: jobs, events, accounts. SQLite by default, PostgreSQL by URL, one code path."""

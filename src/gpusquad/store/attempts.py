@@ -1,4 +1,4 @@
-"""Which job held how much, from when to when: the ground for usage."""
+"""Attempts with the cards they held and when: the basis of usage figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What a tenant, a user or a job used within an interval."""
+    """GPU time of a tenant, a user or a job within an interval."""
 
     key: str
     gpu_s: float
@@ -42,23 +42,25 @@ class UsageRow:
 
 
 def open(c: Connection, row: AttemptRow) -> bool:  # noqa: A001
-    """An attempt holds its cards from now on. False: it is known already, as it was."""
+    """Record that an attempt holds its cards from now on. False if the attempt is already recorded; its row is
+    unchanged.
+    """
     return insert_new(c, attempts, row)
 
 
 def open_all(c: Connection, rows: Sequence[AttemptRow]) -> None:
-    """Many at once; those that are known stay as they are."""
+    """Record several attempts. Rows that already exist are unchanged."""
     insert_all_new(c, attempts, rows)
 
 
 def close(c: Connection, job_id: str, attempt: int, ended_us: int, how: str, cause: str = "") -> bool:
-    """An attempt has left its cards. False: it was not open; the first end told stays."""
+    """Record that an attempt released its cards. False if it was not open; the first recorded end stays."""
     this = (attempts.c.job_id == job_id) & (attempts.c.attempt == attempt) & attempts.c.ended_us.is_(None)
     return c.execute(update(attempts).where(this).values(ended_us=ended_us, how=how, cause=cause)).rowcount > 0
 
 
 def of_job(c: Connection, job_id: str) -> list[AttemptRow]:
-    """All attempts of a job, first one first."""
+    """All attempts of a job, oldest first."""
     query = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
     return [AttemptRow(*row) for row in c.execute(query)]
 
@@ -72,17 +74,19 @@ def usage(
     tenants: Collection[str] | None = None,
     limit: int | None = None,
 ) -> list[UsageRow]:
-    """GPU time within the interval, largest first. What still runs counts up to now; a shared card counts in part."""
+    """GPU time within the interval, largest first. A running attempt counts up to now. A shared card counts by its
+    share.
+    """
     key = {"tenant": attempts.c.tenant, "user": attempts.c.user, "job": attempts.c.job_id}[by]
     end_us = func.coalesce(attempts.c.ended_us, now_us)
     last_us = case((end_us < until_us, end_us), else_=until_us)
     first_us = case((attempts.c.started_us > since_us, attempts.c.started_us), else_=since_us)
-    # As floats: a year of a large cluster does not fit into 64 bits of thousandths times microseconds.
+    # Floats, because a year of a large cluster in thousandths times microseconds exceeds 64 bits.
     held = (func.sum(cast(attempts.c.gpu_milli, Float(53)) * (last_us - first_us)) / _MILLI_US_PER_S).label("held")
     query = (
         select(key, held, func.count(distinct(attempts.c.job_id)), func.count(), attempts.c.tenant)
         .where(last_us > first_us)
-        # Says less than the line above, but in a way that an index can answer.
+        # Implied by the condition above, but written so that an index can answer it.
         .where(or_(attempts.c.ended_us > since_us, attempts.c.ended_us.is_(None)))
         .group_by(*dict.fromkeys((key, attempts.c.tenant)))
         .order_by(held.desc(), key)

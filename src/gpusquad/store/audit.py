@@ -1,4 +1,4 @@
-"""Who did what: appended to, never changed."""
+"""Audit log: append-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.store.tables import audit
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One action of somebody."""
+    """One audited action."""
 
     id: int
     at_us: int
@@ -25,7 +25,7 @@ class AuditRow:
 
 
 def append(c: Connection, at_us: int, actor: str, action: str, target: str, data: dict[str, Any] | None = None) -> int:
-    """Write it in the transaction of the action itself; returns the id."""
+    """Append an entry and return its id. Call it in the transaction of the action itself."""
     return insert_numbered(c, audit, at_us=at_us, actor=actor, action=action, target=target, data=data)
 
 

@@ -1,4 +1,4 @@
-"""How single cards are divided, as numbered revisions: the newest of a card holds."""
+"""Divide policies of single cards, as numbered revisions. The newest revision of a card is in force."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gpusquad.store.tables import card_divides
 
 @dataclass(frozen=True, slots=True)
 class CardDivideRow:
-    """What was set for a card at a moment."""
+    """The divide policy set for a card at a given time."""
 
     revision: int
     at_us: int
     by: str
     card: str
     policy: str | None
-    """None: as the mode says, again."""
+    """None: the mode's divide policy applies again."""
     note: str = ""
 
 
 def append(c: Connection, at_us: int, by: str, card: str, policy: str | None, note: str = "") -> int:
-    """Returns the number of the new revision."""
+    """Append a revision and return its number."""
     return insert_numbered(c, card_divides, at_us=at_us, by=by, card=card, policy=policy, note=note)
 
 
 def latest(c: Connection) -> dict[str, CardDivideRow]:
-    """The one that holds of each card that ever had one."""
+    """The revision in force for each card that ever had one."""
     newest = select(func.max(card_divides.c.revision)).group_by(card_divides.c.card)
     query = select(card_divides).where(card_divides.c.revision.in_(newest))
     return {row.card: CardDivideRow(*row) for row in c.execute(query)}

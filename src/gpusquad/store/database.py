@@ -1,4 +1,4 @@
-"""One database: one writer at a time, any number of readers, one owner."""
+"""The database: one writer at a time, any number of readers, one owner."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ class Database:
     """Connections to one database, for all threads of a process.
 
     ``url``: ``sqlite:///FILE`` or ``postgresql://…``; a path is a SQLite file.
-    ``synchronous``: with NORMAL, SQLite may forget the last moments at a power cut (never at a crash of the server);
-    with FULL it does not, and every write waits for the disk. PostgreSQL has its own setting for this.
-    ``wait_s``: how long to wait for whoever else holds a lock or all connections.
+
+    ``synchronous``: with NORMAL, SQLite can lose the last writes in a power failure, but not when the server crashes.
+    With FULL it loses nothing, and every write waits for the disk. PostgreSQL has its own setting for this.
+
+    ``wait_s``: how long to wait for a lock or a free connection.
     """
 
     def __init__(self, url: str | Path, *, synchronous: Synchronous = "NORMAL", wait_s: float = 5.0) -> None:
         parsed = parse(url)
         self.url = parsed.render_as_string(hide_password=True)
-        """For logs: without the password."""
+        """The URL without its password, for logs."""
         self._backend: _Backend
         if parsed.get_backend_name() == "sqlite":
             self._backend = Sqlite(parsed, synchronous, wait_s)
@@ -45,7 +47,7 @@ class Database:
         return f"Database({self.url!r})"
 
     def migrate(self) -> None:
-        """Bring the schema up to date, whole or not at all."""
+        """Bring the schema up to date, completely or not at all."""
         with self.write() as connection:
             migrate.upgrade(connection)
 
@@ -56,9 +58,9 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction: committed at the end, undone by any exception.
+        """A transaction: committed at the end, rolled back by any exception.
 
-        One at a time in this process, so that ids of events become visible in the order in which they were given out.
+        Only one is open at a time in this process, so that event ids become visible in ascending order.
         """
         if self._writing_thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself; pass the connection on")
@@ -72,7 +74,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One consistent view of the database, which cannot be changed through it."""
+        """A consistent, read-only view of the database."""
         try:
             connection = self._backend.reader.connect()
         except PoolTimeout as error:
@@ -81,7 +83,7 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Let go of all connections and of the ownership."""
+        """Release all connections and the claim."""
         self._backend.reader.dispose()
         self._backend.writer.dispose()
         self._backend.release()
@@ -90,14 +92,14 @@ class Database:
         try:
             return self._backend.writer.connect()
         except StoreInUse as error:
-            # Our session broke, and with it our claim. Who has it now may be the ghost of that session, or a second
-            # server; either way we must not write, and asking again later is right.
+            # The session broke, and the claim with it. The claim may now be held by the remains of that session or by a
+            # second server. In both cases this server must not write; asking again later is correct.
             raise StoreUnavailable(str(error)) from error
 
 
 class _Backend(Protocol):
     writer: Engine
-    """One connection, which holds the claim where the claim belongs to a session."""
+    """The writer's connection. Where the claim belongs to a session, this connection holds it."""
     reader: Engine
 
     def own(self) -> None: ...

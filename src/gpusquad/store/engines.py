@@ -1,4 +1,4 @@
-"""What both databases have in common: how JSON is written, and what their errors mean to us."""
+"""What both databases have in common: JSON encoding and the translation of their errors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpusquad.model.errors import Invalid
 from gpusquad.store.errors import StoreConflict, StoreUnavailable
 
 MOST_READERS = 40
-"""As many as the server has threads for requests."""
+"""Equal to the server's number of request threads."""
 _IDLE_READERS = 4
 _SQLITE_MISUSE = 1
-"""A wrong statement or a missing table: trying again does not help."""
+"""A wrong statement or a missing table. A retry does not help."""
 _SQLITE_READ_ONLY = 8
 _POSTGRESQL_READ_ONLY = "25006"
 
@@ -32,37 +32,37 @@ def make_reader(url: URL, **options: Any) -> Engine:
 
 
 def _make(url: URL, writes: bool, **options: Any) -> Engine:
-    # hide_parameters: hashes of tokens and addresses of notices do not belong in a traceback.
+    # hide_parameters keeps token hashes and notice addresses out of tracebacks.
     engine = create_engine(url, json_serializer=_to_json, hide_parameters=True, **options)
     event.listen(engine, "handle_error", lambda context: _translated(context, writes))
     return engine
 
 
 def _to_json(value: Any) -> str:
-    # NaN is not JSON: PostgreSQL would refuse it and SQLite would keep it.
+    # NaN is not JSON: PostgreSQL would refuse it, SQLite would store it.
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def _translated(context: ExceptionContext, writes: bool) -> Exception | None:
-    """The error to raise instead; None: this one."""
-    if context.is_pre_ping:  # the pool looks whether a connection still works, and makes another if not
+    """The error to raise instead, or None to raise the original."""
+    if context.is_pre_ping:  # the pool checks a connection before use and replaces it if broken
         return None
     wrapped, cause = context.sqlalchemy_exception, context.original_exception
     if isinstance(wrapped, DBAPIError) and (context.is_disconnect or _may_pass(wrapped, writes)):
         return StoreUnavailable(_first_line(cause))
     if isinstance(wrapped, IntegrityError):
         return StoreConflict(_first_line(cause))
-    # The drivers themselves refuse what they cannot encode, each in its own way.
+    # Each driver refuses values that it cannot encode with an error of its own.
     if isinstance(wrapped, DataError) or isinstance(cause, (UnicodeEncodeError, OverflowError)):
         return Invalid("value", f"the database cannot hold it: {_first_line(cause)}")
     return None
 
 
 def _may_pass(error: DBAPIError, writes: bool) -> bool:
-    """Whether it comes from the state that the database is in, and not from what it was asked."""
+    """Whether the error comes from the state of the database, not from the request."""
     sqlite_code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
     if sqlite_code == _SQLITE_READ_ONLY or getattr(error.orig, "sqlstate", None) == _POSTGRESQL_READ_ONLY:
-        return writes  # a disk or a standby that takes no writes now; whoever writes while reading is wrong
+        return writes  # a disk or standby that accepts no writes now
     return isinstance(error, OperationalError) and sqlite_code != _SQLITE_MISUSE
 
 

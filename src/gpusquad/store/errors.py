@@ -1,13 +1,13 @@
-"""What can go wrong with the database, without a word of SQL: callers need not know which one it is."""
+"""Errors of the store, independent of the database."""
 
 from __future__ import annotations
 
 
 class StoreUnavailable(RuntimeError):
-    """The database cannot be reached or cannot write now (stopped, locked, disk full). Trying again later may work.
+    """The database cannot be reached or cannot write now (stopped, locked, disk full). A later retry may succeed.
 
-    A write that ends so is not there, with one exception: a connection that breaks during the commit itself leaves it
-    unknown, so whoever repeats a write looks first.
+    The write did not happen, with one exception: if the connection breaks during the commit, the result is unknown. A
+    caller that retries a write must check first.
     """
 
 
@@ -16,8 +16,8 @@ class StoreInUse(RuntimeError):
 
 
 class StoreTooNew(RuntimeError):
-    """A newer gpusquad has changed the schema; this one would not understand it."""
+    """A newer gpusquad changed the schema; this version cannot read it."""
 
 
 class StoreConflict(RuntimeError):
-    """The row is already there, or it names another row that is not."""
+    """The row already exists, or it refers to a row that does not."""

@@ -1,4 +1,4 @@
-"""The story of every job: appended to, never changed."""
+"""Events of all jobs: append-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusquad.store.tables import events, jobs
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One thing that happened. Later events have larger ids."""
+    """One event of a job. Later events have larger ids."""
 
     id: int
     job_id: str
@@ -26,10 +26,10 @@ class EventRow:
     actor: str = ""
     data: dict[str, Any] | None = None
     tenant: str | None = None
-    """Whose job it was."""
+    """Tenant of the job."""
 
 
-# The tenant is copied, so that the events of one tenant can be followed without looking at those of all others.
+# The tenant is copied into each event, so that a reader can follow one tenant without scanning the others' events.
 _APPEND = insert(events).values(
     tenant=select(jobs.c.tenant).where(jobs.c.id == bindparam("of_job")).scalar_subquery(),
 )
@@ -48,7 +48,7 @@ def append(
     data: dict[str, Any] | None = None,
     actor: str = "",
 ) -> int:
-    """Write one event, beside the change of the job and in the same transaction; returns its id."""
+    """Append an event and return its id. Call it in the transaction that changes the job."""
     values = {
         "job_id": job_id, "of_job": job_id, "at_us": at_us, "kind": kind, "state": state, "attempt": attempt,
         "cause": cause, "data": data, "actor": actor,
@@ -57,18 +57,18 @@ def append(
 
 
 def append_all(c: Connection, rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Many at once, each with all columns but its id; returns their ids in the same order."""
+    """Append several events, each with all columns but its id. Returns their ids in the same order."""
     return list(c.execute(_APPEND_ALL, rows).scalars()) if rows else []
 
 
 def of_job(c: Connection, job_id: str, after: int = 0, limit: int = 1000) -> list[EventRow]:
-    """What happened to one job, in order."""
+    """Events of one job, oldest first."""
     query = select(events).where(events.c.job_id == job_id, events.c.id > after).order_by(events.c.id).limit(limit)
     return [EventRow(*row) for row in c.execute(query)]
 
 
 def after(c: Connection, event_id: int, limit: int = 1000, tenant: str | None = None) -> list[EventRow]:
-    """What happened since the event with this id: to all jobs, or to those of one tenant."""
+    """Events after the event with this id, of all jobs or of one tenant."""
     query = select(events).where(events.c.id > event_id).order_by(events.c.id).limit(limit)
     if tenant is not None:
         query = query.where(events.c.tenant == tenant)
@@ -76,5 +76,5 @@ def after(c: Connection, event_id: int, limit: int = 1000, tenant: str | None = 
 
 
 def last_id(c: Connection) -> int:
-    """The id of the newest event; 0: there is none."""
+    """Id of the newest event; 0 if there is none."""
     return c.execute(select(events.c.id).order_by(events.c.id.desc()).limit(1)).scalar() or 0

@@ -1,4 +1,4 @@
-"""When we said that jobs would start, beside when they did."""
+"""Start forecasts with the actual start times."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from gpusquad.store.tables import forecasts
 
 @dataclass(frozen=True, slots=True)
 class ForecastRow:
-    """A start foretold: a middle and a high quantile, as instants."""
+    """Forecast of a start: a middle and a high quantile, as instants."""
 
     job_id: str
     made_us: int
     mid_us: int
     high_us: int
     truth_us: int | None = None
-    """When it did start; None: not yet."""
+    """Actual start; None: not started yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastAccuracy:
-    """How good forecasts were."""
+    """Accuracy of start forecasts."""
 
     count: int
     within_ratio: float | None
-    """Part that started no later than the high quantile. None: no forecast to judge by."""
+    """Fraction of jobs that started by the high quantile. None: no forecast to judge."""
     median_error_s: float | None
-    """Half of the starts were this near to the middle quantile, or nearer."""
+    """Median distance between the actual start and the middle quantile."""
 
 
 def add(c: Connection, row: ForecastRow) -> None:
-    """Another forecast for a job; one made at the same moment is replaced."""
+    """Add a forecast for a job. It replaces one made at the same instant."""
     put(c, forecasts, row)
 
 
 def of_job(c: Connection, job_id: str) -> list[ForecastRow]:
-    """In the order in which they were made."""
+    """Oldest first."""
     query = select(forecasts).where(forecasts.c.job_id == job_id).order_by(forecasts.c.made_us)
     return [ForecastRow(*row) for row in c.execute(query)]
 
 
 def settle(c: Connection, job_id: str, truth_us: int) -> int:
-    """The job started: this is the truth for all its open forecasts; returns how many there were."""
+    """Record the actual start in all open forecasts of the job. Returns their number."""
     still_open = (forecasts.c.job_id == job_id) & forecasts.c.truth_us.is_(None)
     return c.execute(update(forecasts).where(still_open).values(truth_us=truth_us)).rowcount
 
 
 def accuracy(c: Connection, since_us: int) -> ForecastAccuracy:
-    """Over the forecasts whose truth came since then."""
+    """Accuracy of the forecasts whose job started since then."""
     settled = forecasts.c.truth_us >= since_us
     within = func.coalesce(func.sum(case((forecasts.c.truth_us <= forecasts.c.high_us, 1), else_=0)), 0)
     total, kept = c.execute(select(func.count(), within).where(settled)).one()
     if not total:
         return ForecastAccuracy(0, None, None)
     error_us = func.abs(forecasts.c.truth_us - forecasts.c.mid_us)
-    # The one in the middle, or the two around it.
+    # The median: the middle error, or the two around it.
     middle = select(error_us).where(settled).order_by(error_us).offset((total - 1) // 2).limit(2 - total % 2)
     errors_us = c.execute(middle).scalars().all()
     return ForecastAccuracy(total, int(kept) / total, sum(errors_us) / len(errors_us) / US_PER_S)

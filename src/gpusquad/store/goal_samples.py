@@ -1,4 +1,4 @@
-"""How far jobs with a goal met it, look by look."""
+"""SLO attainment of jobs over time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpusquad.store.tables import goal_samples
 
 @dataclass(frozen=True, slots=True)
 class GoalSample:
-    """What whoever divides a job's card said of it."""
+    """Attainment of a job's SLO as the card daemon reported it."""
 
     job_id: str
     at_us: int
     attainment: float | None = None
-    """1: fully."""
+    """1: the SLO is fully met."""
     weight: float | None = None
 
 
@@ -27,11 +27,11 @@ def append(c: Connection, rows: Iterable[GoalSample]) -> None:
 
 
 def since(c: Connection, at_us: int, limit: int = 20_000) -> list[GoalSample]:
-    """The newest of them, in order of time."""
+    """The newest samples, oldest first."""
     query = select(goal_samples).where(goal_samples.c.at_us >= at_us).order_by(goal_samples.c.at_us.desc())
     return [GoalSample(*row) for row in c.execute(query.limit(limit))][::-1]
 
 
 def trim(c: Connection, before_us: int, most: int = 50_000) -> int:
-    """Drop what is older; returns how many were dropped."""
+    """Delete older samples. Returns their number."""
     return drop_smallest(c, goal_samples.c.at_us, before_us, most)

@@ -1,4 +1,4 @@
-"""Which jobs, in which order."""
+"""Filter and order of job lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SORTS: dict[str, tuple[Column[int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Every condition that is given must hold. An empty collection of states, tenants or users matches nothing."""
+    """All given conditions must hold. An empty collection of states, tenants or users matches nothing."""
 
     states: Collection[str] | None = None
     tenants: Collection[str] | None = None
@@ -31,31 +31,31 @@ class JobFilter:
     name: str | None = None
     group_id: str | None = None
     text: str | None = None
-    """Somewhere in the name, id, user or cause; capitals do not matter."""
+    """Substring of the name, id, user or cause; case-insensitive."""
     since_us: int | None = None
     """Submitted (with "-ended": ended) at or after."""
     until_us: int | None = None
     """Submitted (with "-ended": ended) before."""
     sort: Sort = "-submitted"
-    """"-": newest first. "-ended" leaves out jobs that have no end."""
+    """"-": newest first. "-ended" leaves out jobs without an end."""
 
 
 ANY = JobFilter()
 
 
 def ordered(where: JobFilter) -> tuple[Column[int], tuple[ColumnElement, ColumnElement]]:
-    """The time to order by, and the whole order: ids decide between equal times."""
+    """The time column to order by, and the complete order; ids break ties."""
     key, newest_first = _sort_of(where)
     return key, ((key.desc(), jobs.c.id.desc()) if newest_first else (key.asc(), jobs.c.id.asc()))
 
 
 def restricted(query: S, where: JobFilter, cursor: str | None = None) -> S:
-    """The query for these jobs only; with a cursor, for those behind it."""
+    """The query restricted to these jobs; with a cursor, to those after it."""
     key, newest_first = _sort_of(where)
     conditions: list[ColumnElement[bool]] = []
     for column, wanted in ((jobs.c.state, where.states), (jobs.c.tenant, where.tenants), (jobs.c.user, where.users)):
         if wanted is not None:
-            # An index gives its rows in order only where the column before is one value.
+            # An index yields its rows in order only if the preceding column has a single value.
             conditions.append(column == next(iter(wanted)) if len(wanted) == 1 else column.in_(wanted))
     if where.name is not None:
         conditions.append(jobs.c.name == where.name)

@@ -1,4 +1,4 @@
-"""Jobs as they are now. How they came to be so is in ``events``."""
+"""Current state of jobs. Their history is in ``events``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class JobRow:
     started_us: int | None = None
     ended_us: int | None = None
     release_us: int | None = None
-    """Not to be tried again before."""
+    """Earliest time of the next attempt."""
     sequence: int = 0
     gpus: int = 0
     gpu_milli: int = 0
@@ -77,7 +77,7 @@ class JobRow:
 
 
 def insert(c: Connection, rows: Iterable[JobRow]) -> None:
-    """New jobs, all in one go."""
+    """Insert new jobs."""
     values = [values_of(row) for row in rows]
     if values:
         c.execute(jobs.insert(), values)
@@ -91,16 +91,16 @@ def get(c: Connection, job_id: str) -> JobRow | None:
 
 
 def by_prefix(c: Connection, prefix: str, limit: int = 2) -> list[JobRow]:
-    """Jobs whose id begins so; two are enough to know that it is not unique."""
-    behind = prefix + "\x7f"  # sorts after whatever an id may go on with
+    """Jobs whose id starts with the prefix. Two results are enough to know that it is ambiguous."""
+    behind = prefix + "\x7f"  # sorts after every character that an id can contain
     where = select(jobs).where(jobs.c.id >= prefix, jobs.c.id < behind)
     return _rows(c, where.order_by(jobs.c.id).limit(limit))
 
 
 def find(c: Connection, where: JobFilter = ANY, limit: int = 100, cursor: str | None = None) -> Page[JobRow]:
-    """One page in the order that the filter names."""
+    """One page in the filter's order."""
     key, order = ordered(where)
-    # The ids first: they come out of an index. Whole jobs, with all their JSON, are read only for this page.
+    # Ids first, from an index. Whole jobs with their JSON are read only for this page.
     ids = restricted(select(jobs.c.id), where, cursor).order_by(*order).limit(limit + 1).subquery()
     found = _rows(c, select(jobs).join(ids, ids.c.id == jobs.c.id).order_by(*order))
     if len(found) <= limit:
@@ -110,35 +110,35 @@ def find(c: Connection, where: JobFilter = ANY, limit: int = 100, cursor: str | 
 
 
 def count(c: Connection, where: JobFilter = ANY) -> int:
-    """How many there are."""
+    """Number of matching jobs."""
     return c.execute(restricted(select(func.count()).select_from(jobs), where)).scalar_one()
 
 
 def count_by_state(c: Connection, where: JobFilter = ANY) -> dict[str, int]:
-    """How many there are in each state; states without jobs are left out."""
+    """Number of jobs in each state. States without jobs are left out."""
     counts = restricted(select(jobs.c.state, func.count()), where).group_by(jobs.c.state)
     return {row[0]: row[1] for row in c.execute(counts)}
 
 
 def unfinished(c: Connection) -> list[JobRow]:
-    """Every job that is not over, in the order of arrival."""
+    """Every unfinished job, in order of arrival."""
     return _rows(c, select(jobs).where(jobs.c.state.in_(UNFINISHED_STATES)).order_by(jobs.c.sequence, jobs.c.id))
 
 
 def by_group(c: Connection, group_id: str) -> list[JobRow]:
-    """The jobs of one submission, in the order of arrival."""
+    """Jobs of one submission, in order of arrival."""
     return _rows(c, select(jobs).where(jobs.c.group_id == group_id).order_by(jobs.c.sequence, jobs.c.id))
 
 
 def waiting_on(c: Connection, job_id: str) -> list[JobRow]:
-    """Held jobs that come after this one, in the order of arrival."""
+    """Held jobs that depend on this one, in order of arrival."""
     waiting = select(jobs).join(job_waits, job_waits.c.job_id == jobs.c.id)
     named = waiting.where(job_waits.c.waits_for == job_id, jobs.c.state == _HELD)
     return _rows(c, named.order_by(jobs.c.sequence, jobs.c.id))
 
 
 def change(c: Connection, job_id: str, **columns: Any) -> None:
-    """Set columns of a job. KeyError: there is none with this id."""
+    """Set columns of a job. KeyError if there is no job with this id."""
     unknown = columns.keys() - set(names_of(JobRow)[1:])
     if unknown:
         raise TypeError(f"a job has no {', '.join(sorted(unknown))} to change")
@@ -150,7 +150,7 @@ def change(c: Connection, job_id: str, **columns: Any) -> None:
 
 
 def change_all(c: Connection, changes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Columns of many jobs. Those that change in the same columns go in one statement."""
+    """Set columns of many jobs. Jobs that change in the same columns share one statement."""
     alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for job_id, columns in changes.items():
         names = tuple(sorted(columns))
@@ -175,12 +175,12 @@ def _update_of(names: tuple[str, ...]) -> Update:
 
 
 def ids_of_final(c: Connection) -> set[str]:
-    """Of all jobs that are over."""
+    """Of all finished jobs."""
     return set(c.execute(select(jobs.c.id).where(jobs.c.state.in_(FINAL_STATES))).scalars())
 
 
 def next_sequence(c: Connection) -> int:
-    """The next free arrival number. Ask inside the write that uses it; a batch counts on from there."""
+    """The next free arrival number. Call it in the write that uses it; a batch counts up from there."""
     return c.execute(select(func.coalesce(func.max(jobs.c.sequence), 0))).scalar_one() + 1
 
 

@@ -1,4 +1,4 @@
-"""What people say about nodes and cards: drained, cordoned, in maintenance from then to then."""
+"""Administrators' marks on nodes and cards: drained, cordoned, in a maintenance window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.store.tables import marks
 
 @dataclass(frozen=True, slots=True)
 class MarkRow:
-    """One statement about one target."""
+    """One mark on one target."""
 
     id: str
     kind: str
@@ -20,13 +20,13 @@ class MarkRow:
     target: str
     start_us: int
     end_us: int | None = None
-    """None: until told otherwise."""
+    """None: until removed."""
     by: str = ""
     cause: str = ""
 
 
 def put(c: Connection, row: MarkRow) -> None:
-    """A new mark, or another content for a known one."""
+    """Add a mark or replace the one with the same id."""
     rows.put(c, marks, row)
 
 
@@ -36,7 +36,7 @@ def get(c: Connection, mark_id: str) -> MarkRow | None:
 
 
 def all(c: Connection, kind: str | None = None, target: str | None = None) -> list[MarkRow]:  # noqa: A001
-    """By their start."""
+    """Ordered by start."""
     query = select(marks).order_by(marks.c.start_us, marks.c.id)
     if kind is not None:
         query = query.where(marks.c.kind == kind)
@@ -46,10 +46,10 @@ def all(c: Connection, kind: str | None = None, target: str | None = None) -> li
 
 
 def remove(c: Connection, mark_id: str) -> bool:
-    """False: there was none."""
+    """False if there was none."""
     return c.execute(delete(marks).where(marks.c.id == mark_id)).rowcount > 0
 
 
 def remove_of(c: Connection, kind: str, target: str) -> int:
-    """Take back all marks of a kind from a target; returns how many there were."""
+    """Remove all marks of a kind from a target. Returns their number."""
     return c.execute(delete(marks).where(marks.c.kind == kind, marks.c.target == target)).rowcount

@@ -1,4 +1,4 @@
-"""Runs the steps in ``migrations/`` that a database has not seen yet."""
+"""Runs the steps in ``migrations/`` that a database does not have yet."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _TWO_AT_ONCE = 0x67707573
 
 
 def upgrade(connection: Connection) -> None:
-    """All missing steps, inside the transaction of the connection."""
-    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
+    """Run all missing steps in the connection's transaction."""
+    if connection.dialect.name == "postgresql":  # SQLite has only one writer
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TWO_AT_ONCE})")
     config = Config()
     config.set_main_option("script_location", "gpusquad.store:migrations")

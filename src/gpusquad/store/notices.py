@@ -1,4 +1,4 @@
-"""Who wants to be told what, and what is on its way. Written with the event itself, so that no notice is lost."""
+"""Notice rules and the outbox. Notices are written in the transaction of their event, so that none is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ERROR = 2000
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """Tell this user about such events there."""
+    """Send notices of these event kinds to this user's channel."""
 
     id: int
     user: str
@@ -29,7 +29,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class NoticeRow:
-    """One message to one place."""
+    """One message to one channel."""
 
     id: int
     rule_id: int
@@ -39,7 +39,7 @@ class NoticeRow:
     body: str
     tries: int
     next_us: int
-    """Not to be tried before."""
+    """Earliest time of the next try."""
     state: State
     error: str
     created_us: int
@@ -49,7 +49,7 @@ class NoticeRow:
 
 
 def add_rule(c: Connection, user: str, kinds: list[str], url: str, label: str, created_us: int) -> int:
-    """Returns its id."""
+    """Add a rule and return its id."""
     return insert_numbered(c, notice_rules, user=user, kinds=kinds, url=url, label=label, created_us=created_us)
 
 
@@ -59,7 +59,7 @@ def rule(c: Connection, rule_id: int) -> RuleRow | None:
 
 
 def rules(c: Connection, user: str | None = None) -> list[RuleRow]:
-    """All, or those of one user, oldest first."""
+    """All rules, or those of one user, oldest first."""
     query = select(notice_rules).order_by(notice_rules.c.id)
     if user is not None:
         query = query.where(notice_rules.c.user == user)
@@ -67,7 +67,7 @@ def rules(c: Connection, user: str | None = None) -> list[RuleRow]:
 
 
 def remove_rule(c: Connection, rule_id: int) -> bool:
-    """Its messages go too. False: there was none."""
+    """Remove a rule and its messages. False if there was none."""
     return c.execute(delete(notice_rules).where(notice_rules.c.id == rule_id)).rowcount > 0
 
 
@@ -75,7 +75,7 @@ def remove_rule(c: Connection, rule_id: int) -> bool:
 
 
 def add(c: Connection, rule_id: int, job_id: str, kind: str, title: str, body: str, created_us: int) -> int:
-    """A message to send as soon as possible; returns its id."""
+    """Add a message to be sent as soon as possible and return its id."""
     return insert_numbered(
         c, notices, rule_id=rule_id, job_id=job_id, kind=kind, title=title, body=body,
         tries=0, next_us=created_us, state="waiting", error="", created_us=created_us,
@@ -88,14 +88,14 @@ def get(c: Connection, notice_id: int) -> NoticeRow | None:
 
 
 def due(c: Connection, now_us: int, limit: int = 100) -> list[NoticeRow]:
-    """Messages to send now, the longest overdue first."""
+    """Messages that are due, longest overdue first."""
     ripe = select(notices).where(notices.c.state == "waiting", notices.c.next_us <= now_us)
     query = ripe.order_by(notices.c.next_us, notices.c.id).limit(limit)
     return [NoticeRow(*row) for row in c.execute(query)]
 
 
 def next_due_us(c: Connection) -> int | None:
-    """When the next message may be sent; None: nothing waits."""
+    """When the next message is due; None: none is pending."""
     waiting = select(notices.c.next_us).where(notices.c.state == "waiting")
     return c.execute(waiting.order_by(notices.c.next_us).limit(1)).scalar()
 
@@ -121,18 +121,18 @@ def dead(c: Connection, limit: int = 100) -> list[NoticeRow]:
 
 
 def sent(c: Connection, notice_id: int) -> None:
-    """It arrived."""
+    """Record that a message was delivered."""
     _tried(c, notice_id, state="sent", error="")
 
 
 def failed(c: Connection, notice_id: int, error: str, next_us: int | None) -> None:
-    """It did not arrive: try again then, or never (None)."""
+    """Record a failed delivery and the time of the next try; None: give up."""
     again = {"state": "dead"} if next_us is None else {"next_us": next_us}
     _tried(c, notice_id, error=error[:_MOST_ERROR], **again)
 
 
 def retry(c: Connection, notice_id: int, now_us: int) -> bool:
-    """Try a dead one from the beginning. False: there is none."""
+    """Make a given-up message pending again. False if there is none."""
     this = (notices.c.id == notice_id) & (notices.c.state == "dead")
     return c.execute(update(notices).where(this).values(state="waiting", tries=0, next_us=now_us)).rowcount > 0
 

@@ -1,4 +1,4 @@
-"""Pages that stay put while rows are added: a page begins behind the last row of the one before."""
+"""Pages that stay stable while rows are added: a page starts after the last row of the previous one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some rows, and where to go on; None: there are no more."""
+    """Some rows and the cursor of the next page; None: there are no more."""
 
     items: Sequence[T]
     next_cursor: str | None = None
 
 
 def to_cursor(*parts: str | int) -> str:
-    """A text for users to hand back, not to read."""
+    """An opaque text that users pass back."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 
 def from_cursor(cursor: str, *kinds: type) -> list:
-    """What ``to_cursor`` was given, if it was of these types."""
+    """The values given to ``to_cursor``, if they have these types."""
     try:
         parts = json.loads(base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)))
     except (ValueError, RecursionError) as error:

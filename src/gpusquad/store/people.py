@@ -1,4 +1,4 @@
-"""Tenants, their users, and the tokens that users show."""
+"""Tenants, their users and the users' tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.store.rows import put, values_of
 
 @dataclass(frozen=True, slots=True)
 class TenantRow:
-    """Who owns quota."""
+    """Owner of a quota."""
 
     name: str
     weight: float = 1.0
@@ -21,9 +21,9 @@ class TenantRow:
     reclaim_s: float = 0.0
     max_pending: int | None = None
     on_hang: str = "warn"
-    """warn, or stop."""
+    """warn or stop."""
     run_as: str | None = None
-    """uid:gid for its tasks; None: as the service itself."""
+    """uid:gid of its tasks; None: the service's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class UserRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """What a user shows to be let in. The token itself is not kept, only its hash."""
+    """Credential of a user. Only the hash of the token is stored."""
 
     id: str
     user: str
@@ -56,7 +56,7 @@ class TokenRow:
 
 
 def put_tenant(c: Connection, row: TenantRow) -> None:
-    """A new tenant, or new settings for a known one."""
+    """Add a tenant or change its settings."""
     put(c, tables.tenants, row)
 
 
@@ -66,12 +66,12 @@ def tenant(c: Connection, name: str) -> TenantRow | None:
 
 
 def tenants(c: Connection) -> list[TenantRow]:
-    """All, by name."""
+    """All tenants, by name."""
     return [TenantRow(*row) for row in c.execute(select(tables.tenants).order_by(tables.tenants.c.name))]
 
 
 def remove_tenant(c: Connection, name: str) -> bool:
-    """False: there was none. A tenant that still has users stays: StoreConflict."""
+    """Remove a tenant. False if there was none; StoreConflict if it still has users."""
     return c.execute(delete(tables.tenants).where(tables.tenants.c.name == name)).rowcount > 0
 
 
@@ -79,7 +79,7 @@ def remove_tenant(c: Connection, name: str) -> bool:
 
 
 def put_user(c: Connection, row: UserRow) -> None:
-    """A new user, or another role or tenant for a known one. The tenant must be there."""
+    """Add a user, or change the role or tenant. The tenant must exist."""
     put(c, tables.users, row)
 
 
@@ -89,7 +89,7 @@ def user(c: Connection, name: str) -> UserRow | None:
 
 
 def users(c: Connection, tenant: str | None = None) -> list[UserRow]:
-    """All, or those of one tenant, by name."""
+    """All users, or those of one tenant, by name."""
     query = select(tables.users).order_by(tables.users.c.name)
     if tenant is not None:
         query = query.where(tables.users.c.tenant == tenant)
@@ -97,7 +97,7 @@ def users(c: Connection, tenant: str | None = None) -> list[UserRow]:
 
 
 def remove_user(c: Connection, name: str) -> bool:
-    """Their tokens go too. False: there was none."""
+    """Remove a user with all tokens. False if there was none."""
     return c.execute(delete(tables.users).where(tables.users.c.name == name)).rowcount > 0
 
 
@@ -114,13 +114,13 @@ def token(c: Connection, token_id: str) -> TokenRow | None:
 
 
 def token_by_hash(c: Connection, token_hash: str) -> TokenRow | None:
-    """Also one that is revoked or too old: the caller says which, and decides."""
+    """The token with this hash, even if revoked or expired: the caller checks that."""
     row = c.execute(select(tables.tokens).where(tables.tokens.c.hash == token_hash)).first()
     return TokenRow(*row) if row else None
 
 
 def tokens(c: Connection, user: str | None = None) -> list[TokenRow]:
-    """All, or those of one user, oldest first."""
+    """All tokens, or those of one user, oldest first."""
     query = select(tables.tokens).order_by(tables.tokens.c.created_us, tables.tokens.c.id)
     if user is not None:
         query = query.where(tables.tokens.c.user == user)
@@ -128,11 +128,11 @@ def tokens(c: Connection, user: str | None = None) -> list[TokenRow]:
 
 
 def revoke_token(c: Connection, token_id: str, at_us: int) -> bool:
-    """False: there is none, or it was revoked before."""
+    """Revoke a token. False if there is none or it is already revoked."""
     this = (tables.tokens.c.id == token_id) & tables.tokens.c.revoked_us.is_(None)
     return c.execute(update(tables.tokens).where(this).values(revoked_us=at_us)).rowcount > 0
 
 
 def touch_token(c: Connection, token_id: str, at_us: int) -> None:
-    """Note that it was used."""
+    """Record the time of use."""
     c.execute(update(tables.tokens).where(tables.tokens.c.id == token_id).values(last_used_us=at_us))

@@ -1,4 +1,4 @@
-"""What was set while the server ran, as numbered revisions: the newest holds."""
+"""Policy settings made while the server runs, as numbered revisions. The newest is in force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusquad.store.tables import policies
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """The settings that held from a moment on."""
+    """Settings in force since a given time."""
 
     revision: int
     at_us: int
@@ -23,12 +23,12 @@ class PolicyRow:
 
 
 def append(c: Connection, at_us: int, by: str, settings: dict[str, Any], note: str = "") -> int:
-    """Returns the number of the new revision."""
+    """Append a revision and return its number."""
     return insert_numbered(c, policies, at_us=at_us, by=by, settings=settings, note=note)
 
 
 def latest(c: Connection) -> PolicyRow | None:
-    """The one that holds; None: nothing was ever set."""
+    """The revision in force; None: nothing was ever set."""
     return next(iter(all(c, 1)), None)
 
 

@@ -1,4 +1,6 @@
-"""PostgreSQL by psycopg. Must be reached directly or by a pooler that keeps sessions: the claim belongs to one."""
+"""PostgreSQL by psycopg. It must be reached directly or by a pooler that keeps sessions, because a session holds the
+claim.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from gpusquad.store.engines import make_reader, make_writer
 from gpusquad.store.errors import StoreInUse
 
 _CLAIM = 0x67707571
-"""Names our advisory lock among others' ("gpuq"); the second half of its name is the schema."""
+"""Identifies our advisory lock ("gpuq"); the second half of the lock's name is the schema."""
 _SCHEMA = "hashtext(coalesce(current_schema(), ''))"
 _HOLDER = f"""
     SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
@@ -25,8 +27,8 @@ _HOLDER = f"""
 class Postgresql:
     """Engines on one database.
 
-    All writes go through one connection, and that connection holds the claim: when it breaks, both are lost together,
-    and a new one is of use only if it gets the claim again. So a server that lost its claim cannot write.
+    All writes use one connection, which also holds the claim. If it breaks, both are lost together. A new connection
+    can write only if it gets the claim again, so a server that lost its claim cannot write.
     """
 
     def __init__(self, url: URL, wait_s: float) -> None:
@@ -57,7 +59,7 @@ class Postgresql:
             raise
 
     def release(self) -> None:
-        self._owns = False  # the claim went with its connection
+        self._owns = False  # the claim was lost with its connection
 
     def _on_writer(self, connection: Any, _record: object) -> None:
         try:
@@ -80,10 +82,10 @@ def _claim(connection: Any) -> None:
 
 
 def _connect_options(url: URL, wait_s: float) -> dict[str, Any]:
-    """Ours, unless the URL says otherwise: a host that is gone must not hold a thread for minutes."""
+    """Our defaults, unless the URL sets them: an unreachable host must not block a thread for minutes."""
     ours = {
         "application_name": f"process {os.getpid()} on {socket.gethostname()}"[:63],
-        "connect_timeout": max(2, round(wait_s)),  # the library takes 1 for 2
+        "connect_timeout": max(2, round(wait_s)),  # the library treats 1 as 2
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,

@@ -1,4 +1,4 @@
-"""How long we said that runs would take, beside how long they took; and past runs to learn from."""
+"""Run-time predictions with the actual run times, and past runs to train predictors on."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpusquad.store.rows import put
 from gpusquad.store.tables import attempts, jobs, run_forecasts
 
 CUT = ("timed_out", "cancelled", "preempted", "lost")
-"""Ends from outside: left alone the run would have taken longer, so a prediction is not held against them."""
+"""Ends imposed from outside. The run would have taken longer, so its prediction is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunForecastRow:
-    """A run time foretold for one attempt. ``levels`` are empty where nothing was known."""
+    """Predicted run time of one attempt. ``levels`` is empty if nothing was known."""
 
     job_id: str
     attempt: int
@@ -28,7 +28,7 @@ class RunForecastRow:
     confidence: float = 0.0
     estimate_us: int | None = None
     truth_us: int | None = None
-    """How long it was on its cards. None: not over yet, or it never was on any."""
+    """Time on its cards. None: not finished, or it never had cards."""
     how: str = ""
     """How it ended."""
     settled_us: int | None = None
@@ -40,7 +40,7 @@ class RunForecastRow:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What became of an attempt."""
+    """Outcome of an attempt."""
 
     job_id: str
     attempt: int
@@ -53,7 +53,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class PastRow:
-    """One run that is over, with the job as the core knows it."""
+    """One finished run, with its job as the core knows it."""
 
     job_id: str
     attempt: int
@@ -61,7 +61,7 @@ class PastRow:
     ended_us: int
     how: str
     kept_us: int
-    """Work of attempts before the job's last one that was not lost."""
+    """Work of earlier attempts of the job that was not lost."""
     is_last: bool
     core: dict[str, Any]
     peak_memory_bytes: int | None
@@ -73,12 +73,12 @@ class PastRow:
 
 
 RunKey = tuple[int, str, int]
-"""When a run ended, its job and attempt: the order in which runs are learned."""
+"""End time, job and attempt: the order in which predictors learn from runs."""
 BEFORE_ALL: RunKey = (-1, "", 0)
 
 
 def add(c: Connection, rows: Iterable[RunForecastRow]) -> None:
-    """One forecast an attempt: a later one, after the job was changed, replaces the first."""
+    """Store one prediction per attempt. A later one, made after the job was changed, replaces the first."""
     put(c, run_forecasts, *rows)
 
 
@@ -89,7 +89,7 @@ def of_job(c: Connection, job_id: str) -> list[RunForecastRow]:
 
 
 def settle(c: Connection, truth: Truth) -> bool:
-    """The attempt has left its cards. False: no forecast was made, or the truth is known already."""
+    """Record that the attempt released its cards. False if there is no prediction or the run time is already known."""
     this = (run_forecasts.c.job_id == truth.job_id) & (run_forecasts.c.attempt == truth.attempt)
     values = {
         "truth_us": truth.truth_us, "how": truth.how, "settled_us": truth.settled_us,
@@ -104,7 +104,7 @@ def settled(
     c: Connection, since_us: int, tenant: str | None = None, source: str | None = None, limit: int = 50_000,
     with_cut: bool = True,
 ) -> list[RunForecastRow]:  # fmt: skip
-    """Forecasts whose truth came since then, the newest first."""
+    """Predictions whose run ended since then, newest first."""
     query = select(run_forecasts).where(run_forecasts.c.settled_us >= since_us)
     if tenant is not None:
         query = query.where(run_forecasts.c.tenant == tenant)
@@ -120,7 +120,7 @@ def settled(
 
 
 def first_to_learn(c: Connection, newest: int) -> RunKey:
-    """Behind which the newest so many runs lie."""
+    """The position before the newest ``most`` runs."""
     keys = attempts.c.ended_us, attempts.c.job_id, attempts.c.attempt
     over = select(*keys).where(attempts.c.ended_us.is_not(None))
     row = c.execute(over.order_by(*(key.desc() for key in keys)).offset(newest).limit(1)).first()
@@ -128,7 +128,7 @@ def first_to_learn(c: Connection, newest: int) -> RunKey:
 
 
 def is_known(c: Connection, key: RunKey) -> bool:
-    """Whether this store has seen that run end."""
+    """Whether this store recorded the end of that run."""
     ended_us, job_id, attempt = key
     this = (attempts.c.job_id == job_id) & (attempts.c.attempt == attempt) & (attempts.c.ended_us == ended_us)
     return c.execute(select(attempts.c.job_id).where(this)).first() is not None
@@ -148,7 +148,7 @@ def past_runs(c: Connection, after: RunKey, limit: int) -> Sequence[PastRow]:
                jobs.c.core, run_forecasts.c.peak_memory_bytes, run_forecasts.c.cpu_milli)
         .join(jobs, jobs.c.id == a.job_id)
         .outerjoin(run_forecasts, same)
-        # Says less than the next line, but in a way that an index can answer.
+        # Implied by the next condition, but written so that an index can answer it.
         .where(a.ended_us >= ended_us)
         .where(later)
         .order_by(a.ended_us, a.job_id, a.attempt)

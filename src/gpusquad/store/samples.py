@@ -1,4 +1,4 @@
-"""How busy the cards were."""
+"""Utilisation samples of cards."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpusquad.store.tables import samples
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """One look at a card, or the mean of several. None: the card does not tell."""
+    """One sample of a card, or the mean of several. None: the card does not report it."""
 
     card: str
     at_us: int = 0
     busy_ratio: float | None = None
-    """Part of the time in which any kernel ran."""
+    """Fraction of the time in which a kernel ran."""
     memory_busy_ratio: float | None = None
-    """Part of the time in which its memory was read or written."""
+    """Fraction of the time in which card memory was read or written."""
     memory_bytes: int | None = None
-    """In use."""
+    """Memory in use."""
     power_w: float | None = None
     temperature_c: float | None = None
     clock_mhz: float | None = None
@@ -33,14 +33,14 @@ _MEASURES = [column for column in samples.c if not column.primary_key]
 
 
 def append(c: Connection, at_us: int, rows: Iterable[SampleRow]) -> None:
-    """One look at several cards at the same moment."""
+    """Store samples of several cards taken at the same instant."""
     put(c, samples, *(replace(row, at_us=at_us) for row in rows))
 
 
 def of_card(
     c: Connection, card: str, since_us: int, until_us: int, every_s: float = 0.0, limit: int = 10_000
 ) -> list[SampleRow]:
-    """In order of time. With ``every_s``, the means over such spans, each told by its first moment."""
+    """Oldest first. With ``every_s``, means over intervals of that length, each with the time of its first sample."""
     within = (samples.c.card == card, samples.c.at_us >= since_us, samples.c.at_us < until_us)
     every_us = round(every_s * US_PER_S)
     if every_us <= 1:
@@ -54,7 +54,7 @@ def of_card(
 
 
 def busy(c: Connection, card: str, since_us: int, until_us: int) -> tuple[float | None, int]:
-    """The mean of how busy a card was, and of how many looks at it."""
+    """Mean utilisation of a card and the number of samples."""
     within = (samples.c.card == card, samples.c.at_us >= since_us, samples.c.at_us < until_us)
     query = select(func.avg(samples.c.busy_ratio), func.count(samples.c.busy_ratio)).where(*within)
     mean, count = c.execute(query).one()
@@ -62,7 +62,7 @@ def busy(c: Connection, card: str, since_us: int, until_us: int) -> tuple[float 
 
 
 def latest(c: Connection, since_us: int) -> dict[str, SampleRow]:
-    """The newest sample of every card that has one since then."""
+    """The newest sample since then of every card that has one."""
     newest = (
         select(samples.c.card, func.max(samples.c.at_us).label("at_us"))
         .where(samples.c.at_us >= since_us)
@@ -74,5 +74,5 @@ def latest(c: Connection, since_us: int) -> dict[str, SampleRow]:
 
 
 def trim(c: Connection, before_us: int, most: int = 50_000) -> int:
-    """Drop what is older, the oldest first, about so many; returns how many were dropped."""
+    """Delete older samples, oldest first, about ``most`` of them. Returns their number."""
     return drop_smallest(c, samples.c.at_us, before_us, most)

@@ -1,4 +1,4 @@
-"""Small things to remember, each under a name: for example the latest time ever seen."""
+"""Small values stored by name, for example the latest time ever seen."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class SettingRow:
 
 
 def get(c: Connection, key: str, default: Any = None) -> Any:
-    """The value; the default where there is none."""
+    """The value, or the default if there is none."""
     row = c.execute(select(settings.c.value).where(settings.c.key == key)).first()
     return row[0] if row else default
 
 
 def put(c: Connection, key: str, value: Any) -> None:
-    """Remember it, instead of what was there."""
+    """Store a value, replacing the previous one."""
     rows.put(c, settings, SettingRow(key, value))
 
 
 def remove(c: Connection, key: str) -> bool:
-    """False: there was none."""
+    """False if there was none."""
     return c.execute(delete(settings).where(settings.c.key == key)).rowcount > 0

@@ -1,4 +1,4 @@
-"""SQLite in a file: a write-ahead log, so that readers never wait for the writer."""
+"""SQLite in a file, with a write-ahead log so that readers never wait for the writer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpusquad.store.errors import StoreInUse, StoreUnavailable
 
 Synchronous = Literal["NORMAL", "FULL"]
 _MOST_LOG_BYTES = 64 * 2**20
-"""A log that a long read once made larger is cut back to this."""
+"""A log that a long read made larger is truncated to this size."""
 
 
 class Sqlite:
-    """Engines on one file, and the claim on it: a locked file beside it, which a dead process cannot keep."""
+    """Engines on one file, and the claim on it: a lock file beside it, which a dead process cannot keep locked."""
 
     def __init__(self, url: URL, synchronous: Synchronous, wait_s: float) -> None:
         self._path = Path(str(url.database)).absolute()
@@ -55,7 +55,7 @@ class Sqlite:
             os.pwrite(claim, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
-        # The file stays: whoever removes it could remove one that somebody else has just locked.
+        # The lock file stays. Removing it could remove one that another process has just locked.
         if self._claim is not None:
             os.close(self._claim)
             self._claim = None
@@ -64,8 +64,8 @@ class Sqlite:
 def _configure(engine: Engine, begin: str, pragmas: tuple[str, ...]) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: object) -> None:
-        # The driver would begin a transaction before the first change only, so that what a transaction read
-        # before could be old by then. It is told to leave that to us.
+        # By default the driver opens a transaction only before the first change, so that earlier reads in it could be
+        # out of date. Autocommit leaves transactions to us.
         connection.isolation_level = None
         for pragma in pragmas:
             connection.execute(pragma)
@@ -76,7 +76,7 @@ def _configure(engine: Engine, begin: str, pragmas: tuple[str, ...]) -> None:
 
 
 def _make_file(path: Path) -> None:
-    # Made here and not by SQLite, so that nobody else can read it; its log gets the same permissions.
+    # Created here and not by SQLite, so that other users cannot read it. Its log gets the same permissions.
     os.close(_open_private(path))
 
 

@@ -1,4 +1,4 @@
-"""The schema as it is now. ``migrations/`` holds the way there; a test keeps the two together."""
+"""The current schema. ``migrations/`` holds the steps to it; a test compares the two."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ metadata = MetaData(
     }
 )
 
-# Text as it was written, not JSONB: keys keep their order and large numbers their digits.
+# Text as written, not JSONB: keys keep their order and large numbers their digits.
 Json = JSON(none_as_null=True)
-# Compared byte by byte, so that the order and the search by prefix are the same on both databases.
+# Compared byte by byte, so that order and prefix search are the same on both databases.
 Id = Text().with_variant(Text(collation="C"), "postgresql")
-# SQLite counts up only in a column whose type is exactly INTEGER.
+# SQLite auto-increments only a column whose type is exactly INTEGER.
 Number = BigInteger().with_variant(Integer(), "sqlite")
 Us = BigInteger
 
 
 def _numbered(name: str, *columns: Column | Index) -> Table:
-    """Rows get growing numbers, and no number is given out twice, not even after the newest row was removed."""
+    """Rows get ascending numbers. A number is never reused, even after the newest row was removed."""
     return Table(name, metadata, Column("id", Number, primary_key=True), *columns, sqlite_autoincrement=True)
 
 
-# Small columns first: SQLite then finds them without reading the JSON behind them.
-# No foreign keys on what is written often; only our own code writes it, and always with its job.
+# Small columns first: SQLite then reads them without reading the JSON after them. No foreign keys on tables that are
+# written often: only our own code writes them, always together with the job.
 jobs = Table(
     "jobs",
     metadata,
@@ -74,7 +74,7 @@ jobs = Table(
     Column("stop", Json),
     Column("spec", Json, nullable=False),
     Column("core", Json, nullable=False),
-    # Each way to list jobs has the index that gives its pages in order.
+    # Each list of jobs has an index that yields its pages in order.
     Index(None, "submitted_us", "id"),
     Index(None, "ended_us", "id"),
     Index(None, "tenant", "submitted_us", "id"),
@@ -85,7 +85,7 @@ jobs = Table(
     Index(None, "sequence"),
 )
 
-# ``jobs.after`` the other way round: who waits for this job.
+# The reverse of ``jobs.after``: jobs that wait for this one.
 job_waits = Table(
     "job_waits",
     metadata,
@@ -186,7 +186,7 @@ policies = Table(
     sqlite_autoincrement=True,
 )
 
-# Of one card: how it is divided among those who share it. Without a policy: as the mode says, again.
+# Divide policy of one card. Without a policy, the mode's applies again.
 card_divides = Table(
     "card_divides",
     metadata,
@@ -212,8 +212,8 @@ marks = Table(
     Column("cause", Text, nullable=False),
 )
 
-# Without row numbers SQLite keeps the samples of a card side by side.
-# How far a job's goal was met over the last while, as whoever divides its card says.
+# Without row numbers SQLite stores the samples of a card side by side.
+# SLO attainment of a job over the last window, as its card daemon reported it.
 goal_samples = Table(
     "goal_samples",
     metadata,
@@ -251,7 +251,7 @@ forecasts = Table(
     Index(None, "truth_us"),
 )
 
-# One row an attempt: made when it joins the queue, settled when it has left its cards.
+# One row per attempt: written when it joins the queue, completed when it releases its cards.
 run_forecasts = Table(
     "run_forecasts",
     metadata,

@@ -1,4 +1,4 @@
-"""Drops what is old. Jobs, attempts, policies and the audit stay: history and accounts are made of them."""
+"""Deletes old rows. Jobs, attempts, policies and the audit log stay: history and accounting need them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpusquad.store.tables import events, forecasts, jobs, notices, run_forecast
 
 @dataclass(frozen=True, slots=True)
 class TrimCounts:
-    """How many rows were dropped."""
+    """Number of deleted rows."""
 
     events: int = 0
     samples: int = 0
-    """Of cards and of goals."""
+    """Samples of cards and of SLOs."""
     notices: int = 0
     forecasts: int = 0
-    """Of starts and of run times."""
+    """Forecasts of starts and predictions of run times."""
 
     def __bool__(self) -> bool:
         return any(astuple(self))
 
 
 def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int = 5_000) -> TrimCounts:
-    """Drop old samples, old events of jobs that are over, and old notices and forecasts that are settled.
+    """Delete old samples, old events of finished jobs, sent notices and settled forecasts.
 
-    About so many rows of each, so that nobody waits long for this write; call again while something was dropped.
+    Deletes about ``most`` rows of each, so that the write stays short. Call again while rows were deleted.
     """
     return TrimCounts(
         events=_trim_events(c, events_before_us, most),
@@ -40,8 +40,8 @@ def trim(c: Connection, events_before_us: int, samples_before_us: int, most: int
 
 
 def _trim_events(c: Connection, before_us: int, most: int) -> int:
-    # Ids grow with time, so the first event that is not old ends the search. What is older and still there belongs to
-    # jobs that go on, and these are few: no index by time is needed.
+    # Ids ascend with time, so the first event that is not old ends the search. Older events that remain belong to
+    # unfinished jobs, which are few, so no index by time is needed.
     first_young = select(events.c.id).where(events.c.at_us >= before_us).order_by(events.c.id).limit(1)
     newest = c.execute(select(func.max(events.c.id))).scalar() or 0
     end = c.execute(first_young).scalar() or newest + 1

@@ -1,4 +1,4 @@
-"""Where the database is, as people write it."""
+"""Database URLs, as users write them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DRIVERS = {
 
 
 def parse(url: str | Path) -> URL:
-    """The URL with its driver named; a path is a SQLite file."""
+    """The URL with its driver. A path is a SQLite file."""
     if isinstance(url, Path):
         return URL.create("sqlite+pysqlite", database=str(url.expanduser().absolute()))
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        # The text itself stays out of the message: it may hold a password.
+        # The text stays out of the message, because it may contain a password.
         raise Invalid("database", "cannot read the URL", _CURE) from error
     driver = _DRIVERS.get(parsed.drivername)
     if driver is None:
