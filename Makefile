@@ -4,7 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-JOBS   ?= auto
+# One more process than cores, because many tests wait for a process, a browser or a database.
+JOBS   ?= $(shell echo $$(($$(nproc) + 1)))
+# Neighbouring tests stay in one process, so that fixtures of a file are made once. A process without work takes over tests.
+SPREAD := -n $(JOBS) --dist worksteal
 # In CI a test that failed is run once more and named as "rerun" in the summary, with the reason: with thousands of tests on
 # real processes a change should not be refused for a machine that was slow once. Whatever is named there is a fault to mend.
 AGAIN  := $(if $(filter true,$(CI)),--reruns 1 -rR --rerun-show-tracebacks)
@@ -45,11 +48,19 @@ $(WEB_PAGE): $(WEB_LIBS) $(WEB_FILES)
 
 test-web: setup web chromium ## Test the dashboard: its logic, and in a real Chromium before a real service
 	$(NPM) run --silent test
-	$(BIN)/pytest -n $(JOBS) $(AGAIN) tests/web tests/server/test_web.py
+	$(BIN)/pytest $(SPREAD) $(AGAIN) tests/web tests/server/test_web.py
+
+# Kubernetes is built meanwhile, with the time that the tests leave. If that fails, test-kube tries again and shows why.
+KUBE_AHEAD := setsid nice -n 19 make --no-print-directory kube
+KUBE_LOG   := out/kube-build.log
 
 test: setup web chromium ## Run every test (JOBS=1 for one process)
 	$(NPM) run --silent test
-	$(BIN)/pytest -n $(JOBS) $(AGAIN) --ignore=tests/kube
+	@mkdir -p $(dir $(KUBE_LOG)); $(KUBE_AHEAD) >$(KUBE_LOG) 2>&1 & builder=$$!; \
+	trap 'kill -- -$$builder 2>/dev/null' EXIT; \
+	echo "Kubernetes is built in the background where it is missing: $(KUBE_LOG)"; \
+	$(BIN)/pytest $(SPREAD) $(AGAIN) --ignore=tests/kube || exit 1; \
+	wait $$builder; trap - EXIT
 	@$(MAKE) --no-print-directory test-kube
 
 # One process: the tests share a control plane, and a machine can be a node only once. Elsewhere than in CI they are left

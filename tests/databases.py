@@ -28,6 +28,8 @@ __all__ = ["blank_url", "database", "database_template", "database_url", "postgr
 KINDS = ["sqlite", "postgresql"]
 MISSING = "no PostgreSQL server here; on Debian and Ubuntu: apt-get install postgresql"
 START_S = 60
+MEMORY = Path("/dev/shm")
+ENOUGH_BYTES = 4 << 30
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
         # A machine that must test everything may not leave half of it out.
         (pytest.fail if os.environ.get("CI") else pytest.skip)(MISSING)
     # Not under pytest's own folder: the path of a socket may have no more than 107 characters.
-    folder = Path(tempfile.mkdtemp(prefix="gpusquad-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="gpusquad-pg-", dir=_in_memory()))
     server = PostgresqlServer(programs, folder)
     try:
         server.create()
@@ -144,7 +146,10 @@ class PostgresqlServer:
     def add(self, template: str) -> str:
         """A new database; returns its name."""
         name = next(self._names)
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            # Copied file by file it takes half as long; version 14 knows no other way and no name for it.
+            strategy = "STRATEGY FILE_COPY" if connection.info.server_version >= 150_000 else ""
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}")  # pyright: ignore
         return name
 
     def drop(self, name: str) -> None:
@@ -187,6 +192,14 @@ def _migrate(url: str) -> None:
     database = Database(url)
     database.migrate()
     database.close()
+
+
+def _in_memory() -> Path | None:
+    """The file system in memory, where it is large enough: databases are made and dropped in half the time."""
+    try:
+        return MEMORY if shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES and os.access(MEMORY, os.W_OK) else None
+    except OSError:
+        return None
 
 
 def _programs() -> Path | None:
