@@ -7,7 +7,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods of one part: called with (dict "root" $ "part" "server"). */}}
+{{/* Selector of the pods of one component: called with (dict "root" $ "part" "server"). */}}
 {{- define "gpusquad.selector" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
