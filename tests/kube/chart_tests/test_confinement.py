@@ -35,7 +35,7 @@ def test_what_the_scheduler_wrote_on_a_pod_is_not_its_users_to_change(release: R
     plane.admin.post(PODS, pod_named("theirs", schedulerName="default-scheduler", nodeName="fake-0"))
     release.plane.daemons["kube-apiserver"].wait_for(
         "following the policies",
-        lambda: is_refused(lambda: user.patch(f"{PODS}/placed?dryRun=All", _says(WEIGHT, "7")), "scheduler's word"),
+        lambda: is_refused(lambda: user.patch(f"{PODS}/placed?dryRun=All", _says(WEIGHT, "7")), "set by the scheduler"),
         30.0,
     )
     for name in SCHEDULERS_WORD:
@@ -43,12 +43,12 @@ def test_what_the_scheduler_wrote_on_a_pod_is_not_its_users_to_change(release: R
         server.patch(f"{PODS}/placed", said)
         user.patch(f"{PODS}/placed", {**said, "metadata": {**said["metadata"], "labels": {"is": "his"}}})
         for text in ("1000000", "", None):
-            with pytest.raises(Refused, match="scheduler's word"):
+            with pytest.raises(Refused, match="set by the scheduler"):
                 user.patch(f"{PODS}/placed", _says(name, text))
         for pod in ("waits", "theirs"):
             user.patch(f"{PODS}/{pod}", said)
         plane.admin.patch(f"{PODS}/placed", _says(name, None))  # who may bind pods
-        with pytest.raises(Refused, match="scheduler's word"):
+        with pytest.raises(Refused, match="set by the scheduler"):
             user.patch(f"{PODS}/placed", said)
     user.patch(f"{PODS}/placed", _says(ESTIMATE, "2h"))
     user.delete(f"{PODS}/placed", gracePeriodSeconds="0")
