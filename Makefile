@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # One more process than cores, because many tests wait for a process, a browser or a database.
-JOBS   ?= $(shell echo $$(($$(nproc) + 1)))
+JOBS   ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Neighbouring tests stay in one process, so that fixtures of a file are made once. A process without work takes over tests.
 SPREAD := -n $(JOBS) --dist worksteal
 # In CI a test that failed is run once more and named as "rerun" in the summary, with the reason: with thousands of tests on
