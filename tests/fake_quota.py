@@ -14,7 +14,7 @@ class FakeQuota(NoSharing):
     absence = ""
 
     def __init__(
-        self, known: Sequence[str], running: Mapping[str, str], tenants: Sequence[dict[str, Any]] = ()
+        self, known: Sequence[str], running: Mapping[str, str], clients: Sequence[dict[str, Any]] = ()
     ) -> None:
         self._held = dict.fromkeys(known, "equal")
         self.running = dict(running)
@@ -23,7 +23,7 @@ class FakeQuota(NoSharing):
         self.silent: set[str] = set()
         """Their daemons are there, and do not answer."""
         self.told: list[tuple[str, str]] = []
-        self._tenants = list(tenants)
+        self._clients = list(clients)
 
     def set_policy(self, card_id: str, policy: str | None) -> str:
         if card_id in self.broken or card_id not in self._held:
@@ -48,6 +48,6 @@ class FakeQuota(NoSharing):
         if card_id not in self.running or card_id in self.silent:
             return {"card": card_id, "running": False}
         return {
-            "card": card_id, "running": True, "policy": self.running[card_id], "groups": 15, "tenants": self._tenants,
+            "card": card_id, "running": True, "policy": self.running[card_id], "groups": 15, "tenants": self._clients,
             "strangers": [], "configuration": "strict", "length_us": 2000, "squads": 3, "why": "", "rule": "report",
         }  # fmt: skip

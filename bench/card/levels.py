@@ -18,7 +18,7 @@ from bench.card.stage import Stage, Tenant
 from bench.card.training import FIRST, SECOND
 from bench.card.ways import Seat
 from gpusquad.gpu.region.pages import Grant
-from gpusquad.model.squad import MOST_LEVEL
+from gpusquad.model.squad import MAX_LEVEL
 
 COUPLE = ("googlenet", "vgg16")
 """The kernels of the first are short."""
@@ -40,9 +40,9 @@ class Way:
 CONDITIONS = {
     "MPS": Way(ways.MPS, ways.MPS),
     "second client lower": Way(ways.MPS, ways.LOW),
-    "first raised": Way(ways.FIXED, ways.FIXED, MOST_LEVEL),
-    "both clients lower, first raised": Way(ways.FIXED_LOW, ways.FIXED_LOW, MOST_LEVEL),
-    "first client lower, and raised": Way(ways.FIXED_LOW, ways.FIXED, MOST_LEVEL),
+    "first raised": Way(ways.FIXED, ways.FIXED, MAX_LEVEL),
+    "both clients lower, first raised": Way(ways.FIXED_LOW, ways.FIXED_LOW, MAX_LEVEL),
+    "first client lower, and raised": Way(ways.FIXED_LOW, ways.FIXED, MAX_LEVEL),
     "first client lower, not raised": Way(ways.FIXED_LOW, ways.FIXED),
 }
 

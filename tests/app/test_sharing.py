@@ -43,7 +43,7 @@ def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, 
     def fails(settings: CardSharingSettings) -> Path:
         raise Invalid("gcc", "is not installed", "apt-get install gcc")
 
-    monkeypatch.setattr(sharing, "library_for_tenants", fails)
+    monkeypatch.setattr(sharing, "client_library", fails)
     with capture_logs() as lines:
         made = make_sharing(SharingConfig(), tmp_path, CARDS, False, by_equal)
     assert isinstance(made, QuotaFile)
@@ -53,7 +53,7 @@ def test_without_the_library_jobs_still_run_and_it_is_said_once(tmp_path: Path, 
 
 def test_the_settings_reach_whoever_keeps_the_cards(tmp_path: Path, monkeypatch) -> None:
     seen: list[CardSharingSettings] = []
-    monkeypatch.setattr(sharing, "library_for_tenants", seen.append)
+    monkeypatch.setattr(sharing, "client_library", seen.append)
     config = SharingConfig(mps="off", unmanaged="share", folder=str(tmp_path / "f"), library_folder="/opt/x", idle_s=3,
                            fail_open_ms=0, context_bytes=2**29)  # fmt: skip
     made = make_sharing(config, tmp_path, CARDS, False, lambda card: f"slo of {card}")

@@ -13,7 +13,7 @@ import structlog
 
 from gpusquad.app.config import SharingConfig
 from gpusquad.gpu.api import CardSharing, NoSharing, QuotaFile
-from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.library import client_library
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings, default_folder
 from gpusquad.gpu.attach.unmanaged import Key, ListedProcess, UnmanagedWatch
@@ -42,7 +42,7 @@ def make_sharing(
         uuid_of=physical, fail_open_ms=config.fail_open_ms, context_bytes=config.context_bytes,
     )  # fmt: skip
     try:
-        library_for_tenants(settings)
+        client_library(settings)
     except (Invalid, OSError) as error:
         return _written_down(home, str(error))
     return SquadQuota(settings, cards)

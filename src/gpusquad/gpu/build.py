@@ -85,7 +85,7 @@ def reclaimer(path: Path | None = None) -> Callable[[Path], int]:
     """Gives back the bytes of a tenant's dead processes, under the same lock as its living ones."""
     found = ctypes.CDLL(str(path or library())).gpusquad_reclaim
     found.argtypes, found.restype = [ctypes.c_char_p], ctypes.c_int64
-    return lambda tenant: found(os.fsencode(tenant))
+    return lambda client: found(os.fsencode(client))
 
 
 def _fingerprint(sources: Path) -> str:

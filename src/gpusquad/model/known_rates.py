@@ -42,8 +42,8 @@ def known_text(sharing_params: SharingParams) -> str:
     known = {
         "app": sharing_params.app, "curve": [[milli, round(speed, _DIGITS)] for milli, speed in sharing_params.curve],
         "solo_per_s": sharing_params.solo_per_s,
-        "beside": {app: round(speed, _DIGITS) for app, speed in sharing_params.beside.items()},
-        "costs": {app: round(speed, _DIGITS) for app, speed in sharing_params.costs.items()},
+        "beside": {app: round(speed, _DIGITS) for app, speed in sharing_params.rate_beside.items()},
+        "costs": {app: round(speed, _DIGITS) for app, speed in sharing_params.neighbour_rates.items()},
     }  # fmt: skip
     text = json.dumps(known, separators=(",", ":"))
     return text if len(text) <= MOST_TEXT else ""
@@ -61,4 +61,6 @@ def with_known(sharing_params: SharingParams, text: str) -> SharingParams:
         beside, costs = (speeds_from(said.get(name, {}), name) for name in ("beside", "costs"))
     except (Invalid, ValueError, RecursionError):
         return sharing_params
-    return replace(sharing_params, app=app, curve=curve, solo_per_s=solo_per_s, beside=beside, costs=costs)
+    return replace(
+        sharing_params, app=app, curve=curve, solo_per_s=solo_per_s, rate_beside=beside, neighbour_rates=costs
+    )

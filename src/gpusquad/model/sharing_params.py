@@ -25,7 +25,7 @@ class SharingParams:
     """Thousandths of the SMs, and its speed alone with them over that with all; empty: not measured."""
     solo_per_s: float = 0.0
     """Steps or requests a second alone on the whole card, as measured; 0: not measured."""
-    beside: Mapping[str, float] = field(default_factory=dict)
+    rate_beside: Mapping[str, float] = field(default_factory=dict)
     """Its speed beside each app on its card, over that alone, with all SMs for both. What is not known is not there."""
-    costs: Mapping[str, float] = field(default_factory=dict)
+    neighbour_rates: Mapping[str, float] = field(default_factory=dict)
     """And the speed of each of those beside it: who was there before it came is not told anew."""

@@ -18,11 +18,11 @@ Configuration = Literal["unrestricted", "strict", "semi-spatial", "temporal"]
 
 UNGATED_US = 2**64 - 1
 """A credit that never runs out."""
-SHORTEST_SQUAD_US = 500
-LONGEST_SQUAD_US = 10_000
-MOST_GROUPS = 64
+MIN_SQUAD_US = 500
+MAX_SQUAD_US = 10_000
+MAX_GROUPS = 64
 """A mask is one 64-bit word."""
-MOST_LEVEL = 4
+MAX_LEVEL = 4
 """Drivers have one priority more above the usual one: a program whose streams have an order of their own keeps it."""
 
 
@@ -42,8 +42,8 @@ class ShareableCard:
     """Whoever borrows has no more than this queued at a time, unless its member says otherwise: the shim's default."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.groups <= MOST_GROUPS:
-            raise Invalid("groups", f"{self.groups} is not a number of SM groups", f"use 1 to {MOST_GROUPS}")
+        if not 1 <= self.groups <= MAX_GROUPS:
+            raise Invalid("groups", f"{self.groups} is not a number of SM groups", f"use 1 to {MAX_GROUPS}")
 
     def share_milli(self, groups: int) -> int:
         """So many groups as a part of the card's SMs. No group at all: no restriction."""
@@ -66,7 +66,7 @@ class RequestStats:
     """The 99th percentile of late; 0: not known."""
     count: int = 0
     """Of those whose latency is known."""
-    awake_per_s: float = 0.0
+    active_per_s: float = 0.0
     """Of late, in the time in which it had something to do; 0: not known."""
 
     @property
@@ -94,12 +94,12 @@ class GpuClient:
     """Service so far, as time of the whole card: a millisecond on half of it counts half."""
     attainment: float = 1.0
     """How far its goals were met over the last window: 1 is fully."""
-    wants_us: int = 0
+    demand_us: int = 0
     """GPU time that its next kernels will ask for soon, were it not held."""
     kernel_us: float = 0.0
     """How long a kernel of it takes; 0: not known."""
     is_idle: bool = False
-    asleep_us: int = 0
+    idle_us: int = 0
     """For so long nothing of it was on the card, or about to be; 0: it is not idle, or nobody counts."""
     busy_ratio: float = 0.0
     """The part of the time in which something of it was on the card, of late: pauses of its program within a request
@@ -107,19 +107,19 @@ class GpuClient:
     quota_bytes: int = 0
     used_bytes: int = 0
     requests: RequestStats | None = None
-    promised_milli: int = 0
+    guaranteed_milli: int = 0
     """The part of the card's SMs that it was promised, over time and while it wants it; 0: none."""
-    within: int = 0
+    virtual_card_mask: int = 0
     """A mask of the SM groups that it never leaves: those of its virtual card. 0: it is on the whole card."""
     is_time_sliced: bool = False
     """Its context takes turns with all others on the card: nothing of it runs beside anything of theirs."""
     app: str = ""
     """What it runs, by the name that others may know it by."""
-    beside: Mapping[str, float] = field(default_factory=dict)
+    rate_beside: Mapping[str, float] = field(default_factory=dict)
     """Its speed beside each app, over that alone, with all SMs for both. What is not there is not known."""
-    costs: Mapping[str, float] = field(default_factory=dict)
+    neighbour_rates: Mapping[str, float] = field(default_factory=dict)
     """And that of each app beside it."""
-    meets_peers: bool = False
+    uses_collectives: bool = False
     """It takes part in collectives with tasks on other cards, so neither credits nor yielding hold it; groups do."""
 
     def __post_init__(self) -> None:
@@ -127,11 +127,11 @@ class GpuClient:
             raise Invalid("weight", f"{self.weight} is negative")
 
     @property
-    def has_latency_goal(self) -> bool:
+    def has_latency_slo(self) -> bool:
         return self.slo is not None and self.slo.latency_us is not None
 
     @property
-    def has_goal(self) -> bool:
+    def has_slo(self) -> bool:
         return self.slo is not None and self.slo != Slo()
 
 
@@ -146,7 +146,7 @@ class SquadMember:
     """GPU time that it may have on the card in this squad, what is queued already included."""
     restricted_us: int = 0
     """Semi-spatial: the mask holds for so much of the credit; 0: for all of the squad."""
-    mates: int = 0
+    neighbours: int = 0
     """A mask of slots: while all of these are idle it is held back by nothing, if it borrows. Whoever has no credit to
     watch, no mask and no mates is taken to be alone: what it does is not followed."""
     borrows: bool = False
@@ -154,7 +154,7 @@ class SquadMember:
     """While it borrows it has no more than this queued at a time; 0: as the card's facts say."""
     linger_us: int = 0
     """Mates count as busy until so long after they were, so that a pause between two requests is not lent out."""
-    yields: int = 0
+    yield_to: int = 0
     """A mask of slots that go first: while one of them has something on the card, what this one has queued stands still
     between two kernels. Its program is not held, and goes on the moment they pause."""
     level: int = 0
@@ -215,27 +215,27 @@ class Squad:
 class EffectiveRate(Protocol):
     """How fast a tenant runs with this share of the SMs among others with theirs; 1: alone on the whole card."""
 
-    def __call__(self, tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float: ...
+    def __call__(self, client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float: ...
 
 
 class DividePolicy(Protocol):
     """A policy: a pure function of what it is given."""
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad: ...
 
 
-def solo_speed(tenant: GpuClient, share_milli: float) -> float:
+def solo_speed(client: GpuClient, share_milli: float) -> float:
     """On the tenant's curve: straight between points, and through nothing at no SMs."""
     below_at, below = 0.0, 0.0
-    for at, speed in tenant.curve:
+    for at, speed in client.curve:
         if share_milli <= at:
             return below + (speed - below) * (share_milli - below_at) / (at - below_at) if at > below_at else speed
         below_at, below = at, max(below, speed)
     return below
 
 
-def sm_need(tenant: GpuClient) -> float:
+def sm_need(client: GpuClient) -> float:
     """What half the SMs cost it: 0 nothing, 1 half its speed."""
-    return min(max(2.0 * (1.0 - solo_speed(tenant, WHOLE_MILLI / 2)), 0.0), 1.0)
+    return min(max(2.0 * (1.0 - solo_speed(client, WHOLE_MILLI / 2)), 0.0), 1.0)

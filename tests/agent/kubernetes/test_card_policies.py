@@ -21,7 +21,7 @@ from tests.server.fake_divides import check_divides, tenant
 
 @pytest.fixture
 def quota() -> FakeQuota:
-    return FakeQuota(known=("A", "B"), running={"A": "equal"}, tenants=[tenant("uid/main", job="J", kept="apart")])
+    return FakeQuota(known=("A", "B"), running={"A": "equal"}, clients=[tenant("uid/main", job="J", kept="apart")])
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_tenant_that_claims_too_much_does_not_cost_its_node_the_report() -> No
     """Its page is its own to write."""
     policies = CardPolicies()
     liar = tenant("uid/main") | {"used_bytes": 2**64 - 1, "peak_bytes": 2**64 - 1, "waited_us": 2**70}
-    policies.use(FakeQuota(known=("A",), running={"A": "equal"}, tenants=[liar]))
+    policies.use(FakeQuota(known=("A",), running={"A": "equal"}, clients=[liar]))
     message: dict[str, Any] = {"kind": "samples", "at_us": 5, "cards": [{"id": "A"}]}
     policies.add_to(message)
     [told] = schema.AgentSamples.model_validate(message).cards[0].divided.tenants  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ from gpusquad.agent.kubernetes.sharing_settings import SharingSettings
 from gpusquad.agent.simulated import SimulatedInventory
 from gpusquad.gpu.api import Holder, NoSharing
 from tests.agent.kubernetes.fake_kubelet import pod
-from tests.gpu.attach.conftest import Place, attach, tenants, until
+from tests.gpu.attach.conftest import Place, attach, clients, until
 from tests.gpu.attach.conftest import built as built
 from tests.gpu.attach.conftest import driver as driver
 from tests.gpu.attach.conftest import library as library
@@ -174,13 +174,13 @@ def test_a_real_card_is_done_with_it(place: Place, mps: FakeMps):
     for player in both:
         player.stage()
         player.tell("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
-    until(lambda: all(one["attained_us"] > 0 for one in tenants(quota).values()), "they do not run")
+    until(lambda: all(one["attained_us"] > 0 for one in clients(quota).values()), "they do not run")
     pid = both[0].process.pid
     mps.put("clients", f"{pid}\n{both[1].process.pid}\n")
     leaves = pod("leaves", [Container("0", 1)], uid="leaves", is_leaving=True, killed_at_s=NOW_S)
     PodDrainer(quota, 1.0, lambda: NOW_S - 2.0).hear([leaves], {pid: leaves.key})
     until(lambda: f"terminate_client 77 {pid}" in mps.asked, "MPS does not let go of it")
-    seen = tenants(quota)
+    seen = clients(quota)
     assert (seen["leaves/0"]["is_held"], seen["leaves/0"]["in_flight"]) == (True, 0)
     assert not seen["stays/0"]["is_held"]
     assert mps.count("terminate_client") == 1

@@ -35,11 +35,11 @@ def test_what_is_left_at_the_start_is_the_estimate(text: str, expected: int | No
 
 
 def test_what_the_scheduler_knew_of_its_speed_comes_with_the_pod():
-    known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.5},
-                     costs={"cnn": 0.7})  # fmt: skip
+    known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, rate_beside={"cnn": 0.5},
+                     neighbour_rates={"cnn": 0.7})  # fmt: skip
     assert standing_of(Pod("n", "p", "u", annotations={KNOWN: known_text(known)})) == known
     assert known_text(SharingParams(weight=2.0)) == ""
-    assert known_text(replace(known, beside={f"{n}" * 60: 0.5 for n in range(1000)})) == ""
+    assert known_text(replace(known, rate_beside={f"{n}" * 60: 0.5 for n in range(1000)})) == ""
 
 
 @pytest.mark.parametrize("text", [
@@ -57,7 +57,7 @@ apps = st.text("abc", min_size=1, max_size=3)
 speeds = st.integers(0, 10_000).map(lambda milli: milli / 1000)
 knowledge = st.builds(
     lambda app, curve, solo_per_s, beside, costs: SharingParams(
-        app=app, curve=tuple(sorted(curve.items())), solo_per_s=solo_per_s, beside=beside, costs=costs
+        app=app, curve=tuple(sorted(curve.items())), solo_per_s=solo_per_s, rate_beside=beside, neighbour_rates=costs
     ),
     apps, st.dictionaries(st.integers(1, 1000), speeds, max_size=3), st.floats(0, 1e6), st.dictionaries(apps, speeds),
     st.dictionaries(apps, speeds),

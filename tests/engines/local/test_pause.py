@@ -15,7 +15,7 @@ from gpusquad.engines.local import attempt_watcher
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.model.job import Share
 from tests.engines.harness import Bench, News, eventually
-from tests.gpu.attach.conftest import CARD, MIB, Place, attach, tenants, until
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, until
 from tests.gpu.attach.conftest import built as built
 from tests.gpu.attach.conftest import driver as driver
 from tests.gpu.attach.conftest import library as library
@@ -65,7 +65,7 @@ def bench(home: Path, tmp_path: Path, place: Place, mps: FakeMps) -> Iterator[Be
     neighbour = place.player(attach(quota, "neighbour"))  # without one nobody has to know what is on the card
     neighbour.stage()
     neighbour.tell("stage.play(given)", [["kernels", 10**6, "legacy", 0, "add", 200]])
-    until(lambda: tenants(quota)["neighbour/0"]["attained_us"] > 0, "it does not run")
+    until(lambda: clients(quota)["neighbour/0"]["attained_us"] > 0, "it does not run")
     yield made
     made.close()
 

@@ -117,6 +117,6 @@ def holder(owner: str, run_as: tuple[int, int] | None = None) -> Holder:
     return Holder(owner, "0", f"job-of-{owner}", run_as)
 
 
-def tenants(quota: SquadQuota) -> Mapping[str, dict]:
+def clients(quota: SquadQuota) -> Mapping[str, dict]:
     status = quota.status(CARD.id)
     return {one["id"]: one for one in status["tenants"]}  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.api import Attachment
-from tests.gpu.attach.conftest import CARD, MIB, Place, attach, tenants, until
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, until
 from tests.gpu.shim.tenants import Peer
 
 OUT_OF_MEMORY = 2
@@ -55,7 +55,7 @@ def test_it_is_held_to_its_quota_by_its_mounts_alone(place: Place) -> None:
     place.programs.append(peer := Contained(told, place.environment))
     assert peer(f"alloc({80 * MIB})")[0] == 0
     assert peer(f"alloc({30 * MIB})")[0] == OUT_OF_MEMORY
-    until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
     place.programs.append(other := Contained(mate, place.environment))
     assert other("total()") == 200 * MIB
 
@@ -65,7 +65,7 @@ def test_it_sees_its_mates_and_writes_only_its_own(place: Place) -> None:
     told = attach(quota, "a")
     attach(quota, "b")
     place.programs.append(peer := Contained(told, place.environment))
-    mate = f"{INSIDE}tenants/{quota.tenants(CARD.id)['b/0']}"
+    mate = f"{INSIDE}tenants/{quota.clients(CARD.id)['b/0']}"
     assert peer(f"len(open({mate!r}, 'rb').read())") > 0
     for path, mode in ((mate, os.O_RDWR), (f"{INSIDE}decisions", os.O_RDWR), (f"{INSIDE}tenants/9", os.O_CREAT)):
         with pytest.raises(AssertionError, match="Read-only"):
@@ -78,6 +78,6 @@ def test_a_crashed_one_gives_its_memory_back(place: Place) -> None:
     told = attach(quota, "a", 100)
     place.programs.append(peer := Contained(told, place.environment))
     assert peer(f"alloc({80 * MIB})")[0] == 0
-    until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
     peer.kill()
-    until(lambda: tenants(quota)["a/0"]["used_bytes"] == 0, "its bytes are not given back")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] == 0, "its bytes are not given back")

@@ -19,7 +19,7 @@ from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.gpu.nvml import NvmlError
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotReady
-from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, holder
 from tests.gpu.shim.tenants import standin_only
 
 COST = 37 * MIB
@@ -52,7 +52,7 @@ def test_what_was_measured_is_charged_to_each_process(place: Place, uuid: str) -
     quota = place.quota(context_bytes="auto", uuid_of=lambda _: uuid)
     told = attach(quota, "a", 100)
     peers = [place.peer(told), place.peer(told)]
-    assert tenants(quota)["a/0"]["used_bytes"] == 2 * COST
+    assert clients(quota)["a/0"]["used_bytes"] == 2 * COST
     assert [peer("alloc(30 * MIB)")[0] for peer in peers] == [OUT_OF_MEMORY, OUT_OF_MEMORY]
     assert peers[0]("alloc(26 * MIB)")[0] == 0
     with pytest.raises(Invalid, match="charged here for a process's CUDA context"):
@@ -118,12 +118,12 @@ def test_what_cannot_be_measured_is_not_charged_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    keeper = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
-    assert keeper.context_bytes() == keeper.context_bytes() == 0
+    manager = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
+    assert manager.context_bytes() == manager.context_bytes() == 0
     (record,) = caplog.records
     assert "GPU-1: CUDA contexts are not charged to anybody's part: context_bytes: " in record.getMessage()
     assert "set it in the sharing settings" in record.getMessage()
-    assert not (keeper.folder / CONTEXT).exists()  # the next service tries again
+    assert not (manager.folder / CONTEXT).exists()  # the next service tries again
 
 
 def test_a_card_that_is_none_of_nvidias_is_not_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,13 +9,13 @@ from gpusquad.gpu.attach.card_slices import place_on
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.job import Share
-from tests.gpu.attach.conftest import CARD, Place, attach, holder, tenants
+from tests.gpu.attach.conftest import CARD, Place, attach, clients, holder
 
 
 def test_a_part_of_the_sms_is_as_large_a_part_of_the_memory(place: Place) -> None:
     quota = place.quota()
     quota.attach([CARD], holder("a"), Share(sm_milli=750), SharingParams())
-    assert tenants(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes * 3 // 4
+    assert clients(quota)["a/0"]["quota_bytes"] == CARD.memory_bytes * 3 // 4
     with pytest.raises(Invalid, match="ask for less"):
         attach(quota, "b", 257)  # MiB, of 1,024
     attach(quota, "b", 256)
@@ -24,7 +24,7 @@ def test_a_part_of_the_sms_is_as_large_a_part_of_the_memory(place: Place) -> Non
 def test_a_place_with_nothing_promised_is_not_limited(place: Place) -> None:
     quota = place.quota()
     quota.attach([CARD], holder("a"), Share(sm_milli=1), SharingParams())
-    assert tenants(quota)["a/0"]["quota_bytes"] == 0
+    assert clients(quota)["a/0"]["quota_bytes"] == 0
 
 
 def test_a_part_of_a_virtual_card_is_a_part_of_its_memory() -> None:

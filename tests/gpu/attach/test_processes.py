@@ -9,7 +9,7 @@ from pathlib import Path
 from gpusquad.gpu.api import Attachment, SharingParams
 from gpusquad.gpu.daemon.wire import SOCKET, ask
 from gpusquad.model.job import Slo
-from tests.gpu.attach.conftest import CARD, LONGEST_S, MIB, Place, attach, holder, tenants, until
+from tests.gpu.attach.conftest import CARD, LONGEST_S, MIB, Place, attach, clients, holder, until
 from tests.gpu.attach.fake_mps import FakeMps
 
 OUT_OF_MEMORY = 2
@@ -33,7 +33,7 @@ def test_a_tenant_is_held_to_its_quota(place: Place) -> None:
     assert peer(f"alloc({80 * MIB})")[0] == 0
     assert peer(f"alloc({30 * MIB})")[0] == OUT_OF_MEMORY
     assert peer("total()") == 100 * MIB
-    until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 80 * MIB, "its bytes are not seen")
 
 
 def test_two_share_a_card(place: Place) -> None:
@@ -44,7 +44,7 @@ def test_two_share_a_card(place: Place) -> None:
         player.tell("stage.play(given)", FOREVER)
 
     def are_divided() -> bool:
-        seen = tenants(quota)
+        seen = clients(quota)
         return all(seen[name]["attained_us"] > 0 and seen[name]["gated"] for name in ("a/0", "b/0"))
 
     until(are_divided, "the card is not divided")
@@ -60,7 +60,7 @@ def test_a_service_goes_first_and_the_training_beside_it_fills_the_pauses(place:
         player.stage()
     work = ["kernels", 40, "legacy", 0, "add", 200]
     training.on_stage([work, ["sync"]])
-    until(lambda: tenants(quota)["training/0"]["yields_to"] == ["service/0"], "it does not yield")
+    until(lambda: clients(quota)["training/0"]["yields_to"] == ["service/0"], "it does not yield")
     pid = daemon_of(place)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -80,7 +80,7 @@ def test_a_service_goes_first_and_the_training_beside_it_fills_the_pauses(place:
 def test_a_context_is_charged_to_the_quota_where_that_is_set(place: Place) -> None:
     quota = place.quota(context_bytes=30 * MIB)
     peer = place.peer(attach(quota, "a", 100))
-    until(lambda: tenants(quota)["a/0"]["used_bytes"] == 30 * MIB, "its context is not charged")
+    until(lambda: clients(quota)["a/0"]["used_bytes"] == 30 * MIB, "its context is not charged")
     assert peer(f"alloc({71 * MIB})")[0] == OUT_OF_MEMORY
     assert peer(f"alloc({70 * MIB})")[0] == 0
 
@@ -95,7 +95,7 @@ def test_the_next_services_settings_hold_for_a_tenant_that_runs(place: Place) ->
     pid = daemon_of(place)
     assert pid != before
     ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hold", "id": "a/0", "for_us": 60_000_000})
-    until(lambda: tenants(quota)["a/0"]["is_held"], "it is not held")
+    until(lambda: clients(quota)["a/0"]["is_held"], "it is not held")
     player.tell("stage.play(given)", [["kernel", "legacy", 0], ["sync"]])
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -103,7 +103,7 @@ def test_the_next_services_settings_hold_for_a_tenant_that_runs(place: Place) ->
     finally:
         os.kill(pid, signal.SIGCONT)
     assert player("stage.cells()")[0] == 1
-    assert tenants(quota)["a/0"]["is_held"]  # its daemon never let it go
+    assert clients(quota)["a/0"]["is_held"]  # its daemon never let it go
 
 
 def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
@@ -115,9 +115,9 @@ def test_the_next_daemon_picks_tenants_up(place: Place) -> None:
     assert peer(f"alloc({50 * MIB})")[0] == OUT_OF_MEMORY  # the quota stands in the region
     quota.maintain()
     assert daemon_of(place) != before
-    until(lambda: tenants(quota)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
-    assert tenants(quota)["a/0"]["weight"] == 3.0
-    assert tenants(quota)["a/0"]["slo"] == {"latency_us": 20_000}
+    until(lambda: clients(quota)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
+    assert clients(quota)["a/0"]["weight"] == 3.0
+    assert clients(quota)["a/0"]["slo"] == {"latency_us": 20_000}
     assert attach(quota, "a", 100) == told
 
 
@@ -126,7 +126,7 @@ def test_attaching_starts_a_daemon_that_died(place: Place) -> None:
     attach(quota, "a")
     kill_daemon(place)
     attach(quota, "b")
-    assert set(tenants(quota)) == {"a/0", "b/0"}
+    assert set(clients(quota)) == {"a/0", "b/0"}
 
 
 def test_the_next_service_knows_tenants(place: Place) -> None:
@@ -136,7 +136,7 @@ def test_the_next_service_knows_tenants(place: Place) -> None:
     assert daemon_of(place) == pid
     assert attach(again, "a", 100) == told
     again.change(holder("a"), SharingParams(weight=5.0, priority=1))
-    assert (tenants(again)["a/0"]["weight"], tenants(again)["a/0"]["priority"]) == (5.0, 1)
+    assert (clients(again)["a/0"]["weight"], clients(again)["a/0"]["priority"]) == (5.0, 1)
     again.change(holder("nobody"), SharingParams())
 
 
@@ -149,8 +149,8 @@ def test_changed_settings_reach_a_daemon_that_is_alive(place: Place) -> None:
     again.maintain()
     assert daemon_of(place) != before
     assert again.status(CARD.id)["rule"] == "refuse"
-    until(lambda: tenants(again)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
-    assert tenants(again)["a/0"]["weight"] == 3.0
+    until(lambda: clients(again)["a/0"]["used_bytes"] >= 60 * MIB, "what it holds is not seen")
+    assert clients(again)["a/0"]["weight"] == 3.0
     assert peer(f"alloc({50 * MIB})")[0] == OUT_OF_MEMORY
     now = daemon_of(place)
     again.set_policy(CARD.id, "slo")
@@ -164,9 +164,9 @@ def test_who_is_gone_is_forgotten(place: Place) -> None:
     told = attach(first, "b", 100)
     again = place.quota()
     again.release_all_but({"b"})
-    assert set(tenants(again)) == {"b/0"}
+    assert set(clients(again)) == {"b/0"}
     attach(again, "c", 600)  # what a had is free
-    assert set(again.tenants(CARD.id)) == {"b/0", "c/0"}
+    assert set(again.clients(CARD.id)) == {"b/0", "c/0"}
     assert attach(again, "b", 100) == told
 
 
@@ -175,7 +175,7 @@ def test_who_is_forgotten_while_no_daemon_runs_is_gone_too(place: Place) -> None
     attach(quota, "a", 600)
     kill_daemon(place)
     quota.release_all_but(set())
-    assert tenants(quota) == {}
+    assert clients(quota) == {}
     attach(quota, "b", 600)
 
 
@@ -198,9 +198,9 @@ def test_drained_before_it_is_killed(place: Place) -> None:
     player = place.player(attach(quota, "a"))
     player.stage()
     player.tell("stage.play(given)", FOREVER)
-    until(lambda: tenants(quota)["a/0"]["attained_us"] > 0, "it does not run")
+    until(lambda: clients(quota)["a/0"]["attained_us"] > 0, "it does not run")
     assert quota.drain(holder("a"), within_s=60.0)
-    seen = tenants(quota)["a/0"]
+    seen = clients(quota)["a/0"]
     assert seen["is_held"]
     assert seen["in_flight"] == 0
     assert quota.drain(holder("nobody"))
@@ -211,13 +211,13 @@ def test_paused_before_it_is_told_to_end(place: Place, mps: FakeMps) -> None:
     player = place.player(attach(quota, "a"))
     player.stage()
     player.tell("stage.play(given)", FOREVER)
-    until(lambda: tenants(quota)["a/0"]["attained_us"] > 0, "it does not run")
+    until(lambda: clients(quota)["a/0"]["attained_us"] > 0, "it does not run")
     assert quota.pause([holder("nobody"), holder("a")], within_s=60.0)
-    seen = tenants(quota)["a/0"]
+    seen = clients(quota)["a/0"]
     assert (seen["is_held"], seen["in_flight"]) == (True, 0)
-    until(lambda: not tenants(quota)["a/0"]["is_held"], "nobody lets it go")
-    before_us = tenants(quota)["a/0"]["attained_us"]
-    until(lambda: tenants(quota)["a/0"]["attained_us"] > before_us, "it does not run on")
+    until(lambda: not clients(quota)["a/0"]["is_held"], "nobody lets it go")
+    before_us = clients(quota)["a/0"]["attained_us"]
+    until(lambda: clients(quota)["a/0"]["attained_us"] > before_us, "it does not run on")
     assert not mps.count("terminate_client")
 
 
@@ -227,14 +227,14 @@ def test_a_kill_after_draining_does_not_reach_the_neighbour_in_the_pool(place: P
     for player in (killed, neighbour):
         player.stage()
         player.tell("stage.play(given)", FOREVER)
-    until(lambda: all(one["attained_us"] > 0 for one in tenants(quota).values()), "they do not run")
+    until(lambda: all(one["attained_us"] > 0 for one in clients(quota).values()), "they do not run")
     mps.put("clients", f"{killed.process.pid}\n{neighbour.process.pid}\n")
     assert quota.drain(holder("a"), within_s=60.0)
     asked = [line for line in mps.asked if line.startswith("terminate_client")]
     assert [line.split()[2] for line in asked] == [str(killed.process.pid)]
     killed.kill()
-    before_us = tenants(quota)["b/0"]["attained_us"]
-    until(lambda: tenants(quota)["b/0"]["attained_us"] > before_us + 1_000_000, "the neighbour does not run on")
+    before_us = clients(quota)["b/0"]["attained_us"]
+    until(lambda: clients(quota)["b/0"]["attained_us"] > before_us + 1_000_000, "the neighbour does not run on")
     assert neighbour.process.poll() is None
 
 
@@ -244,7 +244,7 @@ def test_who_is_in_no_pool_is_not_paused(place: Place, mps: FakeMps) -> None:
     attach(quota, "b")
     assert [quota.is_pooled(holder(name)) for name in ("a", "b", "nobody")] == [False, True, False]
     assert quota.pause([holder("a")], within_s=60.0)
-    assert not tenants(quota)["a/0"]["is_held"]
+    assert not clients(quota)["a/0"]["is_held"]
 
 
 def test_a_daemon_that_hangs_is_not_waited_for_by_a_pause(place: Place, mps: FakeMps) -> None:
@@ -266,19 +266,19 @@ def test_a_daemon_that_nobody_needs_ends(place: Place) -> None:
     quota.release_all_but(set())
     until(lambda: not quota.status(CARD.id)["running"], "it runs for nobody")
     attach(quota, "b")
-    assert set(tenants(quota)) == {"b/0"}
+    assert set(clients(quota)) == {"b/0"}
 
 
 def test_a_second_daemon_stays_out(place: Place) -> None:
     quota = place.quota()
     attach(quota, "a")
     pid = daemon_of(place)
-    keeper = quota._known(CARD.id)
-    assert keeper._spawn().wait(60) == 3
+    manager = quota._known(CARD.id)
+    assert manager._spawn().wait(60) == 3
     assert daemon_of(place) == pid
 
 
 def test_a_path_too_long_for_a_socket_is_no_matter(place: Place, tmp_path: Path) -> None:
     quota = place.quota(folder=tmp_path / ("long" * 30))
     attach(quota, "a")
-    assert set(tenants(quota)) == {"a/0"}
+    assert set(clients(quota)) == {"a/0"}

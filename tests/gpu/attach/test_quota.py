@@ -17,7 +17,7 @@ from gpusquad.gpu.daemon.wire import SOCKET, ask
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.job import Share, Slo
-from tests.gpu.attach.conftest import CARD, MIB, Place, attach, holder, tenants, until
+from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, holder, until
 from tests.gpu.attach.fake_mps import FakeMps
 
 PIPES, PRIORITY = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_CLIENT_PRIORITY"
@@ -40,7 +40,7 @@ def test_shared_tenants_are_in_a_pool(place: Place, mps: FakeMps) -> None:
     assert not Path(alone[PIPES]).exists()
     assert PRIORITY not in alone
     assert mps.count("-d") == 1
-    seen = tenants(quota)
+    seen = clients(quota)
     assert [seen[name]["isolation"] for name in ("a/0", "d/0")] == ["shared", "isolated"]
     assert [seen[name]["is_time_sliced"] for name in ("a/0", "d/0")] == [False, True]
     assert quota.status(CARD.id)["mps"] == "pool of 3"
@@ -61,19 +61,19 @@ def test_what_was_told_stays_when_the_standing_changes(place: Place, mps: FakeMp
     told = attach(quota, "a")
     quota.change(holder("a"), SharingParams(priority=2))
     assert attach(place.quota(has_mps=True), "a", sharing_params=SharingParams(priority=2)) == told
-    assert tenants(quota)["a/0"]["priority"] == 2
+    assert clients(quota)["a/0"]["priority"] == 2
 
 
 def test_what_is_known_of_a_job_and_its_mates_reaches_the_card(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
-    known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, beside={"cnn": 0.55},
-                     costs={"cnn": 0.7})  # fmt: skip
+    known = SharingParams(app="vgg16", curve=((500, 0.6), (1000, 1.0)), solo_per_s=12.5, rate_beside={"cnn": 0.55},
+                     neighbour_rates={"cnn": 0.7})  # fmt: skip
     attach(quota, "a", sharing_params=known)
-    told = tenants(quota)["a/0"]
+    told = clients(quota)["a/0"]
     assert (told["app"], told["beside"], told["costs"]) == ("vgg16", {"cnn": 0.55}, {"cnn": 0.7})
     assert told["solo_per_s"] == 12.5
-    quota.change(holder("a"), replace(known, curve=(), beside={}))
-    assert tenants(quota)["a/0"]["beside"] == {}
+    quota.change(holder("a"), replace(known, curve=(), rate_beside={}))
+    assert clients(quota)["a/0"]["beside"] == {}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts tenants of other users")
@@ -83,7 +83,7 @@ def test_another_user_does_not_join_the_pool(place: Place, mps: FakeMps) -> None
     other = attach(quota, "b", run_as=(1002, 1002))
     assert not Path(other.env[PIPES]).exists()
     assert "1002" in other.notes[0]
-    assert "1002" in tenants(quota)["b/0"]["note"]
+    assert "1002" in clients(quota)["b/0"]["note"]
     assert Path(other.env["GPUSQUAD_TENANT"]).stat().st_uid == 1002
     assert attach(quota, "c", run_as=(1001, 1001)).notes == ()
 
@@ -108,7 +108,7 @@ def test_mps_lets_go_before_a_kill(place: Place, mps: FakeMps) -> None:
 def test_the_library_knows_its_own_processes(place: Place, mps: FakeMps) -> None:
     quota = place.quota(has_mps=True)
     peer = place.peer(attach(quota, "a"))
-    until(lambda: tenants(quota)["a/0"]["pids"] == [peer.process.pid], "it is not seen")
+    until(lambda: clients(quota)["a/0"]["pids"] == [peer.process.pid], "it is not seen")
     mps.put("clients", f"{peer.process.pid}\n")
     quota.drain(holder("a"))
     assert f"terminate_client 77 {peer.process.pid}" in mps.asked
@@ -134,10 +134,10 @@ def test_a_container_is_told_by_mounts(place: Place, mps: FakeMps, tmp_path: Pat
     by_path = {mount.inside: mount for mount in told.mounts}
     assert Path(by_path["/etc/ld.so.preload"].outside).read_text().split() == ["/usr/lib/gpusquad/libgpusquad.so"]
     assert Path(by_path["/usr/lib/gpusquad/libgpusquad.so"].outside).read_bytes()
-    tenant = by_path["/run/gpusquad/tenant"]
-    assert not tenant.read_only
-    assert Path(tenant.outside).stat().st_mode & 0o777 == 0o666  # nobody knows the user of its image
-    assert Path(by_path["/run/gpusquad/tenants"].outside, Path(tenant.outside).name).samefile(tenant.outside)
+    client = by_path["/run/gpusquad/tenant"]
+    assert not client.read_only
+    assert Path(client.outside).stat().st_mode & 0o777 == 0o666  # nobody knows the user of its image
+    assert Path(by_path["/run/gpusquad/tenants"].outside, Path(client.outside).name).samefile(client.outside)
     assert by_path["/run/gpusquad/decisions"].read_only
     assert by_path["/run/gpusquad/tenants"].read_only
     assert not by_path[told.env[PIPES]].read_only
@@ -166,23 +166,23 @@ def test_a_virtual_card_is_some_groups_of_a_real_one(place: Place, mps: FakeMps)
     quota, second = place.quota(has_mps=True), SECOND
     told = quota.attach([second], holder("a"), None, SharingParams())
     assert "GPUSQUAD_TENANT" in told.env
-    [tenant] = tenants(quota).values()
+    [client] = clients(quota).values()
     assert mps.count("-d") == 1
-    assert (tenant["quota_bytes"], tenant["within"], tenant["sm_milli"]) == (CARD.memory_bytes // 3, 0b1100, 0)
+    assert (client["quota_bytes"], client["within"], client["sm_milli"]) == (CARD.memory_bytes // 3, 0b1100, 0)
     assert quota.status(second.id)["card"] == CARD.id
     assert list(quota.policies()) == [CARD.id]
     with pytest.raises(Invalid, match=r"gpus: 2 virtual cards for one task \(ask for gpus: 1\)"):
         quota.attach([second, second], holder("b"), None, SharingParams())
 
 
-@pytest.mark.parametrize(("share", "promised_milli"), [(None, 333), (Share(sm_milli=500), 166), (Share(MIB), 0)])
+@pytest.mark.parametrize(("share", "guaranteed_milli"), [(None, 333), (Share(sm_milli=500), 166), (Share(MIB), 0)])
 def test_whoever_takes_turns_on_a_virtual_card_has_a_part_of_the_time(
-    place: Place, share: Share | None, promised_milli: int
+    place: Place, share: Share | None, guaranteed_milli: int
 ) -> None:
     quota = place.quota()  # without MPS two programs never run at once: SMs of their own would only be fewer
     told = quota.attach([SECOND], holder("a"), share, SharingParams())
-    [tenant] = tenants(quota).values()
-    assert (tenant["within"], tenant["sm_milli"], tenant["is_time_sliced"]) == (0, promised_milli, True)
+    [client] = clients(quota).values()
+    assert (client["within"], client["sm_milli"], client["is_time_sliced"]) == (0, guaranteed_milli, True)
     assert "takes turns with the other virtual cards, on all SMs" in told.notes[-1]
     assert quota.attach([SECOND], holder("a"), share, SharingParams()) == told
 
@@ -192,7 +192,7 @@ def test_a_standing_counts_though_the_memory_in_it_is_refused(place: Place) -> N
     attach(quota, "a", 600)
     attach(quota, "b", 300)
     quota.change(holder("b"), SharingParams(weight=3.0, priority=1, memory_bytes=600 * MIB))
-    seen = tenants(quota)["b/0"]
+    seen = clients(quota)["b/0"]
     assert (seen["weight"], seen["priority"], seen["quota_bytes"]) == (3.0, 1, 300 * MIB)
 
 
@@ -204,7 +204,7 @@ def test_more_memory_than_there_is(place: Place) -> None:
     assert not isinstance(refused.value, NotReady)  # a matter of what was asked for
     with pytest.raises(Invalid, match="one card only"):
         quota.attach([CARD, CARD], holder("b"), Share(MIB), SharingParams())
-    assert set(tenants(quota)) == {"a/0"}
+    assert set(clients(quota)) == {"a/0"}
 
 
 def test_a_part_that_a_context_alone_would_fill_is_refused(place: Place) -> None:
@@ -231,7 +231,7 @@ def test_beside_a_stranger_it_is_a_matter_of_when(place: Place) -> None:
         attach(quota, "b")
     assert quota.report_processes(CARD.id, [], ()) == ()
     attach(quota, "b")
-    assert set(tenants(quota)) == {"a/0", "b/0"}
+    assert set(clients(quota)) == {"a/0", "b/0"}
 
 
 def test_not_strict_is_started_all_the_same(place: Place, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_daemon_that_does_not_start_is_not_started_all_the_time(
     assert len(tried) == 1
     assert sum("gcc" in record.getMessage() for record in caplog.records) == 1
     attach(quota, "b", 1000)  # whoever asks for it is answered at once, and finds what others left
-    assert set(tenants(quota)) == {"b/0"}
+    assert set(clients(quota)) == {"b/0"}
 
 
 def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +344,7 @@ def test_a_daemon_that_hangs_is_waited_for_once(place: Place, monkeypatch: pytes
             quota.change(holder("a"), SharingParams(weight=weight))
         quota.maintain()
     assert len(waited) == 1
-    assert tenants(quota)["a/0"]["weight"] == 1.0
+    assert clients(quota)["a/0"]["weight"] == 1.0
 
 
 def test_who_waited_for_another_to_give_a_card_up_does_not_try_again(place: Place) -> None:
@@ -358,9 +358,9 @@ def test_who_waited_for_another_to_give_a_card_up_does_not_try_again(place: Plac
 
         def __exit__(self, *_: object) -> None: ...
 
-    quota._keepers[CARD.id].lock, before = HeldByAnother(), quota._keepers[CARD.id].lock  # type: ignore[assignment]
+    quota._managers[CARD.id].lock, before = HeldByAnother(), quota._managers[CARD.id].lock  # type: ignore[assignment]
     quota.maintain()
-    quota._keepers[CARD.id].lock = before
+    quota._managers[CARD.id].lock = before
     assert not quota.status(CARD.id)["running"]
 
 
@@ -373,7 +373,7 @@ def test_a_tenant_that_its_daemon_does_not_know_costs_the_card_nothing(place: Pl
     assert quota.status(CARD.id)["mps"] == "none: tenants take turns"
     attach(quota, "b", 1000)
     quota.change(holder("b"), SharingParams(weight=2.0))
-    assert tenants(quota)["b/0"]["weight"] == 2.0
+    assert clients(quota)["b/0"]["weight"] == 2.0
 
 
 def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
@@ -385,10 +385,10 @@ def test_what_could_not_be_forgotten_is_when_the_card_is_well_again(
     with monkeypatch.context() as patched:
         patched.setattr(card_manager.CardManager, "ask", no_answer)
         quota.release_all_but({"b"})
-    assert set(tenants(quota)) == {"a/0", "b/0"}
+    assert set(clients(quota)) == {"a/0", "b/0"}
     quota._left_until_s.clear()  # a while has passed
     quota.maintain()
-    assert set(tenants(quota)) == {"b/0"}
+    assert set(clients(quota)) == {"b/0"}
 
 
 def no_answer(self: card_manager.CardManager, question: object) -> dict:
@@ -448,4 +448,4 @@ def test_a_holder_whose_owner_has_a_slash(place: Place) -> None:
     one = Holder("job/1", "0")
     quota.attach([CARD], one, Share(MIB), SharingParams())
     quota.release_all_but({"job/1"})
-    assert set(tenants(quota)) == {"job/1/0"}
+    assert set(clients(quota)) == {"job/1/0"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpusquad.gpu.attach import library
 from gpusquad.gpu.attach.card_manager import CardManager
 from gpusquad.gpu.attach.card_slices import place_on
-from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.library import client_library
 from gpusquad.gpu.attach.records import AttachRecord, AttachRecords
 from gpusquad.gpu.attach.settings import CardSharingSettings, default_folder
 from gpusquad.model.cluster import Card
@@ -63,29 +63,29 @@ def test_others_can_look_into_folders_that_are_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["run", "run/cards", "run/cards/GPU-1"])
 @pytest.mark.parametrize("how", ["open", "link"])
 def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, place: str, how: str) -> None:
-    keeper = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
-    keeper.make_folder()
-    keeper.make_folder()
+    manager = CardManager(Card("GPU-1"), CardSharingSettings(folder=tmp_path / "run"))
+    manager.make_folder()
+    manager.make_folder()
     if how == "open":
         (tmp_path / place).chmod(0o777)
     else:
         (tmp_path / place).rename(tmp_path / "elsewhere")
         (tmp_path / place).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Invalid, match="others may write"):
-        keeper.make_folder()
+        manager.make_folder()
 
 
 def test_a_library_is_put_where_everybody_can_load_it(tmp_path: Path) -> None:
     built = tmp_path / "built.so"
     built.write_bytes(b"one")
     settings = CardSharingSettings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
-    first = library_for_tenants(settings)
+    first = client_library(settings)
     assert first.read_bytes() == b"one"
     assert stat.S_IMODE(first.stat().st_mode) == stat.S_IMODE(first.parent.stat().st_mode) == 0o755
     inode = first.stat().st_ino
-    assert library_for_tenants(settings).stat().st_ino == inode
+    assert client_library(settings).stat().st_ino == inode
     built.write_bytes(b"two")
-    assert library_for_tenants(settings) != first
+    assert client_library(settings) != first
     assert first.read_bytes() == b"one"  # tenants have it loaded
 
 
@@ -93,9 +93,9 @@ def test_a_library_that_lost_its_content_is_put_there_again(tmp_path: Path) -> N
     built = tmp_path / "built.so"
     built.write_bytes(b"one")
     settings = CardSharingSettings(folder=tmp_path, library=built, library_folder=tmp_path / "lib")
-    library_for_tenants(settings).write_bytes(b"")
+    client_library(settings).write_bytes(b"")
     (tmp_path / "lib").chmod(0o700)
-    assert library_for_tenants(settings).read_bytes() == b"one"
+    assert client_library(settings).read_bytes() == b"one"
     assert stat.S_IMODE((tmp_path / "lib").stat().st_mode) == 0o755
 
 
@@ -103,7 +103,7 @@ def test_folders_above_a_library_are_open(tmp_path: Path) -> None:
     (tmp_path / "built.so").write_bytes(b"one")
     before = os.umask(0o077)
     try:
-        library_for_tenants(
+        client_library(
             CardSharingSettings(folder=tmp_path, library=tmp_path / "built.so", library_folder=tmp_path / "made/lib")
         )
     finally:
@@ -123,11 +123,11 @@ def test_a_library_whose_cache_was_cleared_is_built_again(tmp_path: Path, monkey
     library._built.cache_clear()
     settings = CardSharingSettings(folder=tmp_path, library_folder=tmp_path / "lib")
     try:
-        library_for_tenants(settings)
-        library_for_tenants(settings)
+        client_library(settings)
+        client_library(settings)
         assert len(made) == 1
         made[0].unlink()
-        assert library_for_tenants(settings).read_bytes() == b"one"
+        assert client_library(settings).read_bytes() == b"one"
         assert len(made) == 2
     finally:
         library._built.cache_clear()
@@ -140,7 +140,7 @@ def test_a_user_without_a_home_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("gpusquad.gpu.build.library", homeless)
     library._built.cache_clear()
     with pytest.raises(Invalid, match="XDG_CACHE_HOME"):
-        library_for_tenants(CardSharingSettings(folder=tmp_path))
+        client_library(CardSharingSettings(folder=tmp_path))
 
 
 def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_path_that_cannot_be_preloaded(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "lib.so").write_bytes(b"")
     with pytest.raises(Invalid, match="without spaces"):
-        library_for_tenants(CardSharingSettings(folder=tmp_path, library=folder / "lib.so", library_folder=folder))
+        client_library(CardSharingSettings(folder=tmp_path, library=folder / "lib.so", library_folder=folder))
 
 
 told = st.builds(

@@ -245,8 +245,8 @@ class CardSim:
 
     def _is_free(self, slot: int) -> bool:
         grant = self.region.grants[slot]
-        mates = [self.programs[mate] for mate in self.programs if grant.neighbours >> mate & 1]
-        return grant.borrows and all(mate.is_idle for mate in mates)
+        neighbours = [self.programs[mate] for mate in self.programs if grant.neighbours >> mate & 1]
+        return grant.borrows and all(mate.is_idle for mate in neighbours)
 
     def _stands_still(self, slot: int) -> bool:
         """Between two kernels, while one that goes first is busy."""

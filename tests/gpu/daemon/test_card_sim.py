@@ -59,7 +59,7 @@ def test_equal_serves_equally(kernels, needs, rho):
     effects = TableRates({(a, b): rho for a in names for b in names if a != b})
     loads = [batch(name, needs, kernel_us) for name, kernel_us in zip(names, kernels, strict=True)]
     sim = CardSim(loads, "equal", CARD, effects).run(300_000)
-    served = [tenant["attained_us"] for tenant in sim.squads.status(300_000)["tenants"]]
+    served = [client["attained_us"] for client in sim.squads.status(300_000)["tenants"]]
     assert max(served) - min(served) <= 0.1 * 300_000 / len(served) + 10_000
 
 

@@ -65,7 +65,7 @@ def test_attaching_again_changes_nothing_but_what_is_said():
     assert say(one, do="attach", tenant={"id": "b"})["slot"] == 1
     assert say(one, do="attach", tenant={"id": "a", "weight": 3, "sm_milli": 250, "is_time_sliced": True}) == first
     expected = GpuClientSpec("a", weight=3.0, work_us=5.0, sm_milli=250, is_time_sliced=True)
-    assert squads.tenants() == {0: expected, 1: GpuClientSpec("b")}
+    assert squads.clients() == {0: expected, 1: GpuClientSpec("b")}
 
 
 def test_a_tenant_is_held_for_a_while_whoever_is_beside_it():
@@ -76,9 +76,9 @@ def test_a_tenant_is_held_for_a_while_whoever_is_beside_it():
     assert say(one, do="hold", id="a", for_us=5000)["ok"]  # said at 1000
     for now_us, is_held in ((2000, True), (5999, True), (6000, False)):
         squads.step(now_us)
-        tenant = next(iter(json.loads(one.answer('{"do": "status"}', now_us))["tenants"]))
-        assert tenant["is_held"] is is_held
-        grant = squads._tenants[0].grant
+        client = next(iter(json.loads(one.answer('{"do": "status"}', now_us))["tenants"]))
+        assert client["is_held"] is is_held
+        grant = squads._clients[0].grant
         assert (grant.credit_us == 0, grant.quota_bytes, grant.borrows and is_held) == (is_held, 7, False)
 
 
@@ -90,7 +90,7 @@ def test_one_that_is_time_sliced_has_all_sms_in_its_slices():
         (SquadMember(0, groups=0b0011), SquadMember(1, groups=0b1100)), "strict", 1000, "", DivideState()
     )
     squads.step(1000)
-    assert [squads._tenants[slot].grant.mask for slot in (0, 1)] == [0b0011, 0]
+    assert [squads._clients[slot].grant.mask for slot in (0, 1)] == [0b0011, 0]
 
 
 def test_nobody_leaves_its_virtual_card():
@@ -102,9 +102,9 @@ def test_nobody_leaves_its_virtual_card():
         say(one, do="policy", policy=policy)
         squads.step(1000)
         assert not squads.failure
-        for tenant in squads._tenants.values():
-            assert tenant.grant.virtual_card_mask == parts[tenant.facts.id]
-            assert tenant.grant.mask & ~parts[tenant.facts.id] == 0
+        for client in squads._clients.values():
+            assert client.grant.virtual_card_mask == parts[client.facts.id]
+            assert client.grant.mask & ~parts[client.facts.id] == 0
 
 
 def test_it_says_who_it_is_and_stops():
@@ -191,7 +191,7 @@ def test_rivals_have_equal_parts_of_the_speed():
     squads = SquadLoop(MemoryRegion(), ShareableCard(), "equal", TableRates())
     for name in ("a", "b", "c"):
         squads.attach(GpuClientSpec(name, curve=curve(1.0)), 0)
-    one, *others = [GpuClientAccount(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items()]
+    one, *others = [GpuClientAccount(slot, facts, 0).snapshot(0) for slot, facts in squads.clients().items()]
     speed = TableRates()(one, 1000, [(other, 1000) for other in others])
     assert speed == pytest.approx(1 / 3)
     assert TableRates()(one, 500, []) == solo_speed(one, 500)
@@ -201,10 +201,10 @@ def test_what_a_tenant_knows_of_its_mates_counts_more_than_what_is_foretold():
     one, squads = control()
     say(one, do="attach", tenant={"id": "a", "app": "vgg16", "curve": [[500, 0.5], [1000, 1.0]]})
     say(one, do="attach", tenant={"id": "b", "app": "googlenet", "beside": {"vgg16": 0.7}})
-    vgg16, googlenet = (GpuClientAccount(slot, facts, 0).snapshot(0) for slot, facts in squads.tenants().items())
+    vgg16, googlenet = (GpuClientAccount(slot, facts, 0).snapshot(0) for slot, facts in squads.clients().items())
     assert TableRates()(googlenet, 1000, [(vgg16, 1000)]) == pytest.approx(0.7)
     assert TableRates()(vgg16, 1000, [(googlenet, 1000)]) == pytest.approx(0.5)  # nobody knows: rivals
-    came = replace(googlenet, costs={"vgg16": 0.4})
+    came = replace(googlenet, neighbour_rates={"vgg16": 0.4})
     assert TableRates()(vgg16, 1000, [(came, 1000)]) == pytest.approx(0.4)
     say(one, do="change", tenant={"id": "a", "beside": {"googlenet": 0.45}, "curve": None})
     changed = squads.facts("a")
@@ -246,7 +246,7 @@ def test_a_daemon_answers_on_its_socket(daemon):
     assert ask(daemon, {"do": "attach", "tenant": {"id": "a"}})["slot"] == 0
     assert ask(daemon, {"do": "policy", "policy": "jct"})["ok"]
     told = ask(daemon, {"do": "status"})
-    assert (told["policy"], [tenant["id"] for tenant in told["tenants"]]) == ("jct", ["a"])
+    assert (told["policy"], [client["id"] for client in told["tenants"]]) == ("jct", ["a"])
 
 
 def test_a_daemon_bears_bad_callers(daemon):

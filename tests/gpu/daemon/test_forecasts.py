@@ -34,12 +34,12 @@ def test_whatever_was_on_the_card_at_the_last_look_is_not_idle_between_looks():
 def test_a_tenant_sleeps_from_the_end_of_its_work_on():
     forecast = DemandPredictor()
     forecast.see(ClientPage(), 1000)
-    assert forecast.asleep_us(5000) == 4000, "it has done nothing since it came"
+    assert forecast.idle_us(5000) == 4000, "it has done nothing since it came"
     forecast.see(ClientPage(launches=1, in_flight=1), 6000)
-    assert forecast.asleep_us(3_000_000) == 0
+    assert forecast.idle_us(3_000_000) == 0
     forecast.see(ClientPage(launches=1, in_flight=1), 3_000_000)
     forecast.see(ClientPage(launches=1), 3_001_000)
-    assert forecast.asleep_us(3_002_000) == 2000, "a kernel of three seconds is no sleep"
+    assert forecast.idle_us(3_002_000) == 2000, "a kernel of three seconds is no sleep"
 
 
 def test_kernels_are_as_long_as_they_were_though_they_are_told_as_done_by_batches():
@@ -66,8 +66,8 @@ def test_kernels_are_as_long_as_they_were():
 def test_at_the_gate_it_wants_all_it_can_get():
     free = seen(ClientPage(), ClientPage(requested_us=100, completed_us=100, launches=1))
     held = seen(ClientPage(), ClientPage(requested_us=100, completed_us=100, launches=1, waiting=1))
-    assert free.wants_us(10_000) == 1000, "a tenth of the time, as it asked for"
-    assert held.wants_us(10_000) == 10_000
+    assert free.demand_us(10_000) == 1000, "a tenth of the time, as it asked for"
+    assert held.demand_us(10_000) == 10_000
     assert held.is_starved
     assert not free.is_starved
 
@@ -112,7 +112,7 @@ def test_throughput_counts_the_time_in_which_something_was_to_do():
     window = SloWindow(1_000_000)
     for at in range(11):
         window.iterations(at * 100_000, 5 * max(0, at - 5), wants=at > 5)
-    assert window.awake_per_s(1_000_000) == pytest.approx(50.0)
+    assert window.active_per_s(1_000_000) == pytest.approx(50.0)
     assert window.per_s(1_000_000) == pytest.approx(25.0), "by the clock"
     assert window.attainment(Slo(throughput_per_s=50.0), 1_000_000, True) == pytest.approx(1.0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpusquad import registry
 from gpusquad.gpu.daemon.guarantees import MOST_US, GuaranteeGuard
 from gpusquad.model.squad import DivideState, GpuClient, ShareableCard, Squad
-from tests.policies.divide.snapshots import CARD, crowds, rivals, running, tenant
+from tests.policies.divide.snapshots import CARD, client, crowds, rivals, running
 
 DIVIDES = registry.names("divide")
 
@@ -20,9 +20,9 @@ DIVIDES = registry.names("divide")
 class OnlyFirst:
     """The policy nobody should have: the first tenant alone."""
 
-    def next_squad(self, tenants, card, effective, state):
-        squad = registry.create("divide", "equal").next_squad(tenants, card, effective, state)
-        members = tuple(replace(one, groups=0, yields=one.slot and 1) for one in squad.members)
+    def next_squad(self, clients, card, effective, state):
+        squad = registry.create("divide", "equal").next_squad(clients, card, effective, state)
+        members = tuple(replace(one, groups=0, yield_to=one.slot and 1) for one in squad.members)
         return replace(squad, members=members, why="only the first")
 
 
@@ -30,23 +30,23 @@ def keeping(policy: object) -> GuaranteeGuard:
     return GuaranteeGuard(policy, registry.create("divide", "promised"))  # type: ignore[arg-type]
 
 
-def served(squad: Squad, tenants: list[GpuClient], card: ShareableCard) -> dict[str, float]:
+def served(squad: Squad, clients: list[GpuClient], card: ShareableCard) -> dict[str, float]:
     """What a squad comes to: to each by its groups, and nothing to those who stand back."""
-    first = running(squad, tenants)
+    first = running(squad, clients)
     asks = {
         one.id: member.groups.bit_count() or card.groups
-        for one in tenants
+        for one in clients
         if (member := squad.of(one.slot)) is not None and one.slot in first
     }
     total = sum(asks.values()) or 1
     return {name: squad.length_us * ask / total for name, ask in asks.items()}
 
 
-def run(policy: object, tenants: list[GpuClient], squads: int) -> Mapping[str, float]:
+def run(policy: object, clients: list[GpuClient], squads: int) -> Mapping[str, float]:
     keeps, state = keeping(policy), DivideState()
-    attained = {one.id: 0.0 for one in tenants}
+    attained = {one.id: 0.0 for one in clients}
     for _ in range(squads):
-        now = [replace(one, attained_us=int(attained[one.id])) for one in tenants]
+        now = [replace(one, attained_us=int(attained[one.id])) for one in clients]
         squad = keeps.next_squad(now, CARD, rivals, state)
         state = squad.state
         for name, us in served(squad, now, CARD).items():
@@ -56,28 +56,28 @@ def run(policy: object, tenants: list[GpuClient], squads: int) -> Mapping[str, f
 
 
 def test_a_promise_holds_under_a_policy_that_forgets_it():
-    found = run(OnlyFirst(), [tenant(0), tenant(1, promised_milli=300), tenant(2)], 400)
+    found = run(OnlyFirst(), [client(0), client(1, guaranteed_milli=300), client(2)], 400)
     assert found["t1"] >= 0.28
     assert found["t0"] > found["t1"]
 
 
 @pytest.mark.parametrize("name", DIVIDES)
 def test_a_promise_holds_under_every_policy(name):
-    tenants = [tenant(0, priority=2, weight=5.0), tenant(1, promised_milli=400), tenant(2, remaining_us=1000)]
-    assert run(registry.create("divide", name), tenants, 400)["t1"] >= 0.36
+    clients = [client(0, priority=2, weight=5.0), client(1, guaranteed_milli=400), client(2, remaining_us=1000)]
+    assert run(registry.create("divide", name), clients, 400)["t1"] >= 0.36
 
 
 def test_those_who_take_turns_are_promised_time_and_no_groups():
     """Their speeds over parts of the SMs are known, and would do more work in groups: which mean nothing to them."""
     curve = ((250, 0.6), (500, 0.85), (1000, 1.0))
-    tenants = [
-        tenant(slot, promised_milli=milli, curve=curve, is_time_sliced=True)
+    clients = [
+        client(slot, guaranteed_milli=milli, curve=curve, is_time_sliced=True)
         for slot, milli in enumerate((160, 160, 330, 330))
     ]
     keeps, state = keeping(OnlyFirst()), DivideState()
-    attained, by_turns = dict.fromkeys((one.id for one in tenants), 0.0), 0
+    attained, by_turns = dict.fromkeys((one.id for one in clients), 0.0), 0
     for _ in range(400):
-        now = [replace(one, attained_us=int(attained[one.id])) for one in tenants]
+        now = [replace(one, attained_us=int(attained[one.id])) for one in clients]
         squad = keeps.next_squad(now, CARD, rivals, state)
         state = squad.state
         assert not any(member.groups for member in squad.members)
@@ -86,22 +86,22 @@ def test_those_who_take_turns_are_promised_time_and_no_groups():
             attained[name] += us
     total = sum(attained.values())
     assert by_turns > 100
-    assert [round(attained[one.id] / total, 1) for one in tenants] == [0.2, 0.2, 0.3, 0.3]
+    assert [round(attained[one.id] / total, 1) for one in clients] == [0.2, 0.2, 0.3, 0.3]
 
 
 @pytest.mark.parametrize("name", DIVIDES)
-@given(tenants=crowds(least=1))
-def test_without_promises_nothing_changes(name, tenants):
+@given(clients=crowds(least=1))
+def test_without_promises_nothing_changes(name, clients):
     policy = registry.create("divide", name)
-    plain = policy.next_squad(tenants, CARD, rivals, DivideState())
-    assert keeping(policy).next_squad(tenants, CARD, rivals, DivideState()) == plain
+    plain = policy.next_squad(clients, CARD, rivals, DivideState())
+    assert keeping(policy).next_squad(clients, CARD, rivals, DivideState()) == plain
 
 
 def test_whoever_sleeps_is_owed_nothing():
     keeps = keeping(OnlyFirst())
-    asleep = tenant(1, promised_milli=500, is_idle=True)
+    asleep = client(1, guaranteed_milli=500, is_idle=True)
     for attained in range(0, 200_000, 2000):
-        squad = keeps.next_squad([tenant(0, attained_us=attained), asleep], CARD, rivals, DivideState())
+        squad = keeps.next_squad([client(0, attained_us=attained), asleep], CARD, rivals, DivideState())
         assert squad.why == "only the first"
     assert keeps.behind_us == {}
 
@@ -111,7 +111,7 @@ def test_debts_are_bounded_both_ways(steps):
     keeps, first, second = keeping(OnlyFirst()), 0, 0
     for step in steps:
         first, second = first + step, second + step // 7
-        now = [tenant(0, attained_us=first, promised_milli=100), tenant(1, attained_us=second, promised_milli=900)]
+        now = [client(0, attained_us=first, guaranteed_milli=100), client(1, attained_us=second, guaranteed_milli=900)]
         keeps.next_squad(now, CARD, rivals, DivideState())
         assert all(abs(us) <= MOST_US for us in keeps.behind_us.values())
 
@@ -119,7 +119,7 @@ def test_debts_are_bounded_both_ways(steps):
 def test_it_says_who_was_short():
     keeps = keeping(OnlyFirst())
     told = [
-        keeps.next_squad([tenant(0, attained_us=at), tenant(1, promised_milli=500)], CARD, rivals, DivideState()).why
+        keeps.next_squad([client(0, attained_us=at), client(1, guaranteed_milli=500)], CARD, rivals, DivideState()).why
         for at in (0, 20_000)
     ]
     assert told[0] == "only the first"

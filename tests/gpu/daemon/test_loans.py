@@ -22,8 +22,8 @@ def test_a_member_says_how_much_it_may_borrow(
     monkeypatch: pytest.MonkeyPatch, says: int, card_us: int, granted_us: int
 ) -> None:
     class Lends:
-        def next_squad(self, tenants, card, effective, state) -> Squad:
-            members = tuple(SquadMember(tenant.slot, mates=0b11, borrows=True, loan_us=says) for tenant in tenants)
+        def next_squad(self, clients, card, effective, state) -> Squad:
+            members = tuple(SquadMember(client.slot, neighbours=0b11, borrows=True, loan_us=says) for client in clients)
             return Squad(members, "unrestricted", 1000, "so")
 
     monkeypatch.setattr(registry, "create", lambda *_, **__: Lends())

@@ -40,9 +40,9 @@ def test_policies_count_on_priorities_while_nobody_takes_turns(monkeypatch: pyte
     seen: list[bool] = []
     decide = squads._policy.next_squad
 
-    def note(tenants, card, *rest):
+    def note(clients, card, *rest):
         seen.append(card.has_priorities)
-        return decide(tenants, card, *rest)
+        return decide(clients, card, *rest)
 
     monkeypatch.setattr(squads._policy, "next_squad", note)
     squads.step(0)
@@ -290,7 +290,7 @@ def test_what_is_left_counts_down_as_it_is_served():
     squads.step(0)
     region.pages[1] = ClientPage(requested_us=20_000, completed_us=20_000, launches=10, in_flight=1)
     squads.step(40_000)
-    told = next(tenant for tenant in squads.status(40_000)["tenants"] if tenant["id"] == "a")
+    told = next(client for client in squads.status(40_000)["tenants"] if client["id"] == "a")
     assert (told["remaining_us"], told["attained_us"]) == (80_000, 20_000)
 
 
@@ -300,7 +300,7 @@ def test_side_by_side_they_do_not_have_more_than_the_card():
     for slot in (0, 1):
         region.pages[slot] = ClientPage(requested_us=10_000, completed_us=10_000, launches=10, in_flight=1)
     squads.step(10_000)
-    assert [tenant["attained_us"] for tenant in squads.status(10_000)["tenants"]] == [5000, 5000]
+    assert [client["attained_us"] for client in squads.status(10_000)["tenants"]] == [5000, 5000]
 
 
 def test_time_on_some_groups_counts_by_their_part():
@@ -320,11 +320,11 @@ def broken():
 
         how: str = "raises"
 
-        def next_squad(self, tenants, card, effective, state):
+        def next_squad(self, clients, card, effective, state):
             if self.how == "raises":
                 raise RuntimeError("no idea")
             masks = {"groups": 1 << 40} if self.how == "masks" else {}
-            members = tuple(SquadMember(one.slot, **masks) for one in tenants)
+            members = tuple(SquadMember(one.slot, **masks) for one in clients)
             length_us = 10**9 if self.how == "length" else 1000
             return Squad(members[:-1] if self.how == "forgets" else members, "strict", length_us, "so")
 

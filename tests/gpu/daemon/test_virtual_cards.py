@@ -12,7 +12,7 @@ from gpusquad import registry
 from gpusquad.gpu.daemon.virtual_cards import VirtualCardPolicy
 from gpusquad.model.squad import UNGATED_US, DivideState, RequestStats, solo_speed
 from gpusquad.model.virtual import parts_of
-from tests.policies.divide.snapshots import CARD, crowds, rivals, tenant
+from tests.policies.divide.snapshots import CARD, client, crowds, rivals
 
 DIVIDES = registry.names("divide")
 
@@ -28,41 +28,45 @@ def on(name: str) -> VirtualCardPolicy:
 
 @pytest.mark.parametrize("name", DIVIDES)
 @settings(max_examples=25)
-@given(tenants=crowds(least=1), data=st.data())
-def test_nobody_leaves_its_virtual_card_or_lends_to_another(name, tenants, data):
+@given(clients=crowds(least=1), data=st.data())
+def test_nobody_leaves_its_virtual_card_or_lends_to_another(name, clients, data):
     count = data.draw(st.integers(2, 5))
-    tenants = [replace(one, within=mask(data.draw(st.integers(1, count)), count)) for one in tenants]
-    squad = on(name).next_squad(tenants, CARD, rivals, DivideState())
-    within = {one.slot: one.within for one in tenants}
+    clients = [replace(one, virtual_card_mask=mask(data.draw(st.integers(1, count)), count)) for one in clients]
+    squad = on(name).next_squad(clients, CARD, rivals, DivideState())
+    within = {one.slot: one.virtual_card_mask for one in clients}
     assert sorted(member.slot for member in squad.members) == sorted(within)
     for member in squad.members:
         assert member.groups & ~within[member.slot] == 0
         beside = sum(1 << slot for slot, other in within.items() if other == within[member.slot])
-        assert member.mates & ~beside == 0
+        assert member.neighbours & ~beside == 0
 
 
 @pytest.mark.parametrize("name", DIVIDES)
-@given(tenants=crowds(least=1))
-def test_without_virtual_cards_nothing_changes(name, tenants):
-    plain = registry.create("divide", name).next_squad(tenants, CARD, rivals, DivideState())
-    assert on(name).next_squad(tenants, CARD, rivals, DivideState()) == plain
+@given(clients=crowds(least=1))
+def test_without_virtual_cards_nothing_changes(name, clients):
+    plain = registry.create("divide", name).next_squad(clients, CARD, rivals, DivideState())
+    assert on(name).next_squad(clients, CARD, rivals, DivideState()) == plain
 
 
 @pytest.mark.parametrize("name", DIVIDES)
 def test_whoever_is_alone_on_a_virtual_card_is_not_gated_there(name):
-    tenants = [tenant(0, within=mask(1, 2)), tenant(1, within=mask(2, 2))]
-    squad = on(name).next_squad(tenants, CARD, rivals, DivideState())
-    assert [(member.credit_us, member.mates) for member in squad.members] == [(UNGATED_US, 0)] * 2
+    clients = [client(0, virtual_card_mask=mask(1, 2)), client(1, virtual_card_mask=mask(2, 2))]
+    squad = on(name).next_squad(clients, CARD, rivals, DivideState())
+    assert [(member.credit_us, member.neighbours) for member in squad.members] == [(UNGATED_US, 0)] * 2
 
 
 def test_each_virtual_card_remembers_its_own_tenants():
     policy, half = on("slo"), mask(1, 2)
-    tenants = [tenant(0, within=half), tenant(1, within=half), tenant(2, within=mask(2, 2))]
+    clients = [
+        client(0, virtual_card_mask=half),
+        client(1, virtual_card_mask=half),
+        client(2, virtual_card_mask=mask(2, 2)),
+    ]
     state = DivideState()
     for _ in range(3):
-        state = policy.next_squad(tenants, CARD, rivals, state).state
-    assert set(policy.states[half].seen_us) == {tenants[0].id, tenants[1].id}
-    policy.next_squad([replace(one, within=0) for one in tenants], CARD, rivals, state)
+        state = policy.next_squad(clients, CARD, rivals, state).state
+    assert set(policy.states[half].seen_us) == {clients[0].id, clients[1].id}
+    policy.next_squad([replace(one, virtual_card_mask=0) for one in clients], CARD, rivals, state)
     assert policy.states == {}
 
 
@@ -70,13 +74,13 @@ def test_a_curve_is_over_the_virtual_card():
     seen = []
 
     class Looks:
-        def next_squad(self, tenants, card, effective, state):
-            seen.extend(tenants)
-            return registry.create("divide", "equal").next_squad(tenants, card, effective, state)
+        def next_squad(self, clients, card, effective, state):
+            seen.extend(clients)
+            return registry.create("divide", "equal").next_squad(clients, card, effective, state)
 
     part = mask(1, 3)  # 5 of 15 groups
     figures = RequestStats(solo_per_s=100.0, work_us=1000.0)
-    one = tenant(0, within=part, curve=((167, 0.3), (333, 0.5), (1000, 1.0)), requests=figures)
+    one = client(0, virtual_card_mask=part, curve=((167, 0.3), (333, 0.5), (1000, 1.0)), requests=figures)
     VirtualCardPolicy(Looks).next_squad([one], CARD, rivals, DivideState())
     whole = solo_speed(one, CARD.share_milli(part.bit_count()))
     assert (seen[0].requests.solo_per_s, seen[0].requests.work_us) == pytest.approx((100.0 * whole, 1000.0 / whole))

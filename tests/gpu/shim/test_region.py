@@ -18,7 +18,7 @@ from gpusquad.gpu.region import layout
 from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.model.errors import Invalid
-from gpusquad.model.squad import MOST_LEVEL, UNGATED_US
+from gpusquad.model.squad import MAX_LEVEL, UNGATED_US
 from tests.gpu.shim.tenants import Card
 
 ON_REGION = ("region/region", "region/region_files", "region/futex", "region/neighbours")
@@ -39,7 +39,7 @@ CONSTANTS = {
     "GS_LIVE": layout.LIVE,
     "GS_LEND": layout.LEND,
     "GS_UNGATED": UNGATED_US,
-    "GS_LEVELS": MOST_LEVEL,
+    "GS_LEVELS": MAX_LEVEL,
 }
 
 

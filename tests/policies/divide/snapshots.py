@@ -25,22 +25,22 @@ LINEAR = ((250, 0.25), (500, 0.5), (750, 0.75), (1000, 1.0))
 FLAT = ((125, 0.7), (250, 0.9), (1000, 1.0))
 
 
-def rivals(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
+def rivals(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
     """SMs are all they share: who has them alone has all of them, n without restriction have an nth."""
     wanted = share_milli + sum(share for _, share in others)
-    return solo_speed(tenant, share_milli * min(1.0, WHOLE_MILLI / wanted))
+    return solo_speed(client, share_milli * min(1.0, WHOLE_MILLI / wanted))
 
 
-def strangers_to_each_other(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
+def strangers_to_each_other(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
     """No interference at all."""
-    return solo_speed(tenant, share_milli)
+    return solo_speed(client, share_milli)
 
 
 def with_rho(rho: float) -> EffectiveRate:
     """Each neighbour takes a part that shrinks with what it is given."""
 
-    def effective(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float:
-        speed = solo_speed(tenant, share_milli)
+    def effective(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float:
+        speed = solo_speed(client, share_milli)
         for _, share in others:
             speed *= 1.0 - rho * share / WHOLE_MILLI
         return speed
@@ -48,14 +48,14 @@ def with_rho(rho: float) -> EffectiveRate:
     return effective
 
 
-def tenant(slot: int, **changes) -> GpuClient:
-    plain = GpuClient(slot, f"t{slot}", curve=LINEAR, wants_us=20_000, kernel_us=50.0)
+def client(slot: int, **changes) -> GpuClient:
+    plain = GpuClient(slot, f"t{slot}", curve=LINEAR, demand_us=20_000, kernel_us=50.0)
     return replace(plain, **changes)
 
 
 def service(slot: int, latency_us: int = 20_000, per_s: float = 40.0, work_us: float = 3000.0, **changes) -> GpuClient:
     requests = RequestStats(per_s=per_s, solo_per_s=1e6 / work_us, work_us=work_us)
-    return tenant(slot, slo=Slo(latency_us=latency_us), requests=requests, **changes)
+    return client(slot, slo=Slo(latency_us=latency_us), requests=requests, **changes)
 
 
 curves = st.floats(0.1, 1.0).map(
@@ -85,7 +85,7 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
             deadline_in_us=draw(st.none() | st.integers(-1000, 10**9)),
             attained_us=draw(st.integers(0, 10**8)),
             attainment=draw(st.floats(0.0, 1.0)),
-            wants_us=draw(st.integers(0, 20_000)),
+            demand_us=draw(st.integers(0, 20_000)),
             kernel_us=draw(st.floats(0.0, 3000.0)),
             is_idle=draw(st.booleans()),
             requests=draw(st.none() | st.builds(RequestStats, st.floats(0, 300), st.floats(0, 300), st.floats(0, 1e5))),
@@ -96,13 +96,13 @@ def crowds(draw: st.DrawFn, least: int = 0, most: int = 8) -> list[GpuClient]:
 
 def squads_in_a_row(
     policy: DividePolicy,
-    tenants: Sequence[GpuClient],
+    clients: Sequence[GpuClient],
     count: int,
     effective: EffectiveRate = rivals,
     state: DivideState | None = None,
 ) -> list[Squad]:
     """Each as the one before left things; those who go first are served alike, the others nothing."""
-    found, now, state = [], list(tenants), state or DivideState()
+    found, now, state = [], list(clients), state or DivideState()
     for _ in range(count):
         squad = policy.next_squad(now, CARD, effective, state)
         found.append(squad)
@@ -115,11 +115,11 @@ def squads_in_a_row(
     return found
 
 
-def running(squad: Squad, tenants: Sequence[GpuClient]) -> list[int]:
+def running(squad: Squad, clients: Sequence[GpuClient]) -> list[int]:
     """Slots of those who are awake and stand back for nobody who is."""
-    awake = [one.slot for one in tenants if not one.is_idle]
+    awake = [one.slot for one in clients if not one.is_idle]
     return [
         member.slot
         for member in squad.members
-        if member.slot in awake and member.credit_us and not any(member.yields >> slot & 1 for slot in awake)
+        if member.slot in awake and member.credit_us and not any(member.yield_to >> slot & 1 for slot in awake)
     ]

@@ -19,11 +19,11 @@ from tests.policies.divide.snapshots import (
     CARD,
     FLAT,
     LINEAR,
+    client,
     crowds,
     running,
     service,
     squads_in_a_row,
-    tenant,
     with_rho,
 )
 
@@ -35,27 +35,27 @@ def all_splits(count, groups):
 
 
 @settings(max_examples=40)
-@given(tenants=crowds(least=2, most=4), rho=st.floats(0.0, 0.9))
-def test_the_exact_split_is_that_of_trying_all(tenants, rho):
+@given(clients=crowds(least=2, most=4), rho=st.floats(0.0, 0.9))
+def test_the_exact_split_is_that_of_trying_all(clients, rho):
     policy, effective = Hybrid(), with_rho(rho)
-    weights = updated(tenants, {}, 0.05, 0.0)
+    weights = updated(clients, {}, 0.05, 0.0)
     shares = [SMALL.share_milli(count) for count in range(SMALL.groups + 1)]
 
     def worth(one, share, others):
         return policy.worth(one, effective(one, share, others), weights[one.id])
 
-    best = max(total(tenants, split, shares, worth) for split in all_splits(len(tenants), SMALL.groups))
-    found, counts = best_counts(tenants, SMALL.groups, shares, worth)
+    best = max(total(clients, split, shares, worth) for split in all_splits(len(clients), SMALL.groups))
+    found, counts = best_counts(clients, SMALL.groups, shares, worth)
     assert found == pytest.approx(best, abs=1e-9)
-    assert total(tenants, counts, shares, worth) == pytest.approx(best, abs=1e-9)
-    climbed, counts = climbed_counts(tenants, SMALL.groups, shares, worth)
+    assert total(clients, counts, shares, worth) == pytest.approx(best, abs=1e-9)
+    climbed, counts = climbed_counts(clients, SMALL.groups, shares, worth)
     assert climbed <= best + 1e-9
     assert sum(counts) == SMALL.groups
 
 
 def test_the_squad_is_the_best_of_all_configurations():
-    tenants = [tenant(0, curve=LINEAR), tenant(1, curve=FLAT)]
-    squad = Hybrid().next_squad(tenants, CARD, with_rho(0.4), DivideState())
+    clients = [client(0, curve=LINEAR), client(1, curve=FLAT)]
+    squad = Hybrid().next_squad(clients, CARD, with_rho(0.4), DivideState())
     assert squad.configuration == "strict"
     own, other = (member.groups.bit_count() for member in squad.members)
     assert own > other, "who gains by SMs gets them"
@@ -63,7 +63,7 @@ def test_the_squad_is_the_best_of_all_configurations():
 
 
 def test_where_sharing_ruins_both_they_take_turns():
-    two = [tenant(0), tenant(1)]
+    two = [client(0), client(1)]
     squads = squads_in_a_row(Hybrid(), two, 4, lambda one, share, others: 0.1 if others else 1.0)
     assert {squad.configuration for squad in squads} == {"temporal"}
     served = [running(squad, two) for squad in squads]
@@ -71,8 +71,8 @@ def test_where_sharing_ruins_both_they_take_turns():
 
 
 def test_a_service_goes_first_where_it_needs_little_of_the_time():
-    squad = Hybrid().next_squad([service(0, per_s=60.0), tenant(1), tenant(2)], CARD, with_rho(0.3), DivideState())
-    assert [member.yields for member in squad.members] == [0, 1, 1]
+    squad = Hybrid().next_squad([service(0, per_s=60.0), client(1), client(2)], CARD, with_rho(0.3), DivideState())
+    assert [member.yield_to for member in squad.members] == [0, 1, 1]
     assert "t0 first" in squad.why
 
 
@@ -84,25 +84,25 @@ def test_what_was_found_is_kept_for_a_while_if_the_same_are_awake():
             searches.append(1)
             return super().best(*arguments)
 
-    policy, three = Counts(keep=5), [service(0), tenant(1), tenant(2)]
+    policy, three = Counts(keep=5), [service(0), client(1), client(2)]
     squads = squads_in_a_row(policy, three, 10, with_rho(0.3))
     assert len(searches) == 2
-    assert len({tuple((one.groups, one.yields) for one in squad.members) for squad in squads}) == 1
-    policy.next_squad([three[0], tenant(1, is_idle=True), three[2]], CARD, with_rho(0.3), squads[-1].state)
+    assert len({tuple((one.groups, one.yield_to) for one in squad.members) for squad in squads}) == 1
+    policy.next_squad([three[0], client(1, is_idle=True), three[2]], CARD, with_rho(0.3), squads[-1].state)
     assert len(searches) == 3
 
 
 def test_a_split_nearly_as_good_stays():
-    tenants = [tenant(0, curve=FLAT), tenant(1, curve=FLAT)]
-    first = Hybrid().next_squad(tenants, CARD, with_rho(0.3), DivideState())
-    nudged = [replace(tenants[0], weight=1.01), tenants[1]]
+    clients = [client(0, curve=FLAT), client(1, curve=FLAT)]
+    first = Hybrid().next_squad(clients, CARD, with_rho(0.3), DivideState())
+    nudged = [replace(clients[0], weight=1.01), clients[1]]
     second = Hybrid().next_squad(nudged, CARD, with_rho(0.3), first.state)
     assert [m.groups for m in first.members] == [m.groups for m in second.members]
 
 
 def test_a_goal_about_to_be_missed_counts():
     """Q is that of the shares tried: without enough SMs the service would be worth nothing, so it gets them."""
-    free = [tenant(0, curve=FLAT), tenant(1, curve=LINEAR)]
+    free = [client(0, curve=FLAT), client(1, curve=LINEAR)]
     due = replace(free[0], slo=Slo(throughput_per_s=70.0), requests=RequestStats(solo_per_s=100.0))
     plain = Hybrid().next_squad(free, CARD, with_rho(0.4), DivideState())
     goal = Hybrid().next_squad([due, free[1]], CARD, with_rho(0.4), DivideState())
@@ -111,20 +111,20 @@ def test_a_goal_about_to_be_missed_counts():
 
 
 @given(
-    tenants=crowds(least=1, most=6),
+    clients=crowds(least=1, most=6),
     before=st.dictionaries(st.sampled_from([f"t{n}" for n in range(32)]), st.floats(LEAST, MOST)),
     alpha=st.floats(0.0, 1.0),
     ease=st.floats(0.0, 1.0),
 )
-def test_weights_stay_bounded(tenants, before, alpha, ease):
+def test_weights_stay_bounded(clients, before, alpha, ease):
     for _ in range(20):
-        before = updated(tenants, before, alpha, ease)
-        assert set(before) == {one.id for one in tenants}
+        before = updated(clients, before, alpha, ease)
+        assert set(before) == {one.id for one in clients}
         assert all(LEAST <= weight <= MOST for weight in before.values())
 
 
 def test_weights_rise_while_a_goal_is_missed_and_come_back_after():
-    late, met = service(0, attainment=0.5), tenant(1)
+    late, met = service(0, attainment=0.5), client(1)
     weights = {}
     for _ in range(100):
         weights = updated([late, met], weights, 0.05, 0.01)
@@ -143,8 +143,8 @@ def test_a_miss_raises_by_the_rule():
 
 
 def test_more_than_can_be_solved_exactly_are_climbed_to_step_by_step():
-    tenants = [tenant(slot, curve=LINEAR if slot < 2 else FLAT) for slot in range(7)]
-    squads = squads_in_a_row(Hybrid(stay=0.0, keep=1), tenants, 12, with_rho(0.2))
+    clients = [client(slot, curve=LINEAR if slot < 2 else FLAT) for slot in range(7)]
+    squads = squads_in_a_row(Hybrid(stay=0.0, keep=1), clients, 12, with_rho(0.2))
     values = [float(squad.why.split(":")[1].split()[0]) for squad in squads if squad.configuration == "strict"]
     assert values == sorted(values)
 
@@ -155,16 +155,16 @@ def test_nonsense_is_refused():
 
 
 def test_what_was_found_is_kept_though_others_slept_in_between():
-    tenants = [tenant(0), tenant(1)]
+    clients = [client(0), client(1)]
     policy, state = Hybrid(), DivideState()
-    found = policy.next_squad(tenants, CARD, with_rho(0.6), state)
-    alone = policy.next_squad([tenants[0], replace(tenants[1], is_idle=True)], CARD, with_rho(0.6), found.state)
-    again = policy.next_squad(tenants, CARD, with_rho(0.6), alone.state)
+    found = policy.next_squad(clients, CARD, with_rho(0.6), state)
+    alone = policy.next_squad([clients[0], replace(clients[1], is_idle=True)], CARD, with_rho(0.6), found.state)
+    again = policy.next_squad(clients, CARD, with_rho(0.6), alone.state)
     assert "as found before" in again.why
     assert again.configuration == found.configuration != alone.configuration
 
 
 def test_a_service_that_rests_and_reports_nothing_goes_first_all_the_same():
     quiet = replace(service(0), requests=None, busy_ratio=0.1)
-    squad = Hybrid().next_squad([quiet, tenant(1)], CARD, with_rho(0.6), DivideState())
-    assert [member.yields for member in squad.members] == [0, 1]
+    squad = Hybrid().next_squad([quiet, client(1)], CARD, with_rho(0.6), DivideState())
+    assert [member.yield_to for member in squad.members] == [0, 1]

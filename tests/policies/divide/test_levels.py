@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from gpusquad import registry
 from gpusquad.gpu.daemon.table_rates import TableRates
 from gpusquad.model.job import Slo
-from gpusquad.model.squad import MOST_LEVEL, DivideState, GpuClient, RequestStats, ShareableCard
+from gpusquad.model.squad import MAX_LEVEL, DivideState, GpuClient, RequestStats, ShareableCard
 from gpusquad.policies.divide._levels import levels
 
-SHORT = GpuClient(0, "short", kernel_us=33.0, wants_us=10_000, app="short", beside={"long": 0.30})
-LONG = GpuClient(1, "long", kernel_us=88.0, wants_us=10_000, app="long", beside={"short": 0.81})
+SHORT = GpuClient(0, "short", kernel_us=33.0, demand_us=10_000, app="short", rate_beside={"long": 0.30})
+LONG = GpuClient(1, "long", kernel_us=88.0, demand_us=10_000, app="long", rate_beside={"short": 0.81})
 CARD = ShareableCard()
 
 
@@ -24,7 +24,7 @@ def told(**kernels_us: float) -> list[GpuClient]:
 
 def test_short_kernels_go_before_long_ones_as_far_apart_as_levels_go() -> None:
     assert levels(told(a=100, b=60), {}) == {"a": 0, "b": 0}
-    assert levels(told(a=100, b=49), {}) == {"a": 0, "b": MOST_LEVEL}
+    assert levels(told(a=100, b=49), {}) == {"a": 0, "b": MAX_LEVEL}
     assert levels(told(a=100, b=60, c=49, d=10, e=0.001), {}) == {"a": 0, "b": 0, "c": 1, "d": 2, "e": 4}
 
 
@@ -40,11 +40,11 @@ def left(**left_us: int | None) -> list[GpuClient]:
 def test_of_kernels_about_as_long_those_nearer_their_end_go_first_where_ends_are_minded() -> None:
     two = left(first=4_000_000, second=8_000_000)
     assert levels(two, {}) == {"first": 0, "second": 0}
-    assert levels(two, {}, minds_ends=True) == {"first": MOST_LEVEL, "second": 0}
+    assert levels(two, {}, minds_ends=True) == {"first": MAX_LEVEL, "second": 0}
     assert levels(left(first=5_000_000, second=8_000_000), {}, minds_ends=True) == {"first": 0, "second": 0}
-    assert levels(left(first=0, second=8_000_000), {}, minds_ends=True) == {"first": MOST_LEVEL, "second": 0}
+    assert levels(left(first=0, second=8_000_000), {}, minds_ends=True) == {"first": MAX_LEVEL, "second": 0}
     short_kernels = [two[0], replace(two[1], kernel_us=20)]
-    assert levels(short_kernels, {}, minds_ends=True) == {"first": 0, "second": MOST_LEVEL}, "that gains more"
+    assert levels(short_kernels, {}, minds_ends=True) == {"first": 0, "second": MAX_LEVEL}, "that gains more"
 
 
 def test_nobody_is_raised_for_an_end_that_is_not_known_or_above_a_goal() -> None:
@@ -57,8 +57,8 @@ def test_nobody_is_raised_for_an_end_that_is_not_known_or_above_a_goal() -> None
 
 def test_hybrid_and_jct_mind_ends_and_equal_does_not() -> None:
     first, second = left(first=4_000_000, second=8_000_000)
-    both = [replace(first, app="a", beside={"b": 0.8}), replace(second, app="b", beside={"a": 0.8})]
-    for name, level in (("hybrid", MOST_LEVEL), ("jct", MOST_LEVEL), ("equal", 0)):
+    both = [replace(first, app="a", rate_beside={"b": 0.8}), replace(second, app="b", rate_beside={"a": 0.8})]
+    for name, level in (("hybrid", MAX_LEVEL), ("jct", MAX_LEVEL), ("equal", 0)):
         squad = registry.create("divide", name).next_squad(both, CARD, TableRates(), DivideState())
         assert squad.configuration == "unrestricted"
         assert [member.level for member in squad.members] == [level, 0], name
@@ -68,24 +68,24 @@ def test_who_is_nearer_its_end_stays_first_until_it_is_there() -> None:
     hybrid, state = registry.create("divide", "hybrid"), DivideState()
     first, second = left(first=4_000_000, second=8_000_000)
     for passed_us in range(0, 4_000_000, 100_000):
-        now = [replace(first, remaining_us=4_000_000 - passed_us, kernel_us=60, app="a", beside={"b": 0.8}),
-               replace(second, remaining_us=8_000_000 - passed_us // 2, app="b", beside={"a": 0.8})]  # fmt: skip
+        now = [replace(first, remaining_us=4_000_000 - passed_us, kernel_us=60, app="a", rate_beside={"b": 0.8}),
+               replace(second, remaining_us=8_000_000 - passed_us // 2, app="b", rate_beside={"a": 0.8})]  # fmt: skip
         squad = hybrid.next_squad(now, CARD, TableRates(), state)
         state = squad.state
-        assert [member.level for member in squad.members] == [MOST_LEVEL, 0], passed_us
+        assert [member.level for member in squad.members] == [MAX_LEVEL, 0], passed_us
 
 
 def test_higher_priorities_go_before_short_kernels() -> None:
     short, long = told(short=10, long=100)
-    assert levels([short, replace(long, priority=1)], {}) == {"short": 0, "long": MOST_LEVEL}
-    assert levels([replace(short, priority=-1), long], {}) == {"short": 0, "long": MOST_LEVEL}
+    assert levels([short, replace(long, priority=1)], {}) == {"short": 0, "long": MAX_LEVEL}
+    assert levels([replace(short, priority=-1), long], {}) == {"short": 0, "long": MAX_LEVEL}
 
 
 def test_a_priority_that_is_new_counts_at_once() -> None:
     short, long = told(short=10, long=100)
     before = levels([short, long], {})
-    assert before == {"short": MOST_LEVEL, "long": 0}
-    assert levels([short, replace(long, priority=1)], before) == {"short": 0, "long": MOST_LEVEL}
+    assert before == {"short": MAX_LEVEL, "long": 0}
+    assert levels([short, replace(long, priority=1)], before) == {"short": 0, "long": MAX_LEVEL}
 
 
 def test_what_was_raised_stays_so_until_it_is_the_wrong_way_round() -> None:
@@ -98,9 +98,9 @@ def test_what_was_raised_stays_so_until_it_is_the_wrong_way_round() -> None:
 def test_hybrid_raises_whom_it_lets_run_beside_longer_kernels_and_says_so() -> None:
     squad = registry.create("divide", "hybrid").next_squad([SHORT, LONG], CARD, TableRates(), DivideState())
     assert squad.configuration == "unrestricted"
-    assert [member.level for member in squad.members] == [MOST_LEVEL, 0]
+    assert [member.level for member in squad.members] == [MAX_LEVEL, 0]
     assert "blocks of short go first" in squad.why
-    assert squad.state.levels == {"short": MOST_LEVEL, "long": 0}
+    assert squad.state.levels == {"short": MAX_LEVEL, "long": 0}
 
 
 def test_a_service_that_sleeps_wakes_above_those_that_are_raised() -> None:
@@ -113,9 +113,9 @@ def test_a_service_that_sleeps_wakes_above_those_that_are_raised() -> None:
 def test_who_naps_keeps_its_level_and_so_does_who_is_awake_alone() -> None:
     hybrid = registry.create("divide", "hybrid")
     state = hybrid.next_squad([SHORT, LONG], CARD, TableRates(), DivideState()).state
-    napping = replace(SHORT, is_idle=True, wants_us=0)
+    napping = replace(SHORT, is_idle=True, demand_us=0)
     squad = hybrid.next_squad([napping, LONG], CARD, TableRates(), state)
-    assert [member.level for member in squad.members] == [MOST_LEVEL, 0]
+    assert [member.level for member in squad.members] == [MAX_LEVEL, 0]
     assert squad.state.levels == state.levels
 
 
@@ -123,8 +123,8 @@ def test_nobody_is_raised_for_short_kernels_above_one_that_is_due_more() -> None
     heavy = replace(LONG, weight=10.0)
     squad = registry.create("divide", "hybrid").next_squad([SHORT, heavy], CARD, TableRates(), DivideState())
     assert squad.configuration != "unrestricted" or not any(member.level for member in squad.members)
-    ends_first = replace(LONG, remaining_us=4_000_000, beside={"short": 0.9})
-    later = replace(SHORT, remaining_us=8_000_000, beside={"long": 0.5})
+    ends_first = replace(LONG, remaining_us=4_000_000, rate_beside={"short": 0.9})
+    later = replace(SHORT, remaining_us=8_000_000, rate_beside={"long": 0.5})
     squad = registry.create("divide", "jct").next_squad([later, ends_first], CARD, TableRates(), DivideState())
     assert squad.members[0].level <= squad.members[1].level
 
@@ -133,21 +133,21 @@ def test_a_service_that_others_run_beside_goes_before_them_and_levels_do_not_fla
     seen = RequestStats(per_s=100, work_us=1000, count=100, latency_us=3000)
     service = GpuClient(2, "service", slo=Slo(latency_us=5000), kernel_us=20, busy_ratio=0.9, requests=seen)
     slo, card, state, found = registry.create("divide", "slo"), replace(CARD, has_priorities=True), DivideState(), []
-    short, long = replace(SHORT, beside={"long": 0.67}), replace(LONG, beside={"short": 0.56})
+    short, long = replace(SHORT, rate_beside={"long": 0.67}), replace(LONG, rate_beside={"short": 0.56})
     for kernel_us in (43.0, 45.0) * 5:  # about half of the other's
         squad = slo.next_squad([replace(short, kernel_us=kernel_us), long, service], card, TableRates(), state)
         state, found = squad.state, [*found, [member.level for member in squad.members]]
     assert all(one == found[0] for one in found)
-    assert found[0] == [MOST_LEVEL - 1, 0, MOST_LEVEL]
+    assert found[0] == [MAX_LEVEL - 1, 0, MAX_LEVEL]
     assert squad.why.count("blocks of short go first") == 1
 
 
 def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> None:
     service = GpuClient(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
-    rank = replace(LONG, meets_peers=True)
+    rank = replace(LONG, uses_collectives=True)
     slo = registry.create("divide", "slo")
     squad = slo.next_squad([SHORT, rank, service], CARD, TableRates(), DivideState())
-    assert squad.members[1].yields >> 2 & 1
+    assert squad.members[1].yield_to >> 2 & 1
     assert squad.members[2].level > squad.members[1].level
     without = slo.next_squad([SHORT, LONG, service], CARD, TableRates(), DivideState())
     assert without.members[2].level == 0
@@ -155,19 +155,19 @@ def test_whoever_should_be_yielded_to_goes_before_one_that_cannot_be_held() -> N
 
 def test_one_that_cannot_be_held_is_not_raised_above_those_it_should_yield_to() -> None:
     service = GpuClient(2, "service", slo=Slo(latency_us=5000), kernel_us=500)
-    rank = replace(SHORT, meets_peers=True)
+    rank = replace(SHORT, uses_collectives=True)
     squad = registry.create("divide", "slo").next_squad([rank, LONG, service], CARD, TableRates(), DivideState())
-    assert squad.members[0].yields >> 2 & 1
-    assert (squad.members[2].level, squad.members[0].level) == (MOST_LEVEL, 0)
+    assert squad.members[0].yield_to >> 2 & 1
+    assert (squad.members[2].level, squad.members[0].level) == (MAX_LEVEL, 0)
     assert squad.why.count("go first") <= 1, squad.why
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=6))
 def test_nobody_is_raised_above_shorter_kernels(kernels_us: list[float]) -> None:
-    tenants = [GpuClient(slot, f"t{slot}", kernel_us=us) for slot, us in enumerate(kernels_us)]
-    found = levels(tenants, {})
-    assert all(0 <= level <= MOST_LEVEL for level in found.values())
+    clients = [GpuClient(slot, f"t{slot}", kernel_us=us) for slot, us in enumerate(kernels_us)]
+    found = levels(clients, {})
+    assert all(0 <= level <= MAX_LEVEL for level in found.values())
     assert all(
-        found[one.id] <= found[other.id] for one in tenants for other in tenants if 0 < other.kernel_us <= one.kernel_us
+        found[one.id] <= found[other.id] for one in clients for other in clients if 0 < other.kernel_us <= one.kernel_us
     )
-    assert levels(tenants, found) == found
+    assert levels(clients, found) == found

@@ -239,9 +239,9 @@ def test_whoever_comes_to_a_card_brings_what_it_and_those_there_cost_each_other(
     world = World(tmp_path, "1x1", known=Told(ratios))
     first, second = put(world, "a"), put(world, "b")
     before, came = (world.engine.running[job_id, 0].sharing_params for job_id in (first, second))
-    assert (before.app, before.beside, before.costs) == ("a", {}, {})
+    assert (before.app, before.rate_beside, before.neighbour_rates) == ("a", {}, {})
     assert (before.solo_per_s, came.solo_per_s) == (12.5, 12.5)
-    assert (came.app, came.beside, came.costs) == ("b", {"a": 0.8}, {"a": 0.9})
+    assert (came.app, came.rate_beside, came.neighbour_rates) == ("b", {"a": 0.8}, {"a": 0.9})
 
 
 def test_nothing_is_told_of_another_way_of_sharing_or_of_whole_cards(tmp_path) -> None:
@@ -261,7 +261,7 @@ def test_nothing_is_told_of_mates_of_another_class(tmp_path) -> None:
     world.scheduler.submit(expand(check(file)), ADA)
     world.settle()
     came = world.engine.running[put(world, "b"), 0].sharing_params
-    assert (came.app, came.beside, came.costs) == ("b", {}, {})
+    assert (came.app, came.rate_beside, came.neighbour_rates) == ("b", {}, {})
 
 
 def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
@@ -269,7 +269,7 @@ def test_tasks_of_one_gang_on_one_card_are_mates_too(tmp_path) -> None:
     file = {"command": ["train"], "app": "a", "estimate": 1000, "count": 2} | HALF
     job_id = world.scheduler.submit(expand(check(file)), ADA)[0].id
     world.settle()
-    assert dict(world.engine.running[job_id, 0].sharing_params.beside) == {"a": BAD}
+    assert dict(world.engine.running[job_id, 0].sharing_params.rate_beside) == {"a": BAD}
 
 
 def test_a_model_that_fails_keeps_nobody_from_starting(tmp_path) -> None:

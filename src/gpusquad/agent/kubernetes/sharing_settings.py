@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from gpusquad.agent.inventory import CardInfo
 from gpusquad.agent.kubernetes.card_policies import CardPolicies
 from gpusquad.gpu.api import CardSharing, QuotaFile
-from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.library import client_library
 from gpusquad.gpu.attach.quota import SquadQuota
 from gpusquad.gpu.attach.settings import CardSharingSettings as AttachSettings
 from gpusquad.gpu.attach.settings import ContextBytes
@@ -72,7 +72,7 @@ def quotas_of(
         context_bytes=sharing.context_bytes,
     )
     try:
-        library_for_tenants(settings)  # now, not while the kubelet waits
+        client_library(settings)  # now, not while the kubelet waits
     except (Invalid, OSError) as error:  # whole cards can be had without it; who wants a part is told the same
         _log.error("no part of a card can be had: %s", error)
     squads = SquadQuota(settings, [card_of(card) for card in cards])

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gpusquad.gpu.attach.client_environment import own_environment
 from gpusquad.gpu.attach.context_cost import kept_context_cost, new_context_cost
-from gpusquad.gpu.attach.library import library_for_tenants
+from gpusquad.gpu.attach.library import client_library
 from gpusquad.gpu.attach.mps_pool import MpsPool
 from gpusquad.gpu.attach.records import AttachRecords, make_open, read_json, refuse_others, write_whole
 from gpusquad.gpu.attach.settings import CardSharingSettings
@@ -277,7 +277,7 @@ class CardManager:
         one = self._settings
         said = {
             **self._fixed(), "settings": self._mark(), "version": version(), "policy": self.policy(),
-            "otherwise": one.policy_for(self.card.id), "library": library_for_tenants(one),
+            "otherwise": one.policy_for(self.card.id), "library": client_library(one),
         }  # fmt: skip
         return ["--log", *(f"--{name}={value}" for name, value in said.items())]
 

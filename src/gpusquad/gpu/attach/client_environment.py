@@ -21,8 +21,8 @@ TENANT_INSIDE, MATES_INSIDE = "/run/gpusquad/tenant", "/run/gpusquad/tenants"
 DECISIONS_INSIDE = "/run/gpusquad/decisions"
 
 
-def to_process(told: AttachRecord, tenant: Path, library: Path) -> Attachment:
-    env = {**told.env, _PRELOAD: str(library), _TENANT: str(tenant)}
+def to_process(told: AttachRecord, client: Path, library: Path) -> Attachment:
+    env = {**told.env, _PRELOAD: str(library), _TENANT: str(client)}
     return Attachment(env=env, notes=told.notes)
 
 
@@ -32,7 +32,7 @@ def own_environment() -> dict[str, str]:
 
 
 def to_container(
-    told: AttachRecord, tenant: Path, decisions: Path, library: Path, pool: MpsPool, settings: CardSharingSettings
+    told: AttachRecord, client: Path, decisions: Path, library: Path, pool: MpsPool, settings: CardSharingSettings
 ) -> Attachment:
     """Mates' files can be read and not written, its own through another mount of the same file. No file that is
     mounted alone is ever replaced while its tenant is attached: a mount would go on showing the old one."""
@@ -41,9 +41,9 @@ def to_container(
     mounts = [
         Mount(LIBRARY_INSIDE, str(library)),
         Mount(PRELOAD_INSIDE, str(preload)),
-        Mount(TENANT_INSIDE, str(tenant), read_only=False),
+        Mount(TENANT_INSIDE, str(client), read_only=False),
         Mount(DECISIONS_INSIDE, str(decisions)),
-        Mount(MATES_INSIDE, str(tenant.parent)),
+        Mount(MATES_INSIDE, str(client.parent)),
     ]
     if told.is_pooled:
         mounts.append(Mount(str(pool.pipes), str(pool.pipes), read_only=False))

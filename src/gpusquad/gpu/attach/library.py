@@ -17,7 +17,7 @@ ROOTS = Path("/var/lib/gpusquad/lib")
 """Root's own folders are closed to others, and a library that cannot be read is left out without an error."""
 
 
-def library_for_tenants(settings: CardSharingSettings) -> Path:
+def client_library(settings: CardSharingSettings) -> Path:
     """A copy named by its content: tenants that have loaded an older one keep it."""
     built = settings.library or _built()
     if settings.library is None and not built.exists():  # caches are cleared; a missing library holds nobody

@@ -9,19 +9,19 @@ from gpusquad.gpu.attach.records import AttachRecord
 from gpusquad.model.errors import Invalid, NotReady
 
 
-def about_tenant(told: AttachRecord | None) -> dict[str, object]:
+def about_client(told: AttachRecord | None) -> dict[str, object]:
     if told is None:
         return {"job": "", "isolation": "", "note": ""}
     return {"job": told.job, "isolation": "shared" if told.is_pooled else "isolated", "note": "; ".join(told.notes)}
 
 
-def mps_in_words(keeper: CardManager, told: Mapping[str, AttachRecord]) -> str:
+def mps_in_words(manager: CardManager, told: Mapping[str, AttachRecord]) -> str:
     pooled = sum(one.is_pooled for one in told.values())
     if pooled:
         return f"pool of {pooled}"
-    if not keeper.pool.is_installed:
+    if not manager.pool.is_installed:
         return "none: tenants take turns"
-    return keeper.pool.trouble or "not needed now"
+    return manager.pool.trouble or "not needed now"
 
 
 def told_to_people(error: Invalid | OSError) -> Invalid:

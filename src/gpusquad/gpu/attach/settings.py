@@ -13,7 +13,7 @@ from gpusquad.gpu.daemon.unmanaged import RULES, Rule
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid
 from gpusquad.model.sm_groups import sm_groups
-from gpusquad.model.squad import MOST_GROUPS
+from gpusquad.model.squad import MAX_GROUPS
 
 Where = Literal["process", "container"]
 LEAST_FAIL_OPEN_MS, MOST_FAIL_OPEN_MS = 500, 3_600_000
@@ -63,7 +63,7 @@ class CardSharingSettings:
     """A tenant that cannot be kept to its part is not started. False: it is started without, and a warning says so."""
     uuid_of: Callable[[str], str] = str
     """What the driver calls a card."""
-    groups_of: Callable[[Card], int] = lambda card: min(sm_groups(card.sms), MOST_GROUPS)
+    groups_of: Callable[[Card], int] = lambda card: min(sm_groups(card.sms), MAX_GROUPS)
     """Into how many groups of 8 SMs the driver splits a card. It leaves some over, and how many is only known where it
     was tried; the default is careful."""
     idle_s: float = 600.0

@@ -105,8 +105,8 @@ class UnmanagedWatch(Generic[Look]):
 
     def _unheld(self, card: str, on: Mapping[int, ListedProcess]) -> set[int]:
         held: dict[str, set[int]] = {}
-        for tenant, pids in self._sharing.client_pids(card).items():
-            held.setdefault(tenant.rpartition("/")[0], set()).update(pids)
+        for client, pids in self._sharing.client_pids(card).items():
+            held.setdefault(client.rpartition("/")[0], set()).update(pids)
         now_s, before = self._clock_s(), self._unheld_since_s
         since_s = {
             pid: before.get((card, pid), now_s)

@@ -97,25 +97,25 @@ class GpuClientAccount:
             priority=facts.priority,
             slo=facts.slo,
             app=facts.app,
-            beside=facts.beside,
-            costs=facts.costs,
+            rate_beside=facts.beside,
+            neighbour_rates=facts.costs,
             curve=facts.curve,
             remaining_us=None if facts.remaining_us is None else max(facts.remaining_us - served_us, 0),
             deadline_in_us=None if facts.deadline_in_us is None else facts.deadline_in_us - passed_us,
             attained_us=int(self.attained_us),
             attainment=self.window.attainment(facts.slo, now_us, not is_idle),
-            wants_us=forecast.wants_us(),
+            demand_us=forecast.demand_us(),
             kernel_us=forecast.kernel_us,
             is_idle=is_idle,
-            asleep_us=forecast.asleep_us(now_us),
+            idle_us=forecast.idle_us(now_us),
             busy_ratio=self.window.busy_ratio(),
             quota_bytes=facts.quota_bytes,
             used_bytes=self.page.used_bytes,
             requests=self._requests(now_us),
-            promised_milli=facts.sm_milli,
-            within=facts.within,
+            guaranteed_milli=facts.sm_milli,
+            virtual_card_mask=facts.within,
             is_time_sliced=facts.is_time_sliced,
-            meets_peers=self.page.uses_collectives,
+            uses_collectives=self.page.uses_collectives,
         )
 
     def _requests(self, now_us: int) -> RequestStats | None:
@@ -124,7 +124,7 @@ class GpuClientAccount:
             return None
         return RequestStats(
             per_s, self.facts.solo_per_s, self.facts.work_us, self.window.p99_us(), self.window.requests,
-            self.window.awake_per_s(now_us),
+            self.window.active_per_s(now_us),
         )  # fmt: skip
 
 

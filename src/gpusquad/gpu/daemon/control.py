@@ -1,7 +1,7 @@
 """What can be asked of a card's daemon: one JSON object a line, one line back.
 
-``{"do": "policy", "policy": "slo"}`` · ``{"do": "attach", "tenant": {"id": "a", "quota_bytes": 8000000000}}`` ·
-``{"do": "change", "tenant": {"id": "a", "weight": 2}}`` · ``{"do": "detach", "id": "a"}`` ·
+``{"do": "policy", "policy": "slo"}`` · ``{"do": "attach", "client": {"id": "a", "quota_bytes": 8000000000}}`` ·
+``{"do": "change", "client": {"id": "a", "weight": 2}}`` · ``{"do": "detach", "id": "a"}`` ·
 ``{"do": "latencies", "id": "a", "us": [4100, 3900]}`` · ``{"do": "processes", "listed": […], "ours": […]}`` ·
 ``{"do": "hold", "id": "a", "for_us": 5000000}`` · ``{"do": "status"}`` · ``{"do": "hello"}`` · ``{"do": "stop"}``
 
@@ -79,7 +79,7 @@ class Control:
         said = asked.raw("tenant")
         facts = facts_from(said, None)
         ids = {name: whole(asked.raw(name), name) for name in ("uid", "gid") if name in asked}
-        known = (slot for slot, one in self._squads.tenants().items() if one.id == facts.id)
+        known = (slot for slot, one in self._squads.clients().items() if one.id == facts.id)
         slot = next(known, None)
         if slot is None:
             slot = self._squads.attach(facts, now_us, **ids)

@@ -7,7 +7,7 @@ at a time when nobody held it, and all it can get when it stands at the gate now
 from __future__ import annotations
 
 from gpusquad.gpu.region.pages import ClientPage
-from gpusquad.model.squad import LONGEST_SQUAD_US
+from gpusquad.model.squad import MAX_SQUAD_US
 
 QUIET_US = 300
 """Nothing launched, queued or waiting for so long: idle. Programs pause between kernels all the time."""
@@ -70,7 +70,7 @@ class DemandPredictor:
             return True
         return self.has_nothing and now_us - self._last_busy_us >= QUIET_US
 
-    def asleep_us(self, now_us: int) -> int:
+    def idle_us(self, now_us: int) -> int:
         """For so long nothing of it was launched, queued or waiting; 0: it is not idle."""
         if not self.is_idle(now_us):
             return 0
@@ -90,7 +90,7 @@ class DemandPredictor:
         """What it asked for and the card has done, as it counts what it asks for."""
         return 0 if self._last is None else self._last.requested_us - self.backlog_us
 
-    def wants_us(self, horizon_us: int = LONGEST_SQUAD_US) -> int:
+    def demand_us(self, horizon_us: int = MAX_SQUAD_US) -> int:
         """GPU time it would ask for within the horizon, what is queued included."""
         if self._last is not None and self._last.waiting:
             return horizon_us + self.backlog_us

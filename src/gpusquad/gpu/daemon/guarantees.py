@@ -29,33 +29,33 @@ class GuaranteeGuard:
         self._making_good = False
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        self._account(tenants)
+        self._account(clients)
         # Until nothing is owed any more: else there would be a change of policy every few squads.
         least_us = 0 if self._making_good else BEHIND_US
-        owed = [tenant.id for tenant in tenants if self.behind_us.get(tenant.id, 0.0) > least_us]
+        owed = [client.id for client in clients if self.behind_us.get(client.id, 0.0) > least_us]
         self._making_good = bool(owed)
         if not owed:
-            return self._policy.next_squad(tenants, card, effective, state)
-        squad = self._as_promised.next_squad(tenants, _divisible(card, tenants), effective, state)
+            return self._policy.next_squad(clients, card, effective, state)
+        squad = self._as_promised.next_squad(clients, _divisible(card, clients), effective, state)
         return replace(squad, why=f"{', '.join(owed)} had less than promised: {squad.why}")
 
-    def _account(self, tenants: Sequence[GpuClient]) -> None:
+    def _account(self, clients: Sequence[GpuClient]) -> None:
         """Of all that was served since the last squad. Whoever sleeps, or was not here, is owed nothing."""
-        had = {one.id: one.attained_us - self._seen_us.get(one.id, one.attained_us) for one in tenants}
+        had = {one.id: one.attained_us - self._seen_us.get(one.id, one.attained_us) for one in clients}
         total_us = sum(had.values())
         self.behind_us = {
-            one.id: self._after(one, one.promised_milli * total_us / WHOLE_MILLI - had[one.id])
-            for one in tenants
-            if one.promised_milli and not one.is_idle
+            one.id: self._after(one, one.guaranteed_milli * total_us / WHOLE_MILLI - had[one.id])
+            for one in clients
+            if one.guaranteed_milli and not one.is_idle
         }
-        self._seen_us = {one.id: one.attained_us for one in tenants}
+        self._seen_us = {one.id: one.attained_us for one in clients}
 
-    def _after(self, tenant: GpuClient, short_us: float) -> float:
-        return min(max(self.behind_us.get(tenant.id, 0.0) + short_us, -MOST_US), MOST_US)
+    def _after(self, client: GpuClient, short_us: float) -> float:
+        return min(max(self.behind_us.get(client.id, 0.0) + short_us, -MOST_US), MOST_US)
 
 
-def _divisible(card: ShareableCard, tenants: Sequence[GpuClient]) -> ShareableCard:
+def _divisible(card: ShareableCard, clients: Sequence[GpuClient]) -> ShareableCard:
     """SMs of their own do nothing for those who take turns: a promise to them can only be one of time."""
-    return replace(card, groups=1) if any(one.is_time_sliced for one in tenants) else card
+    return replace(card, groups=1) if any(one.is_time_sliced for one in clients) else card

@@ -93,9 +93,9 @@ class Daemon:
         if not self._idle_us or now - self._looked_us < self._idle_us // 10:
             return False
         self._looked_us = now
-        tenants = self._squads.tenants()
+        clients = self._squads.clients()
         is_spoken_to = now - self._spoken_us < self._idle_us
-        if tenants and (is_spoken_to or self._squads.has_processes()):
+        if clients and (is_spoken_to or self._squads.has_processes()):
             self._needed_us = now
         self.was_left = now - self._needed_us >= self._idle_us
         return self.was_left

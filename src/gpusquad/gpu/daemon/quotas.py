@@ -20,17 +20,17 @@ def check_quota(facts: GpuClientSpec, others: Iterable[GpuClientAccount], card: 
         raise Invalid("tenant.quota_bytes", f"{facts.quota_bytes} of {free} bytes that nobody holds", "ask for less")
 
 
-def granted_bytes(tenant: GpuClientAccount, others: Iterable[GpuClientAccount], card: ShareableCard) -> int:
+def granted_bytes(client: GpuClientAccount, others: Iterable[GpuClientAccount], card: ShareableCard) -> int:
     """Of one that was promised nothing: what nobody else was, nor holds, and never less than it holds itself. 0: no
     limit, where nobody was promised anything."""
-    promised = tenant.facts.quota_bytes
+    promised = client.facts.quota_bytes
     others = list(others)
     if promised or not card.memory_bytes or not any(one.facts.quota_bytes for one in others):
         return promised
     taken = sum(one.facts.quota_bytes or _held_bytes(one, card) for one in others)
-    return max(card.memory_bytes - taken, _held_bytes(tenant, card), 1)
+    return max(card.memory_bytes - taken, _held_bytes(client, card), 1)
 
 
-def _held_bytes(tenant: GpuClientAccount, card: ShareableCard) -> int:
+def _held_bytes(client: GpuClientAccount, card: ShareableCard) -> int:
     """Its own word, believed as far as it can be true."""
-    return min(tenant.page.used_bytes, card.memory_bytes)
+    return min(client.page.used_bytes, card.memory_bytes)

@@ -65,7 +65,7 @@ class SloWindow:
             return len(self._latencies) * US_PER_S / self._span_us(now_us)
         return US_PER_S * _slope(self._iterations)
 
-    def awake_per_s(self, now_us: int) -> float:
+    def active_per_s(self, now_us: int) -> float:
         """The same, in the time in which it had something to do."""
         wanted = _slope(self._wanted)
         return self.per_s(now_us) / wanted if wanted > 0 else 0.0
@@ -84,7 +84,7 @@ class SloWindow:
         if slo.latency_us is not None and self._latencies:
             met.append(sum(value <= slo.latency_us for _, value in self._latencies) / len(self._latencies))
         if slo.throughput_per_s and wants and self._is_long_enough() and self._counts_anything():
-            met.append(min(1.0, self.awake_per_s(now_us) / slo.throughput_per_s))
+            met.append(min(1.0, self.active_per_s(now_us) / slo.throughput_per_s))
         if slo.availability_ratio is not None and wants:
             met.append(self._served_slices(now_us))
         return min(met)

@@ -21,8 +21,8 @@ from gpusquad.gpu.daemon.virtual_cards import VirtualCardPolicy
 from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.model.errors import Invalid, NotReady
 from gpusquad.model.squad import (
-    LONGEST_SQUAD_US,
-    MOST_LEVEL,
+    MAX_LEVEL,
+    MAX_SQUAD_US,
     UNGATED_US,
     DivideState,
     EffectiveRate,
@@ -43,9 +43,9 @@ class LoopTiming:
     shortest_look_us: int = 200
     looks_a_squad: int = 3
     """So that who runs dry, wakes or falls asleep is seen before the squad is over."""
-    asleep_us: int = 2_000
+    idle_us: int = 2_000
     """All tenants idle: whoever wakes begins at once, and those who yield do so without the daemon."""
-    fast_asleep_us: int = 50_000
+    long_idle_us: int = 50_000
     """The same, after a second of it."""
     beat_us: int = 250_000
     """With one tenant or none there is nothing to decide but to be alive."""
@@ -66,7 +66,7 @@ class SquadLoop:
     ) -> None:
         self._region, self._card, self._effective, self._rule = region, card, effective, rule
         self._pace = pace or LoopTiming()
-        self._tenants: dict[int, GpuClientAccount] = {}
+        self._clients: dict[int, GpuClientAccount] = {}
         self._state = DivideState()
         self._strangers: tuple[UnmanagedProcess, ...] = ()
         self._changed = True
@@ -91,12 +91,12 @@ class SquadLoop:
     def adopt(self, slot: int, facts: GpuClientSpec, told_us: int, now_us: int) -> None:
         """A tenant that another daemon attached and that runs on. ``told_us``: when its facts were said, for neither a
         deadline nor its work waits for us."""
-        self._tenants[slot] = GpuClientAccount(slot, facts, told_us, now_us)
+        self._clients[slot] = GpuClientAccount(slot, facts, told_us, now_us)
         self._changed = True
 
     def attach(self, facts: GpuClientSpec, now_us: int, uid: int | None = None, gid: int | None = None) -> int:
         """The slot of a new tenant, whose processes run under that user id."""
-        if any(one.facts.id == facts.id for one in self._tenants.values()):
+        if any(one.facts.id == facts.id for one in self._clients.values()):
             raise Invalid("tenant.id", f"{facts.id!r} is on this card already", "detach it first, or change it")
         if self._rule == "refuse" and self._strangers:
             raise NotReady(
@@ -104,7 +104,7 @@ class SquadLoop:
                 "end them, or set sharing.strangers to report or share",
             )  # fmt: skip
         check_quota(facts, self._others(None), self._card)
-        slot = next((slot for slot in range(self._region.slots) if slot not in self._tenants), None)
+        slot = next((slot for slot in range(self._region.slots) if slot not in self._clients), None)
         if slot is None:
             raise Invalid("card", f"has {self._region.slots} tenants, and no slot for more")
         self._region.attach(slot, uid=uid, gid=gid, quota_bytes=facts.quota_bytes)
@@ -113,28 +113,28 @@ class SquadLoop:
 
     def change(self, facts: GpuClientSpec, now_us: int) -> None:
         """Another goal, priority, weight, estimate or quota for one that runs."""
-        tenant = self._named(facts.id)
-        before = tenant.facts
-        check_quota(facts, self._others(tenant), self._card)
-        tenant.tell(facts, now_us)
+        client = self._named(facts.id)
+        before = client.facts
+        check_quota(facts, self._others(client), self._card)
+        client.tell(facts, now_us)
         self._changed = True
         if 0 < facts.quota_bytes < (before.quota_bytes or self._card.memory_bytes):
-            self._check_shrunk(tenant, before, now_us)
+            self._check_shrunk(client, before, now_us)
 
-    def _check_shrunk(self, tenant: GpuClientAccount, before: GpuClientSpec, now_us: int) -> None:
+    def _check_shrunk(self, client: GpuClientAccount, before: GpuClientSpec, now_us: int) -> None:
         """First it holds, then it is looked at: between the two nobody can take more."""
-        wanted = tenant.facts.quota_bytes
+        wanted = client.facts.quota_bytes
         self._next_squad(now_us)
-        held = self._region.page(tenant.slot).used_bytes
+        held = self._region.page(client.slot).used_bytes
         if held > wanted:
-            tenant.tell(before, now_us)
+            client.tell(before, now_us)
             self._next_squad(now_us)
             raise Invalid("tenant.quota_bytes", f"it holds {show_bytes(held)} now", "ask for no less than that")
 
     def detach(self, name: str) -> None:
-        tenant = self._named(name)
-        del self._tenants[tenant.slot]
-        self._region.detach(tenant.slot)
+        client = self._named(name)
+        del self._clients[client.slot]
+        self._region.detach(client.slot)
         self._changed = True
 
     def hold(self, name: str, until_us: int) -> None:
@@ -146,17 +146,17 @@ class SquadLoop:
     def facts(self, name: str) -> GpuClientSpec:
         return self._named(name).facts
 
-    def tenants(self) -> dict[int, GpuClientSpec]:
+    def clients(self) -> dict[int, GpuClientSpec]:
         """Those on the card, by slot."""
-        return {slot: tenant.facts for slot, tenant in self._tenants.items()}
+        return {slot: client.facts for slot, client in self._clients.items()}
 
     def told(self) -> dict[int, tuple[GpuClientSpec, int]]:
         """What was said of each, by slot, and when."""
-        return {slot: (tenant.facts, tenant.told_at_us) for slot, tenant in self._tenants.items()}
+        return {slot: (client.facts, client.told_at_us) for slot, client in self._clients.items()}
 
     def has_processes(self) -> bool:
         """As last seen."""
-        return any(tenant.page.pids for tenant in self._tenants.values())
+        return any(client.page.pids for client in self._clients.values())
 
     def report(self, name: str, latencies_us: Sequence[float], now_us: int) -> None:
         """Latencies of requests that are done."""
@@ -191,7 +191,7 @@ class SquadLoop:
             "configuration": squad.configuration if squad else "",
             "length_us": squad.length_us if squad else 0,
             "why": squad.why if squad else "",
-            "tenants": [self._tenant_status(one, now_us) for one in self._tenants.values()],
+            "tenants": [self._client_status(one, now_us) for one in self._clients.values()],
             "strangers": [{"pid": s.pid, "name": s.name, "memory_bytes": s.memory_bytes} for s in self._strangers],
             "rule": self._rule,
         }
@@ -201,54 +201,54 @@ class SquadLoop:
         if now_us - self._reclaimed_us >= self._pace.reclaim_us:
             self._reclaimed_us = now_us
             self._reclaim()
-            self._changed |= any(self._quota_bytes(one) != one.grant.quota_bytes for one in self._tenants.values())
+            self._changed |= any(self._quota_bytes(one) != one.grant.quota_bytes for one in self._clients.values())
         served, turned = {}, False
-        for slot, tenant in self._tenants.items():
-            served[slot] = tenant.see(self._region.page(slot), now_us, self._card)
-            self._hear(tenant, now_us)
-            self._changed |= tenant.let_go(now_us)
-            is_idle = tenant.forecast.is_idle(now_us)
-            turned, tenant.was_idle = turned or is_idle != tenant.was_idle, is_idle
+        for slot, client in self._clients.items():
+            served[slot] = client.see(self._region.page(slot), now_us, self._card)
+            self._hear(client, now_us)
+            self._changed |= client.let_go(now_us)
+            is_idle = client.forecast.is_idle(now_us)
+            turned, client.was_idle = turned or is_idle != client.was_idle, is_idle
         passed_us = now_us - self._seen_us if self._seen_us is not None else 0
         total_us = sum(served.values())
         # Side by side without restriction each one's kernels seem to have had the whole card.
         scale = min(1.0, passed_us / total_us) if total_us > 0 else 1.0
         for slot, us in served.items():
-            self._tenants[slot].attained_us += us * scale
+            self._clients[slot].attained_us += us * scale
         self._seen_us = now_us
-        return turned and len(self._tenants) > 1
+        return turned and len(self._clients) > 1
 
-    def _hear(self, tenant: GpuClientAccount, now_us: int) -> None:
+    def _hear(self, client: GpuClientAccount, now_us: int) -> None:
         """What its programs tell of their requests. Those that an earlier daemon has heard of are not counted again."""
-        tenant.served, fresh_us = self._region.served(tenant.slot, tenant.served)
+        client.served, fresh_us = self._region.served(client.slot, client.served)
         if fresh_us:
-            tenant.window.latencies(now_us, fresh_us)
+            client.window.latencies(now_us, fresh_us)
 
     def _reclaim(self) -> None:
-        for slot, tenant in self._tenants.items():
+        for slot, client in self._clients.items():
             lost = self._region.reclaim(slot)
             if lost:
-                _log.info("%s: %d bytes given back of processes that died", tenant.facts.id, lost)
+                _log.info("%s: %d bytes given back of processes that died", client.facts.id, lost)
 
     def _is_due(self, now_us: int) -> bool:
         if self.squad is None:
             return True
-        if len(self._tenants) < 2:
+        if len(self._clients) < 2:
             return False
         if self._runs_dry():
             return True
-        if all(tenant.was_idle for tenant in self._tenants.values()):
+        if all(client.was_idle for client in self._clients.values()):
             return False
         return now_us >= self._ends_us
 
     def _runs_dry(self) -> bool:
         """Nobody has anything on the card and somebody stands at the gate: the squad was too short for its length."""
-        busy = any(tenant.page.in_flight for tenant in self._tenants.values())
-        return not busy and any(tenant.forecast.is_starved for tenant in self._tenants.values())
+        busy = any(client.page.in_flight for client in self._clients.values())
+        return not busy and any(client.forecast.is_starved for client in self._clients.values())
 
     def _next_squad(self, now_us: int) -> None:
         dry = self._runs_dry()
-        snapshot = [tenant.snapshot(now_us, dry) for tenant in self._tenants.values()]
+        snapshot = [client.snapshot(now_us, dry) for client in self._clients.values()]
         if self._rule == "share" and self._strangers:
             snapshot.append(stand_in())
         self.squad = self._decide(snapshot)
@@ -261,7 +261,7 @@ class SquadLoop:
     def _decide(self, snapshot: Sequence[GpuClient]) -> Squad:
         """A policy that fails must not stop anybody: then all run as if nobody divided the card."""
         # Under MPS each has a place in the driver's queue; whoever is not takes turns with all that are.
-        are_ranked = not any(tenant.facts.is_time_sliced for tenant in self._tenants.values())
+        are_ranked = not any(client.facts.is_time_sliced for client in self._clients.values())
         card = replace(self._card, has_priorities=are_ranked)
         try:
             squad = self._policy.next_squad(snapshot, card, self._effective, self._state)
@@ -272,41 +272,41 @@ class SquadLoop:
             if not self.failure:
                 _log.exception("divide %s failed; nobody is held until it answers again", self.policy)
             self.failure = f"{type(error).__name__}: {error}"
-            members = tuple(SquadMember(tenant.slot) for tenant in snapshot)
-            return Squad(members, "unrestricted", LONGEST_SQUAD_US, f"{self.policy} failed: {error}", DivideState())
+            members = tuple(SquadMember(client.slot) for client in snapshot)
+            return Squad(members, "unrestricted", MAX_SQUAD_US, f"{self.policy} failed: {error}", DivideState())
 
     def _write(self, squad: Squad) -> None:
         shared = squad.of(STAND_IN_SLOT) is not None
         grants = {}
         for member in squad.members:
             if member.slot != STAND_IN_SLOT:
-                tenant = self._tenants[member.slot]
-                tenant.grant = grants[member.slot] = self._grant(member, tenant, shared)
+                client = self._clients[member.slot]
+                client.grant = grants[member.slot] = self._grant(member, client, shared)
         self._region.write(grants)
 
-    def _grant(self, member: SquadMember, tenant: GpuClientAccount, shared: bool) -> Grant:
-        quota_bytes = self._quota_bytes(tenant)
-        if tenant.held_until_us:
+    def _grant(self, member: SquadMember, client: GpuClientAccount, shared: bool) -> Grant:
+        quota_bytes = self._quota_bytes(client)
+        if client.held_until_us:
             return Grant(self.number, quota_bytes, credit_us=0)
-        from_us = tenant.forecast.settled_us
+        from_us = client.forecast.settled_us
         credit_us = self._credit_us(member, shared)
         return Grant(
             squad=self.number,
             quota_bytes=quota_bytes,
             credit_us=UNGATED_US if credit_us == UNGATED_US else from_us + credit_us,
-            mask=0 if tenant.facts.is_time_sliced else member.groups,
-            neighbours=member.mates & ((1 << self._region.slots) - 1),
+            mask=0 if client.facts.is_time_sliced else member.groups,
+            neighbours=member.neighbours & ((1 << self._region.slots) - 1),
             restricted_us=from_us + member.restricted_us if member.restricted_us else 0,
             borrows=member.borrows and not shared,
             loan_us=member.loan_us or self._card.loan_us,
-            virtual_card_mask=tenant.facts.within,
+            virtual_card_mask=client.facts.within,
             linger_us=member.linger_us,
-            yield_to=member.yields & ((1 << self._region.slots) - 1),
-            priority_level=0 if tenant.facts.is_time_sliced else member.level,
+            yield_to=member.yield_to & ((1 << self._region.slots) - 1),
+            priority_level=0 if client.facts.is_time_sliced else member.level,
         )
 
-    def _quota_bytes(self, tenant: GpuClientAccount) -> int:
-        return granted_bytes(tenant, self._others(tenant), self._card)
+    def _quota_bytes(self, client: GpuClientAccount) -> int:
+        return granted_bytes(client, self._others(client), self._card)
 
     def _credit_us(self, member: SquadMember, shared: bool) -> int:
         """Nobody can yield to strangers, of whom nothing is seen: all others stand at the gate for their part."""
@@ -317,48 +317,48 @@ class SquadLoop:
 
     def _rest_us(self, now_us: int) -> int:
         pace = self._pace
-        if len(self._tenants) < 2:
+        if len(self._clients) < 2:
             return pace.beat_us
-        if all(tenant.was_idle for tenant in self._tenants.values()):
-            return pace.asleep_us if now_us - self._awake_us < US_PER_S else pace.fast_asleep_us
+        if all(client.was_idle for client in self._clients.values()):
+            return pace.idle_us if now_us - self._awake_us < US_PER_S else pace.long_idle_us
         self._awake_us = now_us
         assert self.squad is not None
         look_us = max(pace.shortest_look_us, self.squad.length_us // pace.looks_a_squad)
         return max(1, min(look_us, max(self._ends_us - now_us, pace.shortest_look_us)))
 
-    def _others(self, tenant: GpuClientAccount | None) -> list[GpuClientAccount]:
-        return [one for one in self._tenants.values() if one is not tenant]
+    def _others(self, client: GpuClientAccount | None) -> list[GpuClientAccount]:
+        return [one for one in self._clients.values() if one is not client]
 
     def _named(self, name: str) -> GpuClientAccount:
-        for tenant in self._tenants.values():
-            if tenant.facts.id == name:
-                return tenant
-        known = ", ".join(one.facts.id for one in self._tenants.values()) or "nobody"
+        for client in self._clients.values():
+            if client.facts.id == name:
+                return client
+        known = ", ".join(one.facts.id for one in self._clients.values()) or "nobody"
         raise Invalid("tenant.id", f"{name!r} is not on this card", f"here: {known}")
 
     def _names(self, slots: int) -> list[str]:
-        return [one.facts.id for slot, one in self._tenants.items() if slots >> slot & 1]
+        return [one.facts.id for slot, one in self._clients.items() if slots >> slot & 1]
 
-    def _tenant_status(self, tenant: GpuClientAccount, now_us: int) -> dict[str, object]:
-        now, page, grant = tenant.snapshot(now_us), tenant.page, tenant.grant
+    def _client_status(self, client: GpuClientAccount, now_us: int) -> dict[str, object]:
+        now, page, grant = client.snapshot(now_us), client.page, client.grant
         gated = grant.credit_us != UNGATED_US
-        groups = grant.mask or tenant.facts.within  # without restriction it still never leaves its virtual card
+        groups = grant.mask or client.facts.within  # without restriction it still never leaves its virtual card
         return {
-            **plain_facts(tenant.facts), "slot": tenant.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
-            "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.wants_us,
+            **plain_facts(client.facts), "slot": client.slot, "is_idle": now.is_idle, "attained_us": now.attained_us,
+            "attainment": now.attainment, "remaining_us": now.remaining_us, "wants_us": now.demand_us,
             "kernel_us": now.kernel_us, "used_bytes": page.used_bytes, "peak_bytes": page.peak_bytes,
             "processes": len(page.pids), "groups": groups.bit_count(), "level": grant.priority_level, "gated": gated,
             "credit_us": max(0, grant.credit_us - page.requested_us) if gated else None, "waiting": page.waiting,
             "moves": page.moves, "waited_us": page.waited_ns // 1000, "yields_to": self._names(grant.yield_to),
             "per_s": now.requests.per_s if now.requests is not None else None, "in_flight": page.in_flight,
-            "pids": list(page.pids), "is_held": bool(tenant.held_until_us),
-            "meets_peers": page.uses_collectives, "iterations_per_s": self._iterations_per_s(tenant, now_us),
+            "pids": list(page.pids), "is_held": bool(client.held_until_us),
+            "meets_peers": page.uses_collectives, "iterations_per_s": self._iterations_per_s(client, now_us),
         }  # fmt: skip
 
-    def _iterations_per_s(self, tenant: GpuClientAccount, now_us: int) -> float | None:
+    def _iterations_per_s(self, client: GpuClientAccount, now_us: int) -> float | None:
         """As found in its launches; None: they do not repeat. A program that stands still does not say so."""
-        still_us = tenant.forecast.unlaunched_us(now_us)
-        periods_us = self._region.periods_us(tenant.slot)
+        still_us = client.forecast.unlaunched_us(now_us)
+        periods_us = self._region.periods_us(client.slot)
         return sum(US_PER_S / max(one, still_us) for one in periods_us) if periods_us else None
 
 
@@ -370,14 +370,14 @@ def _made(policy: str) -> VirtualCardPolicy:
 
 def _check(squad: Squad, snapshot: Sequence[GpuClient], card: ShareableCard) -> None:
     """A policy may be anybody's: what it says is written to shared memory only if it makes sense."""
-    if sorted(member.slot for member in squad.members) != sorted(tenant.slot for tenant in snapshot):
+    if sorted(member.slot for member in squad.members) != sorted(client.slot for client in snapshot):
         raise Invalid("squad.members", "are not the tenants of the card, each once")
     for member in squad.members:
         if member.groups >> card.groups or member.groups < 0:
             raise Invalid("squad.groups", f"{member.groups:#x} names groups the card does not have")
         if not 0 <= member.credit_us <= UNGATED_US:
             raise Invalid("squad.credit_us", f"{member.credit_us} is no credit")
-        if not 0 <= member.level <= MOST_LEVEL:
-            raise Invalid("squad.level", f"{member.level} is none of 0 to {MOST_LEVEL}")
-    if not 0 < squad.length_us <= LONGEST_SQUAD_US:
-        raise Invalid("squad.length_us", f"{squad.length_us} is not within {LONGEST_SQUAD_US}")
+        if not 0 <= member.level <= MAX_LEVEL:
+            raise Invalid("squad.level", f"{member.level} is none of 0 to {MAX_LEVEL}")
+    if not 0 < squad.length_us <= MAX_SQUAD_US:
+        raise Invalid("squad.length_us", f"{squad.length_us} is not within {MAX_SQUAD_US}")

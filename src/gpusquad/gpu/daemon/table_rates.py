@@ -27,21 +27,21 @@ class TableRates:
 
     rho: Rho = field(default_factory=dict)
 
-    def __call__(self, tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float:
-        need = sm_need(tenant)
+    def __call__(self, client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]], /) -> float:
+        need = sm_need(client)
         own = share_milli / WHOLE_MILLI
-        alone = solo_speed(tenant, share_milli)
+        alone = solo_speed(client, share_milli)
         odds = 0.0
         for other, milli in others:
-            lost = self._rho(tenant, other, need) * _phi(need, own, milli / WHOLE_MILLI)
+            lost = self._rho(client, other, need) * _phi(need, own, milli / WHOLE_MILLI)
             lost = min(max(lost, 0.0), _MOST)
             odds += lost / (1.0 - lost)  # so that n rivals have an nth each
         return alone / (1.0 + odds)
 
-    def _rho(self, tenant: GpuClient, other: GpuClient, need: float) -> float:
-        if (speed := tenant.beside.get(other.app, other.costs.get(tenant.app))) is not None:
+    def _rho(self, client: GpuClient, other: GpuClient, need: float) -> float:
+        if (speed := client.rate_beside.get(other.app, other.neighbour_rates.get(client.app))) is not None:
             return 1.0 - speed
-        found = self.rho.get((tenant.id, other.id))
+        found = self.rho.get((client.id, other.id))
         return found if found is not None else _rivalry(need, sm_need(other))
 
 

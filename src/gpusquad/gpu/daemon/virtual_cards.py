@@ -35,50 +35,48 @@ class VirtualCardPolicy:
         """What the policy remembers of each virtual card, by its groups."""
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
         by_part: dict[int, list[GpuClient]] = {}
-        for tenant in tenants:
-            by_part.setdefault(tenant.within, []).append(tenant)
+        for client in clients:
+            by_part.setdefault(client.virtual_card_mask, []).append(client)
         if set(by_part) <= {WHOLE}:
             self.states.clear()
-            return self._policies[WHOLE].next_squad(tenants, card, effective, state)
-        self.states = {within: self.states.get(within, DivideState()) for within in by_part}
-        self._policies = {within: self._policies.get(within) or self._make() for within in {WHOLE, *by_part}}
-        return _together([self._of_part(within, by_part[within], card, effective) for within in sorted(by_part)], state)
+            return self._policies[WHOLE].next_squad(clients, card, effective, state)
+        self.states = {mask: self.states.get(mask, DivideState()) for mask in by_part}
+        self._policies = {mask: self._policies.get(mask) or self._make() for mask in {WHOLE, *by_part}}
+        return _together([self._of_part(mask, by_part[mask], card, effective) for mask in sorted(by_part)], state)
 
-    def _of_part(
-        self, within: int, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate
-    ) -> Squad:
-        own = _as_card(within, card)
-        scaled = [_as_on(tenant, card.share_milli(own.groups)) if within else tenant for tenant in tenants]
-        squad = self._policies[within].next_squad(scaled, own, effective, self.states[within])
-        self.states[within] = squad.state
-        return replace(squad, members=tuple(_confined(member, within) for member in squad.members))
+    def _of_part(self, mask: int, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate) -> Squad:
+        own = _as_card(mask, card)
+        scaled = [_as_on(client, card.share_milli(own.groups)) if mask else client for client in clients]
+        squad = self._policies[mask].next_squad(scaled, own, effective, self.states[mask])
+        self.states[mask] = squad.state
+        return replace(squad, members=tuple(_confined(member, mask) for member in squad.members))
 
 
-def _as_card(within: int, card: ShareableCard) -> ShareableCard:
-    return replace(card, groups=within.bit_count(), sms=0, memory_bytes=0) if within else card
+def _as_card(mask: int, card: ShareableCard) -> ShareableCard:
+    return replace(card, groups=mask.bit_count(), sms=0, memory_bytes=0) if mask else card
 
 
-def _as_on(tenant: GpuClient, part_milli: int) -> GpuClient:
+def _as_on(client: GpuClient, part_milli: int) -> GpuClient:
     """Its curve over parts of the virtual card, where 1 is its speed with all of that."""
-    whole = solo_speed(tenant, part_milli)
+    whole = solo_speed(client, part_milli)
     if whole <= 0:
-        return tenant
-    inside = [(at * WHOLE_MILLI // part_milli, speed / whole) for at, speed in tenant.curve if at < part_milli]
-    seen = tenant.requests
+        return client
+    inside = [(at * WHOLE_MILLI // part_milli, speed / whole) for at, speed in client.curve if at < part_milli]
+    seen = client.requests
     if seen is not None:
         seen = replace(seen, solo_per_s=seen.solo_per_s * whole, work_us=seen.work_us / whole)
-    return replace(tenant, curve=(*(point for point in inside if point[0] > 0), (WHOLE_MILLI, 1.0)), requests=seen)
+    return replace(client, curve=(*(point for point in inside if point[0] > 0), (WHOLE_MILLI, 1.0)), requests=seen)
 
 
-def _confined(member: SquadMember, within: int) -> SquadMember:
+def _confined(member: SquadMember, mask: int) -> SquadMember:
     """The policy counted the groups of the virtual card from 0. No restriction stays none: who writes the grant says
-    within what. Priorities are for work on no partition, and a virtual card is one."""
-    if not within:
+    mask what. Priorities are for work on no partition, and a virtual card is one."""
+    if not mask:
         return member
-    groups = sum(bit for place, bit in enumerate(_bits(within)) if member.groups >> place & 1)
+    groups = sum(bit for place, bit in enumerate(_bits(mask)) if member.groups >> place & 1)
     return replace(member, groups=groups, level=0)
 
 

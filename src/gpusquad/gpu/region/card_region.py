@@ -1,6 +1,6 @@
 """The shared memory of a card, from the daemon's side: files in a folder, written by one and read by many.
 
-``FOLDER/decisions`` is written by the daemon alone; ``FOLDER/tenants/<slot>`` by the processes of that tenant. Another
+``FOLDER/decisions`` is written by the daemon alone; ``FOLDER/clients/<slot>`` by the processes of that tenant. Another
 user id can read both and write neither, nor can a container that has them mounted so. Between processes of one user id
 outside containers nothing of this holds: they may write to each other's files, as to each other's memory.
 """
@@ -94,7 +94,7 @@ class CardRegion:
         self._decisions.fail_open_ms = fail_open_ms
         self._decisions.groups, self._decisions.sms_per_group = groups, sms_per_group
         self._decisions.card = uuid.encode()
-        self._tenants = {slot: _open(self.path(slot)) for slot in self._left()}
+        self._clients = {slot: _open(self.path(slot)) for slot in self._left()}
 
     def _left(self) -> list[int]:
         attached = (slot for slot in range(SLOTS) if self._decisions.grants[slot].state == LIVE)
@@ -102,10 +102,10 @@ class CardRegion:
 
     @property
     def attached(self) -> tuple[int, ...]:
-        return tuple(sorted(self._tenants))
+        return tuple(sorted(self._clients))
 
     def path(self, slot: int) -> Path:
-        """The tenant's file: what ``$GPUSQUAD_TENANT`` names, or is mounted at ``/run/gpusquad/tenant``."""
+        """The tenant's file: what ``$GPUSQUAD_TENANT`` names, or is mounted at ``/run/gpusquad/client``."""
         return self.folder / "tenants" / str(slot)
 
     def attach(self, slot: int, *, uid: int | None = None, gid: int | None = None, quota_bytes: int = 0) -> None:
@@ -115,7 +115,7 @@ class CardRegion:
         fresh = ClientLayout(magic=MAGIC, version=VERSION, size=ctypes.sizeof(ClientLayout), slot=slot)
         _replace_file(self.path(slot), bytes(fresh), uid, gid)
         self._forget(slot)
-        self._tenants[slot] = _open(self.path(slot))
+        self._clients[slot] = _open(self.path(slot))
         self._decisions.grants[slot].slot_generation += 1
         self.write({slot: Grant(quota_bytes=quota_bytes)})
 
@@ -128,7 +128,7 @@ class CardRegion:
         self._let_know()
 
     def _forget(self, slot: int) -> None:
-        fd = self._tenants.pop(slot, None)
+        fd = self._clients.pop(slot, None)
         if fd is not None:
             os.close(fd)
 
@@ -169,12 +169,12 @@ class CardRegion:
 
     def _read(self, slot: int, nbytes: int) -> ClientLayout:
         """By a copy: a tenant may shorten its file at any moment, and whoever touches a mapping of it then dies."""
-        content = os.pread(self._tenants[slot], nbytes, 0)
+        content = os.pread(self._clients[slot], nbytes, 0)
         return ClientLayout.from_buffer_copy(content.ljust(_ALL_BYTES, b"\0"))
 
     def page(self, slot: int) -> ClientPage:
-        tenant = self._read(slot, _HEAD_BYTES)
-        all_of_them = [process for process in tenant.procs if process.pid]
+        client = self._read(slot, _HEAD_BYTES)
+        all_of_them = [process for process in client.procs if process.pid]
         live = [process for process in all_of_them if process.state == LIVE]
         return ClientPage(
             requested_us=sum(process.requested_us for process in all_of_them),
@@ -183,8 +183,8 @@ class CardRegion:
             iterations=sum(process.iterations for process in all_of_them),
             in_flight=sum(process.in_flight for process in live),
             waiting=sum(process.waiting for process in live),
-            used_bytes=tenant.used_bytes,
-            peak_bytes=tenant.peak_bytes,
+            used_bytes=client.used_bytes,
+            peak_bytes=client.peak_bytes,
             mask_now=live[0].mask_now if live else 0,
             moves=sum(process.moves for process in all_of_them),
             waited_ns=sum(process.waited_ns for process in all_of_them),
@@ -198,22 +198,22 @@ class CardRegion:
 
     def kernels(self, slot: int) -> tuple[Kernel, ...]:
         """Rows that are being written just now are left out."""
-        tenant, again = self._read(slot, _ALL_BYTES), self._read(slot, _ALL_BYTES)
-        rows = zip(tenant.kernel, again.kernel, strict=True)
+        client, again = self._read(slot, _ALL_BYTES), self._read(slot, _ALL_BYTES)
+        rows = zip(client.kernel, again.kernel, strict=True)
         whole = (row for row, later in rows if row.sequence % 2 == 0 and row.sequence == later.sequence)
         return tuple(_kernel(row) for row in whole if row.count)
 
     def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
-        (count,) = struct.unpack("<Q", os.pread(self._tenants[slot], 8, _SERVED_AT).ljust(8, b"\0"))
+        (count,) = struct.unpack("<Q", os.pread(self._clients[slot], 8, _SERVED_AT).ljust(8, b"\0"))
         if seen is None or count == seen:
             return count, ()
-        content = os.pread(self._tenants[slot], ctypes.sizeof(ServedLayout), _SERVED_AT)
+        content = os.pread(self._clients[slot], ctypes.sizeof(ServedLayout), _SERVED_AT)
         row = ServedLayout.from_buffer_copy(content.ljust(ctypes.sizeof(ServedLayout), b"\0")).us
         fresh = min(count - seen, SERVED) if count > seen else 0
         return count, tuple(us for at in range(count - fresh, count) if (us := row[at % SERVED]))
 
     def reclaim(self, slot: int) -> int:
-        if not any(not _is_locked(self._tenants[slot], index) for index in _live(self._read(slot, _HEAD_BYTES))):
+        if not any(not _is_locked(self._clients[slot], index) for index in _live(self._read(slot, _HEAD_BYTES))):
             return 0
         if self._reclaim is not None:
             return max(0, self._reclaim(self.path(slot)))
@@ -233,8 +233,8 @@ def _kernel(row: KernelLayout) -> Kernel:
     )
 
 
-def _live(tenant: ClientLayout) -> list[int]:
-    return [index for index, process in enumerate(tenant.procs) if process.state == LIVE]
+def _live(client: ClientLayout) -> list[int]:
+    return [index for index, process in enumerate(client.procs) if process.state == LIVE]
 
 
 def _bury_all(path: Path) -> int:
@@ -243,12 +243,12 @@ def _bury_all(path: Path) -> int:
     try:
         if not all(_take(fd, index) for index in range(PROCESSES)):
             return 0
-        tenant = ClientLayout.from_buffer_copy(os.pread(fd, _ALL_BYTES, 0))
-        lost = sum(tenant.procs[index].used_bytes for index in _live(tenant))
-        for process in tenant.procs:
+        client = ClientLayout.from_buffer_copy(os.pread(fd, _ALL_BYTES, 0))
+        lost = sum(client.procs[index].used_bytes for index in _live(client))
+        for process in client.procs:
             _bury(process)
-        tenant.used_bytes = tenant.lock = 0
-        os.pwrite(fd, bytes(tenant)[:_HEAD_BYTES], 0)
+        client.used_bytes = client.lock = 0
+        os.pwrite(fd, bytes(client)[:_HEAD_BYTES], 0)
         return lost
     finally:
         os.close(fd)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpusquad.model.squad import LONGEST_SQUAD_US, SHORTEST_SQUAD_US
+from gpusquad.model.squad import MAX_SQUAD_US, MIN_SQUAD_US
 from gpusquad.policies._bounds import Range
 
 PART: Range = (0, 1)
 COUNT: Range = (1, 1_000_000)
 """Of squads or requests: more is for ever."""
-SQUAD_US: Range = (SHORTEST_SQUAD_US, LONGEST_SQUAD_US)
+SQUAD_US: Range = (MIN_SQUAD_US, MAX_SQUAD_US)

@@ -42,15 +42,15 @@ class Compatibility:
     def goes(self, one: GpuClient, other: GpuClient) -> bool:
         return self.pairs[one.id, other.id].goes
 
-    def all_go(self, tenants: Sequence[GpuClient]) -> bool:
-        return all(self.goes(one, other) for at, one in enumerate(tenants) for other in tenants[:at])
+    def all_go(self, clients: Sequence[GpuClient]) -> bool:
+        return all(self.goes(one, other) for at, one in enumerate(clients) for other in clients[:at])
 
 
-def compatibility(tenants: Sequence[GpuClient], effective: EffectiveRate, least_gain: float = 0.0) -> Compatibility:
+def compatibility(clients: Sequence[GpuClient], effective: EffectiveRate, least_gain: float = 0.0) -> Compatibility:
     """``least_gain``: the work both do must exceed that of one by so much."""
     pairs: dict[tuple[str, str], PairCompatibility] = {}
-    for at, one in enumerate(tenants):
-        for other in tenants[:at]:
+    for at, one in enumerate(clients):
+        for other in clients[:at]:
             pairs[one.id, other.id] = found = pairing(one, other, effective, least_gain)
             pairs[other.id, one.id] = PairCompatibility(found.other, found.own, found.goes, found.why)
     return Compatibility(pairs)
@@ -60,7 +60,7 @@ def pairing(one: GpuClient, other: GpuClient, effective: EffectiveRate, least_ga
     own = effective(one, WHOLE_MILLI, ((other, WHOLE_MILLI),))
     others = effective(other, WHOLE_MILLI, ((one, WHOLE_MILLI),))
     for waits, blocks in ((one, other), (other, one)):
-        if blocks_goal(blocks, waits):
+        if blocks_slo(blocks, waits):
             return PairCompatibility(
                 own, others, False, f"kernels of {blocks.id} are long against the target of {waits.id}"
             )
@@ -69,7 +69,7 @@ def pairing(one: GpuClient, other: GpuClient, effective: EffectiveRate, least_ga
     return PairCompatibility(own, others, True, f"together they do {own + others:.2f} of a card's work")
 
 
-def blocks_goal(blocks: GpuClient, waits: GpuClient) -> bool:
+def blocks_slo(blocks: GpuClient, waits: GpuClient) -> bool:
     """A single kernel of the one may cost the other a good part of its latency target."""
     target_us = waits.slo.latency_us if waits.slo is not None else None
     return target_us is not None and blocks.kernel_us > LONG_KERNEL * target_us

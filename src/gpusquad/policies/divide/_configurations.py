@@ -13,7 +13,7 @@ from math import log
 from gpusquad.model.squad import Configuration, DivideState, EffectiveRate, GpuClient, ShareableCard, Squad
 from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies.divide import _squad_builder
-from gpusquad.policies.divide._compatibility import blocks_goal
+from gpusquad.policies.divide._compatibility import blocks_slo
 from gpusquad.policies.divide._groups import apportioned, masks
 from gpusquad.policies.divide._lags import lags_us, leaning
 
@@ -38,7 +38,7 @@ class ScoredConfiguration:
 
 
 def by_parts(
-    tenants: Sequence[GpuClient],
+    clients: Sequence[GpuClient],
     parts: Mapping[str, float],
     card: ShareableCard,
     effective: EffectiveRate,
@@ -47,17 +47,17 @@ def by_parts(
     why: str,
 ) -> Squad:
     """``parts``: what is due to each; only those who are awake count."""
-    awake = [tenant for tenant in tenants if not tenant.is_idle] or list(tenants)
-    length_us = _squad_builder.length_us(tenants, default_us)
-    dues = _normal({tenant.id: parts[tenant.id] for tenant in awake})
-    lags = lags_us(tenants, state, length_us)
+    awake = [client for client in clients if not client.is_idle] or list(clients)
+    length_us = _squad_builder.length_us(clients, default_us)
+    dues = _normal({client.id: parts[client.id] for client in awake})
+    lags = lags_us(clients, state, length_us)
     leant = _normal(leaning(dues, lags, length_us))
     way = best_way(awake, leant, card, effective, state)
     given = given_parts(awake, leant, way, card, state, length_us, lags)
     semi = any(part.restricted_us for part in given)
-    after = _squad_builder.fresh(tenants, state, lags_us=lags, dues=dues)
+    after = _squad_builder.fresh(clients, state, lags_us=lags, dues=dues)
     names = "semi-spatial" if semi else way.configuration
-    return _squad_builder.squad(given, tenants, card, names, length_us, f"{why}; {_words(way, awake)}", after)
+    return _squad_builder.squad(given, clients, card, names, length_us, f"{why}; {_words(way, awake)}", after)
 
 
 def best_way(
@@ -92,44 +92,44 @@ def given_parts(
         ahead_us = _squad_builder.ahead_us(length_us)
         return [
             _squad_builder.ClientAllocation(
-                tenant, chosen[tenant.id], until_us if tenant.wants_us > until_us else 0, credit_us=ahead_us
+                client, chosen[client.id], until_us if client.demand_us > until_us else 0, credit_us=ahead_us
             )
-            for tenant in awake
+            for client in awake
         ]
     queued_us = _squad_builder.queued_us(len(awake), length_us)
     if way.first:
         return [
-            _squad_builder.ClientAllocation(tenant)
-            if way.first >> tenant.slot & 1
-            else _squad_builder.ClientAllocation(tenant, yields=way.first, credit_us=queued_us)
-            for tenant in awake
+            _squad_builder.ClientAllocation(client)
+            if way.first >> client.slot & 1
+            else _squad_builder.ClientAllocation(client, yield_to=way.first, credit_us=queued_us)
+            for client in awake
         ]
     if way.configuration == "unrestricted":
         first = 1 << late.slot if (late := _far_behind(awake, lags, length_us)) is not None else 0
         return [
-            _squad_builder.ClientAllocation(tenant, yields=first, credit_us=queued_us, due=tenant.weight)
-            for tenant in awake
+            _squad_builder.ClientAllocation(client, yield_to=first, credit_us=queued_us, due=client.weight)
+            for client in awake
         ]
-    there = [tenant for tenant in awake if not tenant.is_idle] or awake
-    now = max(there, key=lambda tenant: (_turn(tenant, parts, state), -tenant.slot))
+    there = [client for client in awake if not client.is_idle] or awake
+    now = max(there, key=lambda client: (_turn(client, parts, state), -client.slot))
     return [_squad_builder.ClientAllocation(now, credit_us=queued_us)]
 
 
 def _far_behind(awake: Sequence[GpuClient], lags: Mapping[str, float], length_us: int) -> GpuClient | None:
     """Side by side each takes what it can get. Who is owed more than a squad goes first until it is made good."""
-    late = max(awake, key=lambda tenant: lags.get(tenant.id, 0.0))
+    late = max(awake, key=lambda client: lags.get(client.id, 0.0))
     return late if len(awake) > 1 and lags.get(late.id, 0.0) > length_us else None
 
 
-def _turn(tenant: GpuClient, parts: Mapping[str, float], state: DivideState) -> tuple[bool, float]:
+def _turn(client: GpuClient, parts: Mapping[str, float], state: DivideState) -> tuple[bool, float]:
     """Whose turn it is: who has waited too long, then who has waited for most of its part, this squad counted."""
-    waited = state.waited.get(tenant.id, 0)
-    return waited >= PATIENCE, (waited + 1) * parts[tenant.id]
+    waited = state.waited.get(client.id, 0)
+    return waited >= PATIENCE, (waited + 1) * parts[client.id]
 
 
 def _let_out_us(awake: Sequence[GpuClient], length_us: int) -> int:
     """When somebody will be done early, others are held to their groups until then. 0: nobody will."""
-    early = [tenant.wants_us for tenant in awake if 0 < tenant.wants_us < _EARLY * length_us]
+    early = [client.demand_us for client in awake if 0 < client.demand_us < _EARLY * length_us]
     return max(early) if early and len(early) < len(awake) else 0
 
 
@@ -137,14 +137,14 @@ def _side_by_side(
     awake: Sequence[GpuClient], parts: Mapping[str, float], effective: EffectiveRate
 ) -> ScoredConfiguration | None:
     """All with all SMs. Not where a kernel of one would keep another with a latency target waiting."""
-    if any(blocks_goal(blocks, waits) for waits in awake for blocks in awake if blocks is not waits):
+    if any(blocks_slo(blocks, waits) for waits in awake for blocks in awake if blocks is not waits):
         return None
     most = max(parts.values())
     score = 0.0
-    for tenant in awake:
-        others = tuple((other, WHOLE_MILLI) for other in awake if other is not tenant)
-        speed = effective(tenant, WHOLE_MILLI, others) * parts[tenant.id] / most
-        score += parts[tenant.id] * log(max(speed, _SLOWEST))
+    for client in awake:
+        others = tuple((other, WHOLE_MILLI) for other in awake if other is not client)
+        speed = effective(client, WHOLE_MILLI, others) * parts[client.id] / most
+        score += parts[client.id] * log(max(speed, _SLOWEST))
     return ScoredConfiguration("unrestricted", score)
 
 
@@ -153,18 +153,18 @@ def _in_groups(
 ) -> ScoredConfiguration | None:
     if len(awake) > card.groups:
         return None
-    counts = tuple(apportioned([parts[tenant.id] for tenant in awake], card.groups))
-    shares = [(tenant, card.share_milli(count)) for tenant, count in zip(awake, counts, strict=True)]
+    counts = tuple(apportioned([parts[client.id] for client in awake], card.groups))
+    shares = [(client, card.share_milli(count)) for client, count in zip(awake, counts, strict=True)]
     score = 0.0
-    for tenant, share_milli in shares:
-        others = tuple(pair for pair in shares if pair[0] is not tenant)
-        score += parts[tenant.id] * log(max(effective(tenant, share_milli, others), _SLOWEST))
+    for client, share_milli in shares:
+        others = tuple(pair for pair in shares if pair[0] is not client)
+        score += parts[client.id] * log(max(effective(client, share_milli, others), _SLOWEST))
     return ScoredConfiguration("strict", score, counts)
 
 
 def _by_turns(awake: Sequence[GpuClient], parts: Mapping[str, float]) -> ScoredConfiguration:
     return ScoredConfiguration(
-        "temporal", sum(parts[tenant.id] * log(max(parts[tenant.id], _SLOWEST)) for tenant in awake) - 1e-9
+        "temporal", sum(parts[client.id] * log(max(parts[client.id], _SLOWEST)) for client in awake) - 1e-9
     )
 
 
@@ -175,7 +175,7 @@ def _normal(parts: Mapping[str, float]) -> dict[str, float]:
 
 def _words(way: ScoredConfiguration, awake: Sequence[GpuClient]) -> str:
     if way.configuration == "strict":
-        split = ", ".join(f"{tenant.id} {count}" for tenant, count in zip(awake, way.counts, strict=True))
+        split = ", ".join(f"{client.id} {count}" for client, count in zip(awake, way.counts, strict=True))
         return f"split into groups: {split}"
     if way.configuration == "temporal":
         return "by turns: side by side they would do no more"

@@ -27,18 +27,18 @@ def apportioned(parts: Sequence[float], groups: int) -> list[int]:
 
 
 def masks(
-    tenants: Sequence[GpuClient], counts: Sequence[int], card: ShareableCard, before: Mapping[str, int]
+    clients: Sequence[GpuClient], counts: Sequence[int], card: ShareableCard, before: Mapping[str, int]
 ) -> dict[str, int]:
     """Disjoint masks of so many groups each. Each keeps what it has, as far as it may have as many."""
     free = (1 << card.groups) - 1
     kept: dict[str, int] = {}
-    for tenant, count in zip(tenants, counts, strict=True):
-        mine = _lowest(before.get(tenant.id, 0) & free, count)
-        kept[tenant.id] = mine
+    for client, count in zip(clients, counts, strict=True):
+        mine = _lowest(before.get(client.id, 0) & free, count)
+        kept[client.id] = mine
         free &= ~mine
-    for tenant, count in zip(tenants, counts, strict=True):
-        more = _lowest(free, count - kept[tenant.id].bit_count())
-        kept[tenant.id] |= more
+    for client, count in zip(clients, counts, strict=True):
+        more = _lowest(free, count - kept[client.id].bit_count())
+        kept[client.id] |= more
         free &= ~more
     return kept
 

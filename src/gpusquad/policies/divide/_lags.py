@@ -10,18 +10,18 @@ MOST_LENGTHS = 4
 """Nobody is owed more than so many squads' worth, nor owes it: old debts would starve somebody later."""
 
 
-def lags_us(tenants: Sequence[GpuClient], state: DivideState, length_us: int) -> dict[str, float]:
+def lags_us(clients: Sequence[GpuClient], state: DivideState, length_us: int) -> dict[str, float]:
     """What was due in the last squad less what was had, added up. Whoever sleeps neither saves nor owes."""
-    had = {t.id: t.attained_us - state.seen_us.get(t.id, t.attained_us) for t in tenants}
-    total = sum(had[t.id] for t in tenants if t.id in state.dues)
+    had = {t.id: t.attained_us - state.seen_us.get(t.id, t.attained_us) for t in clients}
+    total = sum(had[t.id] for t in clients if t.id in state.dues)
     most_us = MOST_LENGTHS * length_us
     found = {}
-    for tenant in tenants:
-        if tenant.is_idle or tenant.id not in state.dues:
-            found[tenant.id] = 0.0
+    for client in clients:
+        if client.is_idle or client.id not in state.dues:
+            found[client.id] = 0.0
             continue
-        behind_us = state.lags_us.get(tenant.id, 0.0) + total * state.dues[tenant.id] - had[tenant.id]
-        found[tenant.id] = min(max(behind_us, -most_us), most_us)
+        behind_us = state.lags_us.get(client.id, 0.0) + total * state.dues[client.id] - had[client.id]
+        found[client.id] = min(max(behind_us, -most_us), most_us)
     return found
 
 

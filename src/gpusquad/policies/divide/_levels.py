@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import log2
 
-from gpusquad.model.squad import MOST_LEVEL, GpuClient
+from gpusquad.model.squad import MAX_LEVEL, GpuClient
 
 
 def levels(together: Sequence[GpuClient], before: Mapping[str, int], minds_ends: bool = False) -> dict[str, int]:
@@ -40,24 +40,24 @@ def _halvings(most_us: float, own_us: float) -> int:
     """How often the most was halved to come to its own; 0 where one of both is not known."""
     if most_us <= 0 or own_us <= 0:
         return 0
-    return int(log2(min(most_us / own_us, 2.0**MOST_LEVEL)))
+    return int(log2(min(most_us / own_us, 2.0**MAX_LEVEL)))
 
 
-def _left_us(tenant: GpuClient) -> int:
+def _left_us(client: GpuClient) -> int:
     """At least something: it is not over."""
-    return max(tenant.remaining_us or 0, 1)
+    return max(client.remaining_us or 0, 1)
 
 
 def _most_left_us(together: Sequence[GpuClient]) -> float:
     """0 where nobody is raised for its end: not all are known, or somebody has a goal that ends say nothing of."""
-    left = [one.remaining_us for one in together if one.remaining_us is not None and not one.has_goal]
+    left = [one.remaining_us for one in together if one.remaining_us is not None and not one.has_slo]
     return float(max(left)) if len(left) == len(together) else 0.0
 
 
 def _spread(ranks: Mapping[str, tuple[int, int, int]]) -> dict[str, int]:
     """As far apart as the levels go: what was measured was the highest over the usual one."""
     raised = sorted(set(ranks.values()))[1:]
-    of_rank = {one: max(1, MOST_LEVEL * (at + 1) // len(raised)) for at, one in enumerate(raised)}
+    of_rank = {one: max(1, MAX_LEVEL * (at + 1) // len(raised)) for at, one in enumerate(raised)}
     return {name: of_rank.get(one, 0) for name, one in ranks.items()}
 
 
@@ -66,7 +66,7 @@ def _still_right(together: Sequence[GpuClient], before: Mapping[str, int]) -> bo
 
 
 def _in_order(one: GpuClient, other: GpuClient, before: Mapping[str, int]) -> bool:
-    low, high = sorted((one, other), key=lambda tenant: before[tenant.id])
+    low, high = sorted((one, other), key=lambda client: before[client.id])
     is_raised = before[high.id] > before[low.id]
     if low.priority != high.priority:
         return is_raised and high.priority > low.priority

@@ -12,38 +12,38 @@ Worth = Callable[[GpuClient, int, Sequence[tuple[GpuClient, int]]], float]
 
 
 def best_counts(
-    tenants: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth
+    clients: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth
 ) -> tuple[float, tuple[int, ...]]:
     """Exact: every way is tried that could be better than the best so far. ``shares[n]`` is that of n groups."""
-    search = _Search(tenants, groups, shares, worth)
-    search.best, search.counts = climbed_counts(tenants, groups, shares, worth)
+    search = _Search(clients, groups, shares, worth)
+    search.best, search.counts = climbed_counts(clients, groups, shares, worth)
     search.try_from(0, groups, [], 0.0)
     return search.best, search.counts
 
 
 def climbed_counts(
-    tenants: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth, start: Sequence[int] = ()
+    clients: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth, start: Sequence[int] = ()
 ) -> tuple[float, tuple[int, ...]]:
     """One group at a time from one to another, as long as it gains: near the best, not sure of it. From an even split;
     or a single step from the split to ``start`` from, for the next squad can take another."""
-    count = len(tenants)
+    count = len(clients)
     counts = list(start) or [groups // count + (1 if index < groups % count else 0) for index in range(count)]
-    best = total(tenants, counts, shares, worth)
+    best = total(clients, counts, shares, worth)
     for _ in range(1 if start else groups):
-        found = _best_step(tenants, counts, shares, worth)
+        found = _best_step(clients, counts, shares, worth)
         if found[0] <= best + 1e-12:
             break
         best, counts = found
     return best, tuple(counts)
 
 
-def total(tenants: Sequence[GpuClient], counts: Sequence[int], shares: Sequence[int], worth: Worth) -> float:
-    pairs = [(tenant, shares[count]) for tenant, count in zip(tenants, counts, strict=True)]
-    return sum(worth(tenant, share, pairs[:at] + pairs[at + 1 :]) for at, (tenant, share) in enumerate(pairs))
+def total(clients: Sequence[GpuClient], counts: Sequence[int], shares: Sequence[int], worth: Worth) -> float:
+    pairs = [(client, shares[count]) for client, count in zip(clients, counts, strict=True)]
+    return sum(worth(client, share, pairs[:at] + pairs[at + 1 :]) for at, (client, share) in enumerate(pairs))
 
 
 def _best_step(
-    tenants: Sequence[GpuClient], counts: list[int], shares: Sequence[int], worth: Worth
+    clients: Sequence[GpuClient], counts: list[int], shares: Sequence[int], worth: Worth
 ) -> tuple[float, list[int]]:
     best, found = -inf, counts
     for giver in range(len(counts)):
@@ -54,7 +54,7 @@ def _best_step(
                 tried = counts.copy()
                 tried[giver] -= 1
                 tried[taker] += 1
-                value = total(tenants, tried, shares, worth)
+                value = total(clients, tried, shares, worth)
                 if value > best:
                     best, found = value, tried
     return best, found
@@ -63,20 +63,20 @@ def _best_step(
 class _Search:
     """Depth first, tenant by tenant, with a bound on what the rest could add."""
 
-    def __init__(self, tenants: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth) -> None:
-        self._tenants, self._shares, self._worth = tenants, shares, worth
+    def __init__(self, clients: Sequence[GpuClient], groups: int, shares: Sequence[int], worth: Worth) -> None:
+        self._clients, self._shares, self._worth = clients, shares, worth
         self.best, self.counts = -inf, ()
-        most = groups - len(tenants) + 1
+        most = groups - len(clients) + 1
         self._bounds = [
             [0.0]
-            + [worth(one, shares[n], [(o, shares[1]) for o in tenants if o is not one]) for n in range(1, most + 1)]
-            for one in tenants
+            + [worth(one, shares[n], [(o, shares[1]) for o in clients if o is not one]) for n in range(1, most + 1)]
+            for one in clients
         ]
         self._rest = self._best_rest(groups, most)
 
     def _best_rest(self, groups: int, most: int) -> list[list[float]]:
-        """``[first tenant][groups left]``: the most that those from the first on could count with what is left."""
-        count = len(self._tenants)
+        """``[first client][groups left]``: the most that those from the first on could count with what is left."""
+        count = len(self._clients)
         table = [[-inf] * (groups + 1) for _ in range(count + 1)]
         table[count][0] = 0.0
         for at in range(count - 1, -1, -1):
@@ -89,8 +89,8 @@ class _Search:
     def try_from(self, at: int, left: int, counts: list[int], bound: float) -> None:
         if bound + self._rest[at][left] <= self.best + 1e-12:
             return
-        if at == len(self._tenants):
-            value = total(self._tenants, counts, self._shares, self._worth)
+        if at == len(self._clients):
+            value = total(self._clients, counts, self._shares, self._worth)
             if value > self.best:
                 self.best, self.counts = value, tuple(counts)
             return

@@ -15,28 +15,28 @@ USUAL_TARGET = 0.99
 a weight for good."""
 
 
-def foretold(tenant: GpuClient, speed: float) -> float:
+def predicted_attainment(client: GpuClient, speed: float) -> float:
     """How far the goals would be met at this speed: 1 fully, above it with that much to spare. What nothing is known of
     does not count; without goals there is no end to spare."""
-    if tenant.slo is None:
+    if client.slo is None:
         return inf
     parts = []
-    if tenant.slo.latency_us is not None:
-        parts.append(_latency_part(tenant, tenant.slo.latency_us, speed))
-    if tenant.slo.throughput_per_s:
-        seen = tenant.requests
-        solo = max(seen.solo_per_s, seen.awake_per_s) if seen is not None else 0.0  # it does no less alone
-        parts.append(speed * solo / tenant.slo.throughput_per_s if solo > 0 else inf)
-    if (needed := deadline_speed(tenant)) is not None:
+    if client.slo.latency_us is not None:
+        parts.append(_latency_part(client, client.slo.latency_us, speed))
+    if client.slo.throughput_per_s:
+        seen = client.requests
+        solo = max(seen.solo_per_s, seen.active_per_s) if seen is not None else 0.0  # it does no less alone
+        parts.append(speed * solo / client.slo.throughput_per_s if solo > 0 else inf)
+    if (needed := deadline_speed(client)) is not None:
         parts.append(speed / needed if needed > 0 else inf)
     return max(0.0, min(parts, default=inf))
 
 
-def foretold_latency_us(tenant: GpuClient, speed: float) -> float:
+def predicted_latency_us(client: GpuClient, speed: float) -> float:
     """The 99th percentile: the work of a request at that speed, and the queue in front of it that one in a hundred
     finds. For requests that come at random and take the same time, a queue of ``x`` times that is found with
     probability ``load * exp(-decay * x)`` nearly; bursts make it longer, which weights have to make good."""
-    requests = tenant.requests
+    requests = client.requests
     if requests is None or requests.work_us <= 0:
         return 0.0
     work_us = requests.work_us / max(speed, _SOME)
@@ -44,16 +44,16 @@ def foretold_latency_us(tenant: GpuClient, speed: float) -> float:
     return work_us * (1.0 + max(0.0, log(load / _RARE)) / _decay(load)) if load > _RARE else work_us
 
 
-def deadline_speed(tenant: GpuClient) -> float | None:
-    if tenant.deadline_in_us is None or tenant.remaining_us is None:
+def deadline_speed(client: GpuClient) -> float | None:
+    if client.deadline_in_us is None or client.remaining_us is None:
         return None
-    return tenant.remaining_us / max(tenant.deadline_in_us, 1)
+    return client.remaining_us / max(client.deadline_in_us, 1)
 
 
-def target(tenant: GpuClient) -> float:
+def target(client: GpuClient) -> float:
     """Which attainment is asked for: the availability where one is named."""
-    if tenant.slo is not None and tenant.slo.availability_ratio is not None:
-        return tenant.slo.availability_ratio
+    if client.slo is not None and client.slo.availability_ratio is not None:
+        return client.slo.availability_ratio
     return USUAL_TARGET
 
 
@@ -65,6 +65,6 @@ def _decay(load: float) -> float:
     return max(x, _SOME)
 
 
-def _latency_part(tenant: GpuClient, target_us: int, speed: float) -> float:
-    latency_us = foretold_latency_us(tenant, speed)
+def _latency_part(client: GpuClient, target_us: int, speed: float) -> float:
+    latency_us = predicted_latency_us(client, speed)
     return target_us / latency_us if latency_us > 0 else inf

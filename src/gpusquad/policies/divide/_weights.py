@@ -12,20 +12,20 @@ LEAST = 0.05
 MOST = 20.0
 
 
-def updated(tenants: Sequence[GpuClient], before: Mapping[str, float], alpha: float, ease: float) -> dict[str, float]:
+def updated(clients: Sequence[GpuClient], before: Mapping[str, float], alpha: float, ease: float) -> dict[str, float]:
     """The weights for the next squad; their mean is 1, except where a bound holds one back.
 
     A goal that is met makes ``target - actual`` nought and would leave a weight raised for ever, so each squad takes
     it back to the tenant's own weight by a part ``ease``. That is far slower than the rise, or it would never settle.
     """
     raised = {}
-    usual = sum(tenant.weight for tenant in tenants) / len(tenants) if tenants else 1.0
-    for tenant in tenants:
-        own = _bounded(tenant.weight / usual if usual > 0 else 1.0)
-        now = before.get(tenant.id, own)
-        missing = max(-1.0, min(1.0, target(tenant) - tenant.attainment)) if tenant.has_goal else 0.0
+    usual = sum(client.weight for client in clients) / len(clients) if clients else 1.0
+    for client in clients:
+        own = _bounded(client.weight / usual if usual > 0 else 1.0)
+        now = before.get(client.id, own)
+        missing = max(-1.0, min(1.0, target(client) - client.attainment)) if client.has_slo else 0.0
         now *= exp(alpha * missing)
-        raised[tenant.id] = _bounded(now ** (1.0 - ease) * own**ease if missing <= 0 else now)
+        raised[client.id] = _bounded(now ** (1.0 - ease) * own**ease if missing <= 0 else now)
     mean = sum(raised.values()) / len(raised) if raised else 1.0
     return {name: _bounded(weight / mean) for name, weight in raised.items()}
 

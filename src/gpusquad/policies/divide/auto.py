@@ -32,11 +32,11 @@ class Auto:
         check(self, "divide.auto", hold=COUNT)
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        wanted, why = fitting(tenants)
+        wanted, why = fitting(clients)
         state = self._chosen(wanted, state)
-        squad = _POLICIES[state.chosen].next_squad(tenants, card, effective, state)
+        squad = _POLICIES[state.chosen].next_squad(clients, card, effective, state)
         return replace(squad, why=f"{self._words(state, wanted, why)}; {squad.why}")
 
     def _chosen(self, wanted: str, state: DivideState) -> DivideState:
@@ -53,25 +53,25 @@ class Auto:
         return f"{state.chosen} still; {wanted} for {state.wanted_for} of {self.hold} squads, because {why}"
 
 
-def fitting(tenants: Sequence[GpuClient]) -> tuple[str, str]:
+def fitting(clients: Sequence[GpuClient]) -> tuple[str, str]:
     """The policy for these tenants, and why. Whether they are idle now does not matter: that changes all the time."""
-    kinds = {kind for tenant in tenants for kind in _kinds(tenant)}
-    if len(tenants) < 2:
+    kinds = {kind for client in clients for kind in _kinds(client)}
+    if len(clients) < 2:
         return "equal", "nobody has to share"
     if "latency" in kinds or len(kinds) == 1:
         return "slo", f"there are goals of {' and '.join(sorted(kinds))}"
     if kinds:
         return "hybrid", f"goals of several kinds have to be weighed: {', '.join(sorted(kinds))}"
-    if len({tenant.priority for tenant in tenants}) > 1:
+    if len({client.priority for client in clients}) > 1:
         return "priority", "no goals, but priorities differ"
-    if sum(tenant.remaining_us is not None for tenant in tenants) > len(tenants) / 2:
+    if sum(client.remaining_us is not None for client in clients) > len(clients) / 2:
         return "jct", "no goals, and it is known how much most have left"
     return "equal", "neither goals, nor priorities, nor what is left tell them apart"
 
 
-def _kinds(tenant: GpuClient) -> list[str]:
-    if tenant.slo is None:
+def _kinds(client: GpuClient) -> list[str]:
+    if client.slo is None:
         return []
-    named = (("latency", tenant.slo.latency_us), ("throughput", tenant.slo.throughput_per_s),
-             ("deadline", tenant.slo.deadline_us), ("availability", tenant.slo.availability_ratio))  # fmt: skip
+    named = (("latency", client.slo.latency_us), ("throughput", client.slo.throughput_per_s),
+             ("deadline", client.slo.deadline_us), ("availability", client.slo.availability_ratio))  # fmt: skip
     return [kind for kind, value in named if value is not None]

@@ -9,7 +9,7 @@ from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, Shareabl
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
 from gpusquad.policies.divide._configurations import by_parts
-from gpusquad.policies.divide._squad_builder import nobody_to_share_with
+from gpusquad.policies.divide._squad_builder import single_client_squad
 from gpusquad.registry import register
 
 
@@ -24,10 +24,10 @@ class Equal:
         check(self, "divide.equal", squad_us=SQUAD_US)
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        alone = nobody_to_share_with(tenants, state)
+        alone = single_client_squad(clients, state)
         if alone is not None:
             return alone
-        parts = {tenant.id: 1.0 for tenant in tenants}
-        return by_parts(tenants, parts, card, effective, state, self.squad_us, "equal parts")
+        parts = {client.id: 1.0 for client in clients}
+        return by_parts(clients, parts, card, effective, state, self.squad_us, "equal parts")

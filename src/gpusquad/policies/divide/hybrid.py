@@ -23,10 +23,10 @@ from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
-from gpusquad.policies.divide._compatibility import blocks_goal
+from gpusquad.policies.divide._compatibility import blocks_slo
 from gpusquad.policies.divide._configurations import ScoredConfiguration, given_parts
 from gpusquad.policies.divide._search import Worth, best_counts, climbed_counts
-from gpusquad.policies.divide._slo import foretold
+from gpusquad.policies.divide._slo import predicted_attainment
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
 
@@ -63,20 +63,20 @@ class Hybrid:
         )  # fmt: skip
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        alone = _squad_builder.nobody_to_share_with(tenants, state)
+        alone = _squad_builder.single_client_squad(clients, state)
         if alone is not None:
             return alone
-        weights = updated(tenants, state.weights, self.alpha, self.ease)
-        state = _squad_builder.fresh(tenants, state, weights=weights)
-        awake = [tenant for tenant in tenants if _counts_as_awake(tenant)] or list(tenants)
-        length_us = _squad_builder.length_us(tenants, self.squad_us)
+        weights = updated(clients, state.weights, self.alpha, self.ease)
+        state = _squad_builder.fresh(clients, state, weights=weights)
+        awake = [client for client in clients if _counts_as_awake(client)] or list(clients)
+        length_us = _squad_builder.length_us(clients, self.squad_us)
         if len(awake) == 1:
             parts = [_squad_builder.ClientAllocation(awake[0], credit_us=_squad_builder.queued_us(1, length_us))]
             why = f"only {awake[0].id} is awake"
-            return _squad_builder.squad(parts, tenants, card, "unrestricted", length_us, why, state)
-        names = tuple(f"{tenant.id} {tenant.slot}" for tenant in awake)
+            return _squad_builder.squad(parts, clients, card, "unrestricted", length_us, why, state)
+        names = tuple(f"{client.id} {client.slot}" for client in awake)
         kept = _kept(awake, card, state) if state.found_for == names and 0 < state.found_ago < self.keep else None
         way = kept or self.best(awake, weights, card, effective, state)
         found_ago = state.found_ago + 1 if kept else 1
@@ -84,10 +84,10 @@ class Hybrid:
         parts = [
             replace(part, minds_ends=True)
             for part in given_parts(awake, weights, way, card, state, length_us, {})
-            if not part.tenant.is_idle
+            if not part.client.is_idle
         ]
         why = _words(way, awake) + (", as found before" if kept else f": {way.score:.3f} of weighted work")
-        return _squad_builder.squad(parts, tenants, card, way.configuration, length_us, why, state)
+        return _squad_builder.squad(parts, clients, card, way.configuration, length_us, why, state)
 
     def best(
         self, awake: Sequence[GpuClient], weights: Mapping[str, float], card: ShareableCard, effective: EffectiveRate,
@@ -95,15 +95,15 @@ class Hybrid:
     ) -> ScoredConfiguration:  # fmt: skip
         """The best configuration; the one that stands, where that is nearly as good."""
 
-        def worth(tenant: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
-            return self.worth(tenant, effective(tenant, share_milli, others), weights[tenant.id])
+        def worth(client: GpuClient, share_milli: int, others: Sequence[tuple[GpuClient, int]]) -> float:
+            return self.worth(client, effective(client, share_milli, others), weights[client.id])
 
-        pauses = any(_pauses(tenant) for tenant in awake)
+        pauses = any(_pauses(client) for client in awake)
         ways = [*self._latency_first(awake, weights, effective)]
         if not ways or not pauses:
             ways.append(self._turns(awake, weights))
-        if not any(blocks_goal(one, other) for one in awake for other in awake if one is not other):
-            everything = [(tenant, WHOLE_MILLI) for tenant in awake]
+        if not any(blocks_slo(one, other) for one in awake for other in awake if one is not other):
+            everything = [(client, WHOLE_MILLI) for client in awake]
             ways.append(
                 ScoredConfiguration("unrestricted", sum(worth(t, m, _without(everything, t)) for t, m in everything))
             )
@@ -118,30 +118,30 @@ class Hybrid:
             ways += standing
         return max(ways, key=lambda way: way.score * (1.0 + self.stay * _stands(way, awake, state)))
 
-    def worth(self, tenant: GpuClient, speed: float, weight: float) -> float:
+    def worth(self, client: GpuClient, speed: float, weight: float) -> float:
         """``w * T_eff * Q``."""
-        return weight * speed * min(foretold(tenant, speed), 1.0) ** self.sharp
+        return weight * speed * min(predicted_attainment(client, speed), 1.0) ** self.sharp
 
     def _turns(self, awake: Sequence[GpuClient], weights: Mapping[str, float]) -> ScoredConfiguration:
-        total = sum(weights[tenant.id] for tenant in awake)
+        total = sum(weights[client.id] for client in awake)
         return ScoredConfiguration("temporal", sum(self.worth(t, weights[t.id] / total, weights[t.id]) for t in awake))
 
     def _latency_first(
         self, awake: Sequence[GpuClient], weights: Mapping[str, float], effective: EffectiveRate
     ) -> Iterator[ScoredConfiguration]:
         """Those with a latency target have the card while they need it; the others what time that leaves."""
-        first = [tenant for tenant in awake if tenant.has_latency_goal]
-        rest = [tenant for tenant in awake if not tenant.has_latency_goal]
+        first = [client for client in awake if client.has_latency_slo]
+        rest = [client for client in awake if not client.has_latency_slo]
         if not first or not rest:
             return
-        left = max(0.0, 1.0 - sum(_busy(tenant) for tenant in first))
+        left = max(0.0, 1.0 - sum(_busy(client) for client in first))
         score = 0.0
         for company, part in ((first, 1.0), (rest, left)):
-            shares = [(tenant, WHOLE_MILLI) for tenant in company]
-            for tenant in company:
-                speed = part * effective(tenant, WHOLE_MILLI, _without(shares, tenant))
-                score += self.worth(tenant, speed, weights[tenant.id])
-        yield ScoredConfiguration("temporal", score, first=_squad_builder.slots(tenant.slot for tenant in first))
+            shares = [(client, WHOLE_MILLI) for client in company]
+            for client in company:
+                speed = part * effective(client, WHOLE_MILLI, _without(shares, client))
+                score += self.worth(client, speed, weights[client.id])
+        yield ScoredConfiguration("temporal", score, first=_squad_builder.slots(client.slot for client in first))
 
     def _standing(
         self, awake: Sequence[GpuClient], card: ShareableCard, shares: Sequence[int], worth: Worth, state: DivideState
@@ -150,17 +150,17 @@ class Hybrid:
         counts = _counts(awake, state)
         if 0 in counts or sum(counts) != card.groups:
             return []
-        pairs = [(tenant, shares[count]) for tenant, count in zip(awake, counts, strict=True)]
+        pairs = [(client, shares[count]) for client, count in zip(awake, counts, strict=True)]
         return [ScoredConfiguration("strict", sum(worth(t, milli, _without(pairs, t)) for t, milli in pairs), counts)]
 
 
-def _counts_as_awake(tenant: GpuClient) -> bool:
+def _counts_as_awake(client: GpuClient) -> bool:
     """A service between two requests does: the next one comes without asking, and is late if nothing was decided."""
-    return not tenant.is_idle or _pauses(tenant)
+    return not client.is_idle or _pauses(client)
 
 
-def _pauses(tenant: GpuClient) -> bool:
-    return tenant.has_latency_goal and 0 < _busy(tenant) < _BUSY
+def _pauses(client: GpuClient) -> bool:
+    return client.has_latency_slo and 0 < _busy(client) < _BUSY
 
 
 def _kept(awake: Sequence[GpuClient], card: ShareableCard, state: DivideState) -> ScoredConfiguration | None:
@@ -172,11 +172,11 @@ def _kept(awake: Sequence[GpuClient], card: ShareableCard, state: DivideState) -
     return ScoredConfiguration(configuration, 0.0, counts) if 0 not in counts and sum(counts) == card.groups else None
 
 
-def _busy(tenant: GpuClient) -> float:
+def _busy(client: GpuClient) -> float:
     """The part of the time in which it needs the card, by its requests or as it is seen: others stand still for as long
     as something of it is there."""
-    known = tenant.requests.busy_ratio if tenant.requests is not None else 0.0
-    return min(1.0, max(known, tenant.busy_ratio))
+    known = client.requests.busy_ratio if client.requests is not None else 0.0
+    return min(1.0, max(known, client.busy_ratio))
 
 
 def _stands(way: ScoredConfiguration, awake: Sequence[GpuClient], state: DivideState) -> bool:
@@ -185,17 +185,17 @@ def _stands(way: ScoredConfiguration, awake: Sequence[GpuClient], state: DivideS
 
 
 def _counts(awake: Sequence[GpuClient], state: DivideState) -> tuple[int, ...]:
-    return tuple(state.groups.get(tenant.id, 0).bit_count() for tenant in awake)
+    return tuple(state.groups.get(client.id, 0).bit_count() for client in awake)
 
 
-def _without(pairs: Sequence[tuple[GpuClient, int]], tenant: GpuClient) -> tuple[tuple[GpuClient, int], ...]:
-    return tuple(pair for pair in pairs if pair[0] is not tenant)
+def _without(pairs: Sequence[tuple[GpuClient, int]], client: GpuClient) -> tuple[tuple[GpuClient, int], ...]:
+    return tuple(pair for pair in pairs if pair[0] is not client)
 
 
 def _words(way: ScoredConfiguration, awake: Sequence[GpuClient]) -> str:
     if way.counts:
-        return ", ".join(f"{count} groups for {tenant.id}" for tenant, count in zip(awake, way.counts, strict=True))
+        return ", ".join(f"{count} groups for {client.id}" for client, count in zip(awake, way.counts, strict=True))
     if way.first:
-        names = ", ".join(tenant.id for tenant in awake if way.first >> tenant.slot & 1)
+        names = ", ".join(client.id for client in awake if way.first >> client.slot & 1)
         return f"{names} first, others in the pauses"
     return "no restriction" if way.configuration == "unrestricted" else "by turns"

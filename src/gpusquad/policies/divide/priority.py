@@ -9,7 +9,7 @@ from gpusquad.model.squad import DivideState, EffectiveRate, GpuClient, Shareabl
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
 from gpusquad.policies.divide._configurations import by_parts
-from gpusquad.policies.divide._squad_builder import nobody_to_share_with
+from gpusquad.policies.divide._squad_builder import single_client_squad
 from gpusquad.registry import register
 
 _LEAST = 1e-3
@@ -29,10 +29,10 @@ class Priority:
         check(self, "divide.priority", ratio=(1, 1000), squad_us=SQUAD_US)
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        alone = nobody_to_share_with(tenants, state)
+        alone = single_client_squad(clients, state)
         if alone is not None:
             return alone
-        parts = {tenant.id: max(tenant.weight, _LEAST) * self.ratio**tenant.priority for tenant in tenants}
-        return by_parts(tenants, parts, card, effective, state, self.squad_us, "by priority and weight")
+        parts = {client.id: max(client.weight, _LEAST) * self.ratio**client.priority for client in clients}
+        return by_parts(clients, parts, card, effective, state, self.squad_us, "by priority and weight")

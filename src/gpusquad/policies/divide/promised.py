@@ -10,7 +10,7 @@ from gpusquad.model.units import WHOLE_MILLI
 from gpusquad.policies._bounds import check
 from gpusquad.policies.divide._bounds import SQUAD_US
 from gpusquad.policies.divide._configurations import by_parts
-from gpusquad.policies.divide._squad_builder import nobody_to_share_with
+from gpusquad.policies.divide._squad_builder import single_client_squad
 from gpusquad.registry import register
 
 _LEAST_MILLI = 20
@@ -28,20 +28,20 @@ class GuaranteedShare:
         check(self, "divide.promised", squad_us=SQUAD_US)
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        alone = nobody_to_share_with(tenants, state)
+        alone = single_client_squad(clients, state)
         if alone is not None:
             return alone
-        return by_parts(tenants, _parts(tenants), card, effective, state, self.squad_us, "as promised")
+        return by_parts(clients, _parts(clients), card, effective, state, self.squad_us, "as promised")
 
 
-def _parts(tenants: Sequence[GpuClient]) -> Mapping[str, float]:
-    others = [tenant for tenant in tenants if not tenant.promised_milli]
-    left_milli = WHOLE_MILLI - sum(tenant.promised_milli for tenant in tenants)
-    weights = sum(tenant.weight for tenant in others)
-    parts = {tenant.id: float(tenant.promised_milli) for tenant in tenants}
-    for tenant in others:
-        own = tenant.weight / weights if weights > 0 else 1.0 / len(others)
-        parts[tenant.id] = max(left_milli * own, _LEAST_MILLI)
+def _parts(clients: Sequence[GpuClient]) -> Mapping[str, float]:
+    others = [client for client in clients if not client.guaranteed_milli]
+    left_milli = WHOLE_MILLI - sum(client.guaranteed_milli for client in clients)
+    weights = sum(client.weight for client in others)
+    parts = {client.id: float(client.guaranteed_milli) for client in clients}
+    for client in others:
+        own = client.weight / weights if weights > 0 else 1.0 / len(others)
+        parts[client.id] = max(left_milli * own, _LEAST_MILLI)
     return parts

@@ -33,7 +33,7 @@ from gpusquad.policies._bounds import check
 from gpusquad.policies.divide import _squad_builder
 from gpusquad.policies.divide._bounds import COUNT, PART, SQUAD_US
 from gpusquad.policies.divide._configurations import by_parts
-from gpusquad.policies.divide._slo import foretold, target
+from gpusquad.policies.divide._slo import predicted_attainment, target
 from gpusquad.policies.divide._weights import updated
 from gpusquad.registry import register
 
@@ -74,22 +74,22 @@ class SloDivide:
         )  # fmt: skip
 
     def next_squad(
-        self, tenants: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
+        self, clients: Sequence[GpuClient], card: ShareableCard, effective: EffectiveRate, state: DivideState
     ) -> Squad:
-        alone = _squad_builder.nobody_to_share_with(tenants, state)
+        alone = _squad_builder.single_client_squad(clients, state)
         if alone is not None:
             return alone
-        weights = updated(tenants, state.weights, self.alpha, self.ease)
-        beside = {one.id: self._beside(one, card, state) for one in tenants if one.has_latency_goal}
-        urgency = {one.id: self._urgency(one, tenants, beside, weights, effective) for one in tenants}
-        calm = [one for one in tenants if urgency[one.id] == _CALM and not one.has_latency_goal]
+        weights = updated(clients, state.weights, self.alpha, self.ease)
+        beside = {one.id: self._beside(one, card, state) for one in clients if one.has_latency_slo}
+        urgency = {one.id: self._urgency(one, clients, beside, weights, effective) for one in clients}
+        calm = [one for one in clients if urgency[one.id] == _CALM and not one.has_latency_slo]
         shared = self._shared(calm, card, effective, state)
         before = shared.state if shared is not None else state
-        parts = [_part(one, shared, _more_urgent(one, tenants, urgency)) for one in tenants]
-        after = _squad_builder.fresh(tenants, before, weights=weights, beside=beside)
-        length_us = _squad_builder.length_us(tenants, self.squad_us)
-        why = _words(tenants, urgency, beside, shared)
-        found = _squad_builder.squad(parts, tenants, card, _configuration(urgency, shared), length_us, why, after)
+        parts = [_part(one, shared, _more_urgent(one, clients, urgency)) for one in clients]
+        after = _squad_builder.fresh(clients, before, weights=weights, beside=beside)
+        length_us = _squad_builder.length_us(clients, self.squad_us)
+        why = _words(clients, urgency, beside, shared)
+        found = _squad_builder.squad(parts, clients, card, _configuration(urgency, shared), length_us, why, after)
         # Whose turn it is among those who share is their business: here everybody has a part.
         return replace(found, state=replace(found.state, waited=before.waited))
 
@@ -104,68 +104,70 @@ class SloDivide:
         return by_parts(calm, parts, card, effective, state, self.squad_us, "the others")
 
     def _urgency(
-        self, tenant: GpuClient, tenants: Sequence[GpuClient], beside: Mapping[str, int], weights: Mapping[str, float],
+        self, client: GpuClient, clients: Sequence[GpuClient], beside: Mapping[str, int], weights: Mapping[str, float],
         effective: EffectiveRate,
     ) -> float:  # fmt: skip
-        if tenant.has_latency_goal:
-            if beside[tenant.id] > 0:
+        if client.has_latency_slo:
+            if beside[client.id] > 0:
                 return _CALM
-            return _AT_RISK if self._is_at_ease(tenant) else _LATENCY + _CLASS * tenant.priority
-        if not tenant.has_goal or not self._is_at_risk(tenant, tenants, weights, effective):
+            return _AT_RISK if self._is_at_ease(client) else _LATENCY + _CLASS * client.priority
+        if not client.has_slo or not self._is_at_risk(client, clients, weights, effective):
             return _CALM
-        return _AT_RISK + _CLASS * tenant.priority
+        return _AT_RISK + _CLASS * client.priority
 
-    def _is_at_ease(self, tenant: GpuClient) -> bool:
-        assert tenant.slo is not None
-        assert tenant.slo.latency_us is not None
-        seen_us = tenant.requests.latency_us if tenant.requests is not None else 0.0
-        return 0 < seen_us <= self.ease_ratio * tenant.slo.latency_us and tenant.attainment >= target(tenant)
+    def _is_at_ease(self, client: GpuClient) -> bool:
+        assert client.slo is not None
+        assert client.slo.latency_us is not None
+        seen_us = client.requests.latency_us if client.requests is not None else 0.0
+        return 0 < seen_us <= self.ease_ratio * client.slo.latency_us and client.attainment >= target(client)
 
     def _is_at_risk(
-        self, tenant: GpuClient, tenants: Sequence[GpuClient], weights: Mapping[str, float], effective: EffectiveRate
+        self, client: GpuClient, clients: Sequence[GpuClient], weights: Mapping[str, float], effective: EffectiveRate
     ) -> bool:
         """By what is seen of it; by what is foretold side by side with all others, while nothing is. Of whom neither is
         known nobody can say that it is: others would yield to it for ever."""
-        if tenant.attainment < target(tenant):
+        if client.attainment < target(client):
             return True
-        seen, wanted = tenant.requests, tenant.slo.throughput_per_s if tenant.slo is not None else None
-        if wanted and seen is not None and seen.awake_per_s > 0:
-            return seen.awake_per_s < self.margin * wanted
-        others = tuple((other, WHOLE_MILLI) for other in tenants if other is not tenant and not other.is_idle)
-        return foretold(tenant, effective(tenant, WHOLE_MILLI, others)) < self.margin * max(weights[tenant.id], 1.0)
+        seen, wanted = client.requests, client.slo.throughput_per_s if client.slo is not None else None
+        if wanted and seen is not None and seen.active_per_s > 0:
+            return seen.active_per_s < self.margin * wanted
+        others = tuple((other, WHOLE_MILLI) for other in clients if other is not client and not other.is_idle)
+        return predicted_attainment(client, effective(client, WHOLE_MILLI, others)) < self.margin * max(
+            weights[client.id], 1.0
+        )
 
-    def _beside(self, tenant: GpuClient, card: ShareableCard, state: DivideState) -> int:
-        now = state.beside.get(tenant.id, 0)
+    def _beside(self, client: GpuClient, card: ShareableCard, state: DivideState) -> int:
+        now = state.beside.get(client.id, 0)
         if now < 0:
             return now + 1
-        if not card.has_priorities or not self._is_wasteful(tenant):
+        if not card.has_priorities or not self._is_wasteful(client):
             return 0
-        if now > 0 and tenant.attainment < target(tenant) - self.slack:
+        if now > 0 and client.attainment < target(client) - self.slack:
             return -self.cooling
         return 1
 
-    def _is_wasteful(self, tenant: GpuClient) -> bool:
-        seen = tenant.requests
+    def _is_wasteful(self, client: GpuClient) -> bool:
+        seen = client.requests
         if seen is None or seen.count < self.evidence:
             return False
-        return tenant.busy_ratio > self.wasteful * seen.busy_ratio > 0
+        return client.busy_ratio > self.wasteful * seen.busy_ratio > 0
 
 
-def _more_urgent(tenant: GpuClient, tenants: Sequence[GpuClient], urgency: Mapping[str, float]) -> int:
+def _more_urgent(client: GpuClient, clients: Sequence[GpuClient], urgency: Mapping[str, float]) -> int:
     """Those that sleep too: they wake without asking. Who has a latency target stands back for no other goal, though
     nobody may stand back for it."""
-    least = _LATENCY + _CLASS * tenant.priority if tenant.has_latency_goal else _CALM
-    own = max(urgency[tenant.id], least)
-    return _squad_builder.slots(one.slot for one in tenants if urgency[one.id] > own)
+    least = _LATENCY + _CLASS * client.priority if client.has_latency_slo else _CALM
+    own = max(urgency[client.id], least)
+    return _squad_builder.slots(one.slot for one in clients if urgency[one.id] > own)
 
 
-def _part(tenant: GpuClient, shared: Squad | None, first: int) -> _squad_builder.ClientAllocation:
+def _part(client: GpuClient, shared: Squad | None, first: int) -> _squad_builder.ClientAllocation:
     """``shared``: what those have who are not urgent."""
-    own = shared.of(tenant.slot) if shared is not None else None
+    own = shared.of(client.slot) if shared is not None else None
     if own is None:
-        return _squad_builder.ClientAllocation(tenant, yields=first)
+        return _squad_builder.ClientAllocation(client, yield_to=first)
     return _squad_builder.ClientAllocation(
-        tenant, own.groups, own.restricted_us, own.yields | first, _credit_us(own), own.level
+        client, own.groups, own.restricted_us, own.yield_to | first, _credit_us(own), own.level
     )
 
 
@@ -181,15 +183,15 @@ def _credit_us(shared: SquadMember) -> int:
 
 
 def _words(
-    tenants: Sequence[GpuClient], urgency: Mapping[str, float], beside: Mapping[str, int], shared: Squad | None
+    clients: Sequence[GpuClient], urgency: Mapping[str, float], beside: Mapping[str, int], shared: Squad | None
 ) -> str:
-    ranked = sorted((one for one in tenants if urgency[one.id] > _CALM), key=lambda one: -urgency[one.id])
+    ranked = sorted((one for one in clients if urgency[one.id] > _CALM), key=lambda one: -urgency[one.id])
     told = [f"{_names(ranked)} first, others in the pauses" if ranked else "nothing is urgent"]
-    bound = [one for one in tenants if beside.get(one.id, 0) > 0]
+    bound = [one for one in clients if beside.get(one.id, 0) > 0]
     told += [f"beside {_names(bound)}, bound by the host"] if bound else []
     told += [shared.why] if shared is not None else []
     return "; ".join(told)
 
 
-def _names(tenants: Sequence[GpuClient]) -> str:
-    return ", ".join(one.id for one in tenants)
+def _names(clients: Sequence[GpuClient]) -> str:
+    return ", ".join(one.id for one in clients)

@@ -71,7 +71,7 @@ class SharingUpdates:
         costs = {mate.app: speed for mate in mates for speed in model.beside(mate, [job], gpu).values()}
         return replace(
             plain, app=job.app, curve=model.curve(job, gpu), solo_per_s=model.solo_per_s(job, gpu),
-            beside=model.beside(job, mates, gpu), costs=costs,
+            rate_beside=model.beside(job, mates, gpu), neighbour_rates=costs,
         )  # fmt: skip
 
     def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
