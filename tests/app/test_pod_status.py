@@ -44,11 +44,11 @@ class Noting:
     def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]:
         return []
 
-    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
+    def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
         self.asked.append(list(job_ids))
         return {job_id: self.answers.get(job_id, PendingSummary(1, ())) for job_id in job_ids}
 
-    def promises(self) -> dict[str, ReservedStart]:
+    def reservations(self) -> dict[str, ReservedStart]:
         return self.promised
 
     def tell(self, what: Callable[[Any], None]) -> None:

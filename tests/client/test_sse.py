@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.client import ApiError
-from gpusquad.client.sse import PATIENCE, SseMessage, _lines, follow, messages
+from gpusquad.client.sse import MAX_FAILURES, SseMessage, _lines, follow, messages
 from tests.fake_service import Told, error, sse
 
 STREAM = (
@@ -63,8 +63,8 @@ def test_patience_ends(client, service, pauses):
     service.tell("GET", "/events", Told(drop=True))
     with pytest.raises(ApiError):
         list(follow(client.http, ("events",)))
-    assert len(service.asked) == PATIENCE + 1
-    assert len(pauses) == PATIENCE
+    assert len(service.asked) == MAX_FAILURES + 1
+    assert len(pauses) == MAX_FAILURES
     assert max(pauses) <= 2.0
 
 

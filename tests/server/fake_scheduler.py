@@ -51,7 +51,7 @@ FAR_US = 2**62
 class FakeScheduler:
     """See ``server.wiring.SchedulerPort``."""
 
-    desk = neighbours = None
+    context = neighbours = None
     """It keeps no plan, and learns nothing."""
 
     def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
@@ -235,7 +235,7 @@ class FakeScheduler:
         _check_mode(settings)
         return PolicyPreview(("a",), (), (("b", US_PER_S, None),))
 
-    def set_tenants(self) -> None:
+    def reload_tenants(self) -> None:
         self.tenants_read += 1
 
     def ready(self) -> tuple[bool, str]:

@@ -91,12 +91,12 @@ def test_an_agent_reports_its_own_node(door: Door):
 
 
 def test_the_answer_says_how_to_divide_the_cards_and_the_next_report_how_they_are(door: Door, rig: Rig):
-    desk = CardService(
+    context = CardService(
         rig.database, rig.clock.now_us, lambda: [CardStatus("a/0", "a", 0, "H200", 1, "shared")], lambda: "equal",
         ReportedDivides(door.reports),
     )  # fmt: skip
-    door = Door(rig, divides=desk, reports=door.reports)
-    assert desk.set("a/0", "slo", SYSTEM).effect == "unused"
+    door = Door(rig, divides=context, reports=door.reports)
+    assert context.set("a/0", "slo", SYSTEM).effect == "unused"
     assert door.post().json()["divide"] == {"a/0": "slo"}
 
     def divided(policy: str) -> dict[str, Any]:
@@ -104,15 +104,15 @@ def test_the_answer_says_how_to_divide_the_cards_and_the_next_report_how_they_ar
         return {**REPORT, "cards": [{"id": "a/0", "divided": said}]}
 
     door.post(content=divided("equal"))
-    assert desk.get("a/0").division.effect == "told"
+    assert context.get("a/0").division.effect == "told"
     door.post(content=divided("slo"))
-    now = desk.get("a/0")
+    now = context.get("a/0")
     assert now.division.effect == "live"
     assert now.status is not None
     assert [(one["id"], one["job"]) for one in now.status["tenants"]] == [("uid/main", "J")]
     assert "divided" not in door.reports._last["a"].cards["a/0"], "everybody is told of the card's sample"
     door.post()
-    assert desk.get("a/0").status is None, "nobody shares it any more"
+    assert context.get("a/0").status is None, "nobody shares it any more"
 
 
 @pytest.mark.parametrize("said", [{}, {"policy": "slo", "tenants": [{}]}, {"policy": "slo", "groups": -1}, []])

@@ -16,7 +16,7 @@ from gpusquad.server.clock import Clock
 from gpusquad.server.schemas.interference import InterferenceView, NeighboursView
 from gpusquad.server.services.scheduler import Scheduler, Setup
 from gpusquad.server.services.sharing.card_neighbours import StepRate, pace
-from gpusquad.server.services.sharing.interference import MOST_WORKLOADS, InterferenceService
+from gpusquad.server.services.sharing.interference import MAX_WORKLOADS, InterferenceService
 from gpusquad.store.database import Database
 from tests.predict.interference.made import CARD, USE, job, measured, shared, triple
 from tests.server.rig import Rig
@@ -113,11 +113,11 @@ def test_what_was_learned_is_told_and_new_names_only_to_administrators(sharing: 
 
 
 def test_a_map_has_a_bound(known: KnownTables) -> None:
-    for number in range(MOST_WORKLOADS):
+    for number in range(MAX_WORKLOADS):
         known.model.learn(job("busy"), [job(f"app{number}")], CARD, 0.5, 60.0)
     found = InterferenceService().tables(known.model, True)
     assert found["truncated"]
-    assert len(found["cards"][0]["pairs"]) == MOST_WORKLOADS**2
+    assert len(found["cards"][0]["pairs"]) == MAX_WORKLOADS**2
     assert not InterferenceService().tables(known.model, False)["truncated"]
 
 

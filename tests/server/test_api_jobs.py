@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusquad.server.params import MOST_ROWS
+from gpusquad.server.params import MAX_ROWS
 from gpusquad.server.schemas import cluster as cluster_schemas
 from gpusquad.server.schemas import jobs as job_schemas
 from gpusquad.store import audit, jobs
@@ -195,8 +195,8 @@ def test_page_of_a_thousand(rig: Rig) -> None:
     told = rig.post("jobs", json={"file": JOB_FILE | {"sweep": {"n": list(range(1100))}}})
     assert len(told.json()["jobs"]) == 1100
     for path in ("jobs", "queue"):
-        page = rig.get(f"{path}?limit={MOST_ROWS}").json()
-        assert len(page["items"]) == MOST_ROWS
+        page = rig.get(f"{path}?limit={MAX_ROWS}").json()
+        assert len(page["items"]) == MAX_ROWS
         assert page["next"] is not None
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpusquad.client import Client
 from gpusquad.server.app import PREFIX
-from gpusquad.server.middleware.compression import LEAST_BYTES, Compression, accepts_gzip
+from gpusquad.server.middleware.compression import MIN_BYTES, Compression, accepts_gzip
 from tests.server.live import Live, live
 from tests.server.rig import JOB_FILE, Rig
 
@@ -75,7 +75,7 @@ def test_who_can_unpack(accept: str, does: bool) -> None:
 
 
 def test_a_body_in_parts_goes_out_as_it_is() -> None:
-    body = b"x" * LEAST_BYTES
+    body = b"x" * MIN_BYTES
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % (2 * len(body)))]
     sent = [
         {"type": "http.response.start", "status": 200, "headers": headers},

@@ -12,7 +12,7 @@ from gpusquad.model.errors import Invalid
 from gpusquad.server import secrets as secrets_module
 from gpusquad.server.audit import redacted
 from gpusquad.server.errors import NotFound
-from gpusquad.server.secrets import MOST_BYTES, SecretStore
+from gpusquad.server.secrets import MAX_BYTES, SecretStore
 from gpusquad.store import attempts, notices, samples
 from gpusquad.store.attempts import AttemptRow
 from gpusquad.store.samples import SampleRow
@@ -120,11 +120,11 @@ def test_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
 
 def test_secrets_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SecretStore(tmp_path)
-    store.put("a", "KEY", "é" * (MOST_BYTES // 2))
-    for value in ("é" * (MOST_BYTES // 2) + "x", "nul\0", "\ud800"):
+    store.put("a", "KEY", "é" * (MAX_BYTES // 2))
+    for value in ("é" * (MAX_BYTES // 2) + "x", "nul\0", "\ud800"):
         with pytest.raises(Invalid):
             store.put("a", "KEY", value)
-    monkeypatch.setattr(secrets_module, "MOST_A_TENANT", 1)
+    monkeypatch.setattr(secrets_module, "MAX_PER_TENANT", 1)
     store.put("a", "KEY", "again")
     with pytest.raises(Exception, match="already"):
         store.put("a", "KEY2", "one too many")

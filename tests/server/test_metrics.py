@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpusquad.core.transitions import JobState
 from gpusquad.server.metrics import CountRequests, Meters, MetricsSnapshot, TenantQueue, snapshot_of
 from gpusquad.server.metrics.labels import OTHER
-from gpusquad.server.metrics.meters import TENANTS_MOST
+from gpusquad.server.metrics.meters import MAX_TENANT_LABELS
 from gpusquad.server.services.runtime.observer import Observer
 from tests.server.exposition import ANN, MIB, NOW_US, SAMPLE, Source, card, families, used_meters, values
 
@@ -108,8 +108,8 @@ def test_labels_do_not_grow_with_what_users_think_up():
         meters.request(f"METHOD{number}", "/r", 200, 0.1)
         meters.hung(f"rule{number}")
         meters.decided(f"kind{number}")
-    assert len(values(meters, "gpusquad_job_wait_seconds_count")) == TENANTS_MOST + 1
-    assert values(meters, "gpusquad_job_wait_seconds_count")[(OTHER,)] == 1000 - TENANTS_MOST
+    assert len(values(meters, "gpusquad_job_wait_seconds_count")) == MAX_TENANT_LABELS + 1
+    assert values(meters, "gpusquad_job_wait_seconds_count")[(OTHER,)] == 1000 - MAX_TENANT_LABELS
     assert len(values(meters, "gpusquad_http_requests_total")) < 300
     assert len(values(meters, "gpusquad_hung_jobs_total")) < 30
     assert values(meters, "gpusquad_decisions_total")[(OTHER,)] == 1000

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusquad.cli._verbs import verbs
-from gpusquad.server.notify.messages import CAUSE_MOST, DIGEST_LINES, TITLE_MOST, digest, write
+from gpusquad.server.notify.messages import DIGEST_LINES, MAX_CAUSE_CHARS, MAX_TITLE_CHARS, digest, write
 from gpusquad.server.notify.rules import KINDS
 from gpusquad.server.safe_text import one_line
 from gpusquad.store.events import EventRow
@@ -83,8 +83,8 @@ def test_no_braces_of_a_name_are_filled_in():
 @given(st.sampled_from(KINDS), st.text(), st.text())
 def test_whatever_the_names_the_notice_is_bounded_plain_text(kind, name, cause):
     message = write(kind, job(name * 50), event(cause=cause * 200))
-    assert len(message.title) <= TITLE_MOST
-    assert len(message.body) <= CAUSE_MOST + 700
+    assert len(message.title) <= MAX_TITLE_CHARS
+    assert len(message.body) <= MAX_CAUSE_CHARS + 700
     assert "\n" not in message.title
     assert all(
         unicodedata.category(sign) not in {"Cc", "Cs"} for sign in (message.title + message.body).replace("\n", "")

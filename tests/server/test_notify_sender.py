@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpusquad.model.errors import Invalid
 from gpusquad.server.notify.channels import BY_HOST, HOSTED, AllowList, mask
-from gpusquad.server.notify.file_channel import FILE_MOST_BYTES
+from gpusquad.server.notify.file_channel import MAX_FILE_BYTES
 from gpusquad.server.notify.sender import ChannelSender, SendFailed
 from tests.server.webhook import webhook
 
@@ -219,7 +219,7 @@ def test_a_link_in_the_folder_is_not_followed(tmp_path):
 
 def test_a_full_file_takes_no_more(tmp_path):
     with (tmp_path / "x").open("wb") as file:
-        file.truncate(FILE_MOST_BYTES)
+        file.truncate(MAX_FILE_BYTES)
     with pytest.raises(SendFailed, match="full"):
         sender("file", folder=tmp_path).send("file://x", "t", "b")
 

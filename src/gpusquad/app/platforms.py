@@ -108,7 +108,7 @@ class LocalPlatform:
         self._machine.agent.tell_runs([
             {"job": job_id, "attempt": attempt, "folder": str(self._home / "runs" / job_id / str(attempt)),
              "cards": cards, "pids": []}
-            for job_id, attempt, cards in self._scheduler.live_runs()
+            for job_id, attempt, cards in self._scheduler.running_attempts()
         ])  # fmt: skip
 
     def close(self) -> None:

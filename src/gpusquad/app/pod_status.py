@@ -40,8 +40,8 @@ class SchedulerQueries(Protocol):
 
     def unfinished(self) -> list[JobRow]: ...
     def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]: ...
-    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]: ...
-    def promises(self) -> dict[str, ReservedStart]: ...
+    def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]: ...
+    def reservations(self) -> dict[str, ReservedStart]: ...
 
 
 class PodStatusSink(Protocol):
@@ -125,7 +125,7 @@ class PodStatusUpdater:
                 self._rota.changed(one.row.id)
         if self._nodes is None:
             self._nodes = dict.fromkeys(waiting, ("not known",))
-        promises = scheduler.promises() if waiting or self._nodes else {}
+        promises = scheduler.reservations() if waiting or self._nodes else {}
         self._tell_news(news, rows, promises)
         self._tell_nodes(promises)
         self._tell_why(scheduler, rows, waiting, now_s)
@@ -175,9 +175,9 @@ class PodStatusUpdater:
             return
         line = [entry.job_id for entry in scheduler.queue(0, FRONT)]
         chosen = self._rota.choose(list(waiting), line, room, now_s)
-        outlooks = scheduler.outlooks(chosen, _MOST_S) if chosen else {}
+        pending_summaries = scheduler.pending_summaries(chosen, _MOST_S) if chosen else {}
         sayings: list[tuple[str, StatusMessage, int]] = []
-        for job_id, outlook in outlooks.items():
+        for job_id, outlook in pending_summaries.items():
             is_first = self._rota.asked(job_id, now_s)
             row = waiting[job_id]
             named = pod_messages.names_for(row.tenant, (rows[who] for why in outlook.reasons for who in why.who

@@ -72,7 +72,7 @@ class Service:
         self.scheduler = Scheduler(Setup(
             database=self.database, clock=self.clock, cluster=self.ground.cluster,
             make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster, maker=self.ground.maker,
-            predictor=predictor, models=models, make_follower=ProgressPredictor, read_secret=self.secrets.read,
+            predictor=predictor, models=models, make_progress_model=ProgressPredictor, read_secret=self.secrets.read,
             known=InterferenceFiles(self.home, models.folder, self.config.interference.sharing, self.ground.cluster),
             simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
             observer=self.meters, admits_strangers=self.ground.admits_strangers,

@@ -10,7 +10,7 @@ from gpusquad.client.errors import ApiError
 
 SKEW_S = 2.0
 """Clocks this close are taken as one: the header has whole seconds, and answers take time."""
-MOST_TEXT = 2000
+MAX_TEXT_CHARS = 2000
 
 
 class Headers(Protocol):
@@ -38,7 +38,7 @@ def error_of(status: int, headers: Headers, body: bytes, url: str) -> ApiError:
         phrase = http.client.responses.get(status, "unexpected answer")
         cure = f"is {url} the address of a gpusquad service?" if status < 500 else ""
         return ApiError(status, "unexpected", f"{status} {phrase}", "", cure, _retry_after(headers))
-    code, message, field, cure = (str(told.get(name) or "")[:MOST_TEXT] for name in _FIELDS)
+    code, message, field, cure = (str(told.get(name) or "")[:MAX_TEXT_CHARS] for name in _FIELDS)
     return ApiError(status, code or "unexpected", message or f"status {status}", field, cure, _retry_after(headers))
 
 

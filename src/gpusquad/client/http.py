@@ -18,7 +18,7 @@ API = ("api", "v1")
 CONNECT_S = 5.0
 ANSWER_S = 60.0
 TRIES = 3
-MOST_PATIENCE_S = 5.0
+MAX_TIMEOUT_S = 5.0
 """A service that asks to be left alone for longer is not waited for."""
 FRESH_S = 1.0
 """A service may close a connection that was idle for longer; only what can be sent twice is sent over such a one."""
@@ -154,7 +154,7 @@ class Http:
                 if method == "DELETE" and error.status == http.client.NOT_FOUND and left < self._tries - 1:
                     return None  # an earlier try did it, and its answer was lost
                 wait_s = 0.2 if error.retry_after_s is None else error.retry_after_s
-                if not left or not error.may_pass or _is_hopeless(error) or wait_s > MOST_PATIENCE_S:
+                if not left or not error.may_pass or _is_hopeless(error) or wait_s > MAX_TIMEOUT_S:
                     raise
                 self.pause(wait_s)
         raise AssertionError("unreachable")

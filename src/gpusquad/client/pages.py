@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-MOST_PER_PAGE = 1000
+MAX_PER_PAGE = 1000
 
 Fetch = Callable[[Mapping[str, Any]], Any]
 """One page for a query."""
@@ -15,7 +15,7 @@ def pages(fetch: Fetch, query: Mapping[str, Any], limit: int | None) -> Iterator
     """Page after page until ``limit`` items have come, or all."""
     left, cursor = limit, None
     while True:
-        size = MOST_PER_PAGE if left is None else min(left, MOST_PER_PAGE)
+        size = MAX_PER_PAGE if left is None else min(left, MAX_PER_PAGE)
         page = fetch({**query, "limit": size, "cursor": cursor})
         yield page
         cursor = page.get("next")

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 QUIET_S = 45.0
 """A service sends a comment now and then; after so long without a byte the connection is taken for dead."""
-PATIENCE = 60
+MAX_FAILURES = 60
 """Failed connections in a row before giving up: about two minutes, enough for a restart of the service."""
-_FIRST_PAUSE_S, _MOST_PAUSE_S = 0.2, 2.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.2, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def follow(
             stream = way.stream(path, query, {"Last-Event-ID": last_id} if last_id else {})
         except ApiError as error:
             failures += 1
-            if not error.may_pass or failures > PATIENCE:
+            if not error.may_pass or failures > MAX_FAILURES:
                 raise
             yield None
             way.pause(error.retry_after_s or _pause_s(failures))
@@ -99,4 +99,4 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _pause_s(failures: int) -> float:
-    return min(_MOST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures - 1, 10))
+    return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures - 1, 10))

@@ -16,7 +16,7 @@ NODE = "gpusquad.node"
 """Where a request's scope holds the node that the agent runs on."""
 TTL_S = 60.0
 """How long a verdict is believed: an agent that was taken away may report for so long after."""
-_LONGEST = 8192
+_MAX_TOKEN_CHARS = 8192
 _TOKEN = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+\Z", re.ASCII)
 
 
@@ -84,7 +84,7 @@ def agent_token(headers: Mapping[str, str]) -> str:
     """The token of a request. What cannot be one of the cluster's, one of our own for example, is not sent to it."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     token = token.strip()
-    if scheme.lower() != "bearer" or len(token) > _LONGEST or not _TOKEN.match(token):
+    if scheme.lower() != "bearer" or len(token) > _MAX_TOKEN_CHARS or not _TOKEN.match(token):
         raise unauthenticated("no token of a service account was sent")
     return token
 

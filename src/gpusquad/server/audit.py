@@ -19,8 +19,8 @@ from gpusquad.store.errors import StoreUnavailable
 _log = logging.getLogger("gpusquad.audit")
 _SECRET = re.compile(r"value|token|secret|password|passwd|key|hash|url|env|command|credential", re.IGNORECASE)
 _HIDDEN = "…"
-_MOST_TEXT, _MOST_ITEMS, _MOST_DEPTH = 256, 50, 5
-_MOST_LATE = 10_000
+_MAX_TEXT, _MAX_ITEMS, _MAX_DEPTH = 256, 50, 5
+_MAX_QUEUED = 10_000
 
 
 class AuditTrail:
@@ -29,7 +29,7 @@ class AuditTrail:
     def __init__(self, database: Database, now_us: Callable[[], int]) -> None:
         self._database = database
         self._now_us = now_us
-        self._late: deque[tuple[Any, ...]] = deque(maxlen=_MOST_LATE)
+        self._late: deque[tuple[Any, ...]] = deque(maxlen=_MAX_QUEUED)
         self._lock = threading.Lock()
 
     def note(self, c: Connection, who: Who, action: str, target: str, data: Mapping[str, Any] | None = None) -> None:
@@ -58,16 +58,16 @@ class AuditTrail:
 
 def redacted(data: Any, depth: int = 0) -> Any:
     """The same data, small, and without what may be secret."""
-    if depth >= _MOST_DEPTH:
+    if depth >= _MAX_DEPTH:
         return _HIDDEN
     if isinstance(data, Mapping):
-        named = list(data.items())[:_MOST_ITEMS]
+        named = list(data.items())[:_MAX_ITEMS]
         return {
-            str(name)[:_MOST_TEXT]: _HIDDEN if _SECRET.search(str(name)) and value else redacted(value, depth + 1)
+            str(name)[:_MAX_TEXT]: _HIDDEN if _SECRET.search(str(name)) and value else redacted(value, depth + 1)
             for name, value in named
         }
     if isinstance(data, (list, tuple)):
-        return [redacted(value, depth + 1) for value in data[:_MOST_ITEMS]]
+        return [redacted(value, depth + 1) for value in data[:_MAX_ITEMS]]
     if isinstance(data, str):
-        return data if len(data) <= _MOST_TEXT else data[: _MOST_TEXT - 1] + _HIDDEN
-    return data if data is None or isinstance(data, (bool, int, float)) else str(data)[:_MOST_TEXT]
+        return data if len(data) <= _MAX_TEXT else data[: _MAX_TEXT - 1] + _HIDDEN
+    return data if data is None or isinstance(data, (bool, int, float)) else str(data)[:_MAX_TEXT]

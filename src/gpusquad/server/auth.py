@@ -27,7 +27,7 @@ CALLER = "gpusquad.caller"
 """Where a request's scope holds who asks."""
 TTL_S = 30.0
 """How long a change made behind this process's back may go unseen. Its own changes are seen at once."""
-_USE_NOTED_EVERY_US = 300 * US_PER_S
+_USE_NOTED_INTERVAL_US = 300 * US_PER_S
 _TOKEN = re.compile(r"gsq_[a-z2-7]{52}\Z")
 
 
@@ -138,7 +138,7 @@ class Auth:
     def _note_use(self, row: TokenRow) -> None:
         """Roughly: a write for every request would cost more than it tells."""
         now_us = self._now_us()
-        if row.last_used_us is not None and now_us - row.last_used_us < _USE_NOTED_EVERY_US:
+        if row.last_used_us is not None and now_us - row.last_used_us < _USE_NOTED_INTERVAL_US:
             return
         with suppress(StoreUnavailable), self._database.write() as c:
             people.touch_token(c, row.id, now_us)

@@ -11,7 +11,7 @@ from gpusquad.server.errors import Conflict, NotFound
 KINDS = ("gpu-", "mig-")
 """What UUIDs begin with, and what people leave out."""
 _CURE = "gpusquad nodes --cards lists them"
-_MOST_TOLD = 4
+_MAX_LISTED = 4
 
 
 def card_named(ref: str, cards: Sequence[CardStatus]) -> CardStatus:
@@ -24,7 +24,7 @@ def card_named(ref: str, cards: Sequence[CardStatus]) -> CardStatus:
     if not found:
         raise NotFound(f"there is no card {ref!r}", field="card", cure=_CURE)
     if len({physical(card.id) for card in found}) > 1:
-        told = ", ".join(card.id for card in found[:_MOST_TOLD]) + (" or others" if len(found) > _MOST_TOLD else "")
+        told = ", ".join(card.id for card in found[:_MAX_LISTED]) + (" or others" if len(found) > _MAX_LISTED else "")
         raise Conflict(f"{ref!r} may mean {told}", field="card", cure=_cure_of(ref, found))
     return found[0]
 

@@ -10,13 +10,13 @@ from typing import Any
 from gpusquad.server import sse
 from gpusquad.server.inotify import FolderWatch
 from gpusquad.server.keepalive import StreamKeepalive
-from gpusquad.server.log_position import MOST_FOLLOWED, LogPosition
+from gpusquad.server.log_position import MAX_FOLLOWED, LogPosition
 from gpusquad.server.log_text import LONGEST_CHARACTER, whole_text
 from gpusquad.server.wiring import LogReader, Services
 from gpusquad.store import jobs
 from gpusquad.store.jobs import FINAL_STATES, JobRow
 
-_LEAST_CHUNK_BYTES = 4096
+_MIN_CHUNK_BYTES = 4096
 _NOT_ON_CARDS = ("pending", "held")
 
 
@@ -89,7 +89,7 @@ class LogFollower:
         if reader is None:
             return []
         tasks = _chosen(reader, self.task)
-        limit = max(_LEAST_CHUNK_BYTES, self.services.limits.log_chunk_bytes // max(1, len(tasks)))
+        limit = max(_MIN_CHUNK_BYTES, self.services.limits.log_chunk_bytes // max(1, len(tasks)))
         parts = [part for task in tasks if (part := self._part(reader, task, limit, is_over)) is not None]
         # Only the last of a round carries an id: it holds for all tasks, and after a break a round is told again.
         last = len(parts) - 1
@@ -129,4 +129,4 @@ def _chosen(reader: LogReader, task: int | None) -> Sequence[int]:
     tasks = reader.tasks()
     if task is not None:
         return [task] if task in tasks else []
-    return tasks[:MOST_FOLLOWED]
+    return tasks[:MAX_FOLLOWED]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpusquad.model.errors import Invalid
 
-MOST_FOLLOWED = 256
+MAX_FOLLOWED = 256
 """Tasks in one stream."""
 _PLACE = re.compile(r"([0-9]{1,9});((?:[0-9]{1,9}:[0-9]{1,15})?(?:,[0-9]{1,9}:[0-9]{1,15}){0,255})")
 

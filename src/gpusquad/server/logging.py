@@ -20,7 +20,7 @@ Style = Literal["auto", "json", "console"]
 _NOISY = {"urllib3": logging.ERROR, "httpx": logging.WARNING, "sqlalchemy": logging.WARNING, "alembic": logging.WARNING}
 """Libraries that write requests, with their secrets, or every statement."""
 _SEVERAL_LINES = ("exception", "stack")
-_LINE_MOST = 2000
+_MAX_LINE_CHARS = 2000
 
 
 def configure(*, level: str = "info", style: Style = "auto", stream: TextIO | None = None) -> None:
@@ -88,12 +88,12 @@ def _one_line_each(_logger: Any, _method: str, event: MutableMapping[str, Any]) 
     """On a terminal a name with control characters could move the cursor; in JSON they are escaped anyway."""
     for name, value in event.items():
         if isinstance(value, str):
-            event[name] = _printable(value) if name in _SEVERAL_LINES else one_line(value, _LINE_MOST)
+            event[name] = _printable(value) if name in _SEVERAL_LINES else one_line(value, _MAX_LINE_CHARS)
     return event
 
 
 def _printable(text: str) -> str:
-    return "\n".join(one_line(line, _LINE_MOST) if not line.isprintable() else line for line in text.splitlines())
+    return "\n".join(one_line(line, _MAX_LINE_CHARS) if not line.isprintable() else line for line in text.splitlines())
 
 
 _SHARED: list[Processor] = [

@@ -15,9 +15,9 @@ from gpusquad.server.secrets import TENANT_NAME
 from gpusquad.server.wiring import Services
 from gpusquad.spec.texts import SECRET_NAME
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 USUAL_ROWS = 100
-MOST_TIME_S = 1e10
+MAX_TIME_S = 1e10
 """The year 2286."""
 NAME_PATTERN = TENANT_NAME
 _LINE = r"^[^\x00-\x1f\x7f]*$"
@@ -57,10 +57,10 @@ SecretName = Annotated[str, Path(min_length=1, max_length=128, pattern=rf"^{SECR
 RowId = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 NumberId = Annotated[int, Path(ge=1, le=2**53)]
 
-Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Rows on this page")]
+Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows on this page")]
 Cursor = Annotated[str | None, Query(max_length=512, pattern=_LINE, description="`next` of the page before")]
 Offset = Annotated[str | None, Query(max_length=12, pattern=r"^[0-9]{1,12}$", description="`next` of the page before")]
-TimeS = Annotated[float | None, Query(ge=0, le=MOST_TIME_S, allow_inf_nan=False, description="Seconds since 1970")]
+TimeS = Annotated[float | None, Query(ge=0, le=MAX_TIME_S, allow_inf_nan=False, description="Seconds since 1970")]
 QueryLine = Annotated[str | None, Query(max_length=MOST_TEXT, pattern=_LINE)]
 States = Annotated[
     list[Annotated[str, StringConstraints(pattern=rf"^({_STATES})(,({_STATES}))*$", max_length=200)]],

@@ -11,7 +11,7 @@ from gpusquad.server.notify.channels import mask
 
 HIDDEN = "[hidden]"
 _DEEPEST = 6
-_LONGEST_TEXT = 20_000
+_MAX_TEXT_CHARS = 20_000
 
 _SECRET_NAME = re.compile(r"token|secret|passw|authorization|cookie|credential|api_?key|private_?key|hash$", re.I)
 _HARMLESS_NAME = re.compile(r"_(?:id|label|count|name|names|s|us)$", re.I)
@@ -57,8 +57,8 @@ def redact_text(text: str) -> str:
         known = sorted(_known, key=len, reverse=True)
     for secret in known:
         text = text.replace(secret, HIDDEN)
-    if len(text) > _LONGEST_TEXT:
-        text = text[:_LONGEST_TEXT] + " …"
+    if len(text) > _MAX_TEXT_CHARS:
+        text = text[:_MAX_TEXT_CHARS] + " …"
     text = _OUR_TOKEN.sub(HIDDEN, text)
     text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
     text = _URL.sub(lambda found: mask(found[0]), text)

@@ -12,8 +12,8 @@ from gpusquad.model.errors import Invalid
 from gpusquad.server.errors import Conflict, NotFound, Unavailable
 from gpusquad.spec.texts import SECRET_NAME
 
-MOST_BYTES = 64 * 1024
-MOST_A_TENANT = 1000
+MAX_BYTES = 64 * 1024
+MAX_PER_TENANT = 1000
 TENANT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 """Names of tenants are names of folders here."""
 _TENANT = re.compile(TENANT_NAME[:-1] + r"\Z")
@@ -38,8 +38,8 @@ class SecretStore:
     def put(self, tenant: str, name: str, value: str) -> None:
         """Whole or not at all: a task never sees half a secret."""
         path, data = self._path(tenant, name), _checked(value)
-        if not path.exists() and len(self.names(tenant)) >= MOST_A_TENANT:
-            raise Conflict(f"the tenant holds {MOST_A_TENANT} secrets already", cure="delete what is not needed")
+        if not path.exists() and len(self.names(tenant)) >= MAX_PER_TENANT:
+            raise Conflict(f"the tenant holds {MAX_PER_TENANT} secrets already", cure="delete what is not needed")
         try:
             _write(path, data)
         except OSError as error:
@@ -94,6 +94,6 @@ def _checked(value: str) -> bytes:
         data = value.encode()
     except UnicodeEncodeError:
         raise Invalid("value", "is not text that UTF-8 can write") from None
-    if len(data) > MOST_BYTES:
-        raise Invalid("value", f"has {len(data)} bytes", f"keep it to {MOST_BYTES}")
+    if len(data) > MAX_BYTES:
+        raise Invalid("value", f"has {len(data)} bytes", f"keep it to {MAX_BYTES}")
     return data

@@ -26,7 +26,7 @@ from gpusquad.store import events
 from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
 
-MOST_LOOKED_AT = 20
+MAX_EXAMINED = 20
 """Jobs of a sweep whose stories are read for what to tell at once."""
 FIRST_LINES = 4
 """Of a story: that it came, two choices, a warning."""
@@ -75,7 +75,7 @@ def _notes(rows: Sequence[JobRow], specs: Sequence[JobSpec], services: Services)
     if not any(left_open(spec) or spec.gpu_memory or spec.share or spec.roles or spec.image for spec in specs):
         return []
     with services.database.read() as c:
-        return [event for row in rows[:MOST_LOOKED_AT] for event in events.of_job(c, row.id, limit=FIRST_LINES)]
+        return [event for row in rows[:MAX_EXAMINED] for event in events.of_job(c, row.id, limit=FIRST_LINES)]
 
 
 def change_of(request: ChangeRequest) -> JobChange:

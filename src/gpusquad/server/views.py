@@ -19,7 +19,7 @@ from gpusquad.server.answers import (
     Who,
     WindowStatus,
 )
-from gpusquad.server.params import MOST_TIME_S, to_s
+from gpusquad.server.params import MAX_TIME_S, to_s
 from gpusquad.server.permissions import may_see
 from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
@@ -27,7 +27,7 @@ from gpusquad.store.samples import SampleRow
 
 Plain = dict[str, Any]
 _UUIDS = ("GPU-", "MIG-")
-_MOST_US = int(MOST_TIME_S * US_PER_S)
+_MAX_US = int(MAX_TIME_S * US_PER_S)
 
 
 def job_view(row: JobRow) -> Plain:
@@ -93,7 +93,7 @@ def queued_view(row: JobRow, entry: QueueEntry) -> Plain:
 
 def run_view(forecast: RunTimePrediction | None, confidence: float | None = None) -> Plain | None:
     """A predicted run time; one that is not known is none."""
-    if forecast is None or forecast.mid_us >= _MOST_US:
+    if forecast is None or forecast.mid_us >= _MAX_US:
         return None
     told = {"mid_s": instant_s(forecast.mid_us), "high_s": instant_s(forecast.high_us), "source": forecast.source}
     return told | {"confidence": confidence}
@@ -197,7 +197,7 @@ def policy_view(policy: PolicyStatus) -> Plain:
 
 def instant_s(us: int | None) -> float | None:
     """In seconds. The core writes "never" as a time far beyond all calendars; here it is null."""
-    return None if us is None or us >= _MOST_US else us / US_PER_S
+    return None if us is None or us >= _MAX_US else us / US_PER_S
 
 
 def page(items: list[Plain], next_cursor: str | None = None) -> Plain:

@@ -33,9 +33,9 @@ class Service:
         self.divides = SquadDivides()
         self.quota = place.quota(policy=self.divides.policy_of)
         self.divides.use(self.quota)
-        self.desk = CardService(database, lambda: 5, lambda: CARDS, lambda: self.mode, self.divides)
-        self.divides.wanted = self.desk.policy_of
-        self.desk.follow()
+        self.service = CardService(database, lambda: 5, lambda: CARDS, lambda: self.mode, self.divides)
+        self.divides.wanted = self.service.policy_of
+        self.service.follow()
 
 
 @pytest.fixture
@@ -56,23 +56,23 @@ def test_the_contract(place: Place) -> None:
 
 def test_a_policy_is_changed_while_tenants_run(place: Place, store: Database) -> None:
     service = Service(place, store)
-    assert service.desk.set("0", "jct", SYSTEM).effect == "unused"
+    assert service.service.set("0", "jct", SYSTEM).effect == "unused"
     players = [place.player(attach(service.quota, name)) for name in ("a", "b")]
     for player in players:
         player.stage()
         player.tell("stage.play(given)", FOREVER)
-    assert service.desk.get("0").division.effect == "live", "a daemon that starts asks"
+    assert service.service.get("0").division.effect == "live", "a daemon that starts asks"
 
     def squads() -> int:
-        status = service.desk.get("0").status
+        status = service.service.get("0").status
         assert status is not None
         return status["squads"]
 
-    made = service.desk.set("0", "priority", SYSTEM)
+    made = service.service.set("0", "priority", SYSTEM)
     assert (made.policy, made.effect) == ("priority", "live")
     before = squads()
     until(lambda: squads() > before + 3, "no further squad")
-    status = service.desk.get("0").status
+    status = service.service.get("0").status
     assert status is not None
     assert (status["policy"], status["failure"]) == ("priority", "")
     assert {one["job"] for one in status["tenants"]} == {"job-of-a", "job-of-b"}
@@ -82,11 +82,11 @@ def test_a_policy_is_changed_while_tenants_run(place: Place, store: Database) ->
 def test_what_was_set_holds_over_the_deaths_of_service_and_daemon(place: Place, store: Database) -> None:
     first = Service(place, store)
     attach(first.quota, "a")
-    first.desk.set("0", "slo", SYSTEM)
+    first.service.set("0", "slo", SYSTEM)
     again = Service(place, store)
-    assert again.desk.get("0").division.effect == "live"
+    assert again.service.get("0").division.effect == "live"
     os.kill(ask(place.settings.card_folder(CARD.id) / SOCKET, {"do": "hello"})["pid"], signal.SIGKILL)
-    until(lambda: again.desk.get("0").status is None, "the daemon did not die")
+    until(lambda: again.service.get("0").status is None, "the daemon did not die")
     again.quota.maintain()
     assert again.divides.policies() == {CARD.id: "slo"}
 
@@ -96,13 +96,13 @@ def test_a_card_without_a_setting_follows_the_mode(place: Place, store: Database
     attach(service.quota, "a")
     assert service.divides.policies() == {CARD.id: "equal"}
     service.mode = "jct"
-    service.desk.follow()
+    service.service.follow()
     assert service.divides.policies() == {CARD.id: "jct"}
-    service.desk.set("0", "slo", SYSTEM)
+    service.service.set("0", "slo", SYSTEM)
     service.mode = "hybrid"
-    service.desk.follow()
+    service.service.follow()
     assert service.divides.policies() == {CARD.id: "slo"}
-    service.desk.set("0", None, SYSTEM)
+    service.service.set("0", None, SYSTEM)
     assert service.divides.policies() == {CARD.id: "hybrid"}
 
 
@@ -123,11 +123,11 @@ def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(pl
     try:
         for policy in ("slo", "jct"):
             from_s = time.monotonic()
-            made = service.desk.set("0", policy, SYSTEM)
+            made = service.service.set("0", policy, SYSTEM)
             assert time.monotonic() - from_s < 4.0
             assert (made.effect, made.policy) == ("told", policy)
             assert f"process {pid}" in made.message
-            shown = service.desk.get("0")
+            shown = service.service.get("0")
             assert (shown.division.effect, shown.status) == ("told", None)
             if not tending.ident:
                 tending.start()  # it waits for the daemon, and meanwhile nobody else can speak to it
@@ -136,7 +136,7 @@ def test_a_daemon_that_hangs_is_named_and_hears_of_the_policy_when_it_is_back(pl
         os.kill(pid, signal.SIGCONT)
     tending.join(60)
     assert service.divides.policies() == {CARD.id: "jct"}
-    assert service.desk.get("0").division.effect == "live"
+    assert service.service.get("0").division.effect == "live"
     assert service.quota.policies() == {CARD.id: "jct"}
 
 

@@ -61,7 +61,7 @@ def test_what_stands_there_all_the_same_is_put_back(release: Release, service: S
     [pod] = api.until(PODS, lambda found: running(found) == 1)
     assert pod["metadata"]["annotations"][WEIGHT] == "1.0"
     api.patch(f"{PODS}/lone", _says(WEIGHT, "1000000"))
-    service.scheduler.set_tenants()  # looks at all pods
+    service.scheduler.reload_tenants()  # looks at all pods
     api.until(PODS, lambda found: found[0]["metadata"]["annotations"][WEIGHT] == "1.0")
 
 

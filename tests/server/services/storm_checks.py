@@ -54,7 +54,7 @@ class Checks:
 
     def check(self) -> None:
         world = self._world
-        desk = world.scheduler._desk
+        context = world.scheduler._context
         assert not self.errors, self.errors
         assert not world.engine.wrong, world.engine.wrong
         world.engine.check_books()
@@ -63,13 +63,13 @@ class Checks:
             self._check_story(connection)
         for job_id, row in stored.items():
             assert self._states[job_id] == row.state, f"{job_id} is {row.state}, its story says {self._states[job_id]}"
-        coming_in = stored.keys() - desk.rows.keys()
-        assert not coming_in or desk.loop._inbox, f"{coming_in} are on record and nobody looks after them"
-        for job_id, row in desk.rows.items():
+        coming_in = stored.keys() - context.rows.keys()
+        assert not coming_in or context.loop._inbox, f"{coming_in} are on record and nobody looks after them"
+        for job_id, row in context.rows.items():
             assert job_id in stored, f"{job_id} is over and still here"
             same_row(row, stored[job_id])
-        self._check_core(desk.rows)
-        self._check_engine(desk.rows)
+        self._check_core(context.rows)
+        self._check_engine(context.rows)
 
     def check_launch(self, launch: Launch) -> None:
         """To be asked before anything starts."""
@@ -94,28 +94,28 @@ class Checks:
                 self._states[event.job_id] = then
 
     def _check_core(self, rows: dict[str, JobRow]) -> None:
-        desk = self._world.scheduler._desk
-        state = desk.state
+        context = self._world.scheduler._context
+        state = context.state
         pending = {row.id for row in rows.values() if row.state == JobState.PENDING}
-        refused = {one.job_id for one in desk.driver._refused}
+        refused = {one.job_id for one in context.driver._refused}
         assert {waiting.job.id for waiting in state.queue} == pending - refused
         for waiting in state.queue:
             assert waiting.prediction == forecast_of(rows[waiting.job.id]), "planned with another forecast than is kept"
         on_cards = {row.id for row in rows.values() if JobState(row.state) in ON_CARDS}
-        gone = {i for i in on_cards if placement_of(rows[i].placement or {}, desk.job(i), desk.fixed) is None}
+        gone = {i for i in on_cards if placement_of(rows[i].placement or {}, context.job(i), context.fixed) is None}
         assert state.runs.by_id.keys() == on_cards - gone
         for job_id, run in state.runs.by_id.items():
             row = rows[job_id]
-            seats = [list(seat.cards) for seat in seats_of(run.job, run.placement, desk.fixed)]
+            seats = [list(seat.cards) for seat in seats_of(run.job, run.placement, context.fixed)]
             assert seats == [task["cards"] for task in (row.placement or {})["tasks"]]
-            told = desk.driver.job_states[job_id]
+            told = context.driver.job_states[job_id]
             assert row.state in (told, JobState.LOST), f"{job_id} is {row.state}, the core says {told}"
             assert run.leaving == (row.state in ("preempting", "stopping", "lost")), row.state
             assert (run.attempt, run.kept_us, run.preemptions) == (row.attempt, row.kept_us, row.preemptions)
         for waiting in state.queue:
             row = rows[waiting.job.id]
             assert waiting.attempt == row.attempt
-            assert waiting.job == desk.jobs[row.id]
+            assert waiting.job == context.jobs[row.id]
         assert state.claims.keys() <= pending
         audit(state, state.now_us, reservations=not any(run.leaving for run in state.runs.by_id.values()))
 
@@ -124,7 +124,7 @@ class Checks:
         here = {(row.id, row.attempt): row for row in rows.values() if JobState(row.state) in ON_CARDS}
         for key in world.engine.running:
             assert key in here, f"{key} runs and the scheduler does not know"
-        if not world.scheduler._desk.loop._inbox and not world.engine.unsaid:
+        if not world.scheduler._context.loop._inbox and not world.engine.unsaid:
             assert world.engine.running.keys() == here.keys()
         for key, launch in world.engine.running.items():
             assert [list(t.cards) for t in launch.tasks] == [t["cards"] for t in here[key].placement["tasks"]]  # type: ignore[index]
@@ -132,9 +132,9 @@ class Checks:
     # -- in the end ------------------------------------------------------------------------------------------------
 
     def check_all_over(self) -> None:
-        desk, world = self._world.scheduler._desk, self._world
-        assert not desk.rows, {row.id: (row.state, row.cause, row.stop, row.after) for row in desk.rows.values()}
-        state = desk.state
+        context, world = self._world.scheduler._context, self._world
+        assert not context.rows, {row.id: (row.state, row.cause, row.stop, row.after) for row in context.rows.values()}
+        state = context.state
         space = state.space
         assert space.card_idle.all()
         assert space.all_well
@@ -144,7 +144,7 @@ class Checks:
         assert not world.engine.running
         for left in (state.claims, state.timeline.reservations, state.first_reserved_us, state.new_jobs,
                      state.shape_waiting,
-                     state.runs.ends, state.runs.limits, desk.driver.job_states, desk.jobs):  # fmt: skip
+                     state.runs.ends, state.runs.limits, context.driver.job_states, context.jobs):  # fmt: skip
             assert not left
         assert all(not (held.gpus or held.cpu_milli or held.memory_bytes) for held in state.accounts.held.values())
         with world.database.read() as connection:

@@ -88,7 +88,7 @@ def test_it_keeps_up_with_what_ends(world: World) -> None:
 def test_another_tenant_is_told_nothing(world: World) -> None:
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("other"))
-    world.scheduler.set_tenants()
+    world.scheduler.reload_tenants()
     run(world, "secret-net", peak_gib=10)
     job_id = world.submit(Who("eve", "other", "member"), name="secret-net", **OPEN)
     assert all("nothing is known" in line.cause for line in story(world, job_id, "advised"))
@@ -133,7 +133,7 @@ def test_what_was_chosen_stays_chosen(world: World) -> None:
     again = world.scheduler.row(job_id)
     assert (again.attempt, again.gpus) == (1, 1)
     world.scheduler = world.make()
-    assert world.scheduler._desk.job(job_id).gpus == 1
+    assert world.scheduler._context.job(job_id).gpus == 1
     assert world.scheduler.row(world.submit(name="vgg", **OPEN)).gpus == 4
 
 
@@ -141,7 +141,7 @@ def test_auto_is_no_more_than_the_tenant_may_hold(world: World) -> None:
     run(world, "vgg-run1", 4)
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", limit_gpus=2))
-    world.scheduler.set_tenants()
+    world.scheduler.reload_tenants()
     job_id = world.submit(name="vgg", gpus="auto")
     assert world.scheduler.row(job_id).gpus == 2
     assert story(world, job_id, "advised")[0].cause.endswith("; tenant default may hold no more than 2)")

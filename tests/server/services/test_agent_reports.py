@@ -13,7 +13,7 @@ from gpusquad.core.hang.hang import HangRules
 from gpusquad.server.errors import Forbidden, Unavailable
 from gpusquad.server.schemas.agents import AgentSamples
 from gpusquad.server.services.cluster.agent_reports import SILENT_TICKS, AgentReports, _by_our_clock
-from gpusquad.server.services.cluster.agent_watch import KEEP_CARDS, KEEP_EVERY_US, RunningGang
+from gpusquad.server.services.cluster.agent_watch import KEEP_CARDS, STORE_INTERVAL_US, RunningGang
 from gpusquad.server.services.sharing.card_reports import ReportedDivides
 from gpusquad.store import people, samples
 from gpusquad.store.people import TenantRow
@@ -240,7 +240,7 @@ class Gang:
         self.world = world = World(folder, "2x2", rules=RULES)
         with world.database.write() as c:
             people.put_tenant(c, TenantRow("default", on_hang="stop"))
-        world.scheduler.set_tenants()
+        world.scheduler.reload_tenants()
         self.job = world.submit(name="gang", count=2, gpus=2, estimate=10_000)
         world.engine.run_us["gang"] = 10**12
         world.at(SECOND_US)
@@ -314,7 +314,7 @@ def test_samples_show_on_the_cards(gang: Gang):
 def test_of_many_cards_samples_are_kept_less_often(tmp_path: Path, cards: int, kept: int):
     world = World(tmp_path, "1x1")
     for number in range(1, 4):
-        world.at(number * KEEP_EVERY_US)
+        world.at(number * STORE_INTERVAL_US)
         told = [{"id": f"c{card}"} for card in range(cards)]
         world.scheduler.watcher.hear({"kind": "samples", "at_us": world.clock.at_us, "cards": told, "runs": []})
     with world.database.read() as c:

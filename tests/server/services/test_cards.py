@@ -25,7 +25,7 @@ class World:
         self.database, self.now_us, self.mode = database, 5_000_000, "equal"
         self.divides: Any = FakeDivides()
 
-    def desk(self) -> CardService:
+    def service(self) -> CardService:
         return CardService(self.database, lambda: self.now_us, lambda: CARDS, lambda: self.mode, self.divides)
 
 
@@ -42,7 +42,7 @@ def test_the_fake_keeps_the_contract():
 
 def test_a_card_is_divided_by_what_is_set_for_it_at_once(world: World):
     world.divides.begin("n0/0", "equal")
-    made = world.desk().set("0", "slo", SYSTEM, "try it")
+    made = world.service().set("0", "slo", SYSTEM, "try it")
     assert (made.policy, made.is_own, made.of_mode, made.effect) == ("slo", True, "equal", "live")
     assert made.setting is not None
     assert (made.setting.at_us, made.setting.by, made.setting.note) == (5_000_000, "gpusquad", "try it")
@@ -50,48 +50,48 @@ def test_a_card_is_divided_by_what_is_set_for_it_at_once(world: World):
 
 
 def test_settings_outlive_the_service_and_are_told_again(world: World):
-    world.desk().set("0", "slo", SYSTEM)
-    world.desk().set("1", "jct", SYSTEM)
-    world.desk().set("1", None, SYSTEM)
+    world.service().set("0", "slo", SYSTEM)
+    world.service().set("1", "jct", SYSTEM)
+    world.service().set("1", None, SYSTEM)
     world.divides = FakeDivides()
     for card in ("n0/0", "n0/1", "n0/2"):
         world.divides.begin(card, "priority")
-    again = world.desk()
+    again = world.service()
     again.follow()
     assert world.divides.now == {"n0/0": "slo", "n0/1": "equal", "n0/2": "equal"}
     assert [again.policy_of(card.id) for card in CARDS] == ["slo", "equal", "equal"]
 
 
 def test_cards_without_a_setting_follow_the_mode(world: World):
-    desk = world.desk()
+    service = world.service()
     world.divides.begin("n0/0", "equal")
     world.divides.begin("n0/1", "equal")
-    desk.set("1", "priority", SYSTEM)
+    service.set("1", "priority", SYSTEM)
     world.divides.told.clear()
     world.mode = "jct"
-    desk.follow()
+    service.follow()
     assert world.divides.now == {"n0/0": "jct", "n0/1": "priority"}
     told = {("n0/0", "jct"), ("n0/2", "jct")}
     assert set(world.divides.told) == told, "who does the right thing already is left alone"
-    assert [one.policy for one in desk.all()] == ["jct", "priority", "jct"]
+    assert [one.policy for one in service.all()] == ["jct", "priority", "jct"]
 
 
 def test_back_to_the_mode(world: World):
-    desk = world.desk()
+    service = world.service()
     world.divides.begin("n0/0", "equal")
-    desk.set("0", "slo", SYSTEM)
-    made = desk.set("0", None, SYSTEM, "enough")
+    service.set("0", "slo", SYSTEM)
+    made = service.set("0", None, SYSTEM, "enough")
     assert (made.policy, made.is_own, made.effect, world.divides.now["n0/0"]) == ("equal", False, "live", "equal")
-    assert [(row.policy, row.note) for row in desk.revisions("0", 10)] == [(None, "enough"), ("slo", "")]
-    desk.set("0", None, SYSTEM)
-    assert len(desk.revisions("0", 10)) == 2, "nothing was changed"
+    assert [(row.policy, row.note) for row in service.revisions("0", 10)] == [(None, "enough"), ("slo", "")]
+    service.set("0", None, SYSTEM)
+    assert len(service.revisions("0", 10)) == 2, "nothing was changed"
 
 
 def test_asked_twice_is_asked_once(world: World):
-    desk = world.desk()
-    first = desk.set("0", "slo", SYSTEM, "try it")
-    assert desk.set("0", " slo", SYSTEM, "try it").setting == first.setting
-    assert desk.set("0", "slo", SYSTEM, "really").setting != first.setting
+    service = world.service()
+    first = service.set("0", "slo", SYSTEM, "try it")
+    assert service.set("0", " slo", SYSTEM, "try it").setting == first.setting
+    assert service.set("0", "slo", SYSTEM, "really").setting != first.setting
 
 
 def test_virtual_cards_are_parts_of_one_that_is_divided_as_a_whole(world: World):
@@ -99,70 +99,70 @@ def test_virtual_cards_are_parts_of_one_that_is_divided_as_a_whole(world: World)
     parts = [CardStatus(f"GPU-1.{n}of2", "n0", n - 1, "H200", 1, "shared") for n in (1, 2)]
     parts[1] = replace(parts[1], jobs=(user,))
     world.divides.begin("GPU-1", "equal")
-    desk = CardService(world.database, lambda: 1, lambda: parts, lambda: world.mode, world.divides)
-    made = desk.set("GPU-1.1of2", "slo", SYSTEM)
+    service = CardService(world.database, lambda: 1, lambda: parts, lambda: world.mode, world.divides)
+    made = service.set("GPU-1.1of2", "slo", SYSTEM)
     assert (made.effect, world.divides.now) == ("live", {"GPU-1": "slo"})
-    assert [one.policy for one in desk.all()] == ["slo", "slo"]
-    assert desk.policy_of("GPU-1") == "slo"
-    assert list(desk.get("0").jobs) == [user]
-    assert len(desk.revisions("1", 10)) == 1
+    assert [one.policy for one in service.all()] == ["slo", "slo"]
+    assert service.policy_of("GPU-1") == "slo"
+    assert list(service.get("0").jobs) == [user]
+    assert len(service.revisions("1", 10)) == 1
     world.mode = "jct"
     world.divides.told.clear()
-    desk.set("1", None, SYSTEM)
-    desk.follow()
+    service.set("1", None, SYSTEM)
+    service.follow()
     assert world.divides.told == [("GPU-1", "jct")]
 
 
 def test_a_card_that_nobody_shares_keeps_its_setting_for_later(world: World):
-    made = world.desk().set("0", "slo", SYSTEM)
+    made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.policy) == ("unused", "slo")
     assert "as soon as somebody does" in made.message
 
 
 def test_a_daemon_that_does_not_answer_is_not_taken_for_none(world: World):
     world.divides.hangs = "the card's daemon (process 77) does not answer"
-    made = world.desk().set("0", "slo", SYSTEM)
+    made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.policy) == ("told", "slo")
     assert made.message.startswith("the card's daemon (process 77) does not answer; the policy is stored")
-    assert {one.effect for one in world.desk().all()} == {"told"}
+    assert {one.effect for one in world.service().all()} == {"told"}
 
 
 def test_where_nobody_divides_cards_it_is_kept_and_said(world: World):
     world.divides = NoDivides("the cards are simulated")
-    made = world.desk().set("0", "slo", SYSTEM)
+    made = world.service().set("0", "slo", SYSTEM)
     assert made.effect == "kept"
     assert made.message == "kept; takes effect where cards are shared for real (the cards are simulated)"
-    assert world.desk().policy_of("n0/0") == "slo"
+    assert world.service().policy_of("n0/0") == "slo"
 
 
 def test_a_daemon_that_is_slow_still_divides_by_the_old_one(world: World):
     world.divides.begin("n0/0", "equal")
     world.divides.is_slow = True
-    made = world.desk().set("0", "slo", SYSTEM)
+    made = world.service().set("0", "slo", SYSTEM)
     assert (made.effect, made.message) == ("told", "still divided by equal; told to change")
 
 
 def test_a_daemon_that_does_not_answer_loses_no_setting(world: World):
     world.divides.begin("n0/0", "equal")
     world.divides.fail = OSError("gone")
-    desk = world.desk()
-    assert desk.set("0", "slo", SYSTEM).policy == "slo"
-    assert desk.get("0").status is None
-    desk.follow()
+    service = world.service()
+    assert service.set("0", "slo", SYSTEM).policy == "slo"
+    assert service.get("0").status is None
+    service.follow()
     world.divides.fail = None
-    desk.follow()
+    service.follow()
     assert world.divides.now["n0/0"] == "slo"
 
 
 def test_what_is_written_beside_is_written_with_it_or_not_at_all(world: World):
-    desk = world.desk()
+    service = world.service()
 
     def fails(c: Any, card: str) -> None:
         raise RuntimeError(card)
 
     with pytest.raises(RuntimeError, match="n0/0"):
-        desk.set("0", "slo", SYSTEM, "", fails)
-    assert desk.policy_of("n0/0") == "equal"
+        service.set("0", "slo", SYSTEM, "", fails)
+    assert service.policy_of("n0/0") == "equal"
     with world.database.read() as c:
         assert card_divides.latest(c) == {}
     assert world.divides.told == []
@@ -179,7 +179,7 @@ def test_what_is_written_beside_is_written_with_it_or_not_at_all(world: World):
 )
 def test_a_policy_that_cannot_be_is_refused_by_name_and_with_the_cure(world: World, policy: str, field: str, told: str):
     with pytest.raises(Invalid) as caught:
-        world.desk().set("0", policy, SYSTEM)
+        world.service().set("0", policy, SYSTEM)
     assert caught.value.field == field
     assert told in f"{caught.value.problem} {caught.value.cure}"
     assert world.divides.told == []
@@ -187,4 +187,4 @@ def test_a_policy_that_cannot_be_is_refused_by_name_and_with_the_cure(world: Wor
 
 def test_no_such_card(world: World):
     with pytest.raises(NotFound, match="'9'"):
-        world.desk().set("9", "slo", SYSTEM)
+        world.service().set("9", "slo", SYSTEM)

@@ -92,7 +92,7 @@ class Cluster(World):
     def weigh(self, weight: float) -> None:
         with self.database.write() as c:
             people.put_tenant(c, TenantRow("default", weight=weight))
-        self.scheduler.set_tenants()
+        self.scheduler.reload_tenants()
 
     def tell(self, said: Any) -> None:
         self.engine.report(said)  # type: ignore[operator]
@@ -111,7 +111,7 @@ def test_a_job_is_known_as_it_was_asked_for(cluster: Cluster):
     row = cluster.scheduler.row(job)
     assert (row.name, row.priority, row.user, row.retries_left) == ("My Train!", "high", "ada", 0)
     assert row.spec["env"] == {"A": "1"}
-    known = cluster.scheduler._desk.job(job)
+    known = cluster.scheduler._context.job(job)
     assert known.app == "resnet"
     assert dict(known.roles[0].request.extras) == {"pods": 1}, "what only the cluster knows"
     [made] = cluster.maker.made
@@ -147,7 +147,7 @@ def test_what_cannot_be_made_is_not_known(cluster: Cluster):
     with pytest.raises(Unavailable):
         cluster.submit()
     assert cluster.scheduler.unfinished() == []
-    assert not cluster.scheduler._outside._expected  # type: ignore[union-attr]
+    assert not cluster.scheduler._submissions._expected  # type: ignore[union-attr]
 
 
 def test_a_job_that_is_not_found_in_time_has_its_id(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
@@ -180,7 +180,7 @@ def test_a_resent_submission_has_the_same_marks(cluster: Cluster):
         settled = cluster.scheduler._intake._advice.settle(
             specs, [cluster.scheduler._intake._job(one, ADA, 0) for one in specs]
         )
-        marks.append([w.mark for w in cluster.scheduler._outside.wanted(settled, "group")])  # type: ignore[union-attr]
+        marks.append([w.mark for w in cluster.scheduler._submissions.wanted(settled, "group")])  # type: ignore[union-attr]
     assert marks[0] == marks[1]
     assert len({*marks[0]}) == 2
 
@@ -231,13 +231,13 @@ def test_it_is_the_same_when_it_is_found_again(cluster: Cluster):
     """What its pods say is less than what the store knows."""
     cluster.submit(gpus=4, count=2)
     job = cluster.submit(gpus=1, name="mine", priority="high", app="resnet")
-    before = cluster.scheduler._desk.job(job)
+    before = cluster.scheduler._context.job(job)
     cluster.find(job, cluster.maker.made[-1])
-    assert cluster.scheduler._desk.job(job) == before
+    assert cluster.scheduler._context.job(job) == before
     cluster.scheduler = cluster.make()
     for made in cluster.maker.made:
         cluster.find(cluster.maker.job_id(made), made)
-    assert cluster.scheduler._desk.job(job) == before
+    assert cluster.scheduler._context.job(job) == before
 
 
 def test_its_story_begins_with_what_was_chosen(cluster: Cluster):

@@ -72,7 +72,7 @@ def test_one_without_a_place_is_left_to_others(
     cluster.tell(on("second", card))
     assert resumed[1:] == [("second", ())]
     assert cluster.state("second") == "pending"
-    assert "second" not in cluster.scheduler._desk.state.queue, "nor is it placed anywhere else"
+    assert "second" not in cluster.scheduler._context.state.queue, "nor is it placed anywhere else"
     assert cluster.scheduler.cluster().free == 1
 
 
@@ -80,10 +80,10 @@ def test_also_if_it_waited_in_the_queue(cluster: Cluster, resumed: list[tuple[st
     cluster.tell(on("first", "n0/0", "n0/1"))
     found = on("second", "n0/0")
     cluster.tell(GangFound(found.job))
-    assert "second" in cluster.scheduler._desk.state.queue
+    assert "second" in cluster.scheduler._context.state.queue
     cluster.tell(found)
     assert resumed[1:] == [("second", ())]
-    assert "second" not in cluster.scheduler._desk.state.queue
+    assert "second" not in cluster.scheduler._context.state.queue
 
 
 def test_pods_made_again_while_the_service_was_away_neither_lose_their_turn_nor_win_time(cluster: Cluster):
@@ -92,4 +92,4 @@ def test_pods_made_again_while_the_service_was_away_neither_lose_their_turn_nor_
     cluster.tell(GangFound(job))
     cluster.scheduler = cluster.make()
     cluster.tell(GangFound(replace(job, priority="high", submitted_us=105, slo=Slo(deadline_us=107))))
-    assert cluster.scheduler._desk.job("second") == replace(job, priority="high")
+    assert cluster.scheduler._context.job("second") == replace(job, priority="high")

@@ -134,15 +134,15 @@ def test_all_hours_are_counted_once(database: Database) -> None:
 def test_what_is_over_is_read_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     look(database, {card.id: 0.5 for card in CARDS})
     clock, read = [NOW_US], []
-    desk = EfficiencyService(database, lambda: clock[0], lambda: CARDS)
+    service = EfficiencyService(database, lambda: clock[0], lambda: CARDS)
     plain = efficiency.store.busy
     monkeypatch.setattr(efficiency.store, "busy", lambda c, cards, *span: read.append(span) or plain(c, cards, *span))
-    first = desk.over(1)
+    first = service.over(1)
     assert len(read) == 6
     read.clear()
-    assert desk.over(1) is first, "a moment later it is the same"
+    assert service.over(1) is first, "a moment later it is the same"
     clock[0] += efficiency.FRESH_US
-    assert desk.over(1).until_us == clock[0]
+    assert service.over(1).until_us == clock[0]
     assert len(read) == 2, "only what may still be written, and what has begun since"
 
 

@@ -34,7 +34,7 @@ def world(tmp_path: Path) -> World:
 def table(world: World) -> list[QueueEntry]:
     waiting = [world.submit(gpus=gpus, estimate=10) for gpus in (4, 2, 3)]
     world.settle()
-    world.scheduler.outlooks(waiting, LONG_S)  # waits for the forecast, which the table does not
+    world.scheduler.pending_summaries(waiting, LONG_S)  # waits for the forecast, which the table does not
     return world.scheduler.queue(0, 10)
 
 

@@ -127,11 +127,11 @@ def test_the_time_in_which_somebody_came_is_left_out(cards: Cards) -> None:
 def test_the_core_hears_of_it_with_the_first_lesson(cards: Cards) -> None:
     first = cards.submit("vgg16", 10)
     cards.run(LESSON_S)
-    assert cards.world.scheduler._desk.state.rate is None
+    assert cards.world.scheduler._context.state.rate is None
     cards.submit("stream", 100)
     cards.paces[first] = 4
     cards.run(LESSON_S)
-    assert cards.world.scheduler._desk.state.rate is cards.known.model
+    assert cards.world.scheduler._context.state.rate is cards.known.model
 
 
 def test_somebody_measured_meanwhile(cards: Cards) -> None:
@@ -139,7 +139,7 @@ def test_somebody_measured_meanwhile(cards: Cards) -> None:
     cards.known.model.lessons.append(("", (), 1.0))
     cards.known.is_new = True
     cards.run(61)
-    assert cards.world.scheduler._desk.state.rate is cards.known.model
+    assert cards.world.scheduler._context.state.rate is cards.known.model
 
 
 def test_what_was_learned_is_kept_now_and_then_and_at_the_end(cards: Cards) -> None:
@@ -221,7 +221,7 @@ def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_pat
     assert (world.state(runs), world.state(waits)) == ("running", "pending")
     told = [reason.message for reason in world.scheduler.why(waits).reasons]
     assert any("sharing a card would gain nothing" in text and "30% of its speed alone" in text for text in told), told
-    assert world.scheduler.promises()[waits].start_us == 100 * SECOND_US
+    assert world.scheduler.reservations()[waits].start_us == 100 * SECOND_US
 
 
 # -- telling the card ------------------------------------------------------------------------------------------------

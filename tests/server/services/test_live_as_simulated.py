@@ -92,7 +92,7 @@ def live(traces: list[TraceJob], order: str, plan: str, place: str, preemption: 
              "preemption": {"by": preemption.by, "min_run_s": preemption.min_run_s}}, SYSTEM,
         )  # fmt: skip
         run_all(world, traces)
-        index = {card: i for i, card in enumerate(world.scheduler._desk.fixed.card_ids)}
+        index = {card: i for i, card in enumerate(world.scheduler._context.fixed.card_ids)}
         world.database.close()
     return sorted((at_us, name, attempt, tuple(index[c] for c in cards))
                   for at_us, name, attempt, cards in world.engine.launched)  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from gpusquad.core.ports import Launch
 from gpusquad.server.answers import JobChange
 from gpusquad.server.errors import Conflict, NotFound
-from gpusquad.server.services import context as desk_module
+from gpusquad.server.services import context as context_module
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from tests.server.services.storm_checks import Checks
@@ -67,7 +67,9 @@ def threads_change_often() -> Iterator[None]:
 
 def test_everybody_talks_at_once_and_the_books_agree(world: World, monkeypatch) -> None:
     failures: list[str] = []
-    monkeypatch.setattr(desk_module._log, "exception", lambda message, **rest: failures.append(message), raising=False)
+    monkeypatch.setattr(
+        context_module._log, "exception", lambda message, **rest: failures.append(message), raising=False
+    )
     checks = Checks(world)
     world.engine.before_launch = checks.check_launch
     world.scheduler.start()
@@ -120,7 +122,7 @@ def administrator(world: World, random: Random) -> None:
         scheduler.remove_window(window.id, ADA)
         scheduler.undrain("n1", ADA)
         scheduler.uncordon("n0/0", ADA)
-        scheduler.set_tenants()
+        scheduler.reload_tenants()
 
 
 def agent(world: World, random: Random) -> None:
@@ -130,7 +132,7 @@ def agent(world: World, random: Random) -> None:
         world.scheduler.watcher.hear({"kind": "card_fault", "card": card, "cause": "Xid 79"})
         runs = [
             {"job": job_id, "attempt": attempt, "step": i, "total": CALLS}
-            for job_id, attempt, _ in world.scheduler.live_runs()
+            for job_id, attempt, _ in world.scheduler.running_attempts()
         ]
         cards = [{"id": card, "processes": []}]
         world.scheduler.watcher.hear({"kind": "samples", "at_us": world.clock.at_us, "cards": cards, "runs": runs})

@@ -302,7 +302,7 @@ def test_one_that_began_meanwhile_is_asked_again(world: World, monkeypatch: pyte
 @pytest.mark.parametrize("memory", [GIB, "30%"])
 def test_of_pods_it_stays_as_they_were_made(world: World, memory: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     job_id = world.submit(**part(2))
-    monkeypatch.setattr(world.scheduler._desk, "cluster_engine", object())
+    monkeypatch.setattr(world.scheduler._context, "cluster_engine", object())
     with pytest.raises(Invalid, match="of a pod is fixed"):
         resize(world, job_id, memory)
 

@@ -16,7 +16,7 @@ def world(tmp_path: Path) -> World:
 
 
 def ahead_of(world: World) -> PlanForecaster:
-    return PlanForecaster(world.scheduler.desk)
+    return PlanForecaster(world.scheduler.context)
 
 
 def test_nothing_waits_and_nothing_runs(world: World) -> None:
@@ -38,7 +38,7 @@ def test_ends_promises_and_starts_are_those_that_the_scheduler_tells(world: Worl
     assert end == world.scheduler.when(running).end
     assert end.mid_us == 100 * SECOND_US
     [promised] = [one for one in ahead.reservations() if one.owner.id == waiting[0]]
-    assert promised.start_us == world.scheduler.promises()[waiting[0]].start_us
+    assert promised.start_us == world.scheduler.reservations()[waiting[0]].start_us
     plan = ahead.plan()
     assert plan is not None
     assert [one.owner.id for one in plan.runs] == waiting
@@ -63,7 +63,7 @@ def test_asking_changes_nothing_and_is_not_done_anew_at_once(world: World) -> No
 
 
 def test_a_queue_that_is_too_long_is_not_replayed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusquad.server.services.queries.plan_forecast.MOST_WAITING", 1)
+    monkeypatch.setattr("gpusquad.server.services.queries.plan_forecast.MAX_PENDING", 1)
     world.submit(gpus=4, count=2, estimate=100)
     world.settle()
     for _ in range(2):
@@ -77,5 +77,5 @@ def test_who_starts_beyond_what_is_looked_at_is_counted(world: World, monkeypatc
     for _ in range(4):
         world.submit(gpus=4, count=2, estimate=100)
     world.settle()
-    plan = planned(world.scheduler.desk.copy())
+    plan = planned(world.scheduler.context.copy())
     assert (len(plan.runs), plan.unknown) == (1, 2)

@@ -46,7 +46,9 @@ def mid_s(world: World, job_id: str) -> tuple[float, float]:
     """As the core plans with it, and as it is on record."""
     row = world.scheduler.row(job_id)
     assert row.forecast is not None
-    return world.scheduler._desk.state.queue[job_id].prediction.mid_us / SECOND_US, row.forecast["mid_us"] / SECOND_US
+    return world.scheduler._context.state.queue[job_id].prediction.mid_us / SECOND_US, row.forecast[
+        "mid_us"
+    ] / SECOND_US
 
 
 def start(world: World, who: Who = ADA, **file) -> str:
@@ -92,13 +94,13 @@ def test_other_owners_are_left_alone(world: World) -> None:
 def test_the_limit_holds(world: World) -> None:
     runs, _, waits = (start(world, gpus=gpus, estimate=100, limit=10) for gpus in (1, 3, 4))
     end(world, runs)
-    forecast = world.scheduler._desk.state.queue[waits].prediction
+    forecast = world.scheduler._context.state.queue[waits].prediction
     assert (forecast.mid_us, forecast.high_us) == (7 * SECOND_US, 10 * SECOND_US)
 
 
 def test_only_who_waits_longest_and_no_more_than_so_many(world: World, monkeypatch) -> None:
-    assert prediction_refresh.MOST_OF_OWNER == MOST_ANEW  # or the simulator shows something else
-    monkeypatch.setattr(prediction_refresh, "MOST_OF_OWNER", 2)
+    assert prediction_refresh.MAX_PER_OWNER == MOST_ANEW  # or the simulator shows something else
+    monkeypatch.setattr(prediction_refresh, "MAX_PER_OWNER", 2)
     runs = start(world, gpus=1, estimate=100)
     start(world, gpus=3, estimate=100)
     waiting = [start(world, gpus=4, estimate=100) for _ in range(3)]
@@ -154,12 +156,12 @@ def test_who_has_run_before_keeps_what_its_own_run_told(world: World) -> None:
 
 def renewed(world: World) -> list:
     """What the thread would post of everybody: made now, done when the caller does it."""
-    return list(prediction_refresh.PredictionRefresh(world.scheduler._desk).batches(None))
+    return list(prediction_refresh.PredictionRefresh(world.scheduler._context).batches(None))
 
 
 def do(world: World, items: list) -> None:
     for item in items:
-        world.scheduler._desk.loop.post(item)
+        world.scheduler._context.loop.post(item)
     world.settle()
 
 
@@ -167,7 +169,7 @@ def do(world: World, items: list) -> None:
 def stale(world: World) -> tuple[World, str, str]:
     """One runs, one waits, and more is known by now than was said."""
     runs, waits = start(world, gpus=4, estimate=100), start(world, gpus=4, estimate=100)
-    world.scheduler._desk.foretelling.learn(PastRun(world.scheduler._desk.job(runs), 7 * SECOND_US, 1))
+    world.scheduler._context.predictor.learn(PastRun(world.scheduler._context.job(runs), 7 * SECOND_US, 1))
     return world, runs, waits
 
 
@@ -182,7 +184,7 @@ def test_it_is_said_in_the_next_turn(stale) -> None:
 def test_who_was_changed_meanwhile_keeps_the_newer_word(stale) -> None:
     world, _, waits = stale
     items = renewed(world)
-    world.scheduler._desk.foretelling.predictor.last_us = None
+    world.scheduler._context.predictor.predictor.last_us = None
     world.scheduler.update(waits, JobChange(estimate_us=33 * SECOND_US), ADA)
     do(world, items)
     assert mid_s(world, waits) == (33, 33)
@@ -191,12 +193,12 @@ def test_who_was_changed_meanwhile_keeps_the_newer_word(stale) -> None:
 def test_who_started_meanwhile_keeps_what_it_started_with(stale) -> None:
     world, runs, waits = stale
     items = renewed(world)
-    world.scheduler._desk.learning.renewing = None
+    world.scheduler._context.training.prediction_refresh = None
     end(world, runs)
     assert world.state(waits) == "running"
     do(world, items)
     assert world.scheduler.row(waits).forecast["mid_us"] == 100 * SECOND_US
-    assert world.scheduler._desk.state.runs[waits].prediction.mid_us == 100 * SECOND_US
+    assert world.scheduler._context.state.runs[waits].prediction.mid_us == 100 * SECOND_US
 
 
 def test_who_is_gone_meanwhile_is_not_missed(stale) -> None:
@@ -217,7 +219,7 @@ def test_many_are_said_in_parts(world: World, monkeypatch) -> None:
     monkeypatch.setattr(prediction_refresh, "BATCH", 2)
     runs = start(world, gpus=4, estimate=100)
     waiting = [start(world, gpus=4, estimate=100) for _ in range(5)]
-    world.scheduler._desk.foretelling.learn(PastRun(world.scheduler._desk.job(runs), 7 * SECOND_US, 1))
+    world.scheduler._context.predictor.learn(PastRun(world.scheduler._context.job(runs), 7 * SECOND_US, 1))
     items = renewed(world)
     assert len(items) == 3
     do(world, items)
@@ -227,16 +229,16 @@ def test_many_are_said_in_parts(world: World, monkeypatch) -> None:
 def test_one_that_cannot_be_foretold_does_not_keep_the_others(world: World, monkeypatch) -> None:
     runs = start(world, gpus=4, estimate=100)
     bad, good = (start(world, gpus=4, estimate=100) for _ in range(2))
-    desk = world.scheduler._desk
-    desk.foretelling.learn(PastRun(desk.job(runs), 7 * SECOND_US, 1))
-    forecast = desk.forecast
+    context = world.scheduler._context
+    context.predictor.learn(PastRun(context.job(runs), 7 * SECOND_US, 1))
+    forecast = context.forecast
 
     def fails_for_one(job, *rest):
         if job.id == bad:
             raise ValueError("of no use")
         return forecast(job, *rest)
 
-    monkeypatch.setattr(desk, "forecast", fails_for_one)
+    monkeypatch.setattr(context, "forecast", fails_for_one)
     do(world, renewed(world))
     assert (mid_s(world, bad)[0], mid_s(world, good)[0]) == (100, 7)
 
@@ -272,10 +274,10 @@ class Asked:
 
 
 def test_all_are_looked_at_after_a_start_and_after_a_burst_its_owners_once(world: World) -> None:
-    jobs = [world.scheduler._desk.job(start(world, who, gpus=4)) for who in (ADA, ADA, BOB)]
+    jobs = [world.scheduler._context.job(start(world, who, gpus=4)) for who in (ADA, ADA, BOB)]
     predictor = Slow()
     learning = PredictorTraining(LockedPredictor(predictor), world.database)
-    learning.renewing = asked = Asked(predictor)
+    learning.prediction_refresh = asked = Asked(predictor)
     learning.start()
     for at_us, job in enumerate(jobs):
         learning.learn(0, PastRun(job, SECOND_US, at_us))
@@ -287,11 +289,11 @@ def test_all_are_looked_at_after_a_start_and_after_a_burst_its_owners_once(world
 
 
 def test_where_runs_end_all_the_time_nobody_waits_for_a_pause(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(learning_module, "RENEW_S", 0.0)
-    jobs = [world.scheduler._desk.job(start(world, who, gpus=4)) for who in (ADA, BOB)]
+    monkeypatch.setattr(learning_module, "REFRESH_S", 0.0)
+    jobs = [world.scheduler._context.job(start(world, who, gpus=4)) for who in (ADA, BOB)]
     predictor = Slow()
     learning = PredictorTraining(LockedPredictor(predictor), world.database)
-    learning.renewing = asked = Asked(predictor)
+    learning.prediction_refresh = asked = Asked(predictor)
     for at_us, job in enumerate(jobs):
         learning._queue.put(partial(learning._learn, 0, PastRun(job, SECOND_US, at_us)))
     is_done = threading.Event()
@@ -305,9 +307,9 @@ def test_where_runs_end_all_the_time_nobody_waits_for_a_pause(world: World, monk
 
 def test_the_thread_tells_the_scheduler(world: World, monkeypatch) -> None:
     runs, _, waits = (start(world, gpus=gpus, estimate=100) for gpus in (1, 3, 4))
-    learning, has_posted = world.scheduler._desk.learning, threading.Event()
-    post = learning.renewing.post  # type: ignore[union-attr]
-    monkeypatch.setattr(learning.renewing, "post", lambda item: (post(item), has_posted.set()))
+    learning, has_posted = world.scheduler._context.training, threading.Event()
+    post = learning.prediction_refresh.post  # type: ignore[union-attr]
+    monkeypatch.setattr(learning.prediction_refresh, "post", lambda item: (post(item), has_posted.set()))
     learning.start()
     end(world, runs)
     assert has_posted.wait(30)
@@ -328,7 +330,7 @@ def test_another_mode_is_for_those_who_wait_as_well(world: World) -> None:
     assert (world.state(held), high_s(world, waits)) == ("held", 14)
     world.scheduler.set_policy({"mode": "predictive-fifo"}, ADA)
     assert [high_s(world, job_id) for job_id in (waits, held, others)] == [7, 7, 7]
-    assert world.scheduler._desk.state.queue[waits].prediction.high_us == 7 * SECOND_US
+    assert world.scheduler._context.state.queue[waits].prediction.high_us == 7 * SECOND_US
     assert high_s(world, runs) == 14
     with world.database.read() as c:
         assert [row.made_us for row in run_forecasts.of_job(c, waits)] == [7 * SECOND_US]
@@ -344,7 +346,7 @@ def test_a_change_that_counts_on_the_same_quantiles_asks_nobody(world: World, mo
     start(world, gpus=4)
     start(world, gpus=4)
     monkeypatch.setattr(AsLast, "predict", lambda self, job: 1 / 0)
-    monkeypatch.setattr(world.scheduler._desk.foretelling, "foretell", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(world.scheduler._context.predictor, "predict", lambda *_: pytest.fail("asked"))
     world.scheduler.set_policy({"order": "sjf"}, ADA)
     world.scheduler.set_policy({"mode": "jct"}, ADA)
 

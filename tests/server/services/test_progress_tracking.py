@@ -6,7 +6,7 @@ import pytest
 
 from gpusquad.model.prediction import Quantiles, certain
 from gpusquad.predict.progress import ProgressPredictor
-from gpusquad.server.services.cluster.progress_tracking import MOST_POINTS
+from gpusquad.server.services.cluster.progress_tracking import MAX_POINTS
 from gpusquad.store import events
 from tests.server.services.world import SECOND_US, World
 
@@ -28,7 +28,7 @@ def run_for(world: World, job_id: str, seconds: int, steps_per_s: float) -> None
 
 @pytest.fixture
 def world(tmp_path) -> World:
-    return World(tmp_path, "1x2", make_follower=ProgressPredictor)
+    return World(tmp_path, "1x2", make_progress_model=ProgressPredictor)
 
 
 def test_a_slow_run_moves_those_who_wait(world: World) -> None:
@@ -90,7 +90,7 @@ def test_what_is_kept_of_a_run_is_bounded_and_reaches_back_to_its_start(world: W
     points = world.scheduler.row(runs).progress["points"]
     assert points[0] == [SECOND_US, 1]
     assert points[-1][0] > 280 * SECOND_US
-    assert MOST_POINTS / 3 < len(points) <= MOST_POINTS
+    assert MAX_POINTS / 3 < len(points) <= MAX_POINTS
     assert points == sorted(points)
     assert all(at_us == step * SECOND_US for at_us, step in points)
 
@@ -101,7 +101,7 @@ def test_reports_of_another_count_are_not_mixed_with_the_last(world: World) -> N
     for at_s, (step, total) in enumerate([(5, 10), (10, 10), (1, 500), (2, 500)]):
         world.clock.at_us = (20 + at_s) * SECOND_US
         hear(world, runs, step, total)
-    assert world.scheduler.watcher._following.points(runs, 0) == [[22 * SECOND_US, 1], [23 * SECOND_US, 2]]
+    assert world.scheduler.watcher._progress.points(runs, 0) == [[22 * SECOND_US, 1], [23 * SECOND_US, 2]]
 
 
 def test_another_attempt_does_not_take_over_what_the_first_told(world: World) -> None:
@@ -137,7 +137,7 @@ class Scripted:
 
 
 def test_it_is_asked_now_and_then_and_told_what_was_believed(tmp_path) -> None:
-    world = World(tmp_path, "1x2", make_follower=Scripted)
+    world = World(tmp_path, "1x2", make_progress_model=Scripted)
     runs = world.submit(gpus=2, estimate=100)
     world.settle()
     Scripted.asked = 0
@@ -150,12 +150,12 @@ def test_it_is_asked_now_and_then_and_told_what_was_believed(tmp_path) -> None:
 
 
 def test_one_that_fails_and_one_that_is_over_are_followed_no_more(tmp_path) -> None:
-    world = World(tmp_path, "1x2", make_follower=Scripted)
+    world = World(tmp_path, "1x2", make_progress_model=Scripted)
     first, second = world.submit(gpus=1, estimate=100), world.submit(gpus=1, estimate=100)
     world.settle()
     hear(world, first, 13)
     hear(world, second, 1)
-    following = world.scheduler.watcher._following
+    following = world.scheduler.watcher._progress
     assert list(following._followers) == [(second, 0)]
     world.engine.end(second, 0)
     world.settle()

@@ -34,7 +34,7 @@ def test_a_job_runs_and_its_story_can_be_told(world: World) -> None:
     with world.database.read() as c:
         (attempt,) = attempts.of_job(c, job_id)
     assert (attempt.started_us, attempt.ended_us, attempt.gpu_milli) == (SECOND_US, 7 * SECOND_US, 2000)
-    assert world.scheduler._desk.rows == {}
+    assert world.scheduler._context.rows == {}
 
 
 def test_what_can_never_fit_is_refused_and_leaves_no_trace(world: World) -> None:
@@ -62,7 +62,7 @@ def test_a_key_used_for_another_submission_is_refused(world: World) -> None:
 def test_a_submission_on_record_that_was_never_queued_is_queued_by_its_second_try(world: World) -> None:
     specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
     (row,) = world.scheduler.submit(specs, ADA, None, "k1")
-    world.scheduler._desk.loop._inbox.clear()  # as if the answer of the store had been lost
+    world.scheduler._context.loop._inbox.clear()  # as if the answer of the store had been lost
     world.settle()
     assert world.state(row.id) == "pending"
     world.scheduler.submit(specs, ADA, None, "k1")
@@ -79,10 +79,10 @@ def test_a_submission_on_record_that_was_never_queued_is_queued_by_its_second_tr
 def test_two_tries_of_one_submission_queue_it_once_whichever_is_first(world: World) -> None:
     specs = expand(check({"command": ["true"], "gpus": 1, "estimate": 1}))
     (row,) = world.scheduler.submit(specs, ADA, None, "k1")
-    first = world.scheduler._desk.loop._inbox.pop()
+    first = world.scheduler._context.loop._inbox.pop()
     world.scheduler.submit(specs, ADA, None, "k1")
     world.settle()
-    world.scheduler._desk.loop.post(first)
+    world.scheduler._context.loop.post(first)
     world.settle()
     assert (world.state(row.id), world.scheduler.unfinished()[0].state) == ("running", "running")
 
@@ -115,7 +115,7 @@ def test_a_listener_that_fails_holds_nobody_up(world: World) -> None:
 def test_a_quota_bounds_unfinished_jobs(world: World) -> None:
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", max_pending=2))
-    world.scheduler.set_tenants()
+    world.scheduler.reload_tenants()
     world.submit()
     world.submit()
     with pytest.raises(JobRefused, match="2 unfinished jobs of at most 2"):

@@ -69,7 +69,7 @@ def sample(world: World, at_us: int, processes=(), runs=(), **of_card) -> None:
 def test_cards_that_came_after_the_start_are_left_alone(world: World) -> None:
     for kind in ("card_fault", "card_ok"):
         world.scheduler.watcher.hear({"kind": kind, "card": "new", "cause": "Xid 79"})
-    world.scheduler._machines.taken_outside("new", "held by somebody")
+    world.scheduler._node_service.taken_outside("new", "held by somebody")
     world.settle()
     assert [card.state for card in world.scheduler.cards()] == ["free", "free"]
 
@@ -175,7 +175,7 @@ def test_a_hung_job_is_warned_of_and_then_stopped_by_the_tenants_rule(tmp_path, 
     world = World(tmp_path, "1x2", database, rules=HangRules(silent_s=60, stop_after_s=30))
     with database.write() as c:
         people.put_tenant(c, TenantRow("default", on_hang="stop"))
-    world.scheduler.set_tenants()
+    world.scheduler.reload_tenants()
     job_id = world.submit(name="hung", gpus=1, estimate=10_000)
     world.settle()
     for at_s in range(0, 120, 5):
@@ -283,5 +283,5 @@ def test_why_when_and_what_if(world: World) -> None:
 
 
 def test_answers_share_no_memory_with_the_scheduler(world: World) -> None:
-    desk = world.scheduler._desk
-    assert desk.copy().space.fixed is not desk.fixed  # by which places remember what they worked out
+    context = world.scheduler._context
+    assert context.copy().space.fixed is not context.fixed  # by which places remember what they worked out

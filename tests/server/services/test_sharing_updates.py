@@ -24,7 +24,7 @@ def world(tmp_path, database) -> World:
 def set_weight(world: World, weight: float) -> None:
     with world.database.write() as c:
         people.put_tenant(c, TenantRow("default", weight=weight))
-    world.scheduler.set_tenants()
+    world.scheduler.reload_tenants()
 
 
 def test_a_launch_carries_what_its_job_is_worth_and_asked_for(world: World) -> None:
@@ -68,11 +68,11 @@ def test_a_job_that_ends_while_it_is_told_of_is_no_error(world: World) -> None:
 
     job_id = world.submit(**SHARE)
     world.settle()
-    desk = world.scheduler.desk
-    rows, desk.rows = desk.rows, Rows(desk.rows)
-    desk.jobs.pop(job_id)
-    SharingUpdates(desk, TenantCache(world.database)).tell(job_id)
-    desk.rows = rows
+    context = world.scheduler.context
+    rows, context.rows = context.rows, Rows(context.rows)
+    context.jobs.pop(job_id)
+    SharingUpdates(context, TenantCache(world.database)).update(job_id)
+    context.rows = rows
     assert [at for at, *_ in world.engine.changed] == [job_id]
 
 

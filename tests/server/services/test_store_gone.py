@@ -68,7 +68,7 @@ def test_what_an_administrator_says_holds_when_it_is_on_record_and_not_before(wo
     assert world.scheduler.cordon(card, ADA, "fan").state == "cordoned"
     assert state["asked"] == 2
     assert world.make().cards()[0].state == "cordoned"
-    world.scheduler._desk.loop._closing = True
+    world.scheduler._context.loop._closing = True
     outage(10**6)
     with pytest.raises(ServiceStopping):
         world.scheduler.uncordon(card, ADA)
@@ -79,7 +79,7 @@ def test_what_an_administrator_says_holds_when_it_is_on_record_and_not_before(wo
 def test_a_service_that_stops_meanwhile_gives_up_and_the_next_one_goes_on(world: World, outage) -> None:
     job_id = world.submit()
     outage(10**6)
-    world.scheduler._desk.loop._closing = True
+    world.scheduler._context.loop._closing = True
     with pytest.raises(ServiceStopping):
         world.settle()
     outage(0)
@@ -93,7 +93,7 @@ def test_a_bug_in_a_cycle_stops_the_scheduler_and_the_store_stays_right(world: W
     told: list[str] = []
     world.scheduler.on_broken(lambda: told.append("broken"))
     job_id = world.submit()
-    monkeypatch.setattr(world.scheduler._desk.driver, "decide", lambda now_us: 1 / 0)
+    monkeypatch.setattr(world.scheduler._context.driver, "decide", lambda now_us: 1 / 0)
     with pytest.raises(ServiceStopping):
         world.settle()
     assert told == ["broken"]

@@ -25,7 +25,7 @@ from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import create, names
 from gpusquad.server.answers import JobChange
 from gpusquad.server.errors import Conflict, JobRefused, NotFound
-from gpusquad.server.services import context as desk_module
+from gpusquad.server.services import context as context_module
 from gpusquad.server.services.runtime.loop import ServiceStopping
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
@@ -172,11 +172,11 @@ class Storm(RuleBasedStateMachine):
     def begin(self, recent: bool, cluster: Cluster, wanted: dict, first: list) -> None:
         self.make_predictor: Callable[[], Any] = (lambda: create("predictor", "recent")) if recent else ByWord
         self.world = World(self.folder, cluster, self.database, engine=self.engine, read_secret=read_secret,
-                           predictor=self.make_predictor(), make_follower=Guesses)  # fmt: skip
+                           predictor=self.make_predictor(), make_progress_model=Guesses)  # fmt: skip
         self.checks = Checks(self.world)
         self.engine.before_launch = self.checks.check_launch
-        self.log = desk_module._log
-        desk_module._log = _Log(self.checks.errors)  # type: ignore[assignment]
+        self.log = context_module._log
+        context_module._log = _Log(self.checks.errors)  # type: ignore[assignment]
         self.never_wait()
         self.world.scheduler.set_policy({"preemption": {"by": "priority", "min_run_s": 0}} | wanted, ADA)
         self.submit(first, then=True)
@@ -219,7 +219,7 @@ class Storm(RuleBasedStateMachine):
             else:
                 with self.database.write() as c:
                     people.put_tenant(c, wanted)
-                self.world.scheduler.set_tenants()
+                self.world.scheduler.reload_tenants()
 
     @rule(at=some, wanted=policies, ask=asks)
     def look(self, at: int, wanted: dict, ask: dict) -> None:
@@ -241,7 +241,7 @@ class Storm(RuleBasedStateMachine):
         if what.startswith("card"):
             self.world.scheduler.watcher.hear({"kind": what, "card": card, "cause": "Xid 79"})
         else:
-            self.world.scheduler._machines.taken_outside(card, "held by somebody" if what == "taken" else None)
+            self.world.scheduler._node_service.taken_outside(card, "held by somebody" if what == "taken" else None)
 
     @rule(at=some, what=st.sampled_from(["cordon", "uncordon", "drain", "undrain"]))
     def close_or_open(self, at: int, what: str) -> None:
@@ -265,7 +265,7 @@ class Storm(RuleBasedStateMachine):
 
     @rule(at=some, step=st.integers(0, 9))
     def progress(self, at: int, step: int) -> None:
-        runs = self.world.scheduler.live_runs()
+        runs = self.world.scheduler.running_attempts()
         if runs:
             job_id, attempt, _ = runs[at % len(runs)]
             run = {"job": job_id, "attempt": attempt, "step": step, "total": 10, "progress_at_us": 1}
@@ -322,15 +322,15 @@ class Storm(RuleBasedStateMachine):
     @rule(then=st.booleans())
     def crash_before_the_record(self, then: bool) -> None:
         self.database.failing = 1000
-        self.world.scheduler._desk.loop.pause = lambda seconds: False
+        self.world.scheduler._context.loop.pause = lambda seconds: False
         with suppress(ServiceStopping):
             self.world.scheduler.step()
         self.make()
         self.go_on(then)
 
-    @rule(acts=st.integers(0, 2), then=st.booleans())
-    def crash_after_the_record(self, acts: int, then: bool) -> None:
-        self.engine.hears = acts
+    @rule(after_commit=st.integers(0, 2), then=st.booleans())
+    def crash_after_the_record(self, after_commit: int, then: bool) -> None:
+        self.engine.hears = after_commit
         with suppress(ServiceStopping):
             self.world.scheduler.step()
         self.make()
@@ -348,7 +348,7 @@ class Storm(RuleBasedStateMachine):
                 self.all_ends_well()
         finally:
             if hasattr(self, "log"):
-                desk_module._log = self.log
+                context_module._log = self.log
             self.database.close()
             shutil.rmtree(self.folder)
 
@@ -378,10 +378,10 @@ class Storm(RuleBasedStateMachine):
         with self.database.write() as c:
             for name in TENANTS:
                 people.put_tenant(c, TenantRow(name))
-        scheduler.set_tenants()
+        scheduler.reload_tenants()
         for card in scheduler.cards():
             scheduler.uncordon(card.id, ADA)
-            scheduler._machines.taken_outside(card.id, None)
+            scheduler._node_service.taken_outside(card.id, None)
         for node in scheduler.nodes():
             scheduler.undrain(node.id, ADA)
         for window in scheduler.windows():
@@ -416,7 +416,7 @@ class Storm(RuleBasedStateMachine):
 
     def never_wait(self) -> None:
         """For a store that does not answer: time is virtual."""
-        self.world.scheduler._desk.loop.pause = lambda seconds: True
+        self.world.scheduler._context.loop.pause = lambda seconds: True
 
 
 class _Log:

@@ -65,7 +65,7 @@ def world(tmp_path, database) -> World:
 
 
 def lessons(world: World) -> list[tuple[str, int, str]]:
-    return world.scheduler._desk.foretelling.predictor.lessons  # type: ignore[attr-defined]
+    return world.scheduler._context.predictor.predictor.lessons  # type: ignore[attr-defined]
 
 
 def all_kinds_of_ends(world: World) -> None:
@@ -103,7 +103,7 @@ def test_every_end_is_learned_with_how_it_came(world: World) -> None:
     assert lessons(world)[:6] == ENDS
     # Lost at once, so it waits a while for its next try: the others come after.
     assert set(lessons(world)[6:]) <= {("gone", 1, "succeeded"), ("retried", 1, "succeeded")}
-    assert world.scheduler._desk.foretelling.predictor.trained == len(lessons(world))  # type: ignore[attr-defined]
+    assert world.scheduler._context.predictor.predictor.trained == len(lessons(world))  # type: ignore[attr-defined]
 
 
 def test_history_teaches_what_was_learned_live(world: World) -> None:
@@ -195,7 +195,7 @@ def test_after_a_restart_only_what_came_since_is_learned(tmp_path, database, not
     run_one(world, "since")  # and then it crashed: nothing was kept
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["first", "since"]
-    predictor = world.scheduler._desk.foretelling.predictor
+    predictor = world.scheduler._context.predictor.predictor
     assert [run.job.name for run in predictor.runs] == ["since"]  # type: ignore[attr-defined]
 
 
@@ -206,7 +206,7 @@ def test_a_file_of_another_format_or_store_is_learned_anew(tmp_path, database, n
     with monkeypatch.context() as patched:
         patched.setattr(Notebook, "format", 2)
         restart(world)
-        assert len(world.scheduler._desk.foretelling.predictor.runs) == 1  # type: ignore[attr-defined]
+        assert len(world.scheduler._context.predictor.predictor.runs) == 1  # type: ignore[attr-defined]
     other = Database(tmp_path / "other.db")
     other.migrate()
     with other.write() as c:
@@ -227,7 +227,7 @@ def test_a_broken_file_keeps_nobody_from_starting(tmp_path, database, notebook) 
 def test_of_a_long_history_the_newest_runs_are_learned(world: World, monkeypatch) -> None:
     for name in "abcdef":
         run_one(world, name)
-    monkeypatch.setattr(learning_module, "MOST_HISTORY", 4)
+    monkeypatch.setattr(learning_module, "MAX_HISTORY", 4)
     monkeypatch.setattr(learning_module, "CHUNK", 3)
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["c", "d", "e", "f"]
@@ -237,7 +237,7 @@ def test_history_teaches_what_being_wrong_taught_as_well(tmp_path) -> None:
     world = World(tmp_path, "1x4", predictor=CombinedPredictor())
     for _ in range(15):
         run_one(world, "train")
-    live = world.scheduler._desk.foretelling.predictor
+    live = world.scheduler._context.predictor.predictor
     world.setup["predictor"] = again = CombinedPredictor()
     world.scheduler = world.make()
     assert any(again.dump()["calibration"]["all"])
@@ -250,7 +250,7 @@ def test_of_the_past_only_the_newest_runs_are_foretold(world: World, monkeypatch
     monkeypatch.setattr(learning_module, "MOST_FORETOLD", 3)
     monkeypatch.setattr(learning_module, "CHUNK", 2)
     restart(world)
-    predictor = world.scheduler._desk.foretelling.predictor
+    predictor = world.scheduler._context.predictor.predictor
     assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d", "e"]
     assert predictor.asked == ["c", "d", "e"]  # type: ignore[attr-defined]
     assert predictor.trained == 5  # type: ignore[attr-defined]
@@ -261,12 +261,12 @@ def test_told_to_stop_while_it_lives_through_the_past_it_goes_on_there_next_time
     for name in "abcd":
         run_one(world, name)
     learning = PredictorTraining(LockedPredictor(Stops(2)), database, world.setup["models"])
-    learning._foretelling.predictor.stop = learning._closing.set  # type: ignore[attr-defined]
+    learning._predictor.predictor.stop = learning._closing.set  # type: ignore[attr-defined]
     learning.start()
     learning._thread.join(30)
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d"]
-    assert len(world.scheduler._desk.foretelling.predictor.runs) == 2  # type: ignore[attr-defined]
+    assert len(world.scheduler._context.predictor.predictor.runs) == 2  # type: ignore[attr-defined]
 
 
 class Stops(Notebook):
@@ -301,13 +301,13 @@ class Slow(Notebook):
 
 def test_nobody_waits_for_training(world: World) -> None:
     predictor = Slow()
-    foretelling = LockedPredictor(predictor)
-    learning = PredictorTraining(foretelling, world.database)
+    predictor = LockedPredictor(predictor)
+    learning = PredictorTraining(predictor, world.database)
     learning.start()
     job = _a_job(world)
     learning.learn(0, PastRun(job, SECOND_US, 1))
     assert predictor.is_training.wait(30)
-    assert foretelling.foretell(job).run is not None  # while it trains
+    assert predictor.predict(job).run is not None  # while it trains
     learning.learn(1, PastRun(job, SECOND_US, 2))
     predictor.may_go_on.set()
     learning.close()
@@ -317,7 +317,7 @@ def test_nobody_waits_for_training(world: World) -> None:
 def _a_job(world: World) -> Job:
     job_id = world.submit(gpus=4)
     world.settle()
-    return world.scheduler._desk.job(job_id)
+    return world.scheduler._context.job(job_id)
 
 
 def test_runs_that_end_while_history_is_read_are_left_out_of_it(world: World) -> None:
@@ -355,7 +355,7 @@ def test_told_to_stop_while_it_reads_history_it_goes_on_there_next_time(
     assert [name for name, *_ in predictor.lessons] == ["a", "b"]
     restart(world)
     assert [name for name, *_ in lessons(world)] == ["a", "b", "c", "d"]
-    assert len(world.scheduler._desk.foretelling.predictor.runs) == 2  # type: ignore[attr-defined]
+    assert len(world.scheduler._context.predictor.predictor.runs) == 2  # type: ignore[attr-defined]
 
 
 class Unkept(Notebook):

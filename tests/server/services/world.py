@@ -156,7 +156,7 @@ class World:
     def settle(self) -> int:
         """Turns until nothing more happens at this instant; returns when to wake."""
         wake_us = self.scheduler.step()
-        while self.scheduler._desk.loop._inbox:
+        while self.scheduler._context.loop._inbox:
             wake_us = self.scheduler.step()
         return wake_us
 

@@ -17,7 +17,7 @@ from gpusquad.server.safe_text import one_line
 # Not "job": Prometheus puts the name of the scrape there, and would rename ours.
 LABELS = ("gpu", "UUID", "modelName", "Hostname", "job_id", "user", "tenant")
 _MIB = 2**20
-_JOBS_MOST = 8
+_MAX_JOBS = 8
 _XID = re.compile(r"\bXid (\d{1,4})\b", re.I)
 
 
@@ -69,7 +69,7 @@ def _xids(cards: Sequence[CardStatus]) -> Metric:
 
 
 def _labels(card: CardStatus) -> list[str]:
-    jobs = card.jobs[:_JOBS_MOST]
+    jobs = card.jobs[:_MAX_JOBS]
     return [
         str(card.index), one_line(card.id, 64), one_line(card.model, 64), one_line(card.node, 64),
         _joined(job.job_id for job in jobs), _joined(job.user for job in jobs), _joined(job.tenant for job in jobs),

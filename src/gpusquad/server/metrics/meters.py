@@ -29,9 +29,9 @@ from gpusquad.server.services.runtime.observer import Observer
 disable_created_metrics()  # a series more for each series, which nobody reads
 
 DECISIONS = frozenset({"start", "preempt", "stop", "refuse", "resize"})
-TENANTS_MOST = 50
-_RULES_MOST = 20
-_ROUTES_MOST = 200
+MAX_TENANT_LABELS = 50
+_MAX_RULES = 20
+_MAX_ROUTES = 200
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CYCLE_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 _REQUEST_S = (0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
@@ -44,8 +44,8 @@ class Meters(Observer):
     def __init__(self, now_us: Callable[[], int], source: MetricsSource | None = None) -> None:
         self.registry = CollectorRegistry()
         self._now_us = now_us
-        self._tenants = BoundedLabels(TENANTS_MOST)
-        self._rules, self._routes = BoundedLabels(_RULES_MOST), BoundedLabels(_ROUTES_MOST)
+        self._tenants = BoundedLabels(MAX_TENANT_LABELS)
+        self._rules, self._routes = BoundedLabels(_MAX_RULES), BoundedLabels(_MAX_ROUTES)
         self._make_scheduling()
         self._make_serving()
         if source is not None:

@@ -10,7 +10,7 @@ import gzip
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEAST_BYTES = 16 * 1024
+MIN_BYTES = 16 * 1024
 """Below this packing costs more time than it saves."""
 LEVEL = 1
 """Most of the gain for a part of the time: the event loop waits meanwhile."""
@@ -63,7 +63,7 @@ def accepts_gzip(accept: str) -> bool:
 def _is_worth_it(headers: Headers) -> bool:
     length = headers.get("content-length", "")  # a stream has none
     is_json = headers.get("content-type", "").startswith("application/json")
-    return is_json and "content-encoding" not in headers and length.isdigit() and int(length) >= LEAST_BYTES
+    return is_json and "content-encoding" not in headers and length.isdigit() and int(length) >= MIN_BYTES
 
 
 def _packed(start: Message, message: Message) -> Message:

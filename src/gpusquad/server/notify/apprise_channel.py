@@ -17,7 +17,7 @@ from apprise.plugins import url_to_dict
 from gpusquad.model.errors import Invalid
 from gpusquad.server.notify.channels import BY_HOST, AllowList, SendFailed
 
-TARGETS_MOST = 20
+MAX_TARGETS = 20
 _READS_FILES = frozenset({"template", "attach", "keyfile", "subfile", "pgp", "pgpkey", "pgppub", "pgpprv", "wkd"})
 _STATUS = re.compile(r"\berror=(\d{3})\b")
 _ASSET = apprise.AppriseAsset(
@@ -80,8 +80,8 @@ def _check_plugin(plugin: Any, scheme: str, allow: AllowList) -> None:
         raise allow.why_not(scheme)
     if any(isinstance(value, apprise.AppriseAttachment) and value for value in vars(plugin).values()):
         raise Invalid("url", "names a file of the server")
-    if len(plugin) > TARGETS_MOST:
-        raise Invalid("url", f"names more than {TARGETS_MOST} receivers", "make several rules")
+    if len(plugin) > MAX_TARGETS:
+        raise Invalid("url", f"names more than {MAX_TARGETS} receivers", "make several rules")
 
 
 def _unreadable(scheme: str) -> Invalid:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gpusquad.model.errors import Invalid
 
-URL_MOST = 2048
+MAX_URL_CHARS = 2048
 
 HOSTED = frozenset({
     # chat
@@ -77,8 +77,8 @@ def check_text(url: object) -> str:
     """A URL that can be one at all: text of one line, not too long."""
     if not isinstance(url, str) or "://" not in url:
         raise Invalid("url", "not the URL of a channel", "write for example slack://TOKEN_A/TOKEN_B/TOKEN_C")
-    if len(url) > URL_MOST:
-        raise Invalid("url", f"longer than {URL_MOST} characters")
+    if len(url) > MAX_URL_CHARS:
+        raise Invalid("url", f"longer than {MAX_URL_CHARS} characters")
     if not url.isprintable() or " " in url:
         raise Invalid("url", "holds spaces or characters that cannot be printed", "write them as %20 and so on")
     return url

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpusquad.model.errors import Invalid
 
-FILE_MOST_BYTES = 16 * 2**20
+MAX_FILE_BYTES = 16 * 2**20
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -29,8 +29,8 @@ def append(folder: Path, name: str, title: str, body: str) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(folder / name, flags, 0o600)
     try:
-        if os.fstat(opened).st_size + len(line) > FILE_MOST_BYTES:
-            raise OSError(f"{name} is full ({FILE_MOST_BYTES} bytes)")
+        if os.fstat(opened).st_size + len(line) > MAX_FILE_BYTES:
+            raise OSError(f"{name} is full ({MAX_FILE_BYTES} bytes)")
         os.write(opened, line)
     finally:
         os.close(opened)

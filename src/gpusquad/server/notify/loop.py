@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpusquad.server.services.runtime.unit_of_work import StoryEvent
 
 _log = structlog.get_logger("gpusquad.notices")
-LONGEST_SLEEP_S = 60.0
+MAX_SLEEP_S = 60.0
 _STORE_AWAY_S = 5.0
 _BUG_S = 30.0
 
@@ -81,5 +81,5 @@ class NoticeLoop:
             _log.exception("notices could not be sent")
             return _BUG_S
         if next_us is None:
-            return LONGEST_SLEEP_S
-        return min(max((next_us - self._outbox.now_us()) / US_PER_S, 0.0), LONGEST_SLEEP_S)
+            return MAX_SLEEP_S
+        return min(max((next_us - self._outbox.now_us()) / US_PER_S, 0.0), MAX_SLEEP_S)

@@ -13,10 +13,10 @@ from gpusquad.server.safe_text import one_line
 from gpusquad.store.events import EventRow
 from gpusquad.store.jobs import JobRow
 
-TITLE_MOST = 120
-CAUSE_MOST = 500
+MAX_TITLE_CHARS = 120
+MAX_CAUSE_CHARS = 500
 DIGEST_LINES = 20
-_NAME_MOST = 60
+_MAX_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ _OUT_OF_MEMORY = "Ask for more memory (memory: in the job file), or use less, an
 
 def write(kind: NoticeKind, job: JobRow, event: EventRow) -> NoticeMessage:
     """The notice of one kind about one job."""
-    name = one_line(job.name, _NAME_MOST) or job.id
+    name = one_line(job.name, _MAX_NAME_CHARS) or job.id
     owner = f"{one_line(job.user, 60)} in {one_line(job.tenant, 60)}"
     size = f"{job.gpus} GPU{'' if job.gpus == 1 else 's'}"
     lines = [
@@ -64,13 +64,13 @@ def write(kind: NoticeKind, job: JobRow, event: EventRow) -> NoticeMessage:
         _first_end(job.result) if kind == "failed" else "",
         f"What to do: {_cure(kind, job)}",
     ]
-    title = one_line(f"{name} {_HEADLINES[kind]}", TITLE_MOST)
+    title = one_line(f"{name} {_HEADLINES[kind]}", MAX_TITLE_CHARS)
     return NoticeMessage(title, "\n".join(line for line in lines if line))
 
 
 def digest(titles: Sequence[str]) -> NoticeMessage:
     """Many notices in one: a sweep that ends must not ring a phone a thousand times."""
-    lines = [one_line(title, TITLE_MOST) for title in titles[:DIGEST_LINES]]
+    lines = [one_line(title, MAX_TITLE_CHARS) for title in titles[:DIGEST_LINES]]
     if len(titles) > DIGEST_LINES:
         lines.append(f"… and {len(titles) - DIGEST_LINES} more.")
     lines.append("What to do: gpusquad history lists them.")
@@ -78,7 +78,7 @@ def digest(titles: Sequence[str]) -> NoticeMessage:
 
 
 def _cause(event: EventRow) -> str:
-    cause = one_line(event.cause, CAUSE_MOST)
+    cause = one_line(event.cause, MAX_CAUSE_CHARS)
     return f"Cause: {cause}" if cause else ""
 
 

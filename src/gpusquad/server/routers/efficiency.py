@@ -18,11 +18,11 @@ from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 
 router = APIRouter(tags=["efficiency"])
-MOST_HOURS = 168
-Hours = Annotated[int, Query(ge=1, le=MOST_HOURS, description="Looked back")]
+MAX_HOURS = 168
+Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="Looked back")]
 
 
-async def efficiency_desk(request: Request) -> EfficiencyService:
+async def efficiency_service(request: Request) -> EfficiencyService:
     svc: Services = request.app.state.services
     return kept(
         request.app.state, "efficiency", lambda: EfficiencyService(svc.database, svc.clock.now_us, svc.scheduler.cards)
@@ -31,17 +31,17 @@ async def efficiency_desk(request: Request) -> EfficiencyService:
 
 @router.get("/efficiency", response_model=EfficiencyView)
 async def get_efficiency(
-    _: Reader, svc: Svc, desk: Annotated[EfficiencyService, Depends(efficiency_desk)], hours: Hours = 24
+    _: Reader, svc: Svc, service: Annotated[EfficiencyService, Depends(efficiency_service)], hours: Hours = 24
 ) -> Answer:
     """GPU-hours of all tenants by what became of them, in all and by node. Attempts tell what was given, samples how
     busy it was, thirty looks in each slot who waited; a job counts as waiting from its submission, or the end of an
     attempt, to its next start, unless it is held now. Slots are ten minutes long, and longer for many cards or a long
     time; of each the samples of the first ten minutes are read. A slot without a sample of a card is unknown."""
-    return Answer(await svc.slow.run(lambda: _efficiency(desk, hours)))
+    return Answer(await svc.slow.run(lambda: _efficiency(service, hours)))
 
 
-def _efficiency(desk: EfficiencyService, hours: int) -> Plain:
-    found = desk.over(hours)
+def _efficiency(service: EfficiencyService, hours: int) -> Plain:
+    found = service.over(hours)
     return {
         "since_s": found.since_us / US_PER_S,
         "until_s": found.until_us / US_PER_S,

@@ -22,39 +22,39 @@ from gpusquad.store import goal_samples, people, policy
 from gpusquad.store.goal_samples import GoalSample
 
 router = APIRouter(tags=["goals"])
-MOST_HOURS = 24 * 31
-MOST_SHOWN, MOST_POINTS, MOST_REVISIONS = 1_000, 20_000, 100
+MAX_HOURS = 24 * 31
+MAX_SHOWN, MAX_POINTS, MAX_REVISIONS = 1_000, 20_000, 100
 SPANS = 48
 _US_PER_HOUR = 3600 * US_PER_S
 _NOTHING = SloReport(None, None)
 
 
-async def goal_desk(request: Request) -> SloService:
+async def slo_service(request: Request) -> SloService:
     svc: Services = request.app.state.services
     return kept(request.app.state, "goals", lambda: SloService(svc.divides, svc.clock.now_us))
 
 
 @router.get("/goals", response_model=GoalsView)
 async def get_goals(
-    who: Reader, svc: Svc, desk: Annotated[SloService, Depends(goal_desk)],
-    hours: Annotated[int, Query(ge=1, le=MOST_HOURS, description="Looked back")] = 24,
+    who: Reader, svc: Svc, service: Annotated[SloService, Depends(slo_service)],
+    hours: Annotated[int, Query(ge=1, le=MAX_HOURS, description="Looked back")] = 24,
 ) -> Answer:  # fmt: skip
     """Weights, goals and how far they are met, by tenant and by job; one's own tenant unless one administers.
     Deadlines are judged by the store. Attainment of latency, throughput and availability is what whoever divides a
     card says: on record once a minute, and more often while somebody asks."""
-    return Answer(await svc.slow.run(lambda: _goals(svc, who, desk, hours)))
+    return Answer(await svc.slow.run(lambda: _goals(svc, who, service, hours)))
 
 
-def _goals(svc: Services, who: Who, desk: SloService, hours: int) -> Plain:
+def _goals(svc: Services, who: Who, service: SloService, hours: int) -> Plain:
     now_us = svc.clock.now_us()
     since_us = max(0, now_us - hours * _US_PER_HOUR)
     with svc.database.read() as c:
         every, has_more = goals(c, since_us)
         weights = {row.name: row.weight for row in people.tenants(c)}
-        revisions = policy.all(c, MOST_REVISIONS)
-        record = goal_samples.since(c, since_us, MOST_POINTS)
+        revisions = policy.all(c, MAX_REVISIONS)
+        record = goal_samples.since(c, since_us, MAX_POINTS)
     # Looked at for all, whoever asks: what is kept serves everybody.
-    looks = desk.looks(every, svc.scheduler.cards())
+    looks = service.looks(every, svc.scheduler.cards())
     seen, now = [goal for goal in every if may_see(who, goal)], looks[-1].jobs if looks else {}
     points = _attainment([*_on_record(record), *looks], {goal.id for goal in seen}, since_us)
     return {
@@ -62,15 +62,15 @@ def _goals(svc: Services, who: Who, desk: SloService, hours: int) -> Plain:
         "until_s": now_us / US_PER_S,
         "span_s": (now_us - since_us) / SPANS / US_PER_S,
         "tenants": _tenants(seen, now, weights, now_us),
-        "jobs": [_job(goal, now.get(goal.id, _NOTHING), now_us) for goal in seen[:MOST_SHOWN]],
+        "jobs": [_job(goal, now.get(goal.id, _NOTHING), now_us) for goal in seen[:MAX_SHOWN]],
         "deadlines": _deadlines(seen, since_us, now_us),
-        "attainment": points[-MOST_POINTS:],
+        "attainment": points[-MAX_POINTS:],
         "policies": [
             {"at_s": row.at_us / US_PER_S, "revision": row.revision, "mode": row.settings.get("mode"),
              "settings": row.settings}
             for row in _holding(revisions, since_us)
         ],
-        "truncated": has_more or len(seen) > MOST_SHOWN or len(points) > MOST_POINTS,
+        "truncated": has_more or len(seen) > MAX_SHOWN or len(points) > MAX_POINTS,
     }  # fmt: skip
 
 

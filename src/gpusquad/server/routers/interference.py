@@ -24,20 +24,22 @@ from gpusquad.store.jobs import JobRow
 router = APIRouter(tags=["interference"])
 
 
-async def interference_desk(request: Request) -> InterferenceService:
+async def interference_service(request: Request) -> InterferenceService:
     svc: Services = request.app.state.services
-    desk = svc.scheduler.desk
-    return kept(request.app.state, "interference", lambda: InterferenceService(None if desk is None else desk.lock))
+    service = svc.scheduler.context
+    return kept(
+        request.app.state, "interference", lambda: InterferenceService(None if service is None else service.lock)
+    )
 
 
 @router.get("/interference", response_model=InterferenceView)
 async def get_interference(
-    who: Reader, svc: Svc, desk: Annotated[InterferenceService, Depends(interference_desk)]
+    who: Reader, svc: Svc, service: Annotated[InterferenceService, Depends(interference_service)]
 ) -> Answer:
     """What the service knows of workloads that share a card: alone, every two of them beside each other and where the
     figure comes from, and how far off the model was. Workloads that were only learned of have names that tenants
     gave them: they are for administrators."""
-    return Answer(await svc.slow.run(lambda: desk.tables(_model(svc), who.is_admin)))
+    return Answer(await svc.slow.run(lambda: service.tables(_model(svc), who.is_admin)))
 
 
 @router.get("/jobs/{job}/neighbours", response_model=NeighboursView)
@@ -48,7 +50,7 @@ def job_neighbours(row: SeenJob, who: Reader, svc: Svc) -> Answer:
 
 
 def _neighbours(row: JobRow, who: Who, svc: Services) -> Plain:
-    cards = company(row, svc.scheduler.cards(), svc.scheduler.desk, _model(svc))
+    cards = company(row, svc.scheduler.cards(), svc.scheduler.context, _model(svc))
     rates = [one.rate for one in cards]
     expected = min((rate for rate in rates if rate is not None), default=None) if None not in rates else None
     seen = pace(row, svc.scheduler.neighbours)

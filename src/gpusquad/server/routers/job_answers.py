@@ -13,7 +13,7 @@ from gpusquad.server.api_errors import reason_view
 from gpusquad.server.errors import NotFound
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import ids_seen
-from gpusquad.server.params import MOST_ROWS, Limit, Svc
+from gpusquad.server.params import MAX_ROWS, Limit, Svc
 from gpusquad.server.permissions import Member
 from gpusquad.server.routers.jobs import SeenJob
 from gpusquad.server.routers.recommend import settled_as
@@ -47,7 +47,7 @@ async def what_if(body: FileRequest, who: Member, svc: Svc) -> Answer:
 
 @router.get("/jobs/{job}/story", response_model=Story)
 def job_story(
-    row: SeenJob, svc: Svc, limit: Limit = MOST_ROWS, cursor: Annotated[int, Query(ge=0, le=2**53)] = 0
+    row: SeenJob, svc: Svc, limit: Limit = MAX_ROWS, cursor: Annotated[int, Query(ge=0, le=2**53)] = 0
 ) -> Answer:
     """What happened to a job, oldest first."""
     with svc.database.read() as c:

@@ -12,7 +12,7 @@ from gpusquad.server.errors import NotFound, Unavailable
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.keepalive import stream
 from gpusquad.server.log_follow import LogFollower, read_part
-from gpusquad.server.log_position import MOST_FOLLOWED, LogPosition
+from gpusquad.server.log_position import MAX_FOLLOWED, LogPosition
 from gpusquad.server.log_text import LONGEST_CHARACTER
 from gpusquad.server.params import Svc
 from gpusquad.server.routers.jobs import LoggedJob
@@ -23,11 +23,11 @@ from gpusquad.store.jobs import FINAL_STATES, JobRow
 
 router = APIRouter(prefix="/jobs/{job}/logs", tags=["logs"])
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 USUAL_BYTES = 1 << 18
-MOST_LINES = 100_000
+MAX_LINES = 100_000
 Whole = Annotated[int | None, Query(ge=0, le=2**53)]
-Lines = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="Begin with so many last lines")]
+Lines = Annotated[int | None, Query(ge=0, le=MAX_LINES, description="Begin with so many last lines")]
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events log and end"}
 }
@@ -41,7 +41,7 @@ def read_logs(
     attempt: Annotated[int | None, Query(ge=0, le=10_000_000)] = None,
     offset: Whole = None,
     tail: Lines = None,
-    limit: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Bytes")] = USUAL_BYTES,
+    limit: Annotated[int, Query(ge=1, le=MAX_BYTES, description="Bytes")] = USUAL_BYTES,
 ) -> Answer:
     """A part of a task's log: from an offset in bytes on, or its last lines. Attempt: the latest unless given."""
     if offset is not None and tail is not None:
@@ -62,7 +62,7 @@ async def stream_logs(
     last_event_id: Annotated[str | None, Header(max_length=8192, description="Go on behind this event")] = None,
 ) -> Response:
     """A job's log as it is written, over all attempts, up to its end."""
-    if task == "all" and (tasks := tasks_of(row)) > MOST_FOLLOWED:
+    if task == "all" and (tasks := tasks_of(row)) > MAX_FOLLOWED:
         raise Invalid("task", f"the job has {tasks} tasks, too many to follow at once", "name one: task=0")
     place = LogPosition.parse(last_event_id) if last_event_id else LogPosition(0 if tail is None else row.attempt)
     follower = LogFollower(svc, row.id, None if task == "all" else int(task), place, None if last_event_id else tail)

@@ -31,7 +31,7 @@ from gpusquad.store.notices import NoticeRow, RuleRow
 
 router = APIRouter(prefix="/notices", tags=["notices"])
 
-MOST_RULES = 50
+MAX_RULES = 50
 """Of one user."""
 
 
@@ -50,8 +50,8 @@ def add_rule(body: RuleRequest, who: Member, svc: Svc) -> Answer:
     svc.notices.check(body.url)
     now_us = svc.clock.now_us()
     with svc.database.write() as c:
-        if len(notices.rules(c, who.user)) >= MOST_RULES:
-            raise Conflict(f"you have {MOST_RULES} rules already", cure="remove those that are not needed")
+        if len(notices.rules(c, who.user)) >= MAX_RULES:
+            raise Conflict(f"you have {MAX_RULES} rules already", cure="remove those that are not needed")
         number = notices.add_rule(c, who.user, kinds, body.url, body.label, now_us)
         told = {"kinds": kinds, "channel": mask(body.url), "label": body.label}
         svc.audit.note(c, who, "notice_rule.add", str(number), told)

@@ -62,7 +62,7 @@ def add_tenant(body: NewTenant, who: Admin, svc: Svc) -> Answer:
             raise Conflict(f"there is a tenant {row.name} already", field="name")
         people.put_tenant(c, row)
         svc.audit.note(c, who, "tenant.add", row.name, body.model_dump())
-    svc.scheduler.set_tenants()
+    svc.scheduler.reload_tenants()
     return Answer(asdict(row), status_code=201)
 
 
@@ -74,7 +74,7 @@ def put_tenant(name: PathName, body: TenantRequest, who: Admin, svc: Svc) -> Ans
     with svc.database.write() as c:
         people.put_tenant(c, row)
         svc.audit.note(c, who, "tenant.set", name, body.model_dump())
-    svc.scheduler.set_tenants()
+    svc.scheduler.reload_tenants()
     return Answer(asdict(row))
 
 

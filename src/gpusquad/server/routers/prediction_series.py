@@ -13,16 +13,16 @@ from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.routers.predictions import USUAL_US
 from gpusquad.server.schemas.prediction_series import PredictionSeriesView
-from gpusquad.server.services.prediction.accuracy import MOST_ROWS
+from gpusquad.server.services.prediction.accuracy import MAX_ROWS
 from gpusquad.server.services.prediction.accuracy_series import lines, points, series
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store import run_forecasts
 
 router = APIRouter(tags=["predictions"])
-MOST_POINTS = 2_000
+MAX_POINTS = 2_000
 Spans = Annotated[int, Query(ge=1, le=200, description="Points in time of the series")]
-Points = Annotated[int, Query(ge=0, le=MOST_POINTS, description="Predictions to draw, with their truths")]
+Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to draw, with their truths")]
 
 
 @router.get("/predictions/series", response_model=PredictionSeriesView)
@@ -45,14 +45,14 @@ def _series(
 ) -> Plain:
     since_us, now_us = between
     with svc.database.read() as c:
-        rows = run_forecasts.settled(c, since_us, tenant, source, limit=MOST_ROWS + 1)
-    span_us, shown = max(1, -(-(now_us + 1 - since_us) // spans)), rows[:MOST_ROWS]
+        rows = run_forecasts.settled(c, since_us, tenant, source, limit=MAX_ROWS + 1)
+    span_us, shown = max(1, -(-(now_us + 1 - since_us) // spans)), rows[:MAX_ROWS]
     return {
         "since_s": since_us / US_PER_S,
         "until_s": now_us / US_PER_S,
         "span_s": span_us / US_PER_S,
         "count": len(shown),
-        "truncated": len(rows) > MOST_ROWS,
+        "truncated": len(rows) > MAX_ROWS,
         "lines": lines(shown),
         "series": series(shown, since_us, span_us),
         "points": points(shown, most),

@@ -11,15 +11,15 @@ from gpusquad.server.json_answer import Answer
 from gpusquad.server.params import QueryLine, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.predictions import PredictionsView
-from gpusquad.server.services.prediction.accuracy import MOST_ROWS, report
+from gpusquad.server.services.prediction.accuracy import MAX_ROWS, report
 from gpusquad.server.views import Plain
 from gpusquad.server.wiring import Services
 from gpusquad.store import run_forecasts
 
 router = APIRouter(tags=["predictions"])
-MOST_POINTS = 5000
+MAX_POINTS = 5000
 USUAL_US = 30 * 86_400 * US_PER_S
-Points = Annotated[int, Query(ge=0, le=MOST_POINTS, description="Predictions to draw, with their truths")]
+Points = Annotated[int, Query(ge=0, le=MAX_POINTS, description="Predictions to draw, with their truths")]
 
 
 @router.get("/predictions", response_model=PredictionsView)
@@ -36,7 +36,7 @@ async def get_predictions(
 
 def _predictions(svc: Services, tenant: str | None, since_us: int, points: int) -> Plain:
     with svc.database.read() as c:
-        rows = run_forecasts.settled(c, since_us, tenant, limit=MOST_ROWS)
+        rows = run_forecasts.settled(c, since_us, tenant, limit=MAX_ROWS)
     made = report(rows, points)
     return {
         "since_s": since_us / US_PER_S,

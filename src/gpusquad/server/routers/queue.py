@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from gpusquad.core.transitions import JobState
 from gpusquad.server.json_answer import Answer
 from gpusquad.server.lookup import ids_in, rows_of
-from gpusquad.server.params import MOST_ROWS, USUAL_ROWS, Limit, Offset, QueryLine, Svc
+from gpusquad.server.params import MAX_ROWS, USUAL_ROWS, Limit, Offset, QueryLine, Svc
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.jobs import QueuePage
 from gpusquad.server.views import job_view, queued_view
@@ -28,7 +28,7 @@ def get_queue(
     entries = svc.scheduler.queue(offset, limit + 1, held_to)
     shown, tenants = entries[:limit], None if held_to is None else (held_to,)
     with svc.database.read() as c:
-        on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MOST_ROWS)
+        on_cards = [] if offset else ids_in(c, ON_CARDS, held_to, MAX_ROWS)
         rows = rows_of(c, [entry.job_id for entry in shown] + on_cards)
         counts = jobs.count_by_state(c, JobFilter(UNFINISHED_STATES, tenants))
     return Answer({

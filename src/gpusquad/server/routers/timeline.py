@@ -19,7 +19,7 @@ from gpusquad.server.services.queries.timeline import TimelineSpan, timeline
 from gpusquad.server.wiring import Services
 
 router = APIRouter(tags=["timeline"])
-MOST_US = 31 * 86_400 * US_PER_S
+MAX_US = 31 * 86_400 * US_PER_S
 USUAL_US = 86_400 * US_PER_S
 """Back, unless told otherwise; ahead, half of it."""
 
@@ -27,8 +27,8 @@ USUAL_US = 86_400 * US_PER_S
 async def ahead_of(request: Request) -> PlanForecaster | None:
     """What is planned, as far as the scheduler plans."""
     services: Services = request.app.state.services
-    desk = services.scheduler.desk
-    return None if desk is None else kept(request.app.state, "ahead", lambda: PlanForecaster(desk))
+    context = services.scheduler.context
+    return None if context is None else kept(request.app.state, "ahead", lambda: PlanForecaster(context))
 
 
 @router.get("/timeline", response_model=TimelineView)
@@ -47,10 +47,10 @@ def _span(now_us: int, from_us: int | None, until_us: int | None) -> TimelineSpa
     if from_us is None:
         from_us = (now_us if until_us is None else min(now_us, until_us)) - USUAL_US
     if until_us is None:
-        until_us = min(max(now_us, from_us) + USUAL_US // 2, from_us + MOST_US)
+        until_us = min(max(now_us, from_us) + USUAL_US // 2, from_us + MAX_US)
     if until_us <= from_us:
         raise Invalid("to_s", "is not after from_s", "leave it out for half a day from now")
-    if until_us - from_us > MOST_US:
+    if until_us - from_us > MAX_US:
         raise Invalid("from_s", "is more than 31 days before to_s", "ask for less at once")
     return TimelineSpan(now_us, max(0, from_us), until_us)
 

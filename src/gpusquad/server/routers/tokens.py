@@ -21,7 +21,7 @@ from gpusquad.store.people import TokenRow, UserRow
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 
-MOST_OF_ONE = 200
+MAX_PER_CLIENT = 200
 """Valid tokens of one user."""
 
 
@@ -44,7 +44,7 @@ def add_token(body: TokenRequest, request: Request, who: Reader, svc: Svc) -> An
         if owner is None or (owner.name != who.user and not who.is_admin):
             raise Forbidden("you make tokens for yourself only", field="user", cure="leave user out")
         valid = [row for row in people.tokens(c, owner.name) if _is_valid(row, now_us)]
-        if len(valid) >= MOST_OF_ONE:
+        if len(valid) >= MAX_PER_CLIENT:
             raise Conflict(f"{owner.name} has {len(valid)} tokens", cure="revoke those that are not needed")
         scopes = _scopes(body, who, owner)
         row = TokenRow(new_id(), owner.name, body.label, hash_of(token), sorted(scopes), now_us, expires_us)

@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 
 from gpusquad.server.json_answer import Answer
-from gpusquad.server.params import MOST_ROWS, Limit, Svc, TimeS, to_us
+from gpusquad.server.params import MAX_ROWS, Limit, Svc, TimeS, to_us
 from gpusquad.server.permissions import Reader, tenant_seen
 from gpusquad.server.schemas.cluster import UsagePage
 from gpusquad.server.views import page
@@ -24,7 +24,7 @@ def get_usage(
     by: Literal["tenant", "user", "job"] = "tenant",
     since_s: TimeS = None,
     until_s: TimeS = None,
-    limit: Limit = MOST_ROWS,
+    limit: Limit = MAX_ROWS,
 ) -> Answer:
     """GPU hours within an interval, largest first. What runs counts up to now."""
     now_us, held_to = svc.clock.now_us(), tenant_seen(who, None)

@@ -10,14 +10,14 @@ from gpusquad.model.fields import MOST_TEXT
 from gpusquad.server.safe_text import one_line
 from gpusquad.server.schemas.base import ApiView
 
-MOST_CARDS = 256
-MOST_PROCESSES = 1024
-MOST_RUNS = 1024
-MOST_TENANTS = 64
-_MOST = 2**62
+MAX_CARDS = 256
+MAX_PROCESSES = 1024
+MAX_RUNS = 1024
+MAX_TENANTS = 64
+_MAX_COUNT = 2**62
 Ratio = Annotated[float, Field(ge=0, le=1)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
-Count = Annotated[int, Field(ge=0, le=_MOST)]
+Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
 Text = Annotated[str, StringConstraints(max_length=MOST_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[Text, BeforeValidator(lambda text: one_line(str(text), MOST_TEXT))]
 """Programs choose what they are called: that must not make the report of a whole node a wrong one."""
@@ -44,7 +44,7 @@ class TenantDivided(_Part):
     id: Id
     job: Text = ""
     weight: Amount = 1.0
-    priority: Annotated[int, Field(ge=-_MOST, le=_MOST)] = 0
+    priority: Annotated[int, Field(ge=-_MAX_COUNT, le=_MAX_COUNT)] = 0
     slo: Annotated[dict[Text, Amount], Field(max_length=16)] = Field(default_factory=dict)
     groups: Count = 0
     credit_us: Count | None = None
@@ -80,8 +80,8 @@ class CardDivided(_Part):
     mps: Name = ""
     context_bytes: Count = 0
     rule: Text = ""
-    tenants: Annotated[list[TenantDivided], Field(max_length=MOST_TENANTS)] = Field(default_factory=list)
-    strangers: Annotated[list[StrangerDivided], Field(max_length=MOST_PROCESSES)] = Field(default_factory=list)
+    tenants: Annotated[list[TenantDivided], Field(max_length=MAX_TENANTS)] = Field(default_factory=list)
+    strangers: Annotated[list[StrangerDivided], Field(max_length=MAX_PROCESSES)] = Field(default_factory=list)
 
 
 class CardSample(_Part):
@@ -99,7 +99,7 @@ class CardSample(_Part):
     ecc_corrected: Count | None = None
     ecc_uncorrected: Count | None = None
     throttle: Annotated[list[Text], Field(max_length=64)] | None = None
-    processes: Annotated[list[ProcessSample], Field(max_length=MOST_PROCESSES)] = Field(default_factory=list)
+    processes: Annotated[list[ProcessSample], Field(max_length=MAX_PROCESSES)] = Field(default_factory=list)
     divided: CardDivided | None = None
     """None: nobody shares it."""
 
@@ -108,7 +108,7 @@ class RunSample(_Part):
     job: Id
     attempt: Count | None = None
     """None: its pods do not say; then it is the one that runs."""
-    cards: Annotated[list[Id], Field(max_length=MOST_CARDS)] = Field(default_factory=list)
+    cards: Annotated[list[Id], Field(max_length=MAX_CARDS)] = Field(default_factory=list)
     live_pods: Count = 1
     """That have not ended."""
     last_output_us: Count | None = None
@@ -124,8 +124,8 @@ class RunSample(_Part):
 class AgentSamples(_Part):
     kind: Literal["samples"]
     at_us: Count
-    cards: Annotated[list[CardSample], Field(max_length=MOST_CARDS)]
-    runs: Annotated[list[RunSample], Field(max_length=MOST_RUNS)] = Field(default_factory=list)
+    cards: Annotated[list[CardSample], Field(max_length=MAX_CARDS)]
+    runs: Annotated[list[RunSample], Field(max_length=MAX_RUNS)] = Field(default_factory=list)
 
 
 class ReportAnswer(ApiView):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gpusquad.server.params import MOST_TIME_S
+from gpusquad.server.params import MAX_TIME_S
 
 
 class ApiView(BaseModel):
@@ -21,7 +21,7 @@ class ApiBody(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-Seconds = Annotated[float, Field(ge=0, le=MOST_TIME_S)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
 Next = Annotated[str | None, Field(description="Cursor of the next page; null: this is the last one")]
 
 

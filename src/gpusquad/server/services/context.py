@@ -37,7 +37,7 @@ from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.scheduler")
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.1, 2.0
-LONGEST_SLEEP_S = 60.0
+MAX_SLEEP_S = 60.0
 
 
 class SchedulerClock(Protocol):
@@ -57,8 +57,8 @@ class SchedulerContext:
     database: Database
     clock: SchedulerClock
     engine: Engine
-    foretelling: LockedPredictor
-    learning: PredictorTraining
+    predictor: LockedPredictor
+    training: PredictorTraining
     simulated: bool = False
     cluster_engine: ClusterEngine | None = None
     """The engine again, where others make the gangs."""
@@ -82,7 +82,7 @@ class SchedulerContext:
         """Called when memory and store may no longer agree: whoever runs the service stops it, the store is right."""
         self.loop = SchedulerLoop(self._run_or_break)
         self.driver: Driver
-        self.turn: UnitOfWork
+        self.unit: UnitOfWork
 
     @property
     def state(self) -> SchedulerState:
@@ -107,7 +107,7 @@ class SchedulerContext:
 
     def forecast(self, job: Job, done_us: int = 0) -> JobPrediction:
         """How long it is believed to run."""
-        return self.foretelling.foretell(job, done_us)
+        return self.predictor.predict(job, done_us)
 
     def copy(self) -> SchedulerState:
         """The state to try things on, in the caller's own thread."""
@@ -117,11 +117,11 @@ class SchedulerContext:
         other.space.fixed = copy(other.space.fixed)
         return other
 
-    def tell(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
+    def notify(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
         """Whoever listens hears what is on record now; what they make of it is their own affair."""
         for listener in self.listeners:
             try:
-                listener(told)
+                listener(events)
             except Exception:
                 _log.exception("a listener failed")
 
@@ -133,7 +133,7 @@ class SchedulerContext:
 
     def _run_or_break(self, items: Sequence[Item]) -> float | None:
         try:
-            return self._run_turn(items)
+            return self._run_pass(items)
         except ServiceStopping:
             raise
         except Exception as error:
@@ -142,26 +142,26 @@ class SchedulerContext:
             self.on_broken()
             raise ServiceStopping(self.unavailable) from error
 
-    def _run_turn(self, items: Sequence[Item]) -> float | None:
+    def _run_pass(self, items: Sequence[Item]) -> float | None:
         now_us = self.clock.now_us()
-        turn = self.turn = UnitOfWork(now_us, self.rows)
+        unit = self.unit = UnitOfWork(now_us, self.rows)
         with self.lock:
             finishes = [finish for item in items if (finish := self._handle(item)) is not None]
-            wake_us = min((call(turn) for call in self.before_deciding), default=NEVER_US)
+            wake_us = min((call(unit) for call in self.before_deciding), default=NEVER_US)
             began = time.perf_counter()
             decisions = self.driver.decide(now_us)
             self.observer.cycled(time.perf_counter() - began)
             for call in self.after_deciding:
-                call(turn, decisions)
+                call(unit, decisions)
             wake_us = min(wake_us, self.driver.next_wake_us())
-        self._put_on_record(turn)
+        self._commit(unit)
         for finish in finishes:
             finish()
-        for act in turn.acts:
+        for act in unit.after_commit:
             self._act(act)
         if wake_us >= NEVER_US:
-            return LONGEST_SLEEP_S
-        return min(max(0.0, (wake_us - self.clock.now_us()) / US_PER_S), LONGEST_SLEEP_S)
+            return MAX_SLEEP_S
+        return min(max(0.0, (wake_us - self.clock.now_us()) / US_PER_S), MAX_SLEEP_S)
 
     def _handle(self, item: Item) -> Finish | None:
         try:
@@ -176,17 +176,17 @@ class SchedulerContext:
         except Exception:
             _log.exception("an engine could not be told")
 
-    def _put_on_record(self, turn: UnitOfWork) -> None:
+    def _commit(self, unit: UnitOfWork) -> None:
         """Tried until it stands: without it nothing may act, and no caller hears that it is done."""
-        if not turn.has_writes:
+        if not unit.has_writes:
             return
         wait_s = _FIRST_RETRY_S
         while True:
             try:
                 with self.database.write() as connection:
-                    numbers = turn.write(connection)
+                    numbers = unit.write(connection)
                     for call in self.in_transaction:
-                        call(connection, turn.told)
+                        call(connection, unit.events)
                 break
             except StoreUnavailable as error:
                 if not self.unavailable:
@@ -198,4 +198,4 @@ class SchedulerContext:
         if self.unavailable:
             self.unavailable = ""
             _log.info("the store answers again")
-        self.tell(list(zip(numbers, turn.told, strict=True)))
+        self.notify(list(zip(numbers, unit.events, strict=True)))

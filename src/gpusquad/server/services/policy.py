@@ -27,15 +27,15 @@ from gpusquad.store import policy as revisions
 DEFAULT_MODE = "fifo"
 KINDS = ("order", "plan", "place")
 _STEPS = 2000
-_MOST_MOVED = 100
+_MAX_MOVED = 100
 
 
 class PolicyService:
     """Reads, sets and previews."""
 
-    def __init__(self, desk: SchedulerContext, people: TenantCache, default_mode: str = DEFAULT_MODE) -> None:
-        self._desk = desk
-        self._people = people
+    def __init__(self, context: SchedulerContext, people: TenantCache, default_mode: str = DEFAULT_MODE) -> None:
+        self._context = context
+        self._tenants = people
         self._settings: dict[str, Any] = {"mode": default_mode}
         self._divide = Mode("").divide
         self._about: tuple[int, int, str, str] = (0, 0, "", "")
@@ -44,13 +44,13 @@ class PolicyService:
 
     def load(self) -> Policies:
         """At start: the last revision, or the default."""
-        with self._desk.database.read() as connection:
+        with self._context.database.read() as connection:
             last = revisions.latest(connection)
         if last is not None:
             self._settings = dict(last.settings)
             self._about = (last.revision, last.at_us, last.by, last.note)
         mode = _mode(self._settings)
-        self._desk.foretelling.uses, self._divide = mode.uses, mode.divide
+        self._context.predictor.uses, self._divide = mode.uses, mode.divide
         return self._policies(self._settings)
 
     @property
@@ -59,7 +59,7 @@ class PolicyService:
         return self._divide
 
     def status(self) -> PolicyStatus:
-        policies = self._desk.state.policies
+        policies = self._context.state.policies
         revision, at_us, by, note = self._about
         return PolicyStatus(
             revision, self._settings["mode"], *(policies.names[kind] for kind in KINDS),
@@ -74,39 +74,41 @@ class PolicyService:
             policies, mode = self._policies(settings), _mode(settings)
 
             def change() -> None:
-                turn = self._desk.turn
-                self._desk.driver.apply(turn.now_us, PoliciesChanged(policies))
+                unit = self._context.unit
+                self._context.driver.apply(unit.now_us, PoliciesChanged(policies))
                 self._settings, self._divide = settings, mode.divide
-                turn.writes.append(record)
+                unit.writes.append(record)
                 self._count_on(mode.uses)
 
             def record(connection: Connection) -> None:
-                now_us = self._desk.turn.now_us
+                now_us = self._context.unit.now_us
                 number = revisions.append(connection, now_us, who.user, settings, note)
                 self._about = (number, now_us, who.user, note)
 
-            self._desk.loop.call(change)
+            self._context.loop.call(change)
             return self.status()
 
     def tenants_changed(self) -> None:
         """Weights, guarantees and limits are read again."""
         with self._changing:
-            self._people.reload()
+            self._tenants.reload()
             policies = self._policies(self._settings)
-            self._desk.loop.call(lambda: self._desk.driver.apply(self._desk.turn.now_us, PoliciesChanged(policies)))
+            self._context.loop.call(
+                lambda: self._context.driver.apply(self._context.unit.now_us, PoliciesChanged(policies))
+            )
 
     def preview(self, wanted: Mapping[str, Any]) -> PolicyPreview:
         """The same queue under both, on copies."""
         policies = self._policies(self._merge(wanted))
-        now = self._desk.copy()
+        now = self._context.copy()
         then = with_policies(now, policies)
         return _compare(now, then)
 
     def _count_on(self, uses: QuantileLevels) -> None:
         """Those who wait are foretold anew if the mode counts on other quantiles; who runs was let in by the old."""
-        before, self._desk.foretelling.uses = self._desk.foretelling.uses, uses
+        before, self._context.predictor.uses = self._context.predictor.uses, uses
         if uses != before:
-            self._desk.learning.renew()
+            self._context.training.refresh_predictions()
 
     def _merge(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         known = {"mode", *KINDS, "preemption"}
@@ -127,7 +129,7 @@ class PolicyService:
             create(kind, text)
         if settings.get("preemption"):
             overrides["preemption"] = _preemption(mode.preemption, settings["preemption"])
-        tenants = {tenant.name: tenant for tenant in (*mode.tenants, *self._people.for_core())}
+        tenants = {tenant.name: tenant for tenant in (*mode.tenants, *self._tenants.for_core())}
         return mode.policies(**overrides, tenants=tuple(tenants.values()))
 
 
@@ -171,5 +173,5 @@ def _compare(now: SchedulerState, then: SchedulerState) -> PolicyPreview:
     return PolicyPreview(
         tuple(d.job_id for d in after.first if isinstance(d, Start)),
         tuple(d.job_id for d in after.first if isinstance(d, Preempt)),
-        tuple(moved[:_MOST_MOVED]),
+        tuple(moved[:_MAX_MOVED]),
     )

@@ -40,7 +40,7 @@ from gpusquad.server.services.jobs.cluster_submissions import ClusterSubmissions
 from gpusquad.server.services.jobs.holds import Holds
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.jobs.launches import ReadSecret
-from gpusquad.server.services.jobs.outcomes import TOLD_TO_GO, Outcomes
+from gpusquad.server.services.jobs.outcomes import STOP_REQUESTED, Outcomes
 from gpusquad.server.services.jobs.overruns import Overruns
 from gpusquad.server.services.jobs.prediction_refresh import PredictionRefresh
 from gpusquad.server.services.jobs.reservations import ReservationLog
@@ -77,7 +77,7 @@ class Setup:
     read_secret: ReadSecret
     models: PredictorFiles | None = None
     """Where what the predictor learned is kept. None: learned anew at each start."""
-    make_follower: Callable[[], ProgressModel] | None = None
+    make_progress_model: Callable[[], ProgressModel] | None = None
     """Foretells ends from progress. None: progress is only shown."""
     known: InterferenceKnowledge | None = None
     """Of jobs that share a card, what they cost each other. None: nobody asks."""
@@ -98,106 +98,112 @@ class Scheduler:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._people = TenantCache(setup.database)
+        self._tenants = TenantCache(setup.database)
         engine = setup.make_engine(self._report)
         cluster_engine = cast(ClusterEngine, engine) if setup.on_cluster else None
-        foretelling = LockedPredictor(setup.predictor)
-        self._learning = PredictorTraining(foretelling, setup.database, setup.models)
-        self._desk = SchedulerContext(setup.database, setup.clock, engine, foretelling, self._learning, setup.simulated,
-                          cluster_engine, setup.observer)  # fmt: skip
-        self._learning.renewing = PredictionRefresh(self._desk)
-        self._standings = SharingUpdates(self._desk, self._people, setup.known)
-        self._resizing = MemoryResizer(self._desk)
-        self._outcomes = Outcomes(self._desk, self._people, setup.read_secret, self._standings)
-        self._holds = Holds(self._desk, self._outcomes)
-        self._outside = (
-            ClusterSubmissions(self._desk, setup.maker, setup.read_secret) if setup.maker is not None else None
+        predictor = LockedPredictor(setup.predictor)
+        self._training = PredictorTraining(predictor, setup.database, setup.models)
+        self._context = SchedulerContext(
+            setup.database, setup.clock, engine, predictor, self._training, setup.simulated,
+            cluster_engine, setup.observer,
+        )  # fmt: skip
+        self._training.prediction_refresh = PredictionRefresh(self._context)
+        self._sharing_updates = SharingUpdates(self._context, self._tenants, setup.known)
+        self._resizer = MemoryResizer(self._context)
+        self._outcomes = Outcomes(self._context, self._tenants, setup.read_secret, self._sharing_updates)
+        self._holds = Holds(self._context, self._outcomes)
+        self._submissions = (
+            ClusterSubmissions(self._context, setup.maker, setup.read_secret) if setup.maker is not None else None
         )
-        self._intake = Intake(self._desk, self._people, self._holds, self._outside)
-        self._asking = QueryService(self._desk, self._intake)
-        self._policy = PolicyService(self._desk, self._people, setup.mode)
-        self._machines = NodeService(self._desk, self._outcomes, setup.admits_strangers)
-        self._sightings = ClusterSync(self._desk, self._outcomes, self._holds, self._machines, self._standings,
-                                    self._intake.next_sequence, self._outside)  # fmt: skip
-        self._overruns = Overruns(self._desk, ReservationLog(self._desk))
-        following = ProgressTracking(self._desk, setup.make_follower)
-        self._neighbours = InterferenceLearner(self._desk, setup.known)
-        self.watcher = AgentWatcher(self._desk, self._machines, self._outcomes, self._people, setup.rules, following,
-                               self._neighbours)  # fmt: skip
+        self._intake = Intake(self._context, self._tenants, self._holds, self._submissions)
+        self._queries = QueryService(self._context, self._intake)
+        self._policy = PolicyService(self._context, self._tenants, setup.mode)
+        self._node_service = NodeService(self._context, self._outcomes, setup.admits_strangers)
+        self._cluster_sync = ClusterSync(
+            self._context, self._outcomes, self._holds, self._node_service, self._sharing_updates,
+            self._intake.next_sequence, self._submissions,
+        )  # fmt: skip
+        self._overruns = Overruns(self._context, ReservationLog(self._context))
+        following = ProgressTracking(self._context, setup.make_progress_model)
+        self._neighbours = InterferenceLearner(self._context, setup.known)
+        self.watcher = AgentWatcher(
+            self._context, self._node_service, self._outcomes, self._tenants, setup.rules, following,
+            self._neighbours,
+        )  # fmt: skip
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Go on from what the store says; then decide for as long as the service lives."""
         self._restore()
-        self._learning.start()
-        self._desk.loop.start()
+        self._training.start()
+        self._context.loop.start()
 
     def prepare(self) -> None:
         """Everything but the threads: what was learned is recalled here and now."""
         self._restore()
-        self._learning.recall()
+        self._training.recall()
 
     def _restore(self) -> None:
-        self._people.reload()
+        self._tenants.reload()
         with self._setup.database.read() as connection:
             self._intake.count_from(jobs.next_sequence(connection))
         policies = self._policy.load()
-        asked = restore(self._desk, self._setup.cluster, policies, self._holds, self._neighbours.rate)
-        self._machines.load()
-        if self._desk.cluster_engine is not None:
-            self._sightings.load()
+        asked = restore(self._context, self._setup.cluster, policies, self._holds, self._neighbours.rate)
+        self._node_service.load()
+        if self._context.cluster_engine is not None:
+            self._cluster_sync.load()
         self._resume(asked)
-        self._desk.engine.recover(asked)
-        if self._desk.cluster_engine is not None:
-            self._standings.tell_all()  # what pods say may have been changed meanwhile, by anybody
+        self._context.engine.recover(asked)
+        if self._context.cluster_engine is not None:
+            self._sharing_updates.update_all()  # what pods say may have been changed meanwhile, by anybody
 
     def _resume(self, asked: Sequence[tuple[str, int]]) -> None:
         """On a cluster: what was decided before the restart goes on where it was decided to."""
-        engine = self._desk.cluster_engine
+        engine = self._context.cluster_engine
         for job_id, attempt in asked if engine is not None else ():
-            row, job = self._desk.rows[job_id], self._desk.job(job_id)
-            sharing_params, tasks = self._standings.of(row, job), (row.placement or {}).get("tasks", ())
+            row, job = self._context.rows[job_id], self._context.job(job_id)
+            sharing_params, tasks = self._sharing_updates.of(row, job), (row.placement or {}).get("tasks", ())
             places = [TaskLocation(task["node"], tuple(task["cards"]), sharing_params) for task in tasks]
             assert engine is not None
             engine.resume(job, attempt, places, row.state != JobState.STARTING)
-            if JobState(row.state) in TOLD_TO_GO:  # it may not have heard of it, or not have finished with it
+            if JobState(row.state) in STOP_REQUESTED:  # it may not have heard of it, or not have finished with it
                 engine.stop(job_id, attempt, (row.stop or {}).get("cause", ""), DEFAULT_GRACE_S)
 
     def step(self) -> int:
         """One turn in the caller's thread instead; says when the next one is due if nothing happens before."""
-        self._desk.loop.run_turn()
-        return self._desk.driver.next_wake_us()
+        self._context.loop.run_pass()
+        return self._context.driver.next_wake_us()
 
     def close(self) -> None:
         """Stop deciding. What runs, runs on."""
-        self._desk.loop.close()
-        self._desk.engine.close()
-        self._learning.close()
+        self._context.loop.close()
+        self._context.engine.close()
+        self._training.close()
         self._neighbours.close()
 
     def ready(self) -> tuple[bool, str]:
-        if self._desk.unavailable:
-            return False, f"the store does not answer: {self._desk.unavailable}"
-        if not self._desk.loop.alive:
+        if self._context.unavailable:
+            return False, f"the store does not answer: {self._context.unavailable}"
+        if not self._context.loop.alive:
             return False, "the scheduler does not run"
         return True, ""
 
     def on_event(self, callback: Listener) -> None:
         """Called after each turn, and each submission, with what is on record now."""
-        self._desk.listeners.append(callback)
+        self._context.listeners.append(callback)
 
     def on_broken(self, call: Callable[[], None]) -> None:
         """Called if the scheduler cannot go on and has to be started anew."""
-        self._desk.on_broken = call
+        self._context.on_broken = call
 
     def in_transaction(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
         """Called inside the transaction that records a turn."""
-        self._desk.in_transaction.append(call)
+        self._context.in_transaction.append(call)
 
-    def live_runs(self) -> list[tuple[str, int, list[str]]]:
+    def running_attempts(self) -> list[tuple[str, int, list[str]]]:
         """Job, attempt and cards of every gang that runs, for the agent."""
-        rows = list(self._desk.rows.values())
+        rows = list(self._context.rows.values())
         return [
             (row.id, row.attempt, [c for task in (row.placement or {}).get("tasks", ()) for c in task["cards"]])
             for row in rows
@@ -205,14 +211,14 @@ class Scheduler:
         ]
 
     def unfinished(self) -> list[JobRow]:
-        return list(self._desk.rows.values())
+        return list(self._context.rows.values())
 
     def tenants(self) -> list[str]:
-        return self._people.names()
+        return self._tenants.names()
 
     @property
-    def desk(self) -> SchedulerContext:
-        return self._desk
+    def context(self) -> SchedulerContext:
+        return self._context
 
     @property
     def neighbours(self) -> InterferenceLearner:
@@ -229,17 +235,17 @@ class Scheduler:
         said = cause or f"cancelled by {who.user}"
 
         def handle(row: JobRow) -> None:
-            turn, engine = self._desk.turn, self._desk.cluster_engine
+            unit, engine = self._context.unit, self._context.cluster_engine
             if engine is not None and not row.spec and row.state in (JobState.PENDING, JobState.HELD):
-                turn.acts.append(lambda: engine.withdraw(job_id, said))
+                unit.after_commit.append(lambda: engine.withdraw(job_id, said))
             if row.state == JobState.PENDING:
-                self._desk.driver.apply(turn.now_us, JobCancelled(job_id))
-                self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
+                self._context.driver.apply(unit.now_us, JobCancelled(job_id))
+                self._outcomes.finish(unit, job_id, JobState.CANCELLED, said, actor=who.user)
             elif row.state == JobState.HELD:
-                self._outcomes.finish(turn, job_id, JobState.CANCELLED, said, actor=who.user)
+                self._outcomes.finish(unit, job_id, JobState.CANCELLED, said, actor=who.user)
             elif row.state != JobState.STOPPING:
-                self._desk.driver.apply(turn.now_us, GangStopping(job_id))
-                self._outcomes.tell_to_go(turn, job_id, JobState.STOPPING, "cancelled", said, who.user)
+                self._context.driver.apply(unit.now_us, GangStopping(job_id))
+                self._outcomes.request_stop(unit, job_id, JobState.STOPPING, "cancelled", said, who.user)
 
         return self._change(job_id, handle)
 
@@ -247,7 +253,7 @@ class Scheduler:
         def handle(row: JobRow) -> None:
             if row.state not in (JobState.PENDING, JobState.HELD):
                 raise Conflict(f"job {job_id} is {row.state}", cure="only jobs that wait can be held")
-            self._holds.hold(self._desk.turn, row, who.user)
+            self._holds.hold(self._context.unit, row, who.user)
 
         return self._change(job_id, handle)
 
@@ -255,40 +261,40 @@ class Scheduler:
         def handle(row: JobRow) -> None:
             if row.state != JobState.HELD:
                 raise Conflict(f"job {job_id} is {row.state}, not held")
-            self._holds.release(self._desk.turn, row, who.user)
+            self._holds.release(self._context.unit, row, who.user)
 
         return self._change(job_id, handle)
 
     def update(self, job_id: str, change: JobChange, who: Who) -> JobRow:
         """Another goal, priority, estimate or part of a card's memory for a job that waits or runs."""
-        with self._resizing.agreed(self.row(job_id), change) as agreed:
+        with self._resizer.agreed(self.row(job_id), change) as agreed:
             return self._change(job_id, lambda row: self._update(row, agreed, who))
 
     def _update(self, row: JobRow, agreed: ResizeAgreement, who: Who) -> None:
-        turn, job_id, change = self._desk.turn, row.id, agreed.change
-        job = job_from_dict(job_to_dict(self._desk.job(job_id)) | _as_written(change))
+        unit, job_id, change = self._context.unit, row.id, agreed.change
+        job = job_from_dict(job_to_dict(self._context.job(job_id)) | _as_written(change))
         if resizes(change):
             job = with_memory(job, change)
-            self._resizing.check(row, job, agreed)
-        self._desk.state.lane(job)  # refuses a lane that is not there, before anything changes
+            self._resizer.check(row, job, agreed)
+        self._context.state.lane(job)  # refuses a lane that is not there, before anything changes
         foretold: JobPrediction | None = None
         if change.estimate_us is not None or change.limit_us is not None:
-            foretold = self._desk.forecast(job, row.kept_us)
-        self._desk.driver.apply(turn.now_us, JobUpdated(job, foretold.forecast if foretold else None))
-        self._desk.jobs[job_id] = job
+            foretold = self._context.forecast(job, row.kept_us)
+        self._context.driver.apply(unit.now_us, JobUpdated(job, foretold.forecast if foretold else None))
+        self._context.jobs[job_id] = job
         columns = {"name": job.name, "priority": job.priority, "queue": job.queue, "lane": job.lane,
                    "core": job_to_dict(job)}  # fmt: skip
         if foretold is not None:
             columns["forecast"] = forecast_record(foretold.forecast, foretold.run)
         if foretold is not None and row.started_us is None:
-            made = run_forecast_row(job, row.attempt, turn.now_us, foretold.run)
-            turn.foretold.append(made)
-        turn.change(row.id, **columns)
-        turn.acts.append(lambda: self._standings.tell(job_id))
-        outside = self._outside
+            made = run_forecast_row(job, row.attempt, unit.now_us, foretold.run)
+            unit.predictions.append(made)
+        unit.change(row.id, **columns)
+        unit.after_commit.append(lambda: self._sharing_updates.update(job_id))
+        outside = self._submissions
         if outside is not None:
-            turn.acts.append(lambda: outside.note(job_id, job))
-        turn.tell(row.id, "updated", actor=who.user, data=_as_told(change))
+            unit.after_commit.append(lambda: outside.note(job_id, job))
+        unit.record(row.id, "updated", actor=who.user, data=_as_told(change))
 
     def row(self, job_id: str) -> JobRow:
         with self._setup.database.read() as connection:
@@ -301,12 +307,12 @@ class Scheduler:
         """In the scheduler's thread, which does not wait for the store: jobs that are over are looked up here."""
 
         def change() -> bool:
-            row = self._desk.rows.get(job_id)
+            row = self._context.rows.get(job_id)
             if row is not None:
                 handle(row)
             return row is not None
 
-        was_there = self._desk.loop.call(change)
+        was_there = self._context.loop.call(change)
         row = self.row(job_id)
         if was_there:
             return row
@@ -317,58 +323,58 @@ class Scheduler:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def why(self, job_id: str) -> WhyAnswer:
-        return self._asking.why(job_id)
+        return self._queries.why(job_id)
 
-    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        return self._asking.outlooks(job_ids, most_s)
+    def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
+        return self._queries.pending_summaries(job_ids, most_s)
 
-    def promises(self) -> dict[str, ReservedStart]:
-        return self._asking.promises()
+    def reservations(self) -> dict[str, ReservedStart]:
+        return self._queries.reservations()
 
     def when(self, job_id: str) -> WhenAnswer:
-        return self._asking.when(job_id)
+        return self._queries.when(job_id)
 
     def what_if(self, spec: JobSpec, who: Who) -> WhatIfAnswer:
-        return self._asking.what_if(spec, who)
+        return self._queries.what_if(spec, who)
 
     def queue(self, offset: int = 0, limit: int = 100, tenant: str | None = None) -> list[QueueEntry]:
-        return self._asking.queue(offset, limit, tenant)
+        return self._queries.queue(offset, limit, tenant)
 
     def positions(self) -> dict[str, int]:
-        return self._asking.positions()
+        return self._queries.positions()
 
     # -- machines --------------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeStatus]:
-        return self._machines.nodes()
+        return self._node_service.nodes()
 
     def cards(self) -> list[CardStatus]:
-        return self._machines.cards()
+        return self._node_service.cards()
 
     def cluster(self) -> ClusterStatus:
-        return self._machines.cluster(self._policy.status().mode)
+        return self._node_service.cluster(self._policy.status().mode)
 
     def cordon(self, card: str, who: Who, cause: str = "") -> CardStatus:
-        return self._machines.cordon(card, who, cause)
+        return self._node_service.cordon(card, who, cause)
 
     def uncordon(self, card: str, who: Who) -> CardStatus:
-        return self._machines.uncordon(card)
+        return self._node_service.uncordon(card)
 
     def drain(self, node: str, who: Who, cause: str = "") -> NodeStatus:
-        return self._machines.drain(node, who, cause)
+        return self._node_service.drain(node, who, cause)
 
     def undrain(self, node: str, who: Who) -> NodeStatus:
-        return self._machines.undrain(node)
+        return self._node_service.undrain(node)
 
     def windows(self) -> list[WindowStatus]:
-        return self._machines.windows()
+        return self._node_service.windows()
 
     def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
                    cause: str = "") -> WindowStatus:  # fmt: skip
-        return self._machines.add_window(nodes, start_us, end_us, who, cause)
+        return self._node_service.add_window(nodes, start_us, end_us, who, cause)
 
     def remove_window(self, window_id: str, who: Who) -> None:
-        self._machines.remove_window(window_id)
+        self._node_service.remove_window(window_id)
 
     # -- policy ----------------------------------------------------------------------------------------------------
 
@@ -385,15 +391,15 @@ class Scheduler:
     def preview_policy(self, settings: Mapping[str, Any]) -> PolicyPreview:
         return self._policy.preview(settings)
 
-    def set_tenants(self) -> None:
+    def reload_tenants(self) -> None:
         self._policy.tenants_changed()
-        self._standings.tell_all()
+        self._sharing_updates.update_all()
 
     def _report(self, report: Report | Sighting) -> None:
         if isinstance(report, (AttemptStarted, AttemptEnded)):
             self._outcomes.report(report)
         else:
-            self._sightings.hear(report)
+            self._cluster_sync.hear(report)
 
 
 def _as_told(change: JobChange) -> dict[str, Any]:

@@ -27,12 +27,12 @@ from gpusquad.store.database import StoreUnavailable
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.watch")
-PATIENCE = 3
+CONFIRM_SAMPLES = 3
 """Samples in a row before an intruder is believed, and before it is believed gone."""
-MOST_NAMED = 3
+MAX_NAMED = 3
 UNHELD = "unheld"
 """Marks a process of a job that has a part of the card and runs without what would hold it to that."""
-KEEP_EVERY_US = 10 * US_PER_S
+STORE_INTERVAL_US = 10 * US_PER_S
 """One sample in ten seconds goes into the store; the last one is always in memory."""
 KEEP_CARDS = 256
 """Of more cards less often, so that a large cluster writes no more than this many samples in that time."""
@@ -65,20 +65,20 @@ class AgentWatcher:
 
     def __init__(
         self,
-        desk: SchedulerContext,
-        machines: NodeService,
+        context: SchedulerContext,
+        node_service: NodeService,
         outcomes: Outcomes,
         people: TenantCache,
         rules: HangRules,
         following: ProgressTracking,
         neighbours: InterferenceLearner,
     ) -> None:
-        self._desk = desk
-        self._machines = machines
+        self._context = context
+        self._node_service = node_service
         self._outcomes = outcomes
-        self._people = people
+        self._tenants = people
         self._rules = rules
-        self._following = following
+        self._progress = following
         self._neighbours = neighbours
         self._strangers: dict[str, int] = {}
         """Card -> how many samples in a row showed a stranger (negative: none)."""
@@ -89,12 +89,12 @@ class AgentWatcher:
     # -- what others may want to know of it ------------------------------------------------------------------------
 
     def running(self) -> list[RunningGang]:
-        rows = list(self._desk.rows.values())
+        rows = list(self._context.rows.values())
         return [RunningGang(row.id, row.attempt, _cards_by_node(row)) for row in rows if row.state == JobState.RUNNING]
 
     def node_of(self, card: str) -> str | None:
         """None: there is no such card."""
-        fixed = self._desk.fixed
+        fixed = self._context.fixed
         index = fixed.card_index.get(card)
         return None if index is None else fixed.node_ids[int(fixed.card_node[index])]
 
@@ -104,25 +104,25 @@ class AgentWatcher:
         """One message of the agent."""
         kind = message.get("kind")
         if kind == "card_fault":
-            self._machines.fault(message["card"], message["cause"])
+            self._node_service.fault(message["card"], message["cause"])
         elif kind == "card_ok":
-            self._machines.recovered(message["card"])
+            self._node_service.recovered(message["card"])
         elif kind == "samples":
             self._sampled(message)
 
     def _sampled(self, message: Mapping[str, Any]) -> None:
         cards = {card["id"]: card for card in message["cards"]}
-        self._machines.samples = cards
+        self._node_service.samples = cards
         for card in cards.values():
             self._look_for_strangers(card)
-        now_us = self._desk.clock.now_us()
+        now_us = self._context.clock.now_us()
         self._neighbours.look(message["at_us"])
         for run in message.get("runs", ()):
             self._look_at_run(run, cards, run.get("at_us", message["at_us"]))
         self._forget_ended()
-        if now_us - self._kept_us >= KEEP_EVERY_US:
+        if now_us - self._kept_us >= STORE_INTERVAL_US:
             self._kept_us = now_us
-            self._following.foresee(message["at_us"])
+            self._progress.foresee(message["at_us"])
             self._keep(now_us, list(cards.values()), message.get("runs", ()))
 
     # -- strangers -------------------------------------------------------------------------------------------------
@@ -135,23 +135,23 @@ class AgentWatcher:
         ]
         before = self._strangers.get(card["id"], 0)
         count = max(before, 0) + 1 if strangers else min(before, 0) - 1
-        self._strangers[card["id"]] = max(-PATIENCE, min(PATIENCE, count))
-        if count >= PATIENCE:
+        self._strangers[card["id"]] = max(-CONFIRM_SAMPLES, min(CONFIRM_SAMPLES, count))
+        if count >= CONFIRM_SAMPLES:
             # Also those that are known: what follows from them is a rule, which may have changed.
-            self._machines.taken_outside(card["id"], _held_by(strangers))
-        elif count <= -PATIENCE and self._machines.strangers_on(card["id"]) is not None:
-            self._machines.taken_outside(card["id"], None)
+            self._node_service.taken_outside(card["id"], _held_by(strangers))
+        elif count <= -CONFIRM_SAMPLES and self._node_service.strangers_on(card["id"]) is not None:
+            self._node_service.taken_outside(card["id"], None)
 
     # -- runs that hang --------------------------------------------------------------------------------------------
 
     def _look_at_run(self, run: Mapping[str, Any], cards: Mapping[str, Any], at_us: int) -> None:
-        row = self._desk.rows.get(run["job"])
+        row = self._context.rows.get(run["job"])
         if row is None or row.attempt != run["attempt"] or row.state != JobState.RUNNING:
             return
         tasks = (row.placement or {}).get("tasks", ())
         mine = {card: cards[card] for task in tasks for card in task["cards"] if card in cards}
-        self._desk.peaks.see(run, mine, at_us, len(tasks))
-        self._following.see(row, run, at_us)
+        self._context.peaks.see(run, mine, at_us, len(tasks))
+        self._progress.see(row, run, at_us)
         self._neighbours.see(row, run, at_us)
         seen = self._runs.get((row.id, row.attempt), _Seen())
         beats = [CardActivity(None)] if run.get("unknown") else _beats(row, cards)
@@ -161,7 +161,7 @@ class AgentWatcher:
             at_us if row.started_us is None else row.started_us, last_output_us=run.get("last_output_us"),
             last_progress_us=run.get("progress_at_us"), high_us=(row.forecast or {}).get("high_us"),
         )  # fmt: skip
-        stops = self._people.stops_hung(row.tenant)
+        stops = self._tenants.stops_hung(row.tenant)
         watch, notices = seen.watch.step(at_us, judge(evidence, self._rules), self._rules, stop=stops)
         self._runs[row.id, row.attempt] = _Seen(pulse, watch)
         for notice in notices:
@@ -169,45 +169,45 @@ class AgentWatcher:
 
     def _act(self, row: JobRow, notice: HangAction) -> None:
         if notice.kind == "warn":
-            self._desk.observer.hung(notice.rule)
+            self._context.observer.hung(notice.rule)
 
         def handle() -> None:
-            now = self._desk.rows.get(row.id)
+            now = self._context.rows.get(row.id)
             if now is None or now.attempt != row.attempt or now.state != JobState.RUNNING:
                 return
-            turn = self._desk.turn
+            unit = self._context.unit
             if notice.kind == "stop":
-                self._desk.driver.apply(turn.now_us, GangStopping(row.id))
+                self._context.driver.apply(unit.now_us, GangStopping(row.id))
                 cause = f"hung by the rule {notice.rule}: {notice.message}"
-                self._outcomes.tell_to_go(turn, row.id, JobState.STOPPING, "failed", cause)
+                self._outcomes.request_stop(unit, row.id, JobState.STOPPING, "failed", cause)
             else:
                 kind = "hung" if notice.kind == "warn" else "recovered"
                 told = f"{notice.message}; {notice.cure}" if notice.cure else notice.message
-                turn.tell(row.id, kind, told, data={"rule": notice.rule})
+                unit.record(row.id, kind, told, data={"rule": notice.rule})
 
-        self._desk.loop.post(handle)
+        self._context.loop.post(handle)
 
     def _forget_ended(self) -> None:
-        for key in [key for key in self._runs if key[0] not in self._desk.rows]:
+        for key in [key for key in self._runs if key[0] not in self._context.rows]:
             del self._runs[key]
-        self._desk.peaks.forget(self._desk.rows.keys())
+        self._context.peaks.forget(self._context.rows.keys())
 
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def _keep(self, now_us: int, cards: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
         """Samples and progress for later; a store that does not answer loses some, no more."""
         news = {
-            (run["job"], run["attempt"]): record | {"points": self._following.points(run["job"], run["attempt"])}
+            (run["job"], run["attempt"]): record | {"points": self._progress.points(run["job"], run["attempt"])}
             for run in runs
             if (record := progress_record(run)) is not None
         }
         if news:
-            self._desk.loop.post(lambda: self._keep_progress(news))
-        if now_us - self._kept_samples_us < KEEP_EVERY_US * (len(cards) // KEEP_CARDS):
+            self._context.loop.post(lambda: self._keep_progress(news))
+        if now_us - self._kept_samples_us < STORE_INTERVAL_US * (len(cards) // KEEP_CARDS):
             return
         self._kept_samples_us = now_us
         try:
-            with self._desk.database.write() as connection:
+            with self._context.database.write() as connection:
                 samples.append(connection, now_us, [sample_row(now_us, card) for card in cards])
         except StoreUnavailable as error:
             _log.warning("samples were not kept", error=str(error))
@@ -215,13 +215,13 @@ class AgentWatcher:
     def _keep_progress(self, news: Mapping[tuple[str, int], dict[str, Any]]) -> None:
         """By a turn, like everything else that is known of a job."""
         for (job_id, attempt), record in news.items():
-            row = self._desk.rows.get(job_id)
+            row = self._context.rows.get(job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING) and row.progress != record:
-                self._desk.turn.change(job_id, progress=record)
+                self._context.unit.change(job_id, progress=record)
 
 
 def _held_by(strangers: Sequence[Mapping[str, Any]]) -> str:
-    named = [f"{one_line(p.get('name') or 'process', 40)} ({_whose(p)})" for p in strangers[:MOST_NAMED]]
+    named = [f"{one_line(p.get('name') or 'process', 40)} ({_whose(p)})" for p in strangers[:MAX_NAMED]]
     rest = len(strangers) - len(named)
     return f"held by {', '.join(named)}" + (f" and {rest} more" if rest else "")
 

@@ -55,11 +55,11 @@ _log = structlog.get_logger("gpusquad.scheduler")
 class ClusterSync:
     """Handles what an engine sees; all but ``hear`` comes from within a turn."""
 
-    desk: SchedulerContext
+    context: SchedulerContext
     outcomes: Outcomes
     holds: Holds
-    machines: NodeService
-    standings: SharingUpdates
+    node_service: NodeService
+    sharing_updates: SharingUpdates
     next_sequence: Callable[[], int]
     outside: ClusterSubmissions | None = None
 
@@ -76,21 +76,21 @@ class ClusterSync:
         self._broken: frozenset[str] = frozenset()
         self.outcomes.on_final.append(self._finished)
 
-    def _finished(self, turn: UnitOfWork, row: JobRow) -> None:
+    def _finished(self, unit: UnitOfWork, row: JobRow) -> None:
         """The engine may still have it: a gang that ran out of time, or was refused."""
         self._impossible.discard(row.id)
-        engine = self.desk.cluster_engine
+        engine = self.context.cluster_engine
         if engine is not None:
-            turn.acts.append(lambda: engine.finished(row.id))
+            unit.after_commit.append(lambda: engine.finished(row.id))
 
     def hear(self, sighting: Sighting) -> None:
         """From any thread."""
-        self.desk.loop.post(lambda: self._handlers[type(sighting)](sighting))
+        self.context.loop.post(lambda: self._handlers[type(sighting)](sighting))
 
     # -- gangs -----------------------------------------------------------------------------------------------------
 
     def _found(self, found: GangFound) -> None:
-        row = self.desk.rows.get(found.job.id)
+        row = self.context.rows.get(found.job.id)
         if row is None:
             row = self._come_in(found)
         elif not found.places and row.state in (JobState.PENDING, JobState.HELD):
@@ -99,16 +99,16 @@ class ClusterSync:
             self._adopt(row, found)
 
     def _come_in(self, found: GangFound) -> JobRow | None:
-        job, turn, desk = found.job, self.desk.turn, self.desk
+        job, unit, context = found.job, self.context.unit, self.context
         if self._is_over(job.id):
-            engine = desk.cluster_engine
+            engine = context.cluster_engine
             assert engine is not None
-            turn.acts.append(lambda: engine.another_life(job.id))
+            unit.after_commit.append(lambda: engine.another_life(job.id))
             return None
         expected = self.outside.take(job.id) if self.outside is not None else None
         if expected is not None:
             job = meant(expected.job, job)
-        foretold = desk.forecast(job)
+        foretold = context.forecast(job)
         row = JobRow(
             id=job.id, name=job.name, tenant=job.tenant, user=job.user, queue=job.queue, state=str(JobState.PENDING),
             priority=job.priority, lane=job.lane, submitted_us=job.submitted_us, sequence=self.next_sequence(),
@@ -117,36 +117,36 @@ class ClusterSync:
         )  # fmt: skip
         if expected is not None:
             row = expected.row_as(row)
-        reason = None if found.places or row.after else refusal(desk.state, job)
+        reason = None if found.places or row.after else refusal(context.state, job)
         if reason is not None:
             row = replace(row, state=str(JobState.HELD), cause=str(reason), stop=_held_for(reason))
             self._impossible.add(job.id)
-        desk.jobs[job.id] = job
-        turn.add(row, str(row.state), row.cause, actor=job.user)
-        made = run_forecast_row(job, 0, turn.now_us, foretold.run)
-        turn.foretold.append(made)
+        context.jobs[job.id] = job
+        unit.add(row, str(row.state), row.cause, actor=job.user)
+        made = run_forecast_row(job, 0, unit.now_us, foretold.run)
+        unit.predictions.append(made)
         if expected is not None:
-            expected.tell(turn)
+            expected.record_notes(unit)
         if row.after:
             self.holds.watch(row)
-            self.holds.settle(turn, dict(expected.states) if expected is not None else {}, row.id)
+            self.holds.settle(unit, dict(expected.states) if expected is not None else {}, row.id)
         if row.state == JobState.PENDING and not found.places:
-            desk.driver.apply(turn.now_us, JobSubmitted(job, foretold.forecast, past_of(row)))
-        return desk.rows.get(job.id)
+            context.driver.apply(unit.now_us, JobSubmitted(job, foretold.forecast, past_of(row)))
+        return context.rows.get(job.id)
 
     def _change(self, row: JobRow, job: Job) -> None:
         """Its pods say something else than before, or other pods do, of whom it has to keep away."""
-        desk, turn = self.desk, self.desk.turn
-        before = desk.job(row.id)
+        context, unit = self.context, self.context.unit
+        before = context.job(row.id)
         if row.spec:
             job = meant(before, job)  # it was submitted here: the store knows more of it than its pods say
         job = job.submitted_at(before.submitted_us)  # an engine that came later has not seen its first pods
         if before == job:
             return
-        desk.jobs[row.id] = job
-        turn.change(row.id, core=job_to_dict(job), priority=job.priority, queue=job.queue, lane=job.lane)
-        if row.id in desk.state.queue:
-            desk.driver.apply(turn.now_us, JobUpdated(job))
+        context.jobs[row.id] = job
+        unit.change(row.id, core=job_to_dict(job), priority=job.priority, queue=job.queue, lane=job.lane)
+        if row.id in context.state.queue:
+            context.driver.apply(unit.now_us, JobUpdated(job))
         elif row.id in self._impossible:
             self._look_again()
 
@@ -156,86 +156,86 @@ class ClusterSync:
 
     def _adopt(self, row: JobRow, found: GangFound) -> None:
         """It runs there already, whoever started it."""
-        desk, turn = self.desk, self.desk.turn
-        job = desk.job(row.id)
-        placement = placement_at(job, found.places, desk.fixed)
-        if placement is None or not desk.state.space.holds(job, placement):
+        context, unit = self.context, self.context.unit
+        job = context.job(row.id)
+        placement = placement_at(job, found.places, context.fixed)
+        if placement is None or not context.state.space.holds(job, placement):
             _log.warning("a gang runs where the cluster has no place for it", job=row.id)
             self._leave_to_others(row, job)
             return
-        if row.id in desk.state.queue:
-            desk.driver.apply(turn.now_us, JobCancelled(row.id))
+        if row.id in context.state.queue:
+            context.driver.apply(unit.now_us, JobCancelled(row.id))
         self._impossible.discard(row.id)
-        started_us = min(turn.now_us, found.started_us or turn.now_us)
-        desk.driver.job_states.pop(row.id, None)
-        desk.driver.apply(turn.now_us, GangAdopted(job, forecast_of(row), placement, started_us, past_of(row)))
+        started_us = min(unit.now_us, found.started_us or unit.now_us)
+        context.driver.job_states.pop(row.id, None)
+        context.driver.apply(unit.now_us, GangAdopted(job, forecast_of(row), placement, started_us, past_of(row)))
         if row.state == JobState.HELD:
-            turn.move(row.id, JobState.PENDING, "pending")
-        record = placement_record(job, placement, desk.fixed)
+            unit.transition(row.id, JobState.PENDING, "pending")
+        record = placement_record(job, placement, context.fixed)
         cards = [card for task in record["tasks"] for card in task["cards"]]
-        turn.move(row.id, JobState.STARTING, "starting", "found on its cards", data={"cards": cards},
+        unit.transition(row.id, JobState.STARTING, "starting", "found on its cards", data={"cards": cards},
                   started_us=started_us, placement=record, stop=None)  # fmt: skip
-        row = turn.move(row.id, JobState.RUNNING, "running")
+        row = unit.transition(row.id, JobState.RUNNING, "running")
         opened = attempts.AttemptRow(row.id, row.attempt, row.tenant, row.user, started_us, None, job.gpu_milli, cards)
-        turn.opened.append(opened)
-        desk.foretelling.begin(job, started_us)
-        engine, attempt = desk.cluster_engine, row.attempt
+        unit.opened_attempts.append(opened)
+        context.predictor.begin(job, started_us)
+        engine, attempt = context.cluster_engine, row.attempt
         if engine is not None:  # what it reports of it has to name the same attempt
-            turn.acts.append(lambda: engine.resume(job, attempt, found.places, True))
-            turn.acts.append(lambda: self.standings.tell(job.id))
+            unit.after_commit.append(lambda: engine.resume(job, attempt, found.places, True))
+            unit.after_commit.append(lambda: self.sharing_updates.update(job.id))
 
     def _leave_to_others(self, row: JobRow, job: Job) -> None:
         """Its cards are in use all the same: nobody else is to be put there, nor it anywhere else."""
-        engine, attempt = self.desk.cluster_engine, row.attempt
-        if row.id in self.desk.state.queue:
-            self.desk.driver.apply(self.desk.turn.now_us, JobCancelled(row.id))
+        engine, attempt = self.context.cluster_engine, row.attempt
+        if row.id in self.context.state.queue:
+            self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
         if engine is not None:
-            self.desk.turn.acts.append(lambda: engine.resume(job, attempt, (), True))
+            self.context.unit.after_commit.append(lambda: engine.resume(job, attempt, (), True))
 
     def _withdrawn(self, gone: GangWithdrawn) -> None:
-        row = self.desk.rows.get(gone.job_id)
+        row = self.context.rows.get(gone.job_id)
         if row is None:
             return
         state = JobState(row.state)
         if state in ON_CARDS:
             return  # the end of its attempt is reported apart, and comes first
-        if row.id in self.desk.state.queue:
-            self.desk.driver.apply(self.desk.turn.now_us, JobCancelled(row.id))
-        self.outcomes.finish(self.desk.turn, row.id, _final(state, gone.how), gone.cause)
+        if row.id in self.context.state.queue:
+            self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
+        self.outcomes.finish(self.context.unit, row.id, _final(state, gone.how), gone.cause)
 
     def _refound(self, everybody: GangsResynced) -> None:
         """Who went while the service was away."""
         self._over_before = set()
-        for row in [row for row in self.desk.rows.values() if row.id not in everybody.job_ids]:
-            if row.id in self.desk.state.runs:
-                self.desk.driver.apply(self.desk.turn.now_us, GangEnded(row.id, "failed"))
-            elif row.id in self.desk.state.queue:
-                self.desk.driver.apply(self.desk.turn.now_us, JobCancelled(row.id))
-            self._write_off(self.desk.turn, row)
+        for row in [row for row in self.context.rows.values() if row.id not in everybody.job_ids]:
+            if row.id in self.context.state.runs:
+                self.context.driver.apply(self.context.unit.now_us, GangEnded(row.id, "failed"))
+            elif row.id in self.context.state.queue:
+                self.context.driver.apply(self.context.unit.now_us, JobCancelled(row.id))
+            self._write_off(self.context.unit, row)
 
-    def _write_off(self, turn: UnitOfWork, row: JobRow) -> None:
+    def _write_off(self, unit: UnitOfWork, row: JobRow) -> None:
         cause = "its pods went while the service was away"
         if JobState(row.state) in ON_CARDS:
-            turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, turn.now_us, "lost", cause))
+            unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, unit.now_us, "lost", cause))
             if row.state == JobState.PREEMPTING:
-                turn.move(row.id, JobState.PENDING, "requeued", cause)
+                unit.transition(row.id, JobState.PENDING, "requeued", cause)
             elif row.state != JobState.STOPPING:
                 if row.state != JobState.LOST:
-                    turn.move(row.id, JobState.LOST, "lost", cause)
-                turn.move(row.id, JobState.PENDING, "requeued", cause)
-        self.outcomes.finish(turn, row.id, JobState.CANCELLED, cause)
+                    unit.transition(row.id, JobState.LOST, "lost", cause)
+                unit.transition(row.id, JobState.PENDING, "requeued", cause)
+        self.outcomes.finish(unit, row.id, JobState.CANCELLED, cause)
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def _landscape(self, seen: ClusterObserved) -> None:
-        desk, now_us = self.desk, self.desk.turn.now_us
+        context, now_us = self.context, self.context.unit.now_us
         if seen.cluster is not None:
-            desk.driver.apply(now_us, ClusterChanged(seen.cluster))
+            context.driver.apply(now_us, ClusterChanged(seen.cluster))
         if seen.allowed is not None:
-            desk.driver.apply(now_us, NodeSetsChanged(seen.allowed))
+            context.driver.apply(now_us, NodeSetsChanged(seen.allowed))
         for others in seen.others:
-            if others.node_id in desk.fixed.node_index:
-                desk.driver.apply(now_us, others)
+            if others.node_id in context.fixed.node_index:
+                context.driver.apply(now_us, others)
         if seen.broken is not None:
             self._faults(seen.broken)
         if seen.cluster is not None or seen.allowed is not None:
@@ -243,31 +243,31 @@ class ClusterSync:
 
     def _faults(self, broken: frozenset[str]) -> None:
         for card in sorted(broken - self._broken):
-            self.machines.fault(card, "the agent of its node says that it is broken")
+            self.node_service.fault(card, "the agent of its node says that it is broken")
         for card in sorted(self._broken - broken):
-            self.machines.recovered(card)
+            self.node_service.recovered(card)
         self._broken = broken
 
     def _look_again(self) -> None:
         """What was impossible may be possible now, and what waits may have become impossible: that is not held again,
         because nodes that went often come back."""
-        desk, turn = self.desk, self.desk.turn
+        context, unit = self.context, self.context.unit
         for job_id in sorted(self._impossible):
-            row, job = desk.rows[job_id], desk.job(job_id)
-            reason = refusal(desk.state, job)
+            row, job = context.rows[job_id], context.job(job_id)
+            reason = refusal(context.state, job)
             if reason is None:
                 self._impossible.discard(job_id)
-                turn.move(job_id, JobState.PENDING, "pending", "the cluster has a place for it now", stop=None)
-                desk.driver.apply(turn.now_us, JobSubmitted(job, forecast_of(row), past_of(row)))
+                unit.transition(job_id, JobState.PENDING, "pending", "the cluster has a place for it now", stop=None)
+                context.driver.apply(unit.now_us, JobSubmitted(job, forecast_of(row), past_of(row)))
             elif str(reason) != row.cause:
-                turn.change(job_id, cause=str(reason), stop=_held_for(reason))
+                unit.change(job_id, cause=str(reason), stop=_held_for(reason))
 
     def load(self) -> None:
         """After a restart."""
-        with self.desk.database.read() as connection:
+        with self.context.database.read() as connection:
             self._over_before = jobs.ids_of_final(connection)
         self._impossible = {
-            row.id for row in self.desk.rows.values()
+            row.id for row in self.context.rows.values()
             if row.state == JobState.HELD and (row.stop or {}).get("how") == IMPOSSIBLE
         }  # fmt: skip
 

@@ -39,9 +39,9 @@ GANG_SIZES = (1, 2, 4, 8, 16)
 class NodeService:
     """Keeps why a card may not be used, and shows all machines."""
 
-    def __init__(self, desk: SchedulerContext, outcomes: Outcomes, admits_strangers: Callable[[str], bool]) -> None:
+    def __init__(self, context: SchedulerContext, outcomes: Outcomes, admits_strangers: Callable[[str], bool]) -> None:
         """``admits_strangers``: whether others may join a shared card where a process is that nothing holds."""
-        self._desk = desk
+        self._context = context
         self._outcomes = outcomes
         self._admits_strangers = admits_strangers
         self._strangers: dict[str, str] = {}
@@ -59,18 +59,18 @@ class NodeService:
 
     def load(self) -> None:
         """At start: what administrators said stays said."""
-        with self._desk.database.read() as connection:
+        with self._context.database.read() as connection:
             rows = marks.all(connection)
         for row in rows:
-            if row.kind == "cordon" and row.target in self._desk.fixed.card_index:
+            if row.kind == "cordon" and row.target in self._context.fixed.card_index:
                 self._block(row.target, CORDON, row.cause)
-            elif row.kind == "drain" and row.target in self._desk.fixed.node_index:
+            elif row.kind == "drain" and row.target in self._context.fixed.node_index:
                 self._close(row.target, DRAIN, row.cause)
             elif row.kind == "window":
                 self._windows[row.id] = _window_status(row)
         self._announce()
-        for row in self._desk.rows.values():
-            if JobState(row.state) in ON_CARDS and row.id not in self._desk.state.runs:
+        for row in self._context.rows.values():
+            if JobState(row.state) in ON_CARDS and row.id not in self._context.state.runs:
                 self._keep_away_from(row)
 
     def fault(self, card: str, cause: str) -> None:
@@ -79,15 +79,17 @@ class NodeService:
         def handle() -> None:
             self._block(card, FAULT, cause)
             for job_id in self._on_card(card):
-                row = self._desk.rows[job_id]
+                row = self._context.rows[job_id]
                 if JobState(row.state) in (JobState.STARTING, JobState.RUNNING):
-                    self._desk.state.runs[job_id].leaving = True
-                    self._outcomes.tell_to_go(self._desk.turn, job_id, JobState.LOST, "lost", f"card {card}: {cause}")
+                    self._context.state.runs[job_id].leaving = True
+                    self._outcomes.request_stop(
+                        self._context.unit, job_id, JobState.LOST, "lost", f"card {card}: {cause}"
+                    )
 
-        self._desk.loop.post(handle)
+        self._context.loop.post(handle)
 
     def recovered(self, card: str) -> None:
-        self._desk.loop.post(lambda: self._unblock(card, FAULT))
+        self._context.loop.post(lambda: self._unblock(card, FAULT))
 
     def taken_outside(self, card: str, cause: str | None) -> None:
         """Somebody else's process is on the card (a cause), or none is any more."""
@@ -100,61 +102,61 @@ class NodeService:
                 self._strangers[card] = cause
                 self._judge_strangers(card)
 
-        self._desk.loop.post(handle)
+        self._context.loop.post(handle)
 
     def strangers_on(self, card: str) -> str | None:
         """Somebody else's processes there, in words. None: there are none."""
         return self._strangers.get(card)
 
     def cordon(self, card: str, who: Who, cause: str) -> CardStatus:
-        self._check(card, self._desk.fixed.card_index, "card")
+        self._check(card, self._context.fixed.card_index, "card")
         mark = self._mark("cordon", card, who, cause)
 
         def handle() -> None:
             self._block(card, CORDON, cause or f"by {who.user}")
             self._write(lambda c: marks.put(c, mark))
 
-        self._desk.loop.call(handle)
+        self._context.loop.call(handle)
         return self._card(card)
 
     def uncordon(self, card: str) -> CardStatus:
         """Also forgives a fault: the administrator has looked."""
-        self._check(card, self._desk.fixed.card_index, "card")
+        self._check(card, self._context.fixed.card_index, "card")
 
         def handle() -> None:
             self._unblock(card, CORDON)
             self._unblock(card, FAULT)
             self._write(lambda c: marks.remove_of(c, "cordon", card))
 
-        self._desk.loop.call(handle)
+        self._context.loop.call(handle)
         return self._card(card)
 
     def drain(self, node: str, who: Who, cause: str) -> NodeStatus:
-        self._check(node, self._desk.fixed.node_index, "node")
+        self._check(node, self._context.fixed.node_index, "node")
         mark = self._mark("drain", node, who, cause)
 
         def handle() -> None:
             self._close(node, DRAIN, cause or f"by {who.user}")
             self._write(lambda c: marks.put(c, mark))
 
-        self._desk.loop.call(handle)
+        self._context.loop.call(handle)
         return self._node(node)
 
     def undrain(self, node: str) -> NodeStatus:
-        self._check(node, self._desk.fixed.node_index, "node")
+        self._check(node, self._context.fixed.node_index, "node")
 
         def handle() -> None:
             self._open(node, DRAIN)
             self._write(lambda c: marks.remove_of(c, "drain", node))
 
-        self._desk.loop.call(handle)
+        self._context.loop.call(handle)
         return self._node(node)
 
     def add_window(self, nodes: Sequence[str], start_us: int, end_us: int | None, who: Who,
                    cause: str) -> WindowStatus:  # fmt: skip
         for node in nodes:
-            self._check(node, self._desk.fixed.node_index, "node")
-        if end_us is not None and end_us <= max(start_us, self._desk.clock.now_us()):
+            self._check(node, self._context.fixed.node_index, "node")
+        if end_us is not None and end_us <= max(start_us, self._context.clock.now_us()):
             raise Invalid("end", "is not after the start, or is over already")
         mark = self._mark("window", ",".join(nodes), who, cause, start_us, end_us)
 
@@ -164,7 +166,7 @@ class NodeService:
             self._write(lambda c: marks.put(c, mark))
             return status
 
-        return self._desk.loop.call(handle)
+        return self._context.loop.call(handle)
 
     def remove_window(self, window_id: str) -> None:
         def handle() -> None:
@@ -173,39 +175,39 @@ class NodeService:
             self._announce()
             self._write(lambda c: marks.remove(c, window_id))
 
-        self._desk.loop.call(handle)
+        self._context.loop.call(handle)
 
     def windows(self) -> list[WindowStatus]:
-        now_us = self._desk.clock.now_us()
-        with self._desk.lock:
+        now_us = self._context.clock.now_us()
+        with self._context.lock:
             return [w for w in self._windows.values() if w.end_us is None or w.end_us > now_us]
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeStatus]:
-        with self._desk.lock:
+        with self._context.lock:
             users = self._users()
-            return [self._node_status(index, users) for index in range(len(self._desk.fixed.node_ids))]
+            return [self._node_status(index, users) for index in range(len(self._context.fixed.node_ids))]
 
     def cards(self) -> list[CardStatus]:
         return [card for node in self.nodes() for card in node.cards]
 
     def cluster(self, mode: str) -> ClusterStatus:
-        with self._desk.lock:
-            state = self._desk.state
+        with self._context.lock:
+            state = self._context.state
             idle = _usable_idle(state)
             cards = [card for node in self.nodes() for card in node.cards]
         usable = {size: int((idle // size).sum()) for size in GANG_SIZES if size <= max(state.space.fixed.node_cards)}
         return ClusterStatus(
             gpus=len(cards), free=sum(c.state == "free" for c in cards), usable=usable,
             unhealthy=sum(c.state == "cordoned" for c in cards),
-            taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._desk.simulated, mode=mode,
+            taken_outside=sum(c.state == "taken_outside" for c in cards), simulated=self._context.simulated, mode=mode,
         )  # fmt: skip
 
     # -- inside a turn ---------------------------------------------------------------------------------------------
 
     def _block(self, card: str, kind: str, cause: str) -> None:
-        if card not in self._desk.fixed.card_index:
+        if card not in self._context.fixed.card_index:
             return  # an agent may know cards that came after the service had started
         if self._blocks[card].get(kind) != cause:
             self._blocks[card][kind] = cause
@@ -219,23 +221,23 @@ class NodeService:
         blocks = self._blocks[card]
         kind = next((kind for kind in CURES if kind in blocks), None)
         outage = UNKNOWN_OUTAGE if kind is None else Outage(blocks[kind], CURES[kind])
-        self._desk.driver.apply(self._now_us(), CardChanged(card, kind is None, outage))
+        self._context.driver.apply(self._now_us(), CardChanged(card, kind is None, outage))
 
     def _close(self, node: str, kind: str, cause: str) -> None:
         was_open = not self._closed[node]
         self._closed[node][kind] = cause
         if was_open:
-            self._desk.driver.apply(self._now_us(), NodeChanged(node, False))
+            self._context.driver.apply(self._now_us(), NodeChanged(node, False))
 
     def _open(self, node: str, kind: str) -> None:
         closed = self._closed.get(node, {})
         if closed.pop(kind, None) is not None and not closed:
-            self._desk.driver.apply(self._now_us(), NodeChanged(node, True))
+            self._context.driver.apply(self._now_us(), NodeChanged(node, True))
 
     def _keep_away_from(self, row: JobRow) -> None:
         """A card of the gang is gone, so the core cannot hold the rest: nothing new comes near it until it has left."""
         for node in {task["node"] for task in (row.placement or {}).get("tasks", ())}:
-            if node in self._desk.fixed.node_index:
+            if node in self._context.fixed.node_index:
                 self._close(node, row.id, f"{row.name or row.id} still runs here")
 
     def _left(self, row: JobRow) -> None:
@@ -261,14 +263,14 @@ class NodeService:
 
     def _announce(self) -> None:
         windows = tuple(MaintenanceWindow(w.id, w.nodes, w.start_us, w.end_us) for w in self.windows())
-        self._desk.driver.apply(self._now_us(), WindowsChanged(windows))
+        self._context.driver.apply(self._now_us(), WindowsChanged(windows))
 
     def _now_us(self) -> int:
-        return self._desk.clock.now_us()
+        return self._context.clock.now_us()
 
     def _on_card(self, card: str) -> list[str]:
-        index = self._desk.fixed.card_index.get(card)
-        return [run.job.id for run in self._desk.state.runs.by_id.values() if index in run.placement.all_cards()]
+        index = self._context.fixed.card_index.get(card)
+        return [run.job.id for run in self._context.state.runs.by_id.values() if index in run.placement.all_cards()]
 
     # -- marks -----------------------------------------------------------------------------------------------------
 
@@ -278,33 +280,33 @@ class NodeService:
 
     def _mark(self, kind: str, target: str, who: Who, cause: str, start_us: int | None = None,
               end_us: int | None = None) -> MarkRow:  # fmt: skip
-        at_us = self._desk.clock.now_us() if start_us is None else start_us
+        at_us = self._context.clock.now_us() if start_us is None else start_us
         return MarkRow(new_id(), kind, target, at_us, end_us, who.user, cause)
 
     def _write(self, write: Write) -> None:
         """On record together with what it does: neither is there without the other."""
-        self._desk.turn.writes.append(write)
+        self._context.unit.writes.append(write)
 
     # -- views -----------------------------------------------------------------------------------------------------
 
     def _users(self) -> dict[str, list[CardUser]]:
         users: defaultdict[str, list[CardUser]] = defaultdict(list)
-        for run in self._desk.state.runs.by_id.values():
+        for run in self._context.state.runs.by_id.values():
             for part in run.placement.parts:
                 share = run.job.groups[part.request_index][0].share
                 job = run.job
                 user = CardUser(job.id, job.name, job.user, job.tenant)
                 for card in part.cards.ravel().tolist():
                     if share is not None:
-                        memory_bytes = share.memory_on(int(self._desk.fixed.card_memory[card]))
+                        memory_bytes = share.memory_on(int(self._context.fixed.card_memory[card]))
                         user = replace(
                             user, sm_milli=share.sm_milli, memory_bytes=memory_bytes, isolation=share.isolation
                         )
-                    users[self._desk.fixed.card_ids[card]].append(user)
+                    users[self._context.fixed.card_ids[card]].append(user)
         return users
 
     def _node_status(self, index: int, users: Mapping[str, list[CardUser]]) -> NodeStatus:
-        space, fixed = self._desk.state.space, self._desk.fixed
+        space, fixed = self._context.state.space, self._context.fixed
         node = fixed.cluster.nodes[index]
         return NodeStatus(
             id=node.id, drained=DRAIN in self._closed.get(node.id, {}), cpu_milli=node.cpu_milli,
@@ -319,7 +321,7 @@ class NodeService:
         closed = next(iter(self._closed.get(node, {}).values()), None)
         state, cause = _card_state(blocks, jobs, closed)
         return CardStatus(card.id, node, index, card.model, card.memory_bytes, state, cause, jobs,
-                          self.samples.get(card.id), self._desk.simulated)  # fmt: skip
+                          self.samples.get(card.id), self._context.simulated)  # fmt: skip
 
     def _node(self, node: str) -> NodeStatus:
         return next(one for one in self.nodes() if one.id == node)

@@ -16,7 +16,7 @@ from gpusquad.server.services.runtime.records import quantiles_of
 from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.following")
-MOST_POINTS = 24
+MAX_POINTS = 24
 """Reports kept of a run, to begin with after a restart: enough for its pace, not for every pause."""
 Points = list[list[int]]
 """Times and steps, as JSON has them."""
@@ -51,8 +51,8 @@ class _Followed:
 class ProgressTracking:
     """Fed by the agent's reader thread; what it finds goes to the core as one item of a turn."""
 
-    def __init__(self, desk: SchedulerContext, make: Callable[[], ProgressModel] | None) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, make: Callable[[], ProgressModel] | None) -> None:
+        self._context = context
         self._make = make
         self._followers: dict[tuple[str, int], _Followed] = {}
 
@@ -80,10 +80,10 @@ class ProgressTracking:
         """Now and then: when those who are followed will end."""
         found = [event for key in list(self._followers) if (event := self._foreseen(key, at_us)) is not None]
         if found:
-            self._desk.loop.post(lambda: self._tell(found))
+            self._context.loop.post(lambda: self._tell(found))
 
     def _foreseen(self, key: tuple[str, int], at_us: int) -> tuple[int, EndPredicted] | None:
-        row = self._desk.rows.get(key[0])
+        row = self._context.rows.get(key[0])
         if row is None or row.attempt != key[1] or row.state != JobState.RUNNING or row.started_us is None:
             del self._followers[key]
             return None
@@ -94,16 +94,16 @@ class ProgressTracking:
             return None
         if left is None:
             return None
-        uses, now_us = self._desk.foretelling.uses, self._desk.clock.now_us()
+        uses, now_us = self._context.predictor.uses, self._context.clock.now_us()
         end_us, high_end_us = now_us + max(0, left.at(uses.shadow)), now_us + max(0, left.at(uses.promise))
         why = f"{row.id} needs longer than predicted, by its progress"
         return row.attempt, EndPredicted(row.id, end_us, why, max(end_us, high_end_us))
 
     def _tell(self, found: list[tuple[int, EndPredicted]]) -> None:
         for attempt, event in found:
-            row = self._desk.rows.get(event.job_id)
+            row = self._context.rows.get(event.job_id)
             if row is not None and (row.attempt, row.state) == (attempt, JobState.RUNNING):
-                self._desk.driver.apply(self._desk.turn.now_us, event)
+                self._context.driver.apply(self._context.unit.now_us, event)
 
 
 def _begun(follower: ProgressModel, told: Mapping[str, Any]) -> _Followed:
@@ -116,8 +116,8 @@ def _begun(follower: ProgressModel, told: Mapping[str, Any]) -> _Followed:
 
 def _add(points: Points, at_us: int, step: int) -> None:
     """Evenly over the whole run, however long it is: the older it gets, the wider apart."""
-    if points and (at_us - points[-1][0]) * MOST_POINTS < max(points[-1][0] - points[0][0], 1):
+    if points and (at_us - points[-1][0]) * MAX_POINTS < max(points[-1][0] - points[0][0], 1):
         return
     points.append([at_us, step])
-    if len(points) > MOST_POINTS:
+    if len(points) > MAX_POINTS:
         del points[1:-1:2]

@@ -29,16 +29,16 @@ from gpusquad.store.database import Database
 from gpusquad.store.run_forecasts import BEFORE_ALL, PastRow, RunKey
 
 _log = structlog.get_logger("gpusquad.advice")
-MOST_HISTORY = 10_000
+MAX_HISTORY = 10_000
 """Runs of the past that are looked at."""
 CHUNK = 500
 LOOKED_AT = 3
 """Of so many of the last runs we look up how busy they kept their cards."""
-MOST_LOOKED_US = 6 * 3600 * 1_000_000
+MAX_SAMPLED_US = 6 * 3600 * 1_000_000
 """Of a long run, the last six hours: days of samples of many cards would take seconds to read."""
-LEAST_SAMPLES = 6
+MIN_SAMPLES = 6
 """A minute of them: fewer say nothing of how a card was used."""
-MOST_REMEMBERED = 1000
+MAX_REMEMBERED = 1000
 
 
 class AdviceCard(NamedTuple):
@@ -164,7 +164,7 @@ class Advice:
         """What ended since."""
         with self._lock, self._database.read() as connection:
             if self._last is None:
-                self._last = run_forecasts.first_to_learn(connection, MOST_HISTORY) or BEFORE_ALL
+                self._last = run_forecasts.first_to_learn(connection, MAX_HISTORY) or BEFORE_ALL
             while rows := run_forecasts.past_runs(connection, self._last, CHUNK):
                 for row in rows:
                     self._learn(row)
@@ -185,7 +185,7 @@ class Advice:
             with self._database.read() as connection:
                 found = {job_id: use_of(connection, job_id) for job_id in new}
             with self._lock:
-                if len(self._uses) > MOST_REMEMBERED:
+                if len(self._uses) > MAX_REMEMBERED:
                     self._uses.clear()
                 self._uses.update(found)
         uses = [use for seen in last if (use := self._uses.get(seen.job_id)) is not None]
@@ -202,11 +202,11 @@ def use_of(connection: Connection, job_id: str) -> RunUtilisation | None:
     if not tries or tries[-1].ended_us is None or tries[-1].gpu_milli != 1000 * len(tries[-1].cards):
         return None  # a shared card is also kept busy by others
     last, ended_us = tries[-1], tries[-1].ended_us
-    since_us = max(last.started_us, ended_us - MOST_LOOKED_US)
+    since_us = max(last.started_us, ended_us - MAX_SAMPLED_US)
     busy = []
     for card in dict.fromkeys(last.cards):
         mean, count = samples.busy(connection, card, since_us, ended_us)
-        if mean is None or count < LEAST_SAMPLES:
+        if mean is None or count < MIN_SAMPLES:
             return None
         busy.append(mean)
     return RunUtilisation(job_id, tuple(busy)) if busy else None

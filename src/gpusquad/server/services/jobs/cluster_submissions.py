@@ -33,7 +33,7 @@ FOUND_WITHIN_S = 5.0
 """So long a submission waits for its jobs to be found."""
 NOT_COMPLETE = "made in the cluster, and not complete yet"
 """Until it is, nothing is on record: the cluster may never make its pods."""
-_MOST_EXPECTED = 10_000
+_MAX_EXPECTED = 10_000
 _MARK_CHARS = 26
 
 
@@ -56,18 +56,18 @@ class PendingSubmission:
             kept |= {"state": own.state}
         return replace(found, **kept)
 
-    def tell(self, turn: UnitOfWork) -> None:
+    def record_notes(self, unit: UnitOfWork) -> None:
         """What was chosen for it and what it was warned of; whoever submitted it hears when that is on record."""
         for note in self.notes:
-            turn.tell(self.row.id, note.kind, note.text, data=note.data)
-        turn.acts.append(self.is_found.set)
+            unit.record(self.row.id, note.kind, note.text, data=note.data)
+        unit.after_commit.append(self.is_found.set)
 
 
 class ClusterSubmissions:
     """Submits from any thread; ``take`` comes from within a turn."""
 
-    def __init__(self, desk: SchedulerContext, maker: JobObjectCreator, read_secret: ReadSecret) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, maker: JobObjectCreator, read_secret: ReadSecret) -> None:
+        self._context = context
         self._maker = maker
         self._read_secret = read_secret
         self._expected: OrderedDict[str, PendingSubmission] = OrderedDict()
@@ -95,7 +95,7 @@ class ClusterSubmissions:
             raise
         deadline_s = time.monotonic() + FOUND_WITHIN_S
         for one in expected:
-            if one.row.id not in self._desk.rows:
+            if one.row.id not in self._context.rows:
                 one.is_found.wait(max(0.0, deadline_s - time.monotonic()))
         return [self._row(one) for one in expected]
 
@@ -110,11 +110,11 @@ class ClusterSubmissions:
     def _expect(self, one: PendingSubmission) -> None:
         with self._lock:
             self._expected[one.row.id] = one
-            while len(self._expected) > _MOST_EXPECTED:
+            while len(self._expected) > _MAX_EXPECTED:
                 self._expected.popitem(last=False)  # its pods never came
 
     def _row(self, one: PendingSubmission) -> JobRow:
-        with self._desk.database.read() as connection:
+        with self._context.database.read() as connection:
             row = jobs.get(connection, one.row.id)
         if row is not None:
             return row

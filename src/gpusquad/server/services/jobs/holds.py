@@ -18,7 +18,7 @@ from gpusquad.store.jobs import JobRow
 HOLD = "hold"
 IMPOSSIBLE = "impossible"
 """Held because the cluster as it is could never run it."""
-MOST_REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 """Ends remembered for jobs that come in while those they wait for end."""
 _MET = {
     "success": frozenset({JobState.SUCCEEDED}),
@@ -30,8 +30,8 @@ _MET = {
 class Holds:
     """Looks after held jobs; all calls come from within a turn."""
 
-    def __init__(self, desk: SchedulerContext, outcomes: Outcomes) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, outcomes: Outcomes) -> None:
+        self._context = context
         self._outcomes = outcomes
         self._waiting_on: defaultdict[str, set[str]] = defaultdict(set)
         self._due: dict[str, int] = {}
@@ -39,7 +39,7 @@ class Holds:
         self._just_ended: dict[str, str] = {}
         self._ends: deque[JobRow] = deque()
         """Jobs that are over and whose followers are still to be told."""
-        desk.before_deciding.append(self._release_due)
+        context.before_deciding.append(self._release_due)
         outcomes.on_final.append(self._ended)
         outcomes.on_held.append(self.watch)
 
@@ -52,79 +52,79 @@ class Holds:
     def just_ended(self, job_id: str) -> bool:
         return job_id in self._just_ended
 
-    def settle(self, turn: UnitOfWork, states: dict[str, str], job_id: str) -> None:
+    def settle(self, unit: UnitOfWork, states: dict[str, str], job_id: str) -> None:
         """Dependencies that were over already when the job came; some ended after their states were read."""
         for dependency_id, state in states.items():
             state = self._just_ended.get(dependency_id, state)
-            if JobState(state) in FINAL and job_id in turn.rows:
+            if JobState(state) in FINAL and job_id in unit.rows:
                 self._waiting_on[dependency_id].discard(job_id)
-                self._dependency_over(turn, turn.rows[job_id], dependency_id, JobState(state))
+                self._dependency_over(unit, unit.rows[job_id], dependency_id, JobState(state))
 
-    def _ended(self, turn: UnitOfWork, row: JobRow) -> None:
+    def _ended(self, unit: UnitOfWork, row: JobRow) -> None:
         self._due.pop(row.id, None)
         self._just_ended[row.id] = row.state
-        if len(self._just_ended) > MOST_REMEMBERED:
+        if len(self._just_ended) > MAX_REMEMBERED:
             del self._just_ended[next(iter(self._just_ended))]
         self._ends.append(row)
         if len(self._ends) > 1:
             return  # an end that followed from another: one after the other, however long the chain
         try:
             while self._ends:
-                self._tell_followers(turn, self._ends[0])
+                self._tell_followers(unit, self._ends[0])
                 self._ends.popleft()
         finally:
             self._ends.clear()
 
-    def _tell_followers(self, turn: UnitOfWork, row: JobRow) -> None:
+    def _tell_followers(self, unit: UnitOfWork, row: JobRow) -> None:
         for waiter in sorted(self._waiting_on.pop(row.id, ())):
-            if waiter in turn.rows:
-                self._dependency_over(turn, turn.rows[waiter], row.id, JobState(row.state))
+            if waiter in unit.rows:
+                self._dependency_over(unit, unit.rows[waiter], row.id, JobState(row.state))
 
-    def _dependency_over(self, turn: UnitOfWork, row: JobRow, dependency_id: str, state: JobState) -> None:
+    def _dependency_over(self, unit: UnitOfWork, row: JobRow, dependency_id: str, state: JobState) -> None:
         left: list[dict[str, Any]] = []
         for dependency in row.after or ():
             if dependency["job"] != dependency_id:
                 left.append(dependency)
             elif state not in _MET[dependency["on"]]:
                 cause = f"waited for the {dependency['on']} of {dependency_id}, which {_in_words(state)}"
-                self._outcomes.finish(turn, row.id, JobState.CANCELLED, cause)
+                self._outcomes.finish(unit, row.id, JobState.CANCELLED, cause)
                 return
-        turn.change(row.id, after=left)
+        unit.change(row.id, after=left)
         self._due[row.id] = row.release_us or 0
 
-    def _release_due(self, turn: UnitOfWork) -> int:
+    def _release_due(self, unit: UnitOfWork) -> int:
         """Whoever may go joins the queue; says when the next one may."""
         wake_us = NEVER_US
         for job_id, at_us in list(self._due.items()):
-            row = turn.rows.get(job_id)
+            row = unit.rows.get(job_id)
             if row is None or row.state != JobState.HELD or row.after or _is_held_by_user(row) or _is_impossible(row):
                 del self._due[job_id]
-            elif at_us > turn.now_us:
+            elif at_us > unit.now_us:
                 wake_us = min(wake_us, at_us)
             else:
                 del self._due[job_id]
-                self._release(turn, row)
+                self._release(unit, row)
         return wake_us
 
-    def _release(self, turn: UnitOfWork, row: JobRow) -> None:
-        row = turn.move(row.id, JobState.PENDING, "pending", release_us=None)
-        self._desk.driver.job_states.pop(row.id, None)
-        self._desk.driver.apply(turn.now_us, JobSubmitted(self._desk.job(row.id), forecast_of(row), past_of(row)))
+    def _release(self, unit: UnitOfWork, row: JobRow) -> None:
+        row = unit.transition(row.id, JobState.PENDING, "pending", release_us=None)
+        self._context.driver.job_states.pop(row.id, None)
+        self._context.driver.apply(unit.now_us, JobSubmitted(self._context.job(row.id), forecast_of(row), past_of(row)))
 
-    def hold(self, turn: UnitOfWork, row: JobRow, by: str) -> None:
+    def hold(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
         """Out of the queue until released."""
         if row.state == JobState.PENDING:
-            if row.id in self._desk.state.queue:  # else it was refused just now, and that stands
-                self._desk.state.withdraw(row.id)
-            self._desk.driver.forget(row.id)
-            turn.move(row.id, JobState.HELD, "held", f"held by {by}", actor=by, stop={"how": HOLD, "by": by})
+            if row.id in self._context.state.queue:  # else it was refused just now, and that stands
+                self._context.state.withdraw(row.id)
+            self._context.driver.forget(row.id)
+            unit.transition(row.id, JobState.HELD, "held", f"held by {by}", actor=by, stop={"how": HOLD, "by": by})
         else:
-            turn.change(row.id, stop={"how": HOLD, "by": by})
-            turn.tell(row.id, "held", f"held by {by}", actor=by)
+            unit.change(row.id, stop={"how": HOLD, "by": by})
+            unit.record(row.id, "held", f"held by {by}", actor=by)
 
-    def release(self, turn: UnitOfWork, row: JobRow, by: str) -> None:
-        turn.change(row.id, stop=None)
-        turn.tell(row.id, "released", f"released by {by}", actor=by)
+    def release(self, unit: UnitOfWork, row: JobRow, by: str) -> None:
+        unit.change(row.id, stop=None)
+        unit.record(row.id, "released", f"released by {by}", actor=by)
         self._due[row.id] = row.release_us or 0
 
 

@@ -36,22 +36,22 @@ from gpusquad.spec.model import JobSpec
 from gpusquad.store import events, jobs, run_forecasts
 from gpusquad.store.jobs import JobFilter, JobRow
 
-_MOST_AFTER = 1000
+_MAX_AFTER = 1000
 
 
 class Intake:
     """Accepts jobs from any thread."""
 
     def __init__(
-        self, desk: SchedulerContext, people: TenantCache, holds: Holds, outside: ClusterSubmissions | None = None
+        self, context: SchedulerContext, people: TenantCache, holds: Holds, outside: ClusterSubmissions | None = None
     ) -> None:
-        self._desk = desk
-        self._outside = outside
+        self._context = context
+        self._submissions = outside
         """Where jobs are made elsewhere instead of being queued here."""
-        self._people = people
+        self._tenants = people
         self._holds = holds
         self._sequence = itertools.count(1)
-        self._advice = Advice(desk.database, lambda: cards_of(desk.fixed.cluster))
+        self._advice = Advice(context.database, lambda: cards_of(context.fixed.cluster))
 
     def count_from(self, sequence: int) -> None:
         self._sequence = itertools.count(sequence)
@@ -64,17 +64,17 @@ class Intake:
         if key is not None:
             group_id = _group_of(who.user, key)
         again = key is not None
-        now_us = self._desk.clock.now_us()
+        now_us = self._context.clock.now_us()
         settled = self._advice.settle(specs, [self._job(spec, who, now_us) for spec in specs])
         asked = [one.job for one in settled]
-        with self._desk.lock:
+        with self._context.lock:
             for job in asked:
                 self._admit(job)
-        foretold = [self._desk.forecast(job) for job in asked]
-        if self._outside is not None:
-            return self._have_made(self._outside, settled, foretold, specs, who, group_id, again)
+        foretold = [self._context.forecast(job) for job in asked]
+        if self._submissions is not None:
+            return self._have_made(self._submissions, settled, foretold, specs, who, group_id, again)
         rows = [self._row(one.spec, one.job, run, who, group_id) for one, run in zip(settled, foretold, strict=True)]
-        with self._desk.database.write() as connection:
+        with self._context.database.write() as connection:
             if again and (before := jobs.by_group(connection, str(group_id))):
                 if not _same_words(before, specs):
                     raise Conflict("this key was used for another submission", cure="give each its own key")
@@ -94,12 +94,12 @@ class Intake:
                 )
                 for one in told
             ]
-            for call in self._desk.in_transaction:
+            for call in self._context.in_transaction:
                 call(connection, told)
             states = self._states_of_dependencies(connection, rows)
         forecasts = [one.forecast for one in foretold]
-        self._desk.loop.post(lambda: self._enter(rows, asked, forecasts, states))
-        self._desk.tell(list(zip(numbers, told, strict=True)))
+        self._context.loop.post(lambda: self._enter(rows, asked, forecasts, states))
+        self._context.notify(list(zip(numbers, told, strict=True)))
         return rows
 
     def _have_made(self, outside: ClusterSubmissions, settled: Sequence[ResolvedJob], foretold: Sequence[JobPrediction],
@@ -111,7 +111,7 @@ class Intake:
             identified(self._row(one.spec, job, run, who, group_id), job)
             for one, job, run in zip(settled, asked, foretold, strict=True)
         ]
-        with self._desk.database.read() as connection:
+        with self._context.database.read() as connection:
             before = jobs.by_group(connection, str(group_id)) if again else []
             if before and not _same_words(before, [spec for row, spec in zip(rows, specs, strict=True)
                                                    if row.id in {known.id for known in before}]):  # fmt: skip
@@ -129,19 +129,19 @@ class Intake:
 
     def imagine(self, spec: JobSpec, who: Who) -> tuple[Job, JobPrediction]:
         """A job as it would be, for asking what if."""
-        (settled,) = self._advice.settle([spec], [self._job(spec, who, self._desk.clock.now_us())])
-        return settled.job, self._desk.forecast(settled.job)
+        (settled,) = self._advice.settle([spec], [self._job(spec, who, self._context.clock.now_us())])
+        return settled.job, self._context.forecast(settled.job)
 
     def _job(self, spec: JobSpec, who: Who, now_us: int) -> Job:
         tenant = spec.tenant or who.tenant
         if tenant != who.tenant and not who.is_admin:
             raise Forbidden(f"you belong to tenant {who.tenant}", field="tenant", cure="leave tenant out")
-        if not self._people.known(tenant):
-            raise Invalid("tenant", f"there is no tenant {tenant!r}", f"choose from {', '.join(self._people.names())}")
+        if not self._tenants.known(tenant):
+            raise Invalid("tenant", f"there is no tenant {tenant!r}", f"choose from {', '.join(self._tenants.names())}")
         return to_job(spec, new_id(), now_us, tenant, who.user)
 
     def _admit(self, job: Job) -> None:
-        reason = refusal(self._desk.state, job)
+        reason = refusal(self._context.state, job)
         if reason is not None:
             raise JobRefused(reason)
 
@@ -165,8 +165,8 @@ class Intake:
             for wanted in spec.after
             for found in self._find(connection, wanted.job, row.tenant)
         ]
-        if len(after) > _MOST_AFTER:
-            raise Invalid("after", f"names {len(after)} jobs", f"wait for at most {_MOST_AFTER}")
+        if len(after) > _MAX_AFTER:
+            raise Invalid("after", f"names {len(after)} jobs", f"wait for at most {_MAX_AFTER}")
         return replace(row, state=str(JobState.HELD), after=after)
 
     def _find(self, connection: Connection, text: str, tenant: str) -> list[str]:
@@ -185,7 +185,7 @@ class Intake:
 
     def _check_quota(self, connection: Connection, rows: Sequence[JobRow], who: Who) -> None:
         for tenant in {row.tenant for row in rows}:
-            most = self._people.most_unfinished(tenant)
+            most = self._tenants.most_unfinished(tenant)
             if most is None:
                 continue
             count = jobs.count(connection, JobFilter(states=jobs.UNFINISHED_STATES, tenants=(tenant,)))
@@ -204,21 +204,21 @@ class Intake:
         waiting = [row for row in rows if row.state in (JobState.PENDING, JobState.HELD)]
         states = self._states_of_dependencies(connection, waiting)
         asked, forecasts = [job_of(row) for row in waiting], [forecast_of(row) for row in waiting]
-        self._desk.loop.post(lambda: self._enter(waiting, asked, forecasts, states))
+        self._context.loop.post(lambda: self._enter(waiting, asked, forecasts, states))
 
     def _enter(self, rows: Sequence[JobRow], asked: Sequence[Job], forecasts: Sequence[RunTimePrediction],
                states: dict[str, str]) -> Finish | None:  # fmt: skip
         """In the scheduler's thread: what is on record joins the queue, whoever of two tries comes here first."""
-        desk = self._desk
+        context = self._context
         for row, job, forecast in zip(rows, asked, forecasts, strict=True):
-            if row.id in desk.rows or self._holds.just_ended(row.id):
+            if row.id in context.rows or self._holds.just_ended(row.id):
                 continue
-            desk.rows[row.id], desk.jobs[row.id] = row, job
+            context.rows[row.id], context.jobs[row.id] = row, job
             if row.state == JobState.HELD:
                 self._holds.watch(row)
-                self._holds.settle(desk.turn, {d["job"]: states[d["job"]] for d in row.after}, row.id)
+                self._holds.settle(context.unit, {d["job"]: states[d["job"]] for d in row.after}, row.id)
             else:
-                desk.driver.apply(desk.turn.now_us, JobSubmitted(job, forecast, past_of(row)))
+                context.driver.apply(context.unit.now_us, JobSubmitted(job, forecast, past_of(row)))
         return None
 
 

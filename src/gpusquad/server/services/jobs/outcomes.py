@@ -38,7 +38,7 @@ from gpusquad.store.jobs import JobRow
 _log = structlog.get_logger("gpusquad.scheduler")
 S = JobState
 ON_CARDS = frozenset({S.STARTING, S.RUNNING, S.PREEMPTING, S.STOPPING, S.LOST})
-TOLD_TO_GO = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
+STOP_REQUESTED = frozenset({S.PREEMPTING, S.STOPPING, S.LOST})
 LOST_GRACE_S = 5.0
 """For gangs whose card is broken: there is little to save."""
 
@@ -76,11 +76,11 @@ class Outcomes:
     """The scheduler's hands and ears."""
 
     def __init__(
-        self, desk: SchedulerContext, people: TenantCache, read_secret: ReadSecret, standings: SharingUpdates
+        self, context: SchedulerContext, people: TenantCache, read_secret: ReadSecret, sharing_updates: SharingUpdates
     ) -> None:
-        self._desk = desk
-        self._people = people
-        self._standings = standings
+        self._context = context
+        self._tenants = people
+        self._sharing_updates = sharing_updates
         self._read_secret = read_secret
         self.on_final: list[Any] = []
         """Called with the turn and the row of each job that is over."""
@@ -88,80 +88,82 @@ class Outcomes:
         """Called with the row of each job that waits apart for its next try."""
         self.on_gone: list[Any] = []
         """Called with the row of each gang that has left its cards, before anything follows from it."""
-        desk.after_deciding.append(self._note)
+        context.after_deciding.append(self._note)
 
     def report(self, report: Report) -> None:
         """From any thread."""
-        self._desk.loop.post(lambda: self._heard(report))
+        self._context.loop.post(lambda: self._heard(report))
 
-    def tell_to_go(self, turn: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
+    def request_stop(self, unit: UnitOfWork, job_id: str, then: JobState, how: str, cause: str, actor: str = "",
                    for_job: str | None = None) -> None:  # fmt: skip
         """Stop a gang that is on its cards; the rest follows when the engine says that it is gone."""
-        row = turn.rows[job_id]
+        row = unit.rows[job_id]
         asked = {"how": how, "cause": cause, "for_job": for_job}
-        turn.move(job_id, then, str(then), cause, actor=actor, stop=asked, data={"for": for_job} if for_job else None)
+        unit.transition(
+            job_id, then, str(then), cause, actor=actor, stop=asked, data={"for": for_job} if for_job else None
+        )
         grace = LOST_GRACE_S if then is S.LOST else self._grace_s(row)
-        engine = self._desk.cluster_engine
+        engine = self._context.cluster_engine
         if engine is not None and then is S.STOPPING:  # for good: its owner is not to make it again
-            turn.acts.append(lambda: engine.withdraw(job_id, cause))
-        turn.acts.append(lambda: self._desk.engine.stop(job_id, row.attempt, cause, grace))
+            unit.after_commit.append(lambda: engine.withdraw(job_id, cause))
+        unit.after_commit.append(lambda: self._context.engine.stop(job_id, row.attempt, cause, grace))
 
-    def finish(self, turn: UnitOfWork, job_id: str, then: JobState, cause: str, *, actor: str = "",
+    def finish(self, unit: UnitOfWork, job_id: str, then: JobState, cause: str, *, actor: str = "",
                **columns: Any) -> None:  # fmt: skip
         """Over for good."""
-        columns.setdefault("ended_us", turn.now_us)
-        engine, before = self._desk.cluster_engine, turn.rows[job_id]
+        columns.setdefault("ended_us", unit.now_us)
+        engine, before = self._context.cluster_engine, unit.rows[job_id]
         if engine is not None and before.spec and before.state in (S.PENDING, S.HELD):
-            turn.acts.append(lambda: engine.withdraw(job_id, cause))  # made for this job alone, which will never start
-        row = turn.move(job_id, then, str(then), cause, actor=actor, stop=None, **columns)
+            unit.after_commit.append(lambda: engine.withdraw(job_id, cause))  # made for this job only
+        row = unit.transition(job_id, then, str(then), cause, actor=actor, stop=None, **columns)
         for call in self.on_final:
-            call(turn, row)
-        self._desk.drop(job_id)
+            call(unit, row)
+        self._context.drop(job_id)
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
-    def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
+    def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
-            self._desk.observer.decided(type(decision).__name__.lower())
+            self._context.observer.decided(type(decision).__name__.lower())
             if isinstance(decision, Start):
-                self._start(turn, decision)
+                self._start(unit, decision)
             elif isinstance(decision, Preempt):
-                self.tell_to_go(turn, decision.job_id, S.PREEMPTING, "preempted", self._preempted_by(turn, decision),
+                self.request_stop(unit, decision.job_id, S.PREEMPTING, "preempted", self._preempted_by(unit, decision),
                                 for_job=decision.for_job)  # fmt: skip
             elif isinstance(decision, Stop):
-                self.tell_to_go(turn, decision.job_id, S.STOPPING, "timed_out", decision.cause)
+                self.request_stop(unit, decision.job_id, S.STOPPING, "timed_out", decision.cause)
             elif isinstance(decision, Refuse):
-                self.finish(turn, decision.job_id, S.FAILED, str(decision.reason))
+                self.finish(unit, decision.job_id, S.FAILED, str(decision.reason))
 
-    def _preempted_by(self, turn: UnitOfWork, decision: Preempt) -> str:
-        other = turn.rows.get(decision.for_job)
+    def _preempted_by(self, unit: UnitOfWork, decision: Preempt) -> str:
+        other = unit.rows.get(decision.for_job)
         return f"for {other.name or other.id} of {other.user}: {decision.cause}" if other else decision.cause
 
-    def _start(self, turn: UnitOfWork, decision: Start) -> None:
-        desk, job_id = self._desk, decision.job_id
-        job, fixed = desk.job(job_id), desk.fixed
+    def _start(self, unit: UnitOfWork, decision: Start) -> None:
+        context, job_id = self._context, decision.job_id
+        job, fixed = context.job(job_id), context.fixed
         record = placement_record(job, decision.placement, fixed)
-        row = turn.rows[job_id]
+        row = unit.rows[job_id]
         cards = [card for task in record["tasks"] for card in task["cards"]]
-        desk.observer.started(row.tenant, (turn.now_us - row.submitted_us) / US_PER_S)
-        row = turn.move(job_id, S.STARTING, "starting", decision.cause, data={"cards": cards},
-                        started_us=turn.now_us, placement=record, progress=None, result=None)  # fmt: skip
+        context.observer.started(row.tenant, (unit.now_us - row.submitted_us) / US_PER_S)
+        row = unit.transition(job_id, S.STARTING, "starting", decision.cause, data={"cards": cards},
+                        started_us=unit.now_us, placement=record, progress=None, result=None)  # fmt: skip
         opened = attempts.AttemptRow(
-            job_id=job_id, attempt=row.attempt, tenant=row.tenant, user=row.user, started_us=turn.now_us,
+            job_id=job_id, attempt=row.attempt, tenant=row.tenant, user=row.user, started_us=unit.now_us,
             ended_us=None, gpu_milli=_held_milli(job, decision), cards=cards, how="", cause="",
         )  # fmt: skip
-        turn.opened.append(opened)
-        turn.acts.append(lambda: self._launch(row, decision))
+        unit.opened_attempts.append(opened)
+        unit.after_commit.append(lambda: self._launch(row, decision))
 
     def _launch(self, row: JobRow, decision: Start) -> None:
-        desk = self._desk
+        context = self._context
         try:
-            job = desk.job(row.id)
-            launch = launch_of(row, job, decision.placement, desk.fixed, simulated=desk.simulated,
-                               read_secret=self._read_secret, run_as=self._people.run_as(row.tenant),
-                               sharing_params=self._standings.of(row, job),
-                               is_found=desk.cluster_engine is not None)  # fmt: skip
-            desk.engine.launch(launch)
+            job = context.job(row.id)
+            launch = launch_of(row, job, decision.placement, context.fixed, simulated=context.simulated,
+                               read_secret=self._read_secret, run_as=self._tenants.run_as(row.tenant),
+                               sharing_params=self._sharing_updates.of(row, job),
+                               is_found=context.cluster_engine is not None)  # fmt: skip
+            context.engine.launch(launch)
         except Exception as error:
             # Whatever it was, nothing runs: the gang must not hold its cards for ever.
             _log.warning("a gang could not be started", job=row.id, attempt=row.attempt, error=repr(error))
@@ -174,137 +176,137 @@ class Outcomes:
     # -- reports ---------------------------------------------------------------------------------------------------
 
     def _heard(self, report: Report) -> Finish | None:
-        desk = self._desk
-        row = desk.rows.get(report.job_id)
+        context = self._context
+        row = context.rows.get(report.job_id)
         if row is None or row.attempt != report.attempt or JobState(row.state) not in ON_CARDS:
             return None  # an old attempt, or one that is settled already
         if isinstance(report, AttemptStarted):
-            self._started(desk.turn, row, report)
+            self._started(context.unit, row, report)
         else:
-            self._ended(desk.turn, row, report)
+            self._ended(context.unit, row, report)
         return None
 
-    def _started(self, turn: UnitOfWork, row: JobRow, report: AttemptStarted) -> None:
+    def _started(self, unit: UnitOfWork, row: JobRow, report: AttemptStarted) -> None:
         state = JobState(row.state)
-        if state in TOLD_TO_GO:
+        if state in STOP_REQUESTED:
             cause, grace = (row.stop or {}).get("cause", ""), self._grace_s(row)
-            turn.acts.append(lambda: self._desk.engine.stop(row.id, row.attempt, cause, grace))
-        elif row.id not in self._desk.state.runs:
+            unit.after_commit.append(lambda: self._context.engine.stop(row.id, row.attempt, cause, grace))
+        elif row.id not in self._context.state.runs:
             # Found running after a restart on cards that are not here any more.
-            self.tell_to_go(turn, row.id, S.LOST, "lost", "its cards are gone")
+            self.request_stop(unit, row.id, S.LOST, "lost", "its cards are gone")
         elif state is S.STARTING:
-            turn.move(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
-            self._desk.driver.apply(turn.now_us, GangStarted(row.id))
-            self._desk.foretelling.begin(self._desk.job(row.id), turn.now_us)
+            unit.transition(row.id, S.RUNNING, "running", report.note, data={"pids": list(report.pids)})
+            self._context.driver.apply(unit.now_us, GangStarted(row.id))
+            self._context.predictor.begin(self._context.job(row.id), unit.now_us)
 
-    def _ended(self, turn: UnitOfWork, row: JobRow, report: AttemptEnded) -> None:
+    def _ended(self, unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> None:
         verdict = judge_end(row, report, _retries(row))
-        ended_us = _ended_us(turn, row, report)
-        turn.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
+        ended_us = _ended_us(unit, row, report)
+        unit.writes.append(lambda c: attempts.close(c, row.id, row.attempt, ended_us, verdict.how, verdict.cause))
         if row.started_us is not None and not report.never_started:
-            self._learn(turn, row, verdict, ended_us - row.started_us, ended_us)
+            self._learn(unit, row, verdict, ended_us - row.started_us, ended_us)
         for call in self.on_gone:
             call(row)
         result = _result(report)
-        if self._is_lost_again_and_again(turn, row, verdict):
-            self._retry_later(turn, row, verdict, result, tries=0)
+        if self._is_lost_again_and_again(unit, row, verdict):
+            self._retry_later(unit, row, verdict, result, tries=0)
         elif verdict.then is S.PENDING:
-            self._again(turn, row, verdict, result)
+            self._again(unit, row, verdict, result)
         elif verdict.then is S.HELD:
-            self._retry_later(turn, row, verdict, result)
+            self._retry_later(unit, row, verdict, result)
         else:
-            self._over(turn, row, verdict, result, ended_us)
+            self._over(unit, row, verdict, result, ended_us)
 
-    def _learn(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, ran_us: int, ended_us: int) -> None:
+    def _learn(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, ran_us: int, ended_us: int) -> None:
         """The truth beside what was foretold, and a lesson for what will be."""
-        desk, how = self._desk, how_of(verdict.how)
-        peak = desk.peaks.take(row.id, row.attempt)
+        context, how = self._context, how_of(verdict.how)
+        peak = context.peaks.take(row.id, row.attempt)
         truth = run_forecasts.Truth(
-            row.id, row.attempt, ran_us, how, turn.now_us, peak.memory_bytes, peak.cpu_milli
+            row.id, row.attempt, ran_us, how, unit.now_us, peak.memory_bytes, peak.cpu_milli
         )  # fmt: skip
-        turn.writes.append(lambda c: run_forecasts.settle(c, truth))
+        unit.writes.append(lambda c: run_forecasts.settle(c, truth))
         run_us = max(1, row.kept_us + ran_us)
-        past = PastRun(desk.job(row.id), run_us, ended_us, how, peak.memory_bytes, peak.cpu_milli)
-        desk.learning.learn(row.attempt, past)
+        past = PastRun(context.job(row.id), run_us, ended_us, how, peak.memory_bytes, peak.cpu_milli)
+        context.training.learn(row.attempt, past)
 
-    def _foretell(self, turn: UnitOfWork, row: JobRow, attempt: int, kept_us: int) -> JobPrediction:
+    def _predict(self, unit: UnitOfWork, row: JobRow, attempt: int, kept_us: int) -> JobPrediction:
         """For the next attempt."""
-        job = self._desk.job(row.id)
-        foretold = self._desk.forecast(job, kept_us)
-        made = run_forecast_row(job, attempt, turn.now_us, foretold.run)
-        turn.foretold.append(made)
+        job = self._context.job(row.id)
+        foretold = self._context.forecast(job, kept_us)
+        made = run_forecast_row(job, attempt, unit.now_us, foretold.run)
+        unit.predictions.append(made)
         return foretold
 
-    def _is_lost_again_and_again(self, turn: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
+    def _is_lost_again_and_again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict) -> bool:
         """Something here does not let it run, a full disk perhaps: trying at once would only make it worse."""
-        told = JobState(row.state) in TOLD_TO_GO
-        return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(turn, row) / US_PER_S) > 0
+        told = JobState(row.state) in STOP_REQUESTED
+        return verdict.how == "lost" and not told and crash_backoff_s(row.attempt, _ran_us(unit, row) / US_PER_S) > 0
 
-    def _over(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+    def _over(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
               ended_us: int) -> None:  # fmt: skip
-        self._leave(turn, row, verdict.how)
-        self.finish(turn, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
+        self._leave(unit, row, verdict.how)
+        self.finish(unit, row.id, verdict.then, verdict.cause, result=result, ended_us=ended_us)
 
-    def _again(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
+    def _again(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None) -> None:
         """Back to the queue with its request time and what its checkpoint kept."""
-        desk = self._desk
+        context = self._context
         if verdict.how == "lost" and JobState(row.state) is not S.LOST:
-            row = turn.move(row.id, S.LOST, "lost", verdict.cause, stop=None)
-        kept_us = self._kept_us(turn, row) if verdict.how == "preempted" else 0
-        self._leave(turn, row, verdict.how, kept_us)
-        if row.id in desk.state.queue:
-            waiting = desk.state.queue[row.id]
+            row = unit.transition(row.id, S.LOST, "lost", verdict.cause, stop=None)
+        kept_us = self._kept_us(unit, row) if verdict.how == "preempted" else 0
+        self._leave(unit, row, verdict.how, kept_us)
+        if row.id in context.state.queue:
+            waiting = context.state.queue[row.id]
             past, forecast = past_of_waiting(waiting), waiting.prediction
         else:  # the core did not know it: its cards are gone
             past, forecast = replace(past_of(row), attempt=row.attempt + 1), forecast_of(row)
-            desk.driver.job_states.pop(row.id, None)
-            desk.driver.apply(turn.now_us, JobSubmitted(desk.job(row.id), forecast, past))
-        foretold = self._foretell(turn, row, past.attempt, past.kept_us)
-        turn.move(
+            context.driver.job_states.pop(row.id, None)
+            context.driver.apply(unit.now_us, JobSubmitted(context.job(row.id), forecast, past))
+        foretold = self._predict(unit, row, past.attempt, past.kept_us)
+        unit.transition(
             row.id, S.PENDING, "preempted" if verdict.how == "preempted" else "requeued", verdict.cause,
             attempt=past.attempt, kept_us=past.kept_us, served_gpu_us=past.served_gpu_us,
             preemptions=past.preemptions, forecast=forecast_record(forecast, foretold.run), placement=None,
             started_us=None, stop=None, result=result,
         )  # fmt: skip
 
-    def _retry_later(self, turn: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
+    def _retry_later(self, unit: UnitOfWork, row: JobRow, verdict: Verdict, result: dict[str, Any] | None,
                      tries: int = 1) -> None:  # fmt: skip
         """Whoever fails fast waits longer each time. ``tries``: how many of its own it costs the job."""
-        ran_s = _ran_us(turn, row) / US_PER_S
+        ran_s = _ran_us(unit, row) / US_PER_S
         wait_s = max(crash_backoff_s(row.attempt, ran_s), _retries(row).backoff_s if tries else 0.0)
         served_us = row.served_gpu_us + int(ran_s * US_PER_S) * row.gpu_milli // 1000
-        self._leave(turn, row, "held")
-        self._desk.driver.forget(row.id)
-        foretold = self._foretell(turn, row, row.attempt + 1, row.kept_us)
-        row = turn.move(
+        self._leave(unit, row, "held")
+        self._context.driver.forget(row.id)
+        foretold = self._predict(unit, row, row.attempt + 1, row.kept_us)
+        row = unit.transition(
             row.id, S.HELD, "retry", f"{verdict.cause}; tried again in {wait_s:.0f} s", attempt=row.attempt + 1,
-            retries_left=row.retries_left - tries, release_us=turn.now_us + int(wait_s * US_PER_S), placement=None,
+            retries_left=row.retries_left - tries, release_us=unit.now_us + int(wait_s * US_PER_S), placement=None,
             started_us=None, served_gpu_us=served_us, result=result, stop=None,
             forecast=forecast_record(foretold.forecast, foretold.run),
         )  # fmt: skip
         for call in self.on_held:
             call(row)
 
-    def _leave(self, turn: UnitOfWork, row: JobRow, how: Any, kept_us: int = 0) -> None:
-        if row.id in self._desk.state.runs:
-            self._desk.driver.apply(turn.now_us, GangEnded(row.id, how, kept_us))
+    def _leave(self, unit: UnitOfWork, row: JobRow, how: Any, kept_us: int = 0) -> None:
+        if row.id in self._context.state.runs:
+            self._context.driver.apply(unit.now_us, GangEnded(row.id, how, kept_us))
 
-    def _kept_us(self, turn: UnitOfWork, row: JobRow) -> int:
+    def _kept_us(self, unit: UnitOfWork, row: JobRow) -> int:
         """What the last checkpoint holds, by the job's own word."""
-        every_us = self._desk.job(row.id).checkpoint.every_us
-        ran_us = _ran_us(turn, row)
+        every_us = self._context.job(row.id).checkpoint.every_us
+        ran_us = _ran_us(unit, row)
         return ran_us // every_us * every_us if every_us else 0
 
 
-def _ended_us(turn: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:
+def _ended_us(unit: UnitOfWork, row: JobRow, report: AttemptEnded) -> int:
     """Not when we heard of it: the service may have been away. Bounded, because it is another clock."""
     if report.ended_us is None or row.started_us is None:
-        return turn.now_us
-    return max(row.started_us, min(report.ended_us, turn.now_us))
+        return unit.now_us
+    return max(row.started_us, min(report.ended_us, unit.now_us))
 
 
-def _ran_us(turn: UnitOfWork, row: JobRow) -> int:
-    return turn.now_us - row.started_us if row.started_us is not None else 0
+def _ran_us(unit: UnitOfWork, row: JobRow) -> int:
+    return unit.now_us - row.started_us if row.started_us is not None else 0
 
 
 def _held_milli(job: Any, decision: Start) -> int:

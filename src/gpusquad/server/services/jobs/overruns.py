@@ -12,8 +12,8 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.reservations import ReservationLog
 from gpusquad.server.services.runtime.unit_of_work import UnitOfWork
 
-LEAST_US = 60 * US_PER_S
-LEAST_RATIO = 0.25
+MIN_US = 60 * US_PER_S
+MIN_RATIO = 0.25
 """Told again when it has run so much longer, by both, since it was told last."""
 
 
@@ -23,36 +23,34 @@ class Overruns:
     Half of all runs take longer than the middle of their forecast, and nobody wants to read that. A run is told of once
     it is past the high end, or as soon as somebody else has to wait longer for it."""
 
-    def __init__(self, desk: SchedulerContext, promises: ReservationLog) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, promises: ReservationLog) -> None:
+        self._context = context
         self._promises = promises
         self._told: dict[str, tuple[int, int]] = {}
         """Job -> the attempt, and how long it had run when it was told last."""
-        desk.after_deciding.append(self._note)
+        context.after_deciding.append(self._note)
 
-    def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
-        state = self._desk.state
+    def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
+        state = self._context.state
         for job_id, end_us in state.later_ends.items():
-            if job_id in turn.rows and job_id in state.runs and end_us < NEVER_US:
-                self._moved(turn, job_id, end_us, job_id in self._promises.blamed)
+            if job_id in unit.rows and job_id in state.runs and end_us < NEVER_US:
+                self._moved(unit, job_id, end_us, job_id in self._promises.blamed)
         state.later_ends.clear()
-        for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
+        for job_id in [job_id for job_id in self._told if job_id not in unit.rows]:
             del self._told[job_id]
 
-    def _moved(self, turn: UnitOfWork, job_id: str, end_us: int, is_blamed: bool) -> None:
-        run = self._desk.state.runs[job_id]
-        ran_us = turn.now_us - run.started_us
-        forecast = turn.rows[job_id].forecast or {}
+    def _moved(self, unit: UnitOfWork, job_id: str, end_us: int, is_blamed: bool) -> None:
+        run = self._context.state.runs[job_id]
+        ran_us = unit.now_us - run.started_us
+        forecast = unit.rows[job_id].forecast or {}
         high_us = int(forecast.get("high_us", 0))
         attempt, told_us = self._told.get(job_id, (run.attempt, None))
-        again_us = (
-            0 if told_us is None or attempt != run.attempt else told_us + max(LEAST_US, int(LEAST_RATIO * told_us))
-        )
+        again_us = 0 if told_us is None or attempt != run.attempt else told_us + max(MIN_US, int(MIN_RATIO * told_us))
         if run.leaving or ran_us < again_us or not (is_blamed or ran_us > high_us):
             return
         self._told[job_id] = run.attempt, ran_us
-        turn.tell(job_id, "overrun", f"runs longer than predicted: now expected until {instant(end_us)}, "
-                  f"in {show_us(end_us - turn.now_us)}", data={"end_us": end_us, "ran_us": ran_us})  # fmt: skip
+        unit.record(job_id, "overrun", f"runs longer than predicted: now expected until {instant(end_us)}, "
+                  f"in {show_us(end_us - unit.now_us)}", data={"end_us": end_us, "ran_us": ran_us})  # fmt: skip
 
 
 def instant(at_us: int) -> str:

@@ -19,7 +19,7 @@ from gpusquad.store.jobs import JobRow
 
 _log = structlog.get_logger("gpusquad.learning")
 
-MOST_OF_OWNER = 40
+MAX_PER_OWNER = 40
 """Jobs of one owner that are foretold anew after a run: as many as in the simulator."""
 BATCH = 200
 """Told at once, so that nobody waits for the rest."""
@@ -33,11 +33,11 @@ class PredictionRefresh:
     planned with and shown, the job's own forecast, is the new one. Jobs that were on their cards before keep theirs:
     it was made from that very run."""
 
-    def __init__(self, desk: SchedulerContext) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
 
     def post(self, item: Item) -> None:
-        self._desk.loop.post(item)
+        self._context.loop.post(item)
 
     def batches(self, owners: Collection[Owner] | None) -> Iterator[Item]:
         """What to do inside a turn, one part after the other. ``owners``: of these; None: of everybody, all."""
@@ -51,7 +51,7 @@ class PredictionRefresh:
         """Who waits longest first; those apart, for others or for their user, after those in the queue."""
         rows = [
             row
-            for row in list(self._desk.rows.values())
+            for row in list(self._context.rows.values())
             if row.attempt == 0 and row.state in _WAITS and (owners is None or (row.tenant, row.user) in owners)
         ]
         rows.sort(key=lambda row: (row.state != JobState.PENDING, row.submitted_us, row.sequence))
@@ -63,23 +63,23 @@ class PredictionRefresh:
     def _anew(self, row: JobRow) -> JobPrediction | None:
         """None: as it was."""
         try:
-            foretold = self._desk.forecast(self._desk.jobs.get(row.id) or job_of(row))
+            foretold = self._context.forecast(self._context.jobs.get(row.id) or job_of(row))
         except Exception:
             _log.exception("a job could not be foretold anew", job=row.id)
             return None
         return None if forecast_record(foretold.forecast, foretold.run) == row.forecast else foretold
 
     def _tell(self, found: Sequence[tuple[JobRow, JobPrediction]]) -> None:
-        turn = self._desk.turn
+        unit = self._context.unit
         for before, foretold in found:
-            row = turn.rows.get(before.id)
+            row = unit.rows.get(before.id)
             if row is None or row.attempt != 0 or row.state not in _WAITS or row.core is not before.core:
                 continue  # it went on, or is another job by now
-            turn.change(row.id, forecast=forecast_record(foretold.forecast, foretold.run))
-            self._desk.driver.apply(turn.now_us, ports.RunTimePredicted(row.id, foretold.forecast))
+            unit.change(row.id, forecast=forecast_record(foretold.forecast, foretold.run))
+            self._context.driver.apply(unit.now_us, ports.RunTimePredicted(row.id, foretold.forecast))
 
 
 def _is_among(taken: Counter[Owner], owner: Owner) -> bool:
     """Whether it is one of the first of its owner."""
     taken[owner] += 1
-    return taken[owner] <= MOST_OF_OWNER
+    return taken[owner] <= MAX_PER_OWNER

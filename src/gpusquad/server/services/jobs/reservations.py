@@ -20,60 +20,60 @@ TELL_AFTER_RATIO = 0.05
 class ReservationLog:
     """Watches what each cycle promised."""
 
-    def __init__(self, desk: SchedulerContext) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
         self._told: dict[str, int] = {}
         """Job -> the start it was told last."""
         self.blamed: set[str] = set()
         """Words of the causes told in this turn: jobs for which others wait longer are among them."""
-        desk.after_deciding.append(self._note)
+        context.after_deciding.append(self._note)
 
-    def _note(self, turn: UnitOfWork, decisions: Sequence[Decision]) -> None:
+    def _note(self, unit: UnitOfWork, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             if isinstance(decision, Start):
-                self._settle(turn, decision.job_id)
-        state = self._desk.state
+                self._settle(unit, decision.job_id)
+        state = self._context.state
         causes = {job_id: why for job_id, _, _, why in state.delayed_starts}
         state.delayed_starts.clear()
         self.blamed.clear()
         for job_id, promise in state.timeline.reservations.items():
-            if promise.start_us < NEVER_US and job_id in turn.rows:
+            if promise.start_us < NEVER_US and job_id in unit.rows:
                 self._promised(
-                    turn, job_id, promise.start_us, promise.first_us, causes.get(job_id, state.last_replan_cause)
+                    unit, job_id, promise.start_us, promise.first_us, causes.get(job_id, state.last_replan_cause)
                 )
-        for job_id in [job_id for job_id in self._told if job_id not in turn.rows]:
+        for job_id in [job_id for job_id in self._told if job_id not in unit.rows]:
             del self._told[job_id]
 
-    def _promised(self, turn: UnitOfWork, job_id: str, start_us: int, high_us: int, why: str) -> None:
+    def _promised(self, unit: UnitOfWork, job_id: str, start_us: int, high_us: int, why: str) -> None:
         before_us = self._told.get(job_id)
         if before_us is None:
             self._told[job_id] = start_us
-            row = ForecastRow(job_id=job_id, made_us=turn.now_us, mid_us=start_us, high_us=max(start_us, high_us),
+            row = ForecastRow(job_id=job_id, made_us=unit.now_us, mid_us=start_us, high_us=max(start_us, high_us),
                               truth_us=None)  # fmt: skip
-            turn.writes.append(lambda c: forecasts.add(c, row))
-            turn.tell(job_id, "promised", data={"start_us": start_us})
-        elif start_us - before_us > max(TELL_AFTER_US, int(TELL_AFTER_RATIO * (before_us - turn.now_us))):
+            unit.writes.append(lambda c: forecasts.add(c, row))
+            unit.record(job_id, "promised", data={"start_us": start_us})
+        elif start_us - before_us > max(TELL_AFTER_US, int(TELL_AFTER_RATIO * (before_us - unit.now_us))):
             self._told[job_id] = start_us
             self.blamed.update(why.split())
             later = f"expected {show_us(start_us - before_us)} later than said before"
-            told = f"{in_words(why, turn, job_id)}: {later}" if why else later
-            turn.tell(job_id, "eta_moved", told, data={"start_us": start_us, "before_us": before_us})
+            told = f"{in_words(why, unit, job_id)}: {later}" if why else later
+            unit.record(job_id, "eta_moved", told, data={"start_us": start_us, "before_us": before_us})
 
-    def _settle(self, turn: UnitOfWork, job_id: str) -> None:
+    def _settle(self, unit: UnitOfWork, job_id: str) -> None:
         promised_us = self._told.pop(job_id, None)
         if promised_us is not None:
-            self._desk.observer.forecast_settled((turn.now_us - promised_us) / US_PER_S)
-        turn.writes.append(lambda c: forecasts.settle(c, job_id, turn.now_us))
+            self._context.observer.forecast_settled((unit.now_us - promised_us) / US_PER_S)
+        unit.writes.append(lambda c: forecasts.settle(c, job_id, unit.now_us))
 
 
-def in_words(why: str, turn: UnitOfWork, job_id: str) -> str:
+def in_words(why: str, unit: UnitOfWork, job_id: str) -> str:
     """Jobs by the names people gave them; of other tenants' jobs only the number is told."""
-    return "; ".join(_named(part, turn, turn.rows[job_id].tenant) for part in why.split("; "))
+    return "; ".join(_named(part, unit, unit.rows[job_id].tenant) for part in why.split("; "))
 
 
-def _named(why: str, turn: UnitOfWork, tenant: str) -> str:
+def _named(why: str, unit: UnitOfWork, tenant: str) -> str:
     who, _, rest = why.partition(" ")
-    row = turn.rows.get(who)
+    row = unit.rows.get(who)
     if row is None:
         return why
     if row.tenant != tenant:

@@ -11,67 +11,67 @@ from gpusquad.model.cluster import Cluster
 from gpusquad.model.interference import Rate
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.holds import Holds
-from gpusquad.server.services.jobs.outcomes import ON_CARDS, TOLD_TO_GO
+from gpusquad.server.services.jobs.outcomes import ON_CARDS, STOP_REQUESTED
 from gpusquad.server.services.runtime.records import forecast_of, past_of, placement_of
 from gpusquad.store import jobs
 from gpusquad.store.jobs import JobRow
 
 
-def restore(desk: SchedulerContext, cluster: Cluster, policies: Policies, holds: Holds,
+def restore(context: SchedulerContext, cluster: Cluster, policies: Policies, holds: Holds,
             rate: Rate | None = None) -> list[tuple[str, int]]:  # fmt: skip
     """Fill the desk from the store; returns the attempts that an engine must be asked about."""
-    with desk.database.read() as connection:
+    with context.database.read() as connection:
         rows = jobs.unfinished(connection)
     state = SchedulerState(cluster, policies, rate=rate)
-    state.now_us, state.resizes = desk.clock.now_us(), False
-    desk.driver = Driver(state, lambda now_us, decisions: None)
+    state.now_us, state.resizes = context.clock.now_us(), False
+    context.driver = Driver(state, lambda now_us, decisions: None)
     asked: list[tuple[str, int]] = []
     for row in rows:
-        desk.rows[row.id] = row
+        context.rows[row.id] = row
         if JobState(row.state) in ON_CARDS:
             asked.append((row.id, row.attempt))
-            desk.peaks.found(row.id, row.attempt)
-            _put_back(desk, row)
+            context.peaks.found(row.id, row.attempt)
+            _put_back(context, row)
     for row in rows:
         if row.state == JobState.PENDING:
-            desk.driver.apply(state.now_us, JobSubmitted(desk.job(row.id), forecast_of(row), past_of(row)))
+            context.driver.apply(state.now_us, JobSubmitted(context.job(row.id), forecast_of(row), past_of(row)))
         elif row.state == JobState.HELD:
             holds.watch(row)
-    _settle_dependencies(desk, holds)
-    _recall_claims(desk)
+    _settle_dependencies(context, holds)
+    _recall_claims(context)
     return asked
 
 
-def _put_back(desk: SchedulerContext, row: JobRow) -> None:
+def _put_back(context: SchedulerContext, row: JobRow) -> None:
     """On its cards as before. If they are not here any more the engine ends it and it queues again."""
-    job = desk.job(row.id)
-    placement = placement_of(row.placement, job, desk.fixed) if row.placement else None
+    job = context.job(row.id)
+    placement = placement_of(row.placement, job, context.fixed) if row.placement else None
     if placement is None:
         return
-    started_us = row.started_us if row.started_us is not None else desk.state.now_us
-    desk.driver.apply(
-        desk.state.now_us,
-        GangAdopted(job, forecast_of(row), placement, min(started_us, desk.state.now_us), past_of(row)),
+    started_us = row.started_us if row.started_us is not None else context.state.now_us
+    context.driver.apply(
+        context.state.now_us,
+        GangAdopted(job, forecast_of(row), placement, min(started_us, context.state.now_us), past_of(row)),
     )
-    desk.driver.job_states[row.id] = JobState(row.state)
-    desk.state.runs[row.id].leaving = JobState(row.state) in TOLD_TO_GO
+    context.driver.job_states[row.id] = JobState(row.state)
+    context.state.runs[row.id].leaving = JobState(row.state) in STOP_REQUESTED
 
 
-def _settle_dependencies(desk: SchedulerContext, holds: Holds) -> None:
+def _settle_dependencies(context: SchedulerContext, holds: Holds) -> None:
     """A job may have been put on record when what it waits for was over already, and never have come in."""
-    held = [row for row in desk.rows.values() if row.after]
-    wanted = {dependency["job"] for row in held for dependency in row.after} - desk.rows.keys()
-    with desk.database.read() as connection:
+    held = [row for row in context.rows.values() if row.after]
+    wanted = {dependency["job"] for row in held for dependency in row.after} - context.rows.keys()
+    with context.database.read() as connection:
         over = {job_id: row.state for job_id in wanted if (row := jobs.get(connection, job_id)) is not None}
     for row in held:
         states = {dependency["job"]: over[dependency["job"]] for dependency in row.after if dependency["job"] in over}
         if states:
-            desk.loop.post(lambda job_id=row.id, states=states: holds.settle(desk.turn, states, job_id))
+            context.loop.post(lambda job_id=row.id, states=states: holds.settle(context.unit, states, job_id))
 
 
-def _recall_claims(desk: SchedulerContext) -> None:
+def _recall_claims(context: SchedulerContext) -> None:
     """Whoever others are leaving for still goes first."""
-    for row in desk.rows.values():
+    for row in context.rows.values():
         claimant = (row.stop or {}).get("for_job") or ""
-        if row.state == JobState.PREEMPTING and claimant in desk.state.queue:
-            desk.state.claims[claimant] = str((row.stop or {}).get("cause", ""))
+        if row.state == JobState.PREEMPTING and claimant in context.state.queue:
+            context.state.claims[claimant] = str((row.stop or {}).get("cause", ""))

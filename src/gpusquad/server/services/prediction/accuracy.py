@@ -17,11 +17,11 @@ from gpusquad.server.answers import RunTimeAccuracy
 from gpusquad.store import run_forecasts
 from gpusquad.store.run_forecasts import CUT, RunForecastRow
 
-MOST_ROWS = 50_000
+MAX_ROWS = 50_000
 """The newest so many are looked at."""
 RECORD_ROWS, RECORD_US = 200, 90 * 86_400 * US_PER_S
 """So many, and none older, make the record that stands beside a single forecast."""
-LEAST_TRUTH_US = US_PER_S
+MIN_TRUTH_US = US_PER_S
 """Percentages are taken of at least this: nobody minds 300 % of a tenth of a second."""
 P50, P90, P99 = (LEVELS.index(level) for level in (0.5, 0.9, 0.99))
 
@@ -111,7 +111,7 @@ def _arrays(rows: Sequence[RunForecastRow]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _ratios(truth: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.abs(truth - values[:, P50]) / np.maximum(truth, LEAST_TRUTH_US)
+    return np.abs(truth - values[:, P50]) / np.maximum(truth, MIN_TRUTH_US)
 
 
 def _groups(

@@ -39,7 +39,7 @@ class LockedPredictor:
     def predictor(self) -> Predictor:
         return self._predictor
 
-    def foretell(self, job: Job, done_us: int = 0) -> JobPrediction:
+    def predict(self, job: Job, done_us: int = 0) -> JobPrediction:
         """How long the job will be on its cards; ``done_us`` of it need not be done again."""
         run = _within(self._predict(job), job.limit_us, self.uses.shadow)
         if run is None:

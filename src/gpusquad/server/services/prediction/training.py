@@ -28,13 +28,13 @@ from gpusquad.store import run_forecasts
 from gpusquad.store.database import Database, StoreUnavailable
 from gpusquad.store.run_forecasts import BEFORE_ALL, PastRow, RunKey
 
-MOST_HISTORY = 100_000
+MAX_HISTORY = 100_000
 """Runs of the past that a predictor is shown at most."""
 CHUNK = 500
 """Runs read from the store at once."""
 TRAIN_GROWTH = 1.5
 """While history is read, a predictor is trained again only when it knows so many times as many runs."""
-RENEW_S = 5.0
+REFRESH_S = 5.0
 """Where runs end all the time, those who wait are foretold anew this often."""
 SAVE_RUNS, SAVE_S = 200, 600.0
 """What was learned is kept after so many runs, or after so long."""
@@ -67,11 +67,11 @@ class RefreshesPredictions(Protocol):
 class PredictorTraining:
     """Teaches the predictor."""
 
-    def __init__(self, foretelling: LockedPredictor, database: Database, models: PredictorFiles | None = None) -> None:
-        self._foretelling = foretelling
+    def __init__(self, predictor: LockedPredictor, database: Database, models: PredictorFiles | None = None) -> None:
+        self._predictor = predictor
         self._database = database
         self._models = models
-        self.renewing: RefreshesPredictions | None = None
+        self.prediction_refresh: RefreshesPredictions | None = None
         self._owed: set[Owner] | None = set()
         """Whose waiting jobs are to be foretold anew; None: everybody's."""
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -83,7 +83,7 @@ class PredictorTraining:
         self._past, self._trained = 0, 0
         """Runs learned from history, and how many of them when it was trained last."""
         self._unsaved = 0
-        self._saved_s = self._renewed_s = time.monotonic()
+        self._saved_s = self._refreshed_s = time.monotonic()
 
     def start(self) -> None:
         """From here on nobody waits for learning. Begins with what is known from before."""
@@ -96,7 +96,7 @@ class PredictorTraining:
             live.add((run.job.id, attempt))
         self._do(partial(self._learn, attempt, run))
 
-    def renew(self) -> None:
+    def refresh_predictions(self) -> None:
         """All who wait are foretold anew: other quantiles count from now on. From the scheduler's thread."""
         self._do(self._owe_all)
 
@@ -128,7 +128,7 @@ class PredictorTraining:
             return self._queue.put(work)
         work()
         self._train()
-        self._renew(lambda item: item())  # in the turn that is under way
+        self._refresh(lambda item: item())  # in the turn that is under way
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -138,12 +138,12 @@ class PredictorTraining:
             return self._save()
         # What waits was foretold before the stop: by another mode or predictor, perhaps, or by less than is known now.
         self._owe_all()
-        self._renew(self._post)
+        self._refresh(self._post)
         while (work := self._next()) is not None:
             work()
-            if self._queue.empty() or time.monotonic() - self._renewed_s >= RENEW_S:  # a burst is learned first
+            if self._queue.empty() or time.monotonic() - self._refreshed_s >= REFRESH_S:  # a burst is learned first
                 self._train()
-                self._renew(self._post)
+                self._refresh(self._post)
             if self._unsaved >= SAVE_RUNS or (self._unsaved and time.monotonic() - self._saved_s >= SAVE_S):
                 self._save()
         self._save()
@@ -163,13 +163,13 @@ class PredictorTraining:
     def _owe_all(self) -> None:
         self._owed = None
 
-    def _renew(self, tell: Callable[[Item], object]) -> None:
+    def _refresh(self, tell: Callable[[Item], object]) -> None:
         owners, self._owed = self._owed, set()
-        self._renewed_s = time.monotonic()
-        if self.renewing is None or owners == set():
+        self._refreshed_s = time.monotonic()
+        if self.prediction_refresh is None or owners == set():
             return
         try:
-            for item in self.renewing.batches(owners):
+            for item in self.prediction_refresh.batches(owners):
                 tell(item)
                 if self._closing.is_set():
                     return
@@ -177,12 +177,12 @@ class PredictorTraining:
             _log.exception("those who wait could not be foretold anew")
 
     def _post(self, item: Item) -> None:
-        if self.renewing is not None:
-            self.renewing.post(item)
+        if self.prediction_refresh is not None:
+            self.prediction_refresh.post(item)
 
     def _teach(self, attempt: int, run: PastRun) -> None:
         try:
-            self._foretelling.learn(run)
+            self._predictor.learn(run)
         except Exception:
             _log.exception("a run could not be learned from", job=run.job.id)
         self._last = max(self._last, (run.ended_us, run.job.id, attempt))
@@ -190,7 +190,7 @@ class PredictorTraining:
 
     def _train(self) -> None:
         try:
-            self._foretelling.train()
+            self._predictor.train()
         except Exception:
             _log.exception("the predictor could not be trained")
 
@@ -204,14 +204,14 @@ class PredictorTraining:
             if not run_forecasts.is_known(connection, kept.last):
                 _log.warning("what was learned belongs to another store; it is learned anew")
                 return
-        self._foretelling.use(kept.predictor)
+        self._predictor.use(kept.predictor)
         self._last = kept.last
 
     def _read_history(self) -> None:
         """The newest runs are lived through once more, which teaches what being wrong taught; older ones only teach
         how long they took."""
         with self._database.read() as connection:
-            after = max(self._last, run_forecasts.first_to_learn(connection, MOST_HISTORY))
+            after = max(self._last, run_forecasts.first_to_learn(connection, MAX_HISTORY))
             foretold = run_forecasts.first_to_learn(connection, MOST_FORETOLD)
         newest: list[FinishedRun] = []
         while not self._closing.is_set():
@@ -233,9 +233,9 @@ class PredictorTraining:
                 return
             job = lessons[index].run.job
             if what == "came":
-                self._foretelling.foretell(job)
+                self._predictor.predict(job)
             elif what == "begins":
-                self._foretelling.begin(job, at_us)
+                self._predictor.begin(job, at_us)
             else:
                 self._teach_past(lessons[index])
         self._train()
@@ -260,7 +260,7 @@ class PredictorTraining:
 
     def _save(self) -> None:
         if self._models is not None and self._unsaved and self._last != BEFORE_ALL:
-            predictor: Any = self._foretelling.predictor
+            predictor: Any = self._predictor.predictor
             try:
                 self._models.save(predictor, self._last)
             except Exception:  # it may be asked, and so changed, while it is written down: next time, then

@@ -13,7 +13,7 @@ from gpusquad.core.state.state import SchedulerState
 
 STEPS = 300
 """Instants looked ahead; who starts later has no forecast in the table (``when`` looks further)."""
-MOST_WAITING = 3000
+MAX_PENDING = 3000
 """A longer queue is not replayed for a table."""
 FRESH_S = 2.0
 REST = 20.0
@@ -35,18 +35,18 @@ class Etas:
 
     def starts(self, waiting: int, patient: bool = False) -> Mapping[str, Eta]:
         """Job -> forecast start; never waits for a newer answer, unless patient."""
-        if waiting == 0 or waiting > MOST_WAITING:
+        if waiting == 0 or waiting > MAX_PENDING:
             return {}
         with self._lock:
             due = not self._is_busy and time.monotonic() >= self._not_before_s
             self._is_busy = self._is_busy or due
         if due and patient:
-            self._renew()
+            self._refresh()
         elif due:
-            threading.Thread(target=self._renew, name="etas", daemon=True).start()
+            threading.Thread(target=self._refresh, name="etas", daemon=True).start()
         return self._starts
 
-    def _renew(self) -> None:
+    def _refresh(self) -> None:
         began_s = time.monotonic()
         try:
             self._starts = _forecast(self._copy())

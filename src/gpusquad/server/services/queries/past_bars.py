@@ -13,8 +13,8 @@ from gpusquad.store import marks
 from gpusquad.store.marks import MarkRow
 from gpusquad.store.tables import attempts, jobs
 
-MOST_BARS = 20_000
-MOST_READ = 100_000
+MAX_BARS = 20_000
+MAX_READ = 100_000
 """Rows looked at for one node, or for a span that is long past: most of them are not shown."""
 _COLUMNS = (
     attempts.c.job_id, attempts.c.attempt, attempts.c.tenant, attempts.c.user, attempts.c.started_us,
@@ -40,7 +40,7 @@ class AttemptBar(NamedTuple):
 
 
 def bars(
-    c: Connection, from_us: int, to_us: int, now_us: int, cards: Collection[str] | None = None, most: int = MOST_BARS
+    c: Connection, from_us: int, to_us: int, now_us: int, cards: Collection[str] | None = None, most: int = MAX_BARS
 ) -> tuple[list[AttemptBar], bool]:
     """Those that overlap the span, on these cards if named, and whether there are more. What is open comes first."""
     open_now = select(*_COLUMNS).where(attempts.c.ended_us.is_(None), attempts.c.started_us < to_us)
@@ -49,7 +49,7 @@ def bars(
     # its own beginning, not through all that came after it.
     newest_first = to_us >= now_us
     ordered = over.order_by(attempts.c.ended_us.desc() if newest_first else attempts.c.ended_us)
-    found = _Rows(c, open_now, most), _Rows(c, ordered, MOST_READ)
+    found = _Rows(c, open_now, most), _Rows(c, ordered, MAX_READ)
     kept = list(islice(_kept(found, to_us, cards), most + 1))
     has_more = len(kept) > most or any(one.is_cut for one in found)
     return kept[:most], has_more

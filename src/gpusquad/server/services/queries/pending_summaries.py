@@ -23,8 +23,8 @@ from gpusquad.store.jobs import JobRow
 class PendingSummaries:
     """One question for many jobs."""
 
-    def __init__(self, desk: SchedulerContext, copy: Callable[[], SchedulerState], etas: Etas) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, copy: Callable[[], SchedulerState], etas: Etas) -> None:
+        self._context = context
         self._copy = copy
         self._etas = etas
 
@@ -33,7 +33,7 @@ class PendingSummaries:
         found: dict[str, PendingSummary] = {}
         pending: list[str] = []
         for job_id in job_ids:
-            row = self._desk.rows.get(job_id)
+            row = self._context.rows.get(job_id)
             if row is not None and row.state == JobState.HELD:
                 found[job_id] = PendingSummary(None, held_for(row))
             elif row is not None and row.state == JobState.PENDING:
@@ -41,7 +41,7 @@ class PendingSummaries:
         return found | (self._pending(pending, most_s) if pending else {})
 
     def _pending(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
-        starts = self._etas.starts(len(self._desk.state.queue), patient=True)
+        starts = self._etas.starts(len(self._context.state.queue), patient=True)
         copy = self._copy()
         positions = {job_id: explain.position(copy, job_id) for job_id in job_ids if job_id in copy.queue}
         promises = {job_id: _promised(copy.timeline.reservations.get(job_id), copy.space.fixed) for job_id in positions}
@@ -57,7 +57,7 @@ class PendingSummaries:
         return found
 
 
-def promises_of(state: SchedulerState) -> dict[str, ReservedStart]:
+def reservations_of(state: SchedulerState) -> dict[str, ReservedStart]:
     """Of all who wait."""
     found = ((job_id, _promised(one, state.space.fixed)) for job_id, one in state.timeline.reservations.items())
     return {job_id: promised for job_id, promised in found if promised is not None}

@@ -20,7 +20,7 @@ from gpusquad.model.job import Job
 from gpusquad.model.placement import Placement
 from gpusquad.server.answers import EndAnswer
 from gpusquad.server.services.context import SchedulerContext
-from gpusquad.server.services.queries.etas import FRESH_S, MOST_WAITING, REST, STEPS
+from gpusquad.server.services.queries.etas import FRESH_S, MAX_PENDING, REST, STEPS
 
 FIRST_S = 0.5
 _log = structlog.get_logger("gpusquad.ahead")
@@ -77,8 +77,8 @@ class PlanForecast:
 class PlanForecaster:
     """For any thread."""
 
-    def __init__(self, desk: SchedulerContext) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
         self._plan: PlanForecast | None = None
         self._lock = threading.Lock()
         self._not_before_s = 0.0
@@ -87,8 +87,8 @@ class PlanForecaster:
 
     def ends(self) -> dict[str, EndAnswer]:
         """Of those on cards; who may run for ever is not in it."""
-        with self._desk.lock:
-            runs = list(self._desk.state.runs.by_id.values())
+        with self._context.lock:
+            runs = list(self._context.state.runs.by_id.values())
             return {
                 run.job.id: EndAnswer(run.end_us, max(run.end_us, run.high_end_us), run.prediction.source)
                 for run in runs
@@ -97,8 +97,8 @@ class PlanForecaster:
 
     def reservations(self) -> list[PlannedReservation]:
         """In the order of the queue."""
-        with self._desk.lock:
-            state = self._desk.state
+        with self._context.lock:
+            state = self._context.state
             promises = [promise for promise in state.timeline.reservations.values() if promise.start_us < NEVER_US]
             return [
                 PlannedReservation(
@@ -110,18 +110,18 @@ class PlanForecaster:
 
     def plan(self) -> PlanForecast | None:
         """As it was a moment ago; the first who asks waits a little for it. None: too many wait to tell, or not yet."""
-        waiting = len(self._desk.state.queue)
-        if waiting > MOST_WAITING:
+        waiting = len(self._context.state.queue)
+        if waiting > MAX_PENDING:
             return None
         with self._lock:
             due = not self._is_busy and time.monotonic() >= self._not_before_s
             self._is_busy = self._is_busy or due
         if due:
-            threading.Thread(target=self._renew, name="ahead", daemon=True).start()
+            threading.Thread(target=self._refresh, name="ahead", daemon=True).start()
         self._first.wait(FIRST_S)
         return self._plan
 
-    def _renew(self) -> None:
+    def _refresh(self) -> None:
         began_s = time.monotonic()
         try:
             self._plan = planned(self._copy())
@@ -134,8 +134,8 @@ class PlanForecaster:
         self._first.set()
 
     def _copy(self) -> SchedulerState:
-        copy = self._desk.copy()
-        copy.now_us = max(copy.now_us, self._desk.clock.now_us())
+        copy = self._context.copy()
+        copy.now_us = max(copy.now_us, self._context.clock.now_us())
         return copy
 
 

@@ -32,7 +32,7 @@ from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.jobs.intake import Intake
 from gpusquad.server.services.prediction.accuracy import record_of
 from gpusquad.server.services.queries.etas import Etas
-from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, promises_of
+from gpusquad.server.services.queries.pending_summaries import PendingSummaries, held_for, reservations_of
 from gpusquad.server.services.runtime.records import forecast_of, places_of
 from gpusquad.spec.model import JobSpec
 from gpusquad.store import forecasts
@@ -46,13 +46,13 @@ _RECORD_US = 30 * 86_400 * 1_000_000
 class QueryService:
     """Answers from any thread."""
 
-    def __init__(self, desk: SchedulerContext, intake: Intake) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, intake: Intake) -> None:
+        self._context = context
         self._intake = intake
         self._etas = Etas(self._copy)
 
     def why(self, job_id: str) -> WhyAnswer:
-        row = self._desk.rows.get(job_id)
+        row = self._context.rows.get(job_id)
         if row is None:
             raise NotFound(f"job {job_id} is over, or there is none")
         if row.state == JobState.HELD:
@@ -63,7 +63,7 @@ class QueryService:
         return WhyAnswer(explain.position(copy, job_id), explain.why(copy, job_id))
 
     def when(self, job_id: str) -> WhenAnswer:
-        row = self._desk.rows.get(job_id)
+        row = self._context.rows.get(job_id)
         if row is None:
             raise NotFound(f"job {job_id} is over, or there is none")
         copy = self._copy()
@@ -90,9 +90,9 @@ class QueryService:
 
     def queue(self, offset: int, limit: int, tenant: str | None = None) -> list[QueueEntry]:
         """One page of the queue in order, each with the first thing in its way. Positions count everybody."""
-        starts = self._etas.starts(len(self._desk.state.queue))
-        with self._desk.lock:
-            state = self._desk.state
+        starts = self._etas.starts(len(self._context.state.queue))
+        with self._context.lock:
+            state = self._context.state
             if tenant is None:
                 page = range(offset, min(offset + limit, len(state.queue)))
             else:
@@ -101,33 +101,33 @@ class QueryService:
             return [_entry(state, state.queue.at(at), at + 1, starts) for at in page]
 
     def positions(self) -> dict[str, int]:
-        with self._desk.lock:
-            return {waiting.job.id: at for at, waiting in enumerate(self._desk.state.queue, 1)}
+        with self._context.lock:
+            return {waiting.job.id: at for at, waiting in enumerate(self._context.state.queue, 1)}
 
-    def outlooks(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
+    def pending_summaries(self, job_ids: Sequence[str], most_s: float) -> dict[str, PendingSummary]:
         """For those who tell many that wait: one copy for all. Whoever is not reached in time is left out."""
-        return PendingSummaries(self._desk, self._copy, self._etas).of(job_ids, most_s)
+        return PendingSummaries(self._context, self._copy, self._etas).of(job_ids, most_s)
 
-    def promises(self) -> dict[str, ReservedStart]:
+    def reservations(self) -> dict[str, ReservedStart]:
         """Whoever waits with a promise, and for what."""
-        with self._desk.lock:
-            return promises_of(self._desk.state)
+        with self._context.lock:
+            return reservations_of(self._context.state)
 
     def _copy(self) -> SchedulerState:
-        copy = self._desk.copy()
-        copy.now_us = max(copy.now_us, self._desk.clock.now_us())
+        copy = self._context.copy()
+        copy.now_us = max(copy.now_us, self._context.clock.now_us())
         return copy
 
     def _accuracy(self) -> AccuracyAnswer | None:
-        with self._desk.database.read() as connection:
-            found = forecasts.accuracy(connection, self._desk.clock.now_us() - _RECORD_US)
+        with self._context.database.read() as connection:
+            found = forecasts.accuracy(connection, self._context.clock.now_us() - _RECORD_US)
         if not found.count or found.within_ratio is None or found.median_error_s is None:
             return None
         return AccuracyAnswer(found.count, found.within_ratio, found.median_error_s)
 
     def _record(self, tenant: str, source: str) -> RunTimeAccuracy | None:
-        with self._desk.database.read() as connection:
-            return record_of(connection, tenant, source, self._desk.clock.now_us())
+        with self._context.database.read() as connection:
+            return record_of(connection, tenant, source, self._context.clock.now_us())
 
     def _keep(self, job_id: str, now_us: int, eta: explain.Eta) -> None:
         """What we say is kept, to be compared with what came."""
@@ -135,7 +135,7 @@ class QueryService:
             return
         row = ForecastRow(job_id=job_id, made_us=now_us, mid_us=eta.start_us,
                           high_us=eta.high_us if eta.high_us is not None else eta.start_us, truth_us=None)  # fmt: skip
-        with self._desk.database.write() as connection:
+        with self._context.database.write() as connection:
             forecasts.add(connection, row)
 
 

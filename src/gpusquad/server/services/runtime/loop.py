@@ -15,7 +15,7 @@ Finish = Callable[[], None]
 Item = Callable[[], Finish | None]
 """Done inside a turn; what it returns is called when the turn's changes are on record."""
 Result = TypeVar("Result")
-MOST_A_TURN = 1000
+MAX_ITEMS_PER_PASS = 1000
 """Items handled before a cycle decides: a burst is one cycle, and no burst holds off decisions for ever."""
 
 
@@ -26,8 +26,8 @@ class ServiceStopping(RuntimeError):
 class SchedulerLoop:
     """Runs items in its own thread, one turn after another."""
 
-    def __init__(self, turn: Callable[[Sequence[Item]], float | None]) -> None:
-        self._turn = turn
+    def __init__(self, unit: Callable[[Sequence[Item]], float | None]) -> None:
+        self._turn = unit
         """Handles a batch and says in how many seconds to come again with nothing; None: only when called."""
         self._inbox: deque[Item] = deque()
         self._asked: set[Future] = set()
@@ -70,7 +70,7 @@ class SchedulerLoop:
                 raise Unavailable("the scheduler is busy; nothing was changed", wait_s=2.0) from None
             raise Unavailable("this is under way and not on record yet; look before you ask again", 2.0) from None
 
-    def run_turn(self) -> float | None:
+    def run_pass(self) -> float | None:
         """One turn in the caller's thread, for as long as the loop's own was never started: tests in virtual time."""
         return self._turn(self._take())
 
@@ -88,7 +88,7 @@ class SchedulerLoop:
     def _call_inline(self, do: Callable[[], Result]) -> Result:
         future: Future[Result] = Future()
         self.post(lambda: _settle(future, do))
-        self.run_turn()
+        self.run_pass()
         return future.result(0)
 
     def pause(self, seconds: float) -> bool:
@@ -107,7 +107,7 @@ class SchedulerLoop:
 
     def _take(self) -> list[Item]:
         with self._woken:
-            return [self._inbox.popleft() for _ in range(min(len(self._inbox), MOST_A_TURN))]
+            return [self._inbox.popleft() for _ in range(min(len(self._inbox), MAX_ITEMS_PER_PASS))]
 
     def _run(self) -> None:
         wait_s: float | None = 0.0

@@ -36,68 +36,70 @@ class UnitOfWork:
 
     now_us: int
     rows: dict[str, JobRow]
-    fresh: set[str] = field(default_factory=set)
+    new_jobs: set[str] = field(default_factory=set)
     """Jobs that are not in the store yet: they are put there as they are at the end of the turn."""
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    told: list[StoryEvent] = field(default_factory=list)
-    opened: list[AttemptRow] = field(default_factory=list)
+    events: list[StoryEvent] = field(default_factory=list)
+    opened_attempts: list[AttemptRow] = field(default_factory=list)
     """Attempts that hold their cards from now on."""
-    foretold: list[RunForecastRow] = field(default_factory=list)
+    predictions: list[RunForecastRow] = field(default_factory=list)
     """Forecasts of run times, to be held against the truth."""
     writes: list[Write] = field(default_factory=list)
     """Whatever else belongs into the transaction."""
-    acts: list[Callable[[], None]] = field(default_factory=list)
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
     """What is done once the transaction stands: engines are told here and nowhere else."""
     _latest: dict[str, JobRow] = field(default_factory=dict)
 
     @property
-    def empty(self) -> bool:
-        return not (self.has_writes or self.acts)
+    def is_empty(self) -> bool:
+        return not (self.has_writes or self.after_commit)
 
     @property
     def has_writes(self) -> bool:
-        return bool(self.fresh or self.changes or self.told or self.opened or self.foretold or self.writes)
+        return bool(
+            self.new_jobs or self.changes or self.events or self.opened_attempts or self.predictions or self.writes
+        )
 
     def add(self, row: JobRow, kind: str, cause: str = "", *, actor: str = "") -> None:
         """A job that comes in within a turn, with the first line of its story."""
         self.rows[row.id] = row
-        self.fresh.add(row.id)
-        self.tell(row.id, kind, cause, actor=actor)
+        self.new_jobs.add(row.id)
+        self.record(row.id, kind, cause, actor=actor)
 
     def change(self, job_id: str, **columns: Any) -> JobRow:
         """Columns that are no transition."""
         row = self.rows[job_id] = replace(self.rows[job_id], **columns)
-        if job_id in self.fresh:
+        if job_id in self.new_jobs:
             self._latest[job_id] = row  # it may be over, and gone from the rows, before it is written
         else:
             self.changes.setdefault(job_id, {}).update(columns)
         return row
 
-    def move(self, job_id: str, then: JobState, kind: str, cause: str = "", *, actor: str = "",
+    def transition(self, job_id: str, then: JobState, kind: str, cause: str = "", *, actor: str = "",
              data: dict[str, Any] | None = None, **columns: Any) -> JobRow:  # fmt: skip
         """A transition, if the one table allows it, with its line in the story."""
         state = advance(job_id, JobState(self.rows[job_id].state), then)
         row = self.change(job_id, state=str(state), cause=cause, **columns)
-        self.tell(job_id, kind, cause, actor=actor, data=data)
+        self.record(job_id, kind, cause, actor=actor, data=data)
         return row
 
-    def tell(self, job_id: str, kind: str, cause: str = "", *, actor: str = "",
+    def record(self, job_id: str, kind: str, cause: str = "", *, actor: str = "",
              data: dict[str, Any] | None = None) -> None:  # fmt: skip
-        self.told.append(StoryEvent(self.rows[job_id], self.now_us, kind, cause, actor, data))
+        self.events.append(StoryEvent(self.rows[job_id], self.now_us, kind, cause, actor, data))
 
     def write(self, connection: Connection) -> list[int]:
         """Everything, in the caller's transaction; returns the numbers of the story's lines."""
-        jobs.insert(connection, [self._latest.get(job_id) or self.rows[job_id] for job_id in sorted(self.fresh)])
+        jobs.insert(connection, [self._latest.get(job_id) or self.rows[job_id] for job_id in sorted(self.new_jobs)])
         jobs.change_all(connection, self.changes)
-        numbers = events.append_all(connection, [_line(one) for one in self.told])
-        attempts.open_all(connection, self.opened)
-        run_forecasts.add(connection, self.foretold)
+        numbers = events.append_all(connection, [_line(one) for one in self.events])
+        attempts.open_all(connection, self.opened_attempts)
+        run_forecasts.add(connection, self.predictions)
         for write in self.writes:
             write(connection)
         return numbers
 
 
-def _line(told: StoryEvent) -> dict[str, Any]:
-    row = told.row
-    return {"job_id": row.id, "tenant": row.tenant, "at_us": told.at_us, "kind": told.kind, "state": row.state,
-            "attempt": row.attempt, "cause": told.cause, "data": told.data, "actor": told.actor}  # fmt: skip
+def _line(event: StoryEvent) -> dict[str, Any]:
+    row = event.row
+    return {"job_id": row.id, "tenant": row.tenant, "at_us": event.at_us, "kind": event.kind, "state": row.state,
+            "attempt": row.attempt, "cause": event.cause, "data": event.data, "actor": event.actor}  # fmt: skip

@@ -13,7 +13,7 @@ from gpusquad.predict.interference import InterferenceTable, RateEstimate
 from gpusquad.server.answers import CardStatus, CardUser
 from gpusquad.server.services.context import SchedulerContext
 from gpusquad.server.services.runtime.records import cards_of
-from gpusquad.server.services.sharing.interference_learning import LEAST_STEPS, SETTLE_US, InterferenceLearner
+from gpusquad.server.services.sharing.interference_learning import MIN_STEPS, SETTLE_US, InterferenceLearner
 from gpusquad.store.jobs import JobRow
 
 
@@ -50,15 +50,15 @@ class StepRate:
 
 
 def company(
-    row: JobRow, cards: Sequence[CardStatus], desk: SchedulerContext | None, model: object
+    row: JobRow, cards: Sequence[CardStatus], context: SchedulerContext | None, model: object
 ) -> list[CardNeighbours]:
     """Of every card of the job that is on it now."""
     mine = set(cards_of(row))
     here = [card for card in cards if card.id in mine and any(user.job_id == row.id for user in card.jobs)]
     if not here:
         return []
-    job_of = _finder(desk)
-    own, rate = job_of(row.id), None if desk is None else desk.state.rate
+    job_of = _finder(context)
+    own, rate = job_of(row.id), None if context is None else context.state.rate
     return [_on(card, row.id, own, job_of, rate, model) for card in here]
 
 
@@ -75,15 +75,15 @@ def pace(row: JobRow, neighbours: InterferenceLearner | None) -> StepRate:
     if since is None or step is None or at_us is None:
         return StepRate(None, alone)
     passed_us, done = at_us - since[0], step - since[1]
-    if done < LEAST_STEPS or passed_us < SETTLE_US:
+    if done < MIN_STEPS or passed_us < SETTLE_US:
         return StepRate(None, alone)
     return StepRate(done * US_PER_S / passed_us, alone)
 
 
-def _finder(desk: SchedulerContext | None) -> Callable[[str], Job | None]:
+def _finder(context: SchedulerContext | None) -> Callable[[str], Job | None]:
     def find(job_id: str) -> Job | None:
         with suppress(KeyError):  # it ended just now
-            return None if desk is None else desk.job(job_id)
+            return None if context is None else context.job(job_id)
         return None
 
     return find

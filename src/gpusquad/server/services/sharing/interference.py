@@ -18,7 +18,7 @@ from gpusquad.predict.interference import EffectiveThroughput, InterferenceTable
 from gpusquad.predict.interference.effective import Errors
 from gpusquad.server.views import Plain
 
-MOST_WORKLOADS = 64
+MAX_WORKLOADS = 64
 """Of one model of card: a heat map of more is not read by anybody."""
 _ASKING = (Role("main", 1, Request(gpus=1)),)
 
@@ -76,7 +76,7 @@ class InterferenceService:
     ) -> tuple[Plain, bool]:
         measured = model.tables.get(gpu)
         names = _names(measured, learnt if names_all else ())
-        shown = names[:MOST_WORKLOADS]
+        shown = names[:MAX_WORKLOADS]
         seconds = {(one.own, one.other): one.seconds for one in learnt}
         fit = None if measured is None else self._fit(gpu, measured)
         setting = None if measured is None else measured.setting

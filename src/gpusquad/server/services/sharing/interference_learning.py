@@ -26,9 +26,9 @@ SETTLE_US = 10 * US_PER_S
 """After somebody came or went: caches fill, queues empty."""
 STRETCH_US = 60 * US_PER_S
 """A stretch is told after so long; the next one begins."""
-LEAST_STEPS = 10
+MIN_STEPS = 10
 """Fewer say little: a step may be long, and its end is seen late."""
-MOST_ALIKE = 4096
+MAX_SIMILAR_RUNS = 4096
 """Kinds of run whose pace alone is remembered."""
 
 Alike = tuple[str, str, str, str, str]
@@ -97,8 +97,8 @@ class _Stretch:
 class InterferenceLearner:
     """Fed by the agent's reader thread; what it finds is learned inside a turn."""
 
-    def __init__(self, desk: SchedulerContext, known: InterferenceKnowledge | None) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext, known: InterferenceKnowledge | None) -> None:
+        self._context = context
         self._known = known
         self._refreshed_us = self._saved_us = 0
         self._lessons = 0
@@ -120,9 +120,9 @@ class InterferenceLearner:
 
     def alone_pace(self, row: JobRow) -> float | None:
         """Steps a second of such runs alone on such a card; None: none was seen. KeyError: the job is over."""
-        if row.id not in self._desk.rows:
+        if row.id not in self._context.rows:
             raise KeyError(row.id)
-        return self._alone.get(_alike(self._desk.job(row.id), self._desk.gpu_of(row)))
+        return self._alone.get(_alike(self._context.job(row.id), self._context.gpu_of(row)))
 
     def company_since(self, row: JobRow) -> tuple[int, int] | None:
         """When this attempt was first timed in the company that it has, and its step then. None: it is not yet."""
@@ -135,18 +135,18 @@ class InterferenceLearner:
         """Who shares cards with whom now. Once for all the runs of a sample."""
         if self._known is None:
             return
-        self._company = company_of(list(self._desk.rows.values()))
+        self._company = company_of(list(self._context.rows.values()))
         for job_id in [job_id for job_id in self._stretches if job_id not in self._company]:
             del self._stretches[job_id]
         if at_us - self._refreshed_us >= REFRESH_US:
             self._refreshed_us = at_us
             if self._known.refresh():
-                self._desk.loop.post(self._use)
+                self._context.loop.post(self._use)
         if at_us - self._saved_us >= SAVE_US:
             self._saved_us = at_us
             self._write()
             if self._lessons:
-                self._desk.loop.post(self._put_away)
+                self._context.loop.post(self._put_away)
 
     def close(self) -> None:
         """When nobody decides any more."""
@@ -165,7 +165,7 @@ class InterferenceLearner:
             return
         if stretch.at_us is None or step < stretch.step:
             stretch.at_us, stretch.step = seen_us, int(step)
-        elif seen_us - stretch.at_us >= STRETCH_US and step - stretch.step >= LEAST_STEPS:
+        elif seen_us - stretch.at_us >= STRETCH_US and step - stretch.step >= MIN_STEPS:
             passed_s = (seen_us - stretch.at_us) / US_PER_S
             self._timed(row, stretch.company, (step - stretch.step) / passed_s, passed_s)
             stretch.at_us, stretch.step = seen_us, int(step)
@@ -177,13 +177,13 @@ class InterferenceLearner:
         return stretch
 
     def _timed(self, row: JobRow, company: tuple[str, ...], steps_per_s: float, passed_s: float) -> None:
-        job, gpu = self._desk.job(row.id), self._desk.gpu_of(row)
+        job, gpu = self._context.job(row.id), self._context.gpu_of(row)
         alike = _alike(job, gpu)
         if not company:
             self._remember(alike, steps_per_s)
-        elif (alone := self._alone.get(alike)) is not None and all(other in self._desk.rows for other in company):
-            others = [self._desk.job(other) for other in company]
-            self._desk.loop.post(self._lesson(job, others, gpu, steps_per_s / alone, passed_s))
+        elif (alone := self._alone.get(alike)) is not None and all(other in self._context.rows for other in company):
+            others = [self._context.job(other) for other in company]
+            self._context.loop.post(self._lesson(job, others, gpu, steps_per_s / alone, passed_s))
 
     def _lesson(self, job: Job, others: list[Job], gpu: str, ratio: float, passed_s: float) -> Callable[[], None]:
         def learn() -> None:
@@ -200,7 +200,7 @@ class InterferenceLearner:
     # What follows up to the next line of this kind is done inside a turn.
 
     def _use(self) -> None:
-        self._desk.state.rate = self.rate
+        self._context.state.rate = self.rate
 
     def _put_away(self) -> None:
         assert self._known is not None
@@ -218,7 +218,7 @@ class InterferenceLearner:
         """The fastest of late: a pace alone is slowed by many things, and hastened by none."""
         before = self._alone.pop(alike, steps_per_s)
         self._alone[alike] = max(steps_per_s, 0.9 * before + 0.1 * steps_per_s)
-        if len(self._alone) > MOST_ALIKE:
+        if len(self._alone) > MAX_SIMILAR_RUNS:
             self._alone.popitem(last=False)
 
 

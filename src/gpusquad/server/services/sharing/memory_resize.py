@@ -56,8 +56,8 @@ class ResizeAgreement:
 
 
 class MemoryResizer:
-    def __init__(self, desk: SchedulerContext) -> None:
-        self._desk = desk
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
 
     @contextmanager
     def agreed(self, row: JobRow, change: JobChange) -> Iterator[ResizeAgreement]:
@@ -68,7 +68,7 @@ class MemoryResizer:
             return
         if row.ended_us is not None:
             raise Conflict(f"job {row.id} is {row.state}", cure="only jobs that wait or run can be changed")
-        job = self._desk.jobs.get(row.id) or job_of(row)
+        job = self._context.jobs.get(row.id) or job_of(row)
         self._check_kind(job)
         if change.memory == PEAK:
             change = replace(change, memory=self._seen(row, job))
@@ -80,12 +80,12 @@ class MemoryResizer:
             yield ResizeAgreement(change)
             return
         tasks = len((row.placement or {}).get("tasks", ()))
-        self._desk.engine.resize(row.id, row.attempt, tasks, held, wanted)
+        self._context.engine.resize(row.id, row.attempt, tasks, held, wanted)
         try:
             yield ResizeAgreement(change, row.attempt)
         except (Invalid, Conflict):
             with suppress(Invalid):
-                self._desk.engine.resize(row.id, row.attempt, tasks, wanted, held)
+                self._context.engine.resize(row.id, row.attempt, tasks, wanted, held)
             raise
 
     def check(self, row: JobRow, job: Job, agreed: ResizeAgreement) -> None:
@@ -93,22 +93,22 @@ class MemoryResizer:
         that whoever is to give something up was asked."""
         state = JobState(row.state)
         if state in (JobState.PENDING, JobState.HELD):
-            never = refusal(self._desk.state, job, comes_back=True)
+            never = refusal(self._context.state, job, comes_back=True)
             if never is not None:
                 raise Invalid("memory", never.message, never.cure)
             return
         if state != JobState.RUNNING:
             raise Conflict(f"job {row.id} is {row.state}", cure="change its memory once it runs")
         self._wanted(row, job)
-        more = _more(self._desk.state, job)
+        more = _more(self._context.state, job)
         if min(more.values(), default=0) < 0 and agreed.attempt != row.attempt:
             raise Conflict(f"job {row.id} has changed meanwhile", cure="try again")
-        for card, missing in _short(self._desk.state, more):
+        for card, missing in _short(self._context.state, more):
             raise Invalid("memory", f"{card} has {show_bytes(missing)} too little that nobody holds", "ask for less")
 
     def _each(self, row: JobRow, job: Job) -> int:
         """What each of its tasks may hold where it runs. 0: a part of a card whose memory is not known here."""
-        amounts = _amounts(job, row, self._desk.fixed)
+        amounts = _amounts(job, row, self._context.fixed)
         if len(amounts) > 1:
             raise Invalid("memory", "its tasks hold different parts of different cards", "change it when it waits")
         return min(amounts, default=0)
@@ -120,7 +120,7 @@ class MemoryResizer:
         return each
 
     def _check_kind(self, job: Job) -> None:
-        if self._desk.cluster_engine is not None:
+        if self._context.cluster_engine is not None:
             cure = "change the pod template, and let its pods be made anew"
             raise Invalid("memory", "of a pod is fixed when the pod is made", cure)
         parts = {(share.memory_bytes, share.memory_milli) if share else (0, 0)
@@ -132,12 +132,12 @@ class MemoryResizer:
     def _seen(self, row: JobRow, job: Job) -> int:
         """By what its programs' library has counted of each task, and by samples: these miss the highest moment, and
         see programs without the library too. Never more than it may hold now."""
-        if self._desk.simulated:  # samples show what it holds of the machine's memory instead
+        if self._context.simulated:  # samples show what it holds of the machine's memory instead
             raise Invalid("memory", "the cards are simulated, and nobody holds anything of them",
                           "give an amount, for example 6GiB")  # fmt: skip
-        peaks = self._desk.peaks
+        peaks = self._context.peaks
         tasks = len((row.placement or {}).get("tasks", ()))
-        counted = self._desk.engine.peak_memory_bytes(row.id, row.attempt, tasks)
+        counted = self._context.engine.peak_memory_bytes(row.id, row.attempt, tasks)
         if not (peaks.is_whole(row.id, row.attempt) or all(counted)):
             raise Invalid("memory", "it began before the service did, and nobody knows what it held until then",
                           "give an amount, for example 6GiB")  # fmt: skip

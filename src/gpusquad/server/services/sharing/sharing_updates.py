@@ -31,16 +31,18 @@ def _shares_so(job: Job, sharing: Sharing) -> bool:
 class SharingUpdates:
     """Who shares a card with others is the engine's to know: it hears of everybody."""
 
-    def __init__(self, desk: SchedulerContext, people: TenantCache, known: InterferenceKnowledge | None = None) -> None:
+    def __init__(
+        self, context: SchedulerContext, people: TenantCache, known: InterferenceKnowledge | None = None
+    ) -> None:
         """``known``: what jobs cost each other. None: nobody asks here."""
-        self._desk = desk
-        self._people = people
+        self._context = context
+        self._tenants = people
         self._known = known
 
     def of(self, row: JobRow, job: Job) -> SharingParams:
         plain = SharingParams(
-            self._people.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row),
-            memory_of(job, row, self._desk.fixed),
+            self._tenants.weight(row.tenant), job.priority_level, job.slo, self._remaining_us(row),
+            memory_of(job, row, self._context.fixed),
         )  # fmt: skip
         if self._known is None or self._known.is_empty or not job.app:
             return plain
@@ -50,21 +52,21 @@ class SharingUpdates:
             _log.exception("what a job costs others is not known", job=job.id)
             return plain
 
-    def tell(self, job_id: str) -> None:
+    def update(self, job_id: str) -> None:
         """Its goal, priority or estimate may be another now. Nothing happens if it does not run."""
-        row = self._desk.rows.get(job_id)
+        row = self._context.rows.get(job_id)
         if row is not None and JobState(row.state) in _HAS_TASKS:
             tasks = len((row.placement or {}).get("tasks", ()))
-            job = self._desk.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
-            self._desk.engine.change(row.id, row.attempt, tasks, self.of(row, job))
+            job = self._context.jobs.get(job_id) or job_of(row)  # by any thread: it may end meanwhile
+            self._context.engine.change(row.id, row.attempt, tasks, self.of(row, job))
 
-    def tell_all(self) -> None:
+    def update_all(self) -> None:
         """The weight of a tenant is another now."""
-        for job_id in list(self._desk.rows):
-            self.tell(job_id)
+        for job_id in list(self._context.rows):
+            self.update(job_id)
 
     def _with_speeds(self, plain: SharingParams, row: JobRow, job: Job, model: InterferenceModel) -> SharingParams:
-        gpu = self._desk.gpu_of(row)
+        gpu = self._context.gpu_of(row)
         if not gpu or not _shares_so(job, model.sharing):
             return plain
         mates = self._mates(row, model.sharing)[:MOST_APPS]
@@ -76,7 +78,7 @@ class SharingUpdates:
 
     def _mates(self, row: JobRow, sharing: Sharing) -> list[Job]:
         """One of each app that shares a card with it in this way: a gang's tasks may share one among themselves."""
-        space = self._desk.state.space
+        space = self._context.state.space
         found: dict[str, Job] = {}
         for card in cards_of(row):
             on_card = list(space.sharers.get(space.fixed.card_index.get(card, -1), ()))
@@ -91,5 +93,5 @@ class SharingUpdates:
         if not row.forecast:
             return None
         started_us = row.started_us
-        ran_us = 0 if started_us is None else max(0, self._desk.clock.now_us() - started_us)
+        ran_us = 0 if started_us is None else max(0, self._context.clock.now_us() - started_us)
         return max(0, forecast_of(row).mid_us - ran_us)

@@ -21,11 +21,11 @@ from gpusquad.server.services.sharing.cards import CardService
 from gpusquad.store.jobs import UNFINISHED_STATES
 from gpusquad.store.tables import jobs
 
-MOST_JOBS = 5_000
-MOST_CARDS = 64
+MAX_JOBS = 5_000
+MAX_CARDS = 64
 """Whose daemons are asked: each answers for itself."""
-EVERY_US = 10 * US_PER_S
-MOST_KEPT = 720
+INTERVAL_US = 10 * US_PER_S
+MAX_SNAPSHOTS = 720
 """Two hours of a page that is open."""
 _HAS_GOAL = cast(jobs.c.core, Text).like('%"slo":%')
 
@@ -84,10 +84,10 @@ def goals(c: Connection, since_us: int) -> tuple[list[Goal], bool]:
     found: list[Goal] = []
     # Two questions, each with an index of its own; the core's form of a job is looked through as text, not read.
     for condition in (jobs.c.state.in_(UNFINISHED_STATES), jobs.c.ended_us > since_us):
-        rows = c.execute(select(*few).where(condition, _HAS_GOAL).limit(MOST_JOBS + 1))
+        rows = c.execute(select(*few).where(condition, _HAS_GOAL).limit(MAX_JOBS + 1))
         found += [Goal(*row[:7], row[7].get("slo") or {}) for row in rows]
     kept = [goal for goal in found if goal.slo]
-    return kept[:MOST_JOBS], len(kept) > MOST_JOBS
+    return kept[:MAX_JOBS], len(kept) > MAX_JOBS
 
 
 class SloService:
@@ -95,14 +95,14 @@ class SloService:
 
     def __init__(self, divides: CardService, now_us: Callable[[], int]) -> None:
         self._divides, self._now_us = divides, now_us
-        self._looks: deque[SloSnapshot] = deque(maxlen=MOST_KEPT)
+        self._looks: deque[SloSnapshot] = deque(maxlen=MAX_SNAPSHOTS)
         self._lock = threading.Lock()
 
     def looks(self, wanted: Sequence[Goal], cards: Sequence[CardStatus]) -> list[SloSnapshot]:
         """All that are kept, with one of now if the last is older than a few seconds."""
         now_us = self._now_us()
         with self._lock:
-            is_due = not self._looks or now_us - self._looks[-1].at_us >= EVERY_US
+            is_due = not self._looks or now_us - self._looks[-1].at_us >= INTERVAL_US
             if is_due:
                 self._looks.append(SloSnapshot(now_us, {}))  # so that nobody else looks as well
         if is_due:
@@ -118,7 +118,7 @@ class SloService:
         """The worst of a job's cards: a gang is as good as its slowest task."""
         found: dict[str, SloReport] = {}
         shared = [card for card in cards if any(user.job_id in wanted for user in card.jobs)]
-        for card in shared[:MOST_CARDS]:
+        for card in shared[:MAX_CARDS]:
             for job_id, seen in self._on(card).items():
                 before = found.get(job_id)
                 if job_id in wanted and (before is None or _worth(seen) < _worth(before)):

@@ -12,7 +12,7 @@ from gpusquad.store import goal_samples
 from gpusquad.store.database import Database
 from gpusquad.store.goal_samples import GoalSample
 
-EVERY_S = 60.0
+INTERVAL_S = 60.0
 
 
 class GoalRecord(PeriodicTask):
@@ -25,9 +25,9 @@ class GoalRecord(PeriodicTask):
         cards: Callable[[], Sequence[CardStatus]],
         now_us: Callable[[], int],
     ) -> None:
-        super().__init__("goals", EVERY_S, self.record, "goals are not written down")
+        super().__init__("goals", INTERVAL_S, self.record, "goals are not written down")
         self._database, self._cards, self._now_us = database, cards, now_us
-        self._desk = SloService(divides, now_us)
+        self._service = SloService(divides, now_us)
 
     def record(self) -> int:
         """Once; how many jobs somebody had something to say of."""
@@ -35,7 +35,7 @@ class GoalRecord(PeriodicTask):
             wanted, _ = goals(connection, self._now_us())
         if not any(goal.state == "running" for goal in wanted):
             return 0
-        look = self._desk.looks(wanted, self._cards())[-1]
+        look = self._service.looks(wanted, self._cards())[-1]
         rows = [GoalSample(job, look.at_us, seen.attainment, seen.weight) for job, seen in look.jobs.items()]
         if rows:
             with self._database.write() as connection:

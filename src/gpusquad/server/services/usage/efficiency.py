@@ -21,11 +21,11 @@ from gpusquad.server.services.usage.slot_grid import CardSeconds, Floats, SlotGr
 from gpusquad.store.database import Database
 
 SLOTS_S = (600, 1800, 3600, 3 * 3600, 6 * 3600)
-MOST_LOOKS = 50_000
+MAX_SAMPLES = 50_000
 """Cards times slots: of many cards or a long time the slots are longer."""
 READ_US = 600 * US_PER_S
 """Of each slot, the samples of so long are read, from its beginning."""
-MOST_SLOTS_KEPT = 1_000
+MAX_SLOTS_KEPT = 1_000
 FRESH_US = 15 * US_PER_S
 LATE_US = 120 * US_PER_S
 """So long after the time that is read, nothing more is written into it."""
@@ -122,7 +122,7 @@ class EfficiencyService:
                 if at_us + READ_US <= over_us:
                     self._seen[at_us, grid.slot_us] = seen
                     self._seen.move_to_end((at_us, grid.slot_us))
-            while len(self._seen) > MOST_SLOTS_KEPT:
+            while len(self._seen) > MAX_SLOTS_KEPT:
                 self._seen.popitem(last=False)
 
 
@@ -135,7 +135,7 @@ def _held(c: Connection, grid: SlotGrid, cards: _Cards) -> tuple[CardSeconds, bo
     spans = [([index[card] for card in one.cards if card in index], one.started_us, one.ended_us) for one in given]
     waits = store.waits(c, grid.start_us, runs)
     found = held(grid, cards.nodes, spans, _shut(c, cards, index, given), waits, lambda ids: store.shapes(c, ids))
-    return found, max(len(given), len(waits)) > store.MOST_ROWS
+    return found, max(len(given), len(waits)) > store.MAX_ROWS
 
 
 def _shut(
@@ -179,7 +179,7 @@ def _read(c: Connection, cards: Sequence[str], start_us: int) -> Floats:
 
 def _slot_us(hours: int, cards: int) -> int:
     """The shortest with which there are not too many."""
-    wanted = (slot_s for slot_s in SLOTS_S if cards * hours * 3600 // slot_s <= MOST_LOOKS)
+    wanted = (slot_s for slot_s in SLOTS_S if cards * hours * 3600 // slot_s <= MAX_SAMPLES)
     return next(wanted, SLOTS_S[-1]) * US_PER_S
 
 

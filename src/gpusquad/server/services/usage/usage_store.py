@@ -14,7 +14,7 @@ from gpusquad.store import marks
 from gpusquad.store.jobs import UNFINISHED_STATES
 from gpusquad.store.tables import attempts, audit, jobs, samples
 
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 """Attempts and jobs of one span. More are not read, and the answer says so."""
 CLOSING = {"card.cordon": True, "card.uncordon": False, "node.drain": True, "node.undrain": False}
 """What administrators do to a card or a node, and whether it shuts it."""
@@ -36,7 +36,7 @@ def given(c: Connection, since_us: int) -> list[CardAttempt]:
     """Of all that were on cards since then, so many at most and one more."""
     columns = (attempts.c.job_id, attempts.c.started_us, attempts.c.ended_us, attempts.c.cards, attempts.c.how)
     touched = or_(attempts.c.ended_us > since_us, attempts.c.ended_us.is_(None))
-    query = select(*columns).where(touched, attempts.c.gpu_milli > 0).limit(MOST_ROWS + 1)
+    query = select(*columns).where(touched, attempts.c.gpu_milli > 0).limit(MAX_ROWS + 1)
     return [CardAttempt(*row) for row in c.execute(query)]
 
 
@@ -46,7 +46,7 @@ def waits(c: Connection, since_us: int, runs: Mapping[str, Sequence[Span]]) -> l
     now = [state for state in UNFINISHED_STATES if state != "held"]
     # Two questions, each with an index of its own.
     conditions = (jobs.c.state.in_(now), jobs.c.ended_us > since_us)
-    rows = [row for one in conditions for row in c.execute(select(*few).where(one, jobs.c.gpus > 0).limit(MOST_ROWS))]
+    rows = [row for one in conditions for row in c.execute(select(*few).where(one, jobs.c.gpus > 0).limit(MAX_ROWS))]
     return [
         GangWait(row.id, row.gpus, *span) for row in rows for span in _unserved(row, runs.get(row.id, ()), since_us)
     ]
