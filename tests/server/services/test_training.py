@@ -301,13 +301,13 @@ class Slow(Notebook):
 
 def test_nobody_waits_for_training(world: World) -> None:
     predictor = Slow()
-    predictor = LockedPredictor(predictor)
-    learning = PredictorTraining(predictor, world.database)
+    locked = LockedPredictor(predictor)
+    learning = PredictorTraining(locked, world.database)
     learning.start()
     job = _a_job(world)
     learning.learn(0, PastRun(job, SECOND_US, 1))
     assert predictor.is_training.wait(30)
-    assert predictor.predict(job).run is not None  # while it trains
+    assert locked.predict(job).run is not None  # while it trains
     learning.learn(1, PastRun(job, SECOND_US, 2))
     predictor.may_go_on.set()
     learning.close()
