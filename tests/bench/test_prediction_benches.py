@@ -137,7 +137,7 @@ def test_without_estimates_forecasts_come_from_past_runs_alone(mode):
         play(tiny().cluster, log, chosen.policies(), predicting)
         assert set(witness.sources) <= gpu_traces.HONEST
         assert witness.too_early == 0
-        return {name: quantiles.values for name, quantiles in predicting.foretold.items()}
+        return {name: quantiles.values for name, quantiles in predicting.predictions.items()}
 
     longer = [*made[:40], *(replace(one, run_us=7 * one.run_us) for one in made[40:])]
     before, after = foretold(made), foretold(longer)

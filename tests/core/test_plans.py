@@ -128,7 +128,7 @@ def test_whom_an_overrun_moves_is_told(plan: str):
     jobs = (gang("long", 4, 100, estimate=30), gang("head", 4, 10, 1))
     result = Load(grid("4x1"), jobs).run(plan, forecast=user)
     assert starts_s(result)["head"] == 100
-    moved = [move for move in result.moved_promises if move[0] == "head"]
+    moved = [move for move in result.moved_reservations if move[0] == "head"]
     assert moved
     assert all(promised == 30 * S < to and "long" in why for _, promised, to, why in moved)
 
@@ -144,7 +144,7 @@ def test_who_starts_as_soon_as_an_overrun_is_seen_is_told_that_it_is_late(plan: 
     result = Load(grid("5x1"), jobs).run(plan, forecast=user)
     small = result.outcomes[4]
     assert (small.promised_us, small.started_us) == (30 * S, 30 * S + 1)
-    assert [move for move in result.moved_promises if move[0] == "small"] == [
+    assert [move for move in result.moved_reservations if move[0] == "small"] == [
         ("small", 30 * S, 30 * S + 1, "long runs longer than predicted")
     ]
 
@@ -212,7 +212,7 @@ def test_conservative_keeps_what_it_promised_at_submission_whoever_comes_later(l
 @given(load=loads(estimates="any", ask=st.one_of(single_cards, requests), mixed=False))
 def test_whoever_starts_later_than_promised_was_told_why(plan: str, load: Load):
     result = load.run(plan, forecast=user, on_cycle=audit)
-    told = {job_id for job_id, *_ in result.moved_promises}
+    told = {job_id for job_id, *_ in result.moved_reservations}
     for o in result.outcomes:
         if o.promised_us is not None and o.started_us is not None and o.started_us > o.promised_us:
             assert o.job.id in told, f"{o.job.id} was promised {o.promised_us}, started {o.started_us}, never told"

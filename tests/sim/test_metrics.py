@@ -163,7 +163,7 @@ def test_promises() -> None:
     moved = [("late", us(50), us(70), "overrun"), ("late", us(70), us(80), "overrun")]
     delays = {"on time": 0, "early": 0, "late": us(30)}
     promises = summarise(
-        make_result(on_time, early, late, waiting, moved_promises=moved, head_delay_us=delays)
+        make_result(on_time, early, late, waiting, moved_reservations=moved, head_delay_us=delays)
     ).promises
     assert (promises.promised, promises.broken, promises.moved) == (4, 2, 2)
     assert (promises.late_mean_s, promises.late_max_s) == (20, 30)  # late: 30, waiting: 10 so far

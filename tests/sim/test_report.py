@@ -104,7 +104,7 @@ def test_names_from_outside_are_text_everywhere() -> None:
     other = make_job("</script><script>alert(2)</script>", 0, tenant='"><b>')
     outcomes = [ran(job, 10 * S, 20 * S, 0), ran(other, 5 * S, 20 * S, 1)]
     outcomes[0].why = EVIL
-    result = make_result(outcomes, EVIL, moved_promises=[(EVIL, 1, 2, EVIL)])
+    result = make_result(outcomes, EVIL, moved_reservations=[(EVIL, 1, 2, EVIL)])
     result.policies[EVIL] = EVIL
     page = render([result, row_of_jobs(5, '"><script>alert(3)</script>')])
     parsed = Tags(page)
@@ -305,7 +305,7 @@ def test_lines_without_meaning_are_left_out() -> None:
     summary = summarise(row_of_jobs(3))
     labels = [line.label for line in lines([summary])]
     assert "Wait, mean" in labels
-    assert not {"Refused", "Restarts", "Deadlines met", "Promises broken"} & set(labels)
+    assert not {"Refused", "Restarts", "Deadlines met", "Reservations broken"} & set(labels)
 
 
 def test_a_row_has_one_unit() -> None:

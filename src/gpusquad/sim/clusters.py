@@ -15,7 +15,7 @@ from gpusquad.sim.traces.openb import is_openb_nodes, read_openb_nodes
 
 
 def load_cluster(text: str) -> tuple[Cluster, tuple[MaintenanceWindow, ...]]:
-    """``4x8``; a file .toml or .json; or a node list of the openb trace (.csv)."""
+    """``4x8``; a .toml or .json file; or a node list of the openb trace (.csv)."""
     path = Path(text)
     try:
         if not path.is_file():

@@ -1,6 +1,7 @@
-"""How much slower jobs run beside each other on one card, from measured pairs.
+"""Rates of jobs that share a card, from measured pairs.
 
-The rate of a job among others is a product over them of ``1 - rho``, where ``rho`` is what one neighbour alone takes.
+The rate of a job among several neighbours is the product of ``1 - rho`` over them, where ``rho`` is the loss caused by
+one neighbour alone.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _KEY = re.compile(r"\('(.+)', (\d+)\)")
 
 @dataclass(frozen=True)
 class PairTable:
-    """Speeds of pairs on one card, relative to running alone."""
+    """Rates of pairs on one card."""
 
     ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(own workload, other workload) -> own speed beside it over own speed alone; 0: does not fit in memory."""
     default_ratio: float = MEAN_RATIO
     gpu: str = ""
-    """The model of the card they were measured on."""
+    """Model of the card on which they were measured."""
 
     def __post_init__(self) -> None:
         if not 0 < self.default_ratio <= 1:
@@ -41,7 +42,7 @@ class PairTable:
         return self.ratios.get((own_workload, other_workload))
 
     def rate(self, own: str, others: Sequence[str]) -> float:
-        """Own speed among all of them: 1 as if alone, 0 where one of them does not fit beside it."""
+        """Own rate among all of them: 1 as if alone, 0 if one of them does not fit beside it."""
         result = 1.0
         for other in others:
             result *= min(max(self.ratios.get((own, other), self.default_ratio), 0.0), 1.0)
@@ -50,7 +51,7 @@ class PairTable:
 
 @dataclass(frozen=True)
 class Throughputs:
-    """Measured steps per second of one kind of GPU."""
+    """Measured steps per second of one GPU model."""
 
     alone: dict[tuple[str, int], float]
     """(workload, GPUs) -> steps per second."""
@@ -59,7 +60,7 @@ class Throughputs:
 
 
 def load_pairs(path: str | Path, gpu: str = "v100", default_ratio: float = MEAN_RATIO) -> PairTable:
-    """The pair table of a file of measurements: our own, or Gavel's throughputs (JSON, compressed or not)."""
+    """The pair table of a measurement file: gpusquad's own, or Gavel's throughputs (JSON, compressed or not)."""
     data = _read(Path(path))
     if "setting" in data:
         return pairs_of(from_data(data, Path(path).name))
@@ -73,7 +74,7 @@ def load_pairs(path: str | Path, gpu: str = "v100", default_ratio: float = MEAN_
 
 
 def pairs_of(measured: MeasurementSeries) -> PairTable:
-    """What was measured of pairs that had all SMs between them; for others the mean of those that fit together."""
+    """Measured pairs that shared all SMs; for other pairs the mean of those that fit together."""
     ratios = {
         (own, other): run.ratios[place].mean if run.fits else 0.0
         for own, other, run, place in measured.pairs()

@@ -17,12 +17,12 @@ from gpusquad.sim.outcome import AttemptSpan, Outcome
 from gpusquad.sim.traces import TraceJob
 
 LEAST_RATE = 0.01
-"""However bad a neighbour, a little is done: a rate of zero would never end."""
+"""Lower bound of a rate. With a rate of zero a job would never end."""
 
 
 @dataclass(slots=True, eq=False)
 class SimulatedGang:
-    """A gang at work."""
+    """A running gang."""
 
     trace: TraceJob
     placement: Placement
@@ -35,11 +35,11 @@ class SimulatedGang:
     busy_milli: int
     version: int = 0
     overhead_us: int = 0
-    """Part of the work that is restart, and keeps nothing."""
+    """The part of the work that is restart overhead, which no checkpoint keeps."""
 
 
 class SimEngine:
-    """Carries decisions out in virtual time."""
+    """Carries out decisions in virtual time."""
 
     def __init__(self, jobs: dict[str, TraceJob], outcomes: dict[str, Outcome], rate: Rate | None,
                  gpu_models: Sequence[str] = ()) -> None:  # fmt: skip
@@ -47,7 +47,7 @@ class SimEngine:
         self._outcomes = outcomes
         self._rate = rate
         self._gpu_models = gpu_models
-        """Of each card; none given: not known."""
+        """Memory of each card; empty: unknown."""
         self._working: dict[str, SimulatedGang] = {}
         self._kept_us: dict[str, int] = {}
         self._ends: list[tuple[int, int, int, str]] = []
@@ -58,7 +58,7 @@ class SimEngine:
         self.busy_milli = 0
 
     def next_end_us(self) -> int | None:
-        """The next end that still stands."""
+        """The next end that is still valid."""
         while self._ends:
             end_us, _, version, job_id = self._ends[0]
             work = self._working.get(job_id)
@@ -75,7 +75,7 @@ class SimEngine:
         return ending
 
     def end(self, job_id: str, now_us: int) -> GangEnded:
-        """A gang leaves its cards by itself."""
+        """A gang ends by itself."""
         work = self._leave(job_id, now_us)
         outcome = self._outcomes[job_id]
         how = work.trace.outcome
@@ -97,7 +97,7 @@ class SimEngine:
                 self.immediate.append(self._stop(decision, now_us))
 
     def _resize(self, decision: Resize, now_us: int) -> None:
-        """Other tasks at once: the work left goes faster or slower with their number."""
+        """Change the number of tasks: the remaining work goes faster or slower in proportion."""
         work = self._leave(decision.job_id, now_us)
         job = work.trace.job
         shrinks = len(decision.placement.all_nodes()) < len(work.placement.all_nodes())
@@ -108,14 +108,14 @@ class SimEngine:
             self.immediate.append(GangResized(job.id))
 
     def _stop(self, decision: Stop, now_us: int) -> GangEnded:
-        """Off its cards for good."""
+        """Remove a finished gang from its cards."""
         self._leave(decision.job_id, now_us)
         outcome = self._outcomes[decision.job_id]
         outcome.end, outcome.ended_us, outcome.why = "timed_out", now_us, decision.cause
         return GangEnded(decision.job_id, "timed_out")
 
     def interrupt(self, job_id: str, now_us: int, how) -> GangEnded:
-        """Off its cards before its end; what the last checkpoint holds is kept."""
+        """Remove a gang from its cards before its end. Work up to the last checkpoint is kept."""
         work = self._leave(job_id, now_us)
         solo_us = work.trace.run_us
         before_us = self._kept_us.get(job_id, 0)
@@ -131,7 +131,7 @@ class SimEngine:
         return list(self._on_card.get(card, ()))
 
     def ends_at(self, job_id: str, now_us: int) -> bool:
-        """Whether that gang is still at work and done at this instant."""
+        """Whether that gang is still running and finishes at this instant."""
         return job_id in self._working and self._working[job_id].end_us == now_us
 
     def working(self) -> list[str]:
@@ -166,7 +166,7 @@ class SimEngine:
     _tracks_cards = False
 
     def track_cards(self) -> None:
-        """Remember who is on every card (needed when cards can fail)."""
+        """Track the gangs on every card (needed when cards can fail)."""
         self._tracks_cards = True
 
     def _leave(self, job_id: str, now_us: int) -> SimulatedGang:
@@ -183,14 +183,14 @@ class SimEngine:
         return work
 
     def _schedule(self, work: SimulatedGang, now_us: int) -> None:
-        """(Re)compute when it ends at its present rate."""
+        """(Re)compute the end at the current rate."""
         end_us = work.end_us = now_us + max(0, -int(-work.left_us // work.rate))
         self._sequence += 1
         work.version = self._sequence  # never used before, not even for an earlier attempt with the same end
         heapq.heappush(self._ends, (end_us, self._sequence, work.version, work.trace.job.id))
 
     def _rerate(self, cards: Sequence[int], now_us: int) -> None:
-        """Neighbours changed on these cards: a gang runs at its slowest task's rate."""
+        """Neighbours changed on these cards: a gang runs at the rate of its slowest task."""
         if self._rate is None:
             return
         for job_id in dict.fromkeys(j for card in cards for j in self._on_card[card]):
@@ -215,14 +215,14 @@ class SimEngine:
 
 
 def _elastic_speed(job: Job, placement: Placement) -> float:
-    """An elastic gang's work goes with its number of tasks."""
+    """The work of an elastic gang scales with its number of tasks."""
     if not job.is_elastic:
         return 1.0
     return sum(len(part.nodes) for part in placement.parts) / job.tasks
 
 
 def _busy_milli(job: Job, placement: Placement) -> int:
-    """GPU thousandths held: a whole card is 1000, a share its SM part (memory-only shares hold none)."""
+    """GPU thousandths held: a whole card is 1000, a share its SM fraction (memory-only shares hold none)."""
     total = 0
     for part in placement.parts:
         request = job.groups[part.request_index][0]

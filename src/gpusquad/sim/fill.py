@@ -1,7 +1,7 @@
-"""Fill a cluster until it is full: how much GPU a place can hand out before fragments stop it.
+"""Fill a cluster until it is full: how much GPU a place policy can allocate before fragmentation stops it.
 
-Tasks arrive one by one and never leave. Each is placed at its arrival, or dropped for good if it does not fit: no
-look-ahead, no reordering, no migration. What is handed out at the end, in parts of all there is, is the measure.
+Tasks arrive one by one and never leave. Each is placed on arrival, or dropped if it does not fit: no look-ahead, no
+reordering, no migration. The measure is the fraction of the capacity allocated at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FillResult:
     capacity_milli: int
     refused: int
     curve: tuple[tuple[float, float], ...]
-    """GPU asked for so far and GPU handed out so far, both in parts of capacity, at every hundredth asked for."""
+    """GPU requested so far and GPU allocated so far, both as fractions of capacity, at every hundredth requested."""
 
     @property
     def allocation_ratio(self) -> float:
@@ -46,7 +46,7 @@ class FillResult:
 
 
 def fill(cluster: Cluster, jobs: Iterable[Job], place: FillSetup, demand: Demand = ()) -> FillResult:
-    """Place jobs in the order they come; ``demand`` is what the place is told of what usually comes."""
+    """Place jobs in order of arrival. ``demand`` is the usual demand, which the place policy is given."""
     space = Space(ClusterArrays(cluster))
     demand = tuple(demand)
     capacity = cluster.gpus * WHOLE_MILLI
@@ -65,7 +65,7 @@ def fill(cluster: Cluster, jobs: Iterable[Job], place: FillSetup, demand: Demand
 
 
 def draw(jobs: Sequence[Job], capacity_milli: int, seed: int, ratio: float = 1.3) -> list[Job]:
-    """Jobs drawn with replacement until the next would ask for more than ``ratio`` of capacity in all."""
+    """Jobs drawn with replacement until the next would request more than ``ratio`` of capacity in all."""
     if not any(job.gpu_milli for job in jobs):
         raise ValueError("none of the jobs asks for GPU, so no draw would ever end")
     dice = random.Random(seed)
@@ -80,7 +80,7 @@ def draw(jobs: Sequence[Job], capacity_milli: int, seed: int, ratio: float = 1.3
 
 
 def demand_of(jobs: Iterable[Job]) -> Demand:
-    """How often each shape is asked for, most often first."""
+    """Frequency of each shape, most frequent first."""
     counts: Counter[Request] = Counter()
     for job in jobs:
         for request, count in job.groups:

@@ -53,7 +53,7 @@ def _incident(line: str, where: str, nodes: set[str], cards: set[str]) -> tuple[
 
 
 def _subject(fields: Fields, name: str, state: str, known: set[str], *not_beside: str) -> str | None:
-    """The card (or node) that the line is about, if it is about one."""
+    """The card (or node) of the line, if it names one."""
     if name not in fields:
         return None
     for other in not_beside:

@@ -1,4 +1,4 @@
-"""Outcomes as columns, one entry a job: what every figure is worked out from."""
+"""Outcomes as columns, one entry per job: the basis of all figures."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Mask = NDArray[np.bool_]
 PartyKind = Literal["tenant", "user"]
 
 SHORT_RUN_US = 10 * US_PER_S
-"""Runs shorter than this count as this long in slowdowns: a wait of a minute is no slowdown of 60 for a job of 1 s."""
+"""Shorter runs count as this long in slowdowns: a wait of a minute is no slowdown of 60 for a job of 1 s."""
 NEVER = -1
 _ENDS_AFTER_RUNNING = ("succeeded", "failed", "timed_out")
 
 
 class JobTable:
-    """The outcomes as columns, one entry a job in trace order."""
+    """The outcomes as columns, one entry per job in trace order."""
 
     def __init__(self, result: SimulationResult) -> None:
         outcomes = result.outcomes
@@ -52,7 +52,9 @@ class JobTable:
         self.attempts = _column(len(outcome.spans) for outcome in result.outcomes)
         resized = sum(span.cut == "resized" for span in spans)
         self.restarts = int(np.maximum(self.attempts - 1, 0).sum()) - resized
-        """Runs begun again after a preemption or a loss; a gang that goes on with other tasks has not restarted."""
+        """Runs restarted after a preemption or a loss. A gang that continues with another number of tasks has not
+        restarted.
+        """
         self.started: Mask = self.attempts > 0
         self.finished: Mask = self._over & self.started & (self.ended_us != NEVER)
 
@@ -65,14 +67,14 @@ class JobTable:
         self.ran_us = np.bincount(whose, weights=took_us, minlength=n).astype(np.int64)
         self.gpu_us: Floats = np.bincount(whose, weights=took_us * cards, minlength=n).astype(np.float64)
         self.gpus: Floats = np.zeros(n)
-        """GPUs held in the last attempt; those asked for by a job that never started."""
+        """GPUs held in the last attempt; for a job that never started, the GPUs it requested."""
         self.gpus[self.started] = cards[(after - 1)[self.started]]
         for i in np.flatnonzero(~self.started):
             self.gpus[i] = result.outcomes[i].job.gpus
         self._weigh_shares(result)
 
     def _weigh_shares(self, result: SimulationResult) -> None:
-        """So far each card counted as held whole; put right who holds parts of cards."""
+        """So far each card counted as held whole; correct this for jobs that hold shares."""
         memory = [card.memory_bytes for node in result.cluster.nodes for card in node.cards]
         for i, outcome in enumerate(result.outcomes):
             if not _is_whole(outcome.job):
@@ -81,7 +83,7 @@ class JobTable:
                 self.gpu_us[i] = self.ran_us[i] * self.gpus[i]
 
     def _last_us(self, result: SimulationResult) -> int:
-        """The last end; the last instant seen where jobs are left unfinished."""
+        """The last end; the last instant seen if jobs are unfinished."""
         last = int(self._span_ends_us.max()) if len(self._span_ends_us) else self.first_request_us
         if (self.admitted & ~self.finished).any() and result.samples.at_us:
             last = max(last, result.samples.at_us[-1])
@@ -117,12 +119,12 @@ class JobTable:
 
     @property
     def rated(self) -> Mask:
-        """Jobs whose solo run time says how long they would have taken: not those that a limit cut short."""
+        """Jobs whose solo run time is known: not those that a limit cut short."""
         return self.finished & ~self.cut_short
 
     @property
     def _left_us(self) -> Ints:
-        """When a job left the system; the last instant seen for those that are still there."""
+        """When a job left the system; for unfinished jobs the last instant seen."""
         return np.where(self.ended_us == NEVER, np.maximum(self.last_us, self.submitted_us), self.ended_us)
 
 
@@ -131,13 +133,13 @@ def _column(values: Iterable[int]) -> Ints:
 
 
 def _is_whole(job: Job) -> bool:
-    """No task asks for a part of a card. Asked of every job, so the usual single role takes the short way."""
+    """Whether no task requests a share. Called for every job, so the usual single role takes a shortcut."""
     roles = job.roles
     return roles[0].request.share is None and (len(roles) == 1 or all(role.request.share is None for role in roles))
 
 
 def _gpus_held(job: Job, card_memory_bytes: int) -> float:
-    """Whole GPUs and parts: of each part the larger of SMs and memory."""
+    """Whole GPUs and shares; a share counts as the larger of its SM and memory fractions."""
     held = 0.0
     for request, count in job.groups:
         if request.share is None:
@@ -149,7 +151,7 @@ def _gpus_held(job: Job, card_memory_bytes: int) -> float:
 
 
 def _party_codes(outcomes: list[Outcome]) -> tuple[PartyKind, list[str], Ints]:
-    """Who the jobs belong to: tenants, or users where all jobs are of one tenant and have users."""
+    """Owners of the jobs: tenants, or users if all jobs belong to one tenant and have users."""
     names, codes = _codes(outcome.job.tenant for outcome in outcomes)
     if len(names) <= 1:
         users, user_codes = _codes(outcome.job.user for outcome in outcomes)
@@ -165,7 +167,9 @@ def _codes(values: Iterable[Hashable]) -> tuple[list[Any], Ints]:
 
 
 def mean_active(arrived_us: Ints, left_us: Ints, party: Ints, counted: Mask) -> Floats:
-    """For each job, how many parties had a counted job in the system, averaged over that job's life; at least 1."""
+    """For each job, the number of parties that had a counted job in the system, averaged over that job's life; at least
+    1.
+    """
     if not counted.any():
         return np.ones(len(arrived_us))
     starts, ends = _busy_periods(arrived_us[counted], left_us[counted], party[counted])
@@ -183,8 +187,8 @@ def _busy_periods(arrived_us: Ints, left_us: Ints, party: Ints) -> tuple[Ints, I
     n = len(arrived_us)
     order = np.lexsort((arrived_us, party))
     party, arrived_us, left_us = party[order], arrived_us[order], left_us[order]
-    # A running maximum of the ends that starts anew with each party: over ranks, because ranks plus an offset a party
-    # stay far below 2**63 where microseconds would not.
+    # A running maximum of the ends that restarts with each party. It runs over ranks, because ranks plus an offset per
+    # party stay far below 2**63 where microseconds would not.
     by_end = np.argsort(left_us, kind="stable")
     rank = np.empty(n, dtype=np.int64)
     rank[by_end] = np.arange(n)

@@ -1,22 +1,23 @@
-"""A simulation in numbers.
+"""Figures of a simulation.
 
-Every number says over which jobs it is taken. *Started* jobs have run at least once; *finished* ones came to an end
-after running (succeeded, failed, timed out); refused jobs count nowhere but in ``ends``. A number that nothing in the
-run defines (the mean wait of no jobs) is ``None``, never 0. Percentiles interpolate linearly between neighbours.
+Each figure states which jobs it covers. *Started* jobs have run at least once. *Finished* jobs ended after running
+(succeeded, failed, timed out). Refused jobs count only in ``ends``. A figure without data (the mean wait of no jobs) is
+``None``, never 0. Percentiles interpolate linearly between neighbours.
 
-- **wait**: request to first start. **JCT**: request to end.
+- **wait**: submission to first start. **JCT**: submission to end.
 - **bounded slowdown** = max(1, (wait + run) / max(10 s, run)), finished jobs. ``run`` is the wall time on the cards
-  without work done twice, and ``wait`` is all the rest of the JCT: so preempting a job cannot improve its slowdown.
-- **makespan**: first request to last end (to the last instant seen, if jobs are unfinished).
-- **utilisation**: GPU time held / (cards x makespan). A share counts as the larger of its SM and its memory part.
-- **fragmentation**: cards idle while somebody waits, averaged over the makespan / cards.
-- **Jain's index** over the mean slowdown of tenants (of users where there is one tenant): 1 is equal, 1/n is worst.
-- **finish-time fairness** after Themis (NSDI '20), ``rho`` = shared finish time / finish time alone on 1/N of the
-  cluster. Here rho = JCT / max(10 s, solo run x max(1, cards wanted x N / cards there are)), with N the number of
-  parties that had jobs in the system, averaged over the job's life. A gang wider than its party's part would run
-  slower in that proportion; the party's own queue in its part is not played through, so a party that floods the
-  system with jobs has itself to thank for a rho above 1. Over jobs that succeeded or failed by themselves.
-- **promises**: *broken* when the first start is later than the first start promised (so far, if still waiting).
+  without work done twice; ``wait`` is the rest of the JCT. Preempting a job therefore cannot improve its slowdown.
+- **makespan**: first submission to last end (to the last instant seen, if jobs are unfinished).
+- **utilisation**: GPU time held / (cards x makespan). A share counts as the larger of its SM and memory fractions.
+- **fragmentation**: cards idle while jobs are pending, averaged over the makespan / cards.
+- **Jain's index** over the mean slowdown of tenants (of users if there is one tenant): 1 is equal, 1/n is worst.
+- **finish-time fairness** after Themis (NSDI '20): ``rho`` = shared finish time / finish time alone on 1/N of the
+  cluster. Here rho = JCT / max(10 s, solo run x max(1, requested cards x N / cards of the cluster)), where N is the
+  number of parties with jobs in the system, averaged over the job's life. A gang wider than its party's partition would
+  run slower in that proportion. The party's own queue is not simulated, so a party that floods the system causes its
+  own rho above 1. Covers jobs that succeeded or failed by themselves.
+- **reservations** (``promises``): *broken* if the first start is later than the first reserved start (so far, if
+  still pending).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ US_PER_H = 3600 * US_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How a quantity is distributed over jobs."""
+    """Distribution of a quantity over jobs."""
 
     count: int
     mean: float | None
@@ -49,20 +50,20 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """How evenly the pain is spread."""
+    """How evenly delays are spread."""
 
     by: PartyKind
     parties: int
     jain: float | None
     rho: Distribution
-    """Finish-time fairness: below 1 is better than a part of one's own."""
+    """Finish-time fairness: below 1 is better than a partition of one's own."""
     worse_off_ratio: float | None
-    """Part of the jobs with rho above 1."""
+    """Fraction of the jobs with rho above 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationStats:
-    """What became of the reservations."""
+    """Outcome of the reservations."""
 
     promised: int
     broken: int
@@ -70,15 +71,15 @@ class ReservationStats:
     """Over the broken ones."""
     late_max_s: float | None
     moved: int
-    """How often a reservation moved later."""
+    """Number of times a reservation moved later."""
     head_delay_mean_s: float | None
-    """Over all jobs that held a promise."""
+    """Over all jobs that had a reservation."""
     head_delay_max_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Jobs with a deadline. Met: succeeded by then. Open: unfinished, and the deadline is still ahead."""
+    """Jobs with a deadline. Met: succeeded by then. Open: unfinished, and the deadline is in the future."""
 
     jobs: int
     met: int
@@ -103,7 +104,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One simulation in numbers."""
+    """Figures of one simulation."""
 
     label: str
     policies: dict[str, str]
@@ -132,12 +133,12 @@ class Summary:
     skipped_lines: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON: no NaN, no numpy."""
+        """Plain data for JSON: no NaN, no numpy."""
         return asdict(self)
 
 
 def summarise(result: SimulationResult, table: JobTable | None = None) -> Summary:
-    """All numbers of one simulation. Whoever has its table of jobs already passes it on."""
+    """All figures of one simulation. Pass the job table if it already exists."""
     table = table or JobTable(result)
     capacity_us = result.cluster.gpus * table.makespan_us
     gpu_us = float(table.gpu_us.sum())
@@ -168,7 +169,7 @@ def summarise(result: SimulationResult, table: JobTable | None = None) -> Summar
 
 
 def spread(values: Floats) -> Distribution:
-    """Mean and percentiles; all ``None`` where there are no values."""
+    """Mean and percentiles; all ``None`` if there are no values."""
     if not len(values):
         return Distribution(0, None, None, None, None, None)
     median, p90, p99 = np.percentile(values, (50, 90, 99))
@@ -176,7 +177,7 @@ def spread(values: Floats) -> Distribution:
 
 
 def _stranded_us(result: SimulationResult, table: JobTable) -> float:
-    """Card time idle while somebody waited."""
+    """Card time that was idle while jobs were pending."""
     return area_under(result.samples.at_us, result.samples.stranded, table.first_request_us, table.last_us)
 
 
@@ -218,7 +219,7 @@ def _promises(result: SimulationResult, table: JobTable) -> ReservationStats:
         broken=len(late_s),
         late_mean_s=float(late_s.mean()) if len(late_s) else None,
         late_max_s=float(late_s.max()) if len(late_s) else None,
-        moved=len(result.moved_promises),
+        moved=len(result.moved_reservations),
         head_delay_mean_s=float(delay_s.mean()) if len(delay_s) else None,
         head_delay_max_s=float(delay_s.max()) if len(delay_s) else None,
     )

@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: one outcome a job, and samples of the cluster over time."""
+"""Results of a simulation: one outcome per job, and samples of the cluster over time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class AttemptSpan:
     ended_us: int
     cards: tuple[int, ...]
     cut: Literal["", "preempted", "lost", "resized"] = ""
-    """Why it ended before the job did (resized: it went on with other tasks)."""
+    """Why it ended before the job did (resized: it continued with another number of tasks)."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The story of one job."""
+    """The history of one job."""
 
     job: Job
     run_us: int
@@ -34,7 +34,7 @@ class Outcome:
     ended_us: int | None = None
     spans: list[AttemptSpan] = field(default_factory=list)
     promised_us: int | None = None
-    """The first start promised by a reservation, if it ever held one."""
+    """The first reserved start, if it ever had a reservation."""
     lost_us: int = 0
     """Work done twice because of preemptions and failures."""
     why: str = ""
@@ -45,20 +45,20 @@ class Outcome:
 
     @property
     def wait_us(self) -> int | None:
-        """From request to first start."""
+        """From submission to first start."""
         return None if self.started_us is None else self.started_us - self.job.submitted_us
 
 
 @dataclass(slots=True)
 class ClusterSamples:
-    """The cluster over time, one entry each time something changed (parallel lists)."""
+    """The cluster over time, one entry per change (parallel lists)."""
 
     at_us: array[int] = field(default_factory=lambda: array("q"))
     queued: array[int] = field(default_factory=lambda: array("q"))
     busy_milli: array[int] = field(default_factory=lambda: array("q"))
-    """GPU thousandths held (a whole card: 1000; a share: the larger of its SM and memory part)."""
+    """GPU thousandths held (a whole card: 1000; a share: the larger of its SM and memory fractions)."""
     stranded: array[int] = field(default_factory=lambda: array("q"))
-    """Cards idle while somebody waits."""
+    """Cards idle while jobs are pending."""
 
 
 @dataclass(slots=True)
@@ -73,8 +73,8 @@ class SimulationResult:
     samples: ClusterSamples
     cycles: int = 0
     wall_s: float = 0.0
-    moved_promises: list[tuple[str, int, int, str]] = field(default_factory=list)
-    """(job, promised_us, moved to, why) for each reservation that moved later."""
+    moved_reservations: list[tuple[str, int, int, str]] = field(default_factory=list)
+    """(job, reserved start, new start, why) for each reservation that moved later."""
     head_delay_us: dict[str, int] = field(default_factory=dict)
-    """For each job that held a promise: how much later it started than promised (0: not at all)."""
+    """For each job that had a reservation: how much later it started (0: not later)."""
     skipped_lines: int = 0

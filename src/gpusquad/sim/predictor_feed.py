@@ -1,4 +1,4 @@
-"""A predictor that learns as the simulated jobs end: what it says of a job is what it could have known then."""
+"""A predictor that learns as simulated jobs end: a prediction uses only what was known at that time."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from gpusquad.model.views import RunTimePrediction
 from gpusquad.sim.traces import TraceJob
 
 MOST_ANEW = 40
-"""Of an owner's waiting jobs, foretold anew when one of its runs has ended: who waits longest first."""
+"""Largest number of an owner's pending jobs that are predicted again when one of its runs ends, longest waiting first.
+"""
 
 
 class PredictorFeed:
-    """Goes into a scenario."""
+    """Connects a predictor to a scenario."""
 
     def __init__(self, predictor: str | Predictor, uses: QuantileLevels | None = None) -> None:
         self.predictor: Predictor = registry.create("predictor", predictor) if isinstance(predictor, str) else predictor
         self.uses = uses or QuantileLevels()
-        self.foretold: dict[str, Quantiles] = {}
-        """By job as it was submitted, for whoever wants to hold it against the truth afterwards."""
+        self.predictions: dict[str, Quantiles] = {}
+        """Predictions by job, as made at submission, for comparison with the actual run times."""
         self._waiting: defaultdict[tuple[str, str], dict[str, TraceJob]] = defaultdict(dict)
-        """Owner -> jobs that wait."""
+        """Owner -> pending jobs."""
 
     def parts(self) -> dict[str, Any]:
-        """Of a scenario."""
+        """Arguments of a scenario."""
         return {"forecast": self.forecast, "begin": self.begin, "learn": self.learn, "anew": self.anew}
 
     def forecast(self, trace: TraceJob) -> RunTimePrediction:
@@ -38,12 +39,12 @@ class PredictorFeed:
         found = self.predictor.predict(trace.job)
         if found.source == UNKNOWN.source:
             return UNKNOWN
-        self.foretold.setdefault(trace.job.id, found)
+        self.predictions.setdefault(trace.job.id, found)
         forecast = self.uses.prediction(found)
         return forecast if trace.job.limit_us is None else forecast.within(trace.job.limit_us)
 
     def anew(self, run: PastRun) -> Iterator[tuple[str, RunTimePrediction]]:
-        """What is known now of the jobs that the same owner has waiting."""
+        """New predictions of the owner's pending jobs."""
         waiting = self._waiting.get((run.job.tenant, run.job.user), {})
         for trace in list(islice(waiting.values(), MOST_ANEW)):
             yield trace.job.id, self.forecast(trace)

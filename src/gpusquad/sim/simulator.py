@@ -1,4 +1,4 @@
-"""Virtual time: events in order, cycles after them, nothing else."""
+"""Virtual time: events in order, a scheduling cycle after each instant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Predict = Callable[[TraceJob], RunTimePrediction]
 
 @dataclass
 class Scenario:
-    """Everything a simulation needs."""
+    """Input of a simulation."""
 
     cluster: Cluster
     jobs: Sequence[TraceJob]
@@ -38,33 +38,36 @@ class Scenario:
     label: str = ""
     windows: tuple[MaintenanceWindow, ...] = ()
     rate: Rate | None = None
-    """The truth of how jobs on one card slow each other. None: they do not."""
+    """Actual slowdown of jobs that share a card. None: no slowdown."""
     belief: Rate | None = None
-    """What the scheduler takes for it. None: it knows the truth."""
+    """Slowdown that the scheduler assumes. None: it knows the actual one."""
     incidents: Sequence[tuple[int, Event]] = ()
-    """What happens to cards and nodes, and when."""
+    """Failures and recoveries of cards and nodes, with their times."""
     event_order: EventOrder = "batch"
-    """batch: at an instant ends first, then incidents, then submissions, one cycle. reference: cards of jobs predicted
-    to end right now count as free, then submissions in file order, then ends in start order, one cycle each."""
+    """Order of events at one instant.
+
+    batch: ends, then incidents, then submissions, then one cycle. reference: cards of jobs predicted to end right now
+    count as free; submissions in file order, then ends in start order, one cycle each.
+    """
     learn: Callable[[PastRun], None] | None = None
-    """Told of each finished job."""
+    """Called with each finished job."""
     begin: Callable[[Job, int], None] | None = None
-    """Told of each job that starts, and when."""
+    """Called with each job that starts, and its start time."""
     anew: Callable[[PastRun], Iterable[tuple[str, RunTimePrediction]]] | None = None
-    """Asked after each end who of those that wait is foretold otherwise now."""
+    """Called after each end; returns new predictions of pending jobs."""
     before_cycle: Callable[[SchedulerState, int], None] | None = None
-    """Sees the state once everything of an instant has happened and nothing is decided: what a snapshot is taken of."""
+    """Called with the state after all events of an instant and before the cycle. Snapshots are taken here."""
     on_cycle: Callable[[SchedulerState, int], None] | None = None
     names: dict[str, str] = field(default_factory=dict)
 
 
 def exact(trace: TraceJob) -> RunTimePrediction:
-    """The truth, as if known."""
+    """The actual run time, as if it were known."""
     return RunTimePrediction(trace.run_us, trace.run_us, "exact")
 
 
 def user(trace: TraceJob) -> RunTimePrediction:
-    """What the user said; nothing, if nothing was said."""
+    """The user's estimate; none if the user gave none."""
     estimate_us = trace.job.estimate_us
     return UNKNOWN if estimate_us is None else RunTimePrediction(estimate_us, estimate_us, "user")
 
@@ -72,7 +75,7 @@ def user(trace: TraceJob) -> RunTimePrediction:
 def simulate(scenario: Scenario, progress: Progress | None = None) -> SimulationResult:
     """Run a scenario to its end."""
     was_enabled = gc.isenabled()
-    gc.disable()  # nothing here makes cycles, and walking every job again and again costs a tenth of the time
+    gc.disable()  # The simulator creates no reference cycles; collecting garbage would cost a tenth of the run time.
     try:
         return _Simulation(scenario, progress).run()
     finally:
@@ -126,7 +129,7 @@ class _Simulation:
         return max(min(times), self.state.now_us)
 
     def _last_chance(self) -> int | None:
-        """Nothing runs and nothing comes: only the end of a window can still let somebody start."""
+        """Nothing runs and nothing arrives: only the end of a maintenance window can let a job start."""
         if not len(self.state.queue):
             return None
         later = [w.end_us for w in self.state.timeline.windows if w.end_us and w.end_us > self.state.now_us]
@@ -154,7 +157,7 @@ class _Simulation:
             self._decide(now_us)
             acted = True
         for job_id in due:
-            if job_id not in early and self.engine.ends_at(job_id, now_us):  # lost or preempted just now?
+            if job_id not in early and self.engine.ends_at(job_id, now_us):  # lost or preempted at this instant?
                 self._end(job_id, now_us)
             self._decide(now_us)
             acted = True
@@ -213,7 +216,7 @@ class _Simulation:
             self.driver.apply(now_us, event)
 
     def _end_those_on(self, card_id: str, now_us: int) -> None:
-        """A lost card ends the gangs on it; they queue again with their request time."""
+        """A lost card ends the gangs on it. They are requeued with their original submit time."""
         card = self.state.space.fixed.card_index[card_id]
         for job_id in dict.fromkeys(self.engine.on_card(card)):
             self.driver.apply(now_us, self.engine.interrupt(job_id, now_us, "lost"))
@@ -244,5 +247,5 @@ class _Simulation:
         return SimulationResult(
             label=scenario.label, policies=scenario.names or scenario.policies.names, cluster=scenario.cluster,
             outcomes=[self.outcomes[t.job.id] for t in scenario.jobs], samples=self.samples, cycles=self.driver.cycles,
-            wall_s=wall_s, moved_promises=list(self.state.delayed_starts), head_delay_us=late,
+            wall_s=wall_s, moved_reservations=list(self.state.delayed_starts), head_delay_us=late,
         )  # fmt: skip

@@ -1,6 +1,6 @@
-"""How fast jobs run beside each other on one card: functions that the simulated engine asks, and the core.
+"""Speed of jobs that share a card: functions for the simulated engine and the core.
 
-A snapshot holds no functions, so what they stand on is saved beside it and read back.
+A snapshot cannot contain functions, so their data is saved with it and read back.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from gpusquad.sim.colocation import PairTable
 from gpusquad.sim.traces import TraceJob
 
 _FIELDS = ("by", "default_ratio", "workloads", "ratios")
-_NOBODY: Mapping[str, str] = {}
+_NO_WORKLOADS: Mapping[str, str] = {}
 
 
 def by_profile(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
-    """Time is divided where the expected utilisations sum to more than the card, and nobody is slowed before that."""
+    """Jobs are slowed only if their expected utilisations sum to more than one card; then time is divided."""
     busy = utilisation(own) + sum(utilisation(other) for other in others)
     return min(1.0, 1.0 / busy) if busy > 0 else 1.0
 
 
-def by_pairs(table: PairTable, workloads: Mapping[str, str] = _NOBODY) -> Rate:
-    """As measured in pairs; among several, the product over the neighbours. ``workloads`` says by id what a job runs,
-    where its application label does not."""
+def by_pairs(table: PairTable, workloads: Mapping[str, str] = _NO_WORKLOADS) -> Rate:
+    """Rates from measured pairs; among several neighbours, their product. ``workloads`` maps a job id to what the job
+    runs, where its application label does not say.
+    """
 
     def rate(own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
         names = [workloads.get(other.id, other.app) for other in others]
@@ -38,7 +39,7 @@ def by_pairs(table: PairTable, workloads: Mapping[str, str] = _NOBODY) -> Rate:
 
 
 def by_workload(traces: Iterable[TraceJob]) -> list[TraceJob]:
-    """The same jobs labelled with what they ran, where the trace tells: tables go by it, and so do places."""
+    """The same jobs labelled with what they ran, if the trace says it. Tables and place policies use the label."""
     return [
         replace(trace, job=replace(trace.job, app=trace.workload))
         if trace.workload and trace.workload != trace.job.app
@@ -48,14 +49,14 @@ def by_workload(traces: Iterable[TraceJob]) -> list[TraceJob]:
 
 
 def utilisation(job: Job) -> float:
-    """What the profile expects; without one, the part of the SMs that was asked for."""
+    """The profile's utilisation; without a profile, the requested fraction of the SMs."""
     if job.profile is not None:
         return job.profile.utilisation_ratio
     return max((r.request.share.sm_milli / WHOLE_MILLI for r in job.roles if r.request.share is not None), default=1.0)
 
 
 def save_slowdown(table: PairTable | None, jobs: Iterable[Job]) -> dict:
-    """Plain data: the pairs that these jobs can form, or that profiles tell."""
+    """Plain data: the pairs that these jobs can form, or a marker for profiles."""
     if table is None:
         return {"by": "profile"}
     workloads = {job.id: job.app for job in jobs}
@@ -65,7 +66,7 @@ def save_slowdown(table: PairTable | None, jobs: Iterable[Job]) -> dict:
 
 
 def load_slowdown(data: object, where: str) -> Rate:
-    """What ``save_slowdown`` wrote, as a function of jobs."""
+    """The function that ``save_slowdown`` saved."""
     fields = Fields(data, where, _FIELDS)
     if fields.choice("by", "profile", ("profile", "pairs")) == "profile":
         return by_profile

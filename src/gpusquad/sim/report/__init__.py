@@ -1,1 +1,1 @@
-"""What a person reads after a simulation: tables in the terminal, one HTML file, rows of jobs."""
+"""Output of a simulation: tables in the terminal, one HTML file, rows of jobs."""

@@ -1,7 +1,7 @@
-"""The plots, as plain data for plotly.js.
+"""Plots as plain data for plotly.js.
 
-Colours are names (``series-0``, ``kind-2``, ``joined``): the page looks them up for light or dark. Texts that hold
-names from outside are escaped, because plotly.js reads a little HTML in them.
+Colours are names (``series-0``, ``kind-2``, ``joined``) that the page maps for light or dark. Texts with external names
+are escaped, because plotly.js interprets some HTML in them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TimeAxis:
         self.unit = text.axis_unit_for((self.end_us - self.zero_us) / US_PER_S)
 
     def of(self, at_us: NDArray | Sequence[float]) -> list[float]:
-        """On the axis, with digits for a pixel in a deep zoom and no more."""
+        """Position on the axis, with digits for a pixel at deep zoom."""
         return short((np.asarray(at_us, dtype=np.float64) - self.zero_us) / (self.unit.seconds * US_PER_S))
 
     def length(self, us: NDArray) -> list[float]:
@@ -59,17 +59,17 @@ class TimeAxis:
         return {"title": title, "range": [0, self.of([self.end_us])[0]], "zeroline": False, **hover}
 
     def show(self, at_us: int) -> str:
-        """An instant in the unit of the axis, so that it is found there."""
+        """An instant in the unit of the axis."""
         return text.duration((at_us - self.zero_us) / US_PER_S, self.unit)
 
 
 def short(values: NDArray) -> list[float]:
-    """Seven figures are enough for any screen, and halve the file."""
+    """Seven significant figures are enough for any screen and halve the file."""
     return [float(f"{value:.7g}") for value in values.tolist()]
 
 
 def _safe(value: str) -> str:
-    """A text for plotly.js, which knows the entities for <, > and &, but not those for quotes."""
+    """Text for plotly.js, which knows the entities for <, > and &, but not for quotes."""
     return escape(value, quote=False)
 
 
@@ -78,7 +78,7 @@ def colour_of(index: int) -> str:
 
 
 def queue_length(results: Sequence[SimulationResult], clock: TimeAxis) -> Figure:
-    """Jobs that wait, over time."""
+    """Pending jobs over time."""
     traces = []
     for i, result in enumerate(results):
         at, queued = series.thin_steps(result.samples.at_us, result.samples.queued)
@@ -87,7 +87,7 @@ def queue_length(results: Sequence[SimulationResult], clock: TimeAxis) -> Figure
 
 
 def utilisation(results: Sequence[SimulationResult], clock: TimeAxis) -> tuple[Figure, float]:
-    """GPU capacity held, over time, in percent; also the longest stretch (s) that one point averages."""
+    """GPU capacity held over time, in percent, and the longest interval (s) that one point averages."""
     traces, stretch = [], 0.0
     for i, result in enumerate(results):
         whole = max(1, result.cluster.gpus)
@@ -110,7 +110,7 @@ def _percent(
 
 
 def _stack(held: Figure, idle: Figure) -> None:
-    """One result has room for both: what is held, and on top what lies idle although somebody waits."""
+    """A single result shows both: capacity held, and above it what is idle while jobs are pending."""
     held |= {"stackgroup": "cards", "name": "held", "fillcolor": "series-0-soft"}
     idle |= {"stackgroup": "cards", "name": "idle while jobs wait", "fillcolor": "series-1-soft"}
     idle["line"] = {**idle["line"], "color": "series-1", "width": 0.5}
@@ -147,7 +147,7 @@ def _distribution(name: str, results: Sequence[SimulationResult], values: Sequen
     is_time = name != "slowdown"
     traces = []
     for i, (result, of_result) in enumerate(zip(results, values, strict=True)):
-        # A log axis has no place for 0: what is below a second is drawn at a second (the page says so).
+        # A log axis has no 0: values below a second are drawn at one second (the page says so).
         x, y = series.cumulative(np.maximum(1.0, of_result))
         trace = _line(result, i, short(x), short(100 * y), "%{y:.0f} % of jobs: %{text} or less")
         trace["text"] = [text.duration(v) if is_time else text.number(v) for v in x.tolist()]
@@ -167,7 +167,7 @@ def _log_layout(is_time: bool, top: float) -> Figure:
 
 
 def cards_over_time(result: SimulationResult, table: JobTable, chart: Gantt, clock: TimeAxis) -> Figure:
-    """The Gantt chart: a bar for each attempt on a card, coloured by tenant, or by size where there is one tenant."""
+    """The Gantt chart: a bar per attempt on a card, coloured by tenant, or by size if there is one tenant."""
     kinds, kind_of = _kinds(result, table, chart.bars)
     traces = [
         _bars(result, chart, chart.bars.pick(np.flatnonzero(kind_of == i)), clock, name, colour)
@@ -211,7 +211,7 @@ def _kinds(result: SimulationResult, table: JobTable, bars: Bars) -> tuple[list[
 
 
 def _by_party(table: JobTable) -> tuple[list[str], NDArray]:
-    """The parties with the most GPU time; the rest together."""
+    """The parties with the most GPU time; the others are combined."""
     gpu_us = np.bincount(table.party, weights=table.gpu_us, minlength=len(table.party_names))
     largest = np.argsort(-gpu_us, kind="stable")[:KIND_COLOURS]
     kind = np.full(len(table.party_names), len(largest), dtype=np.int64)

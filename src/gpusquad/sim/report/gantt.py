@@ -1,4 +1,4 @@
-"""Who was on which card when: bars for a Gantt chart, never more than a browser draws at ease."""
+"""Bars of a Gantt chart of the cards, limited to what a browser can draw."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MOST_CARDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Parallel arrays, one entry a bar: one attempt on one card, or several short ones in a row."""
+    """Parallel arrays, one entry per bar: one attempt on one card, or several short ones in a row."""
 
     card: Ints
     """Position among the cards shown."""
     lane: Ints
-    """Place within the card, where jobs share it."""
+    """Lane within the card, if jobs share it."""
     start_us: Ints
     end_us: Ints
     outcome: Ints
-    """Whose it is; -1: several."""
+    """Index of the job; -1: several."""
     attempts: Ints
 
     def __len__(self) -> int:
@@ -40,17 +40,17 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Gantt:
-    """Bars, the cards they are on, and what was left out."""
+    """Bars, their cards, and what was left out."""
 
     bars: Bars
     cards: tuple[str, ...]
     lanes: Ints
-    """How many lanes each card has."""
+    """Number of lanes of each card."""
     all_cards: int
     attempts: int
-    """Attempts on the cards shown, before short ones were drawn together."""
+    """Attempts on the cards shown, before short ones were joined."""
     shortest_us: int
-    """Attempts shorter than this may be drawn together; 0: each has its own bar."""
+    """Attempts shorter than this may be joined; 0: each has its own bar."""
 
 
 def gantt(result: SimulationResult, most_bars: int = MOST_BARS, most_cards: int = MOST_CARDS) -> Gantt:
@@ -64,8 +64,9 @@ def gantt(result: SimulationResult, most_bars: int = MOST_BARS, most_cards: int 
 
 
 def cards_shown(cluster: Cluster, most: int) -> tuple[list[int], tuple[str, ...]]:
-    """The cards to draw: all, or those of nodes spread evenly over the cluster. Also the position of each card
-    of the cluster among them (-1: not shown)."""
+    """The cards to draw: all, or those of nodes spread evenly over the cluster. Also the position of each card of the
+    cluster among them (-1: not shown).
+    """
     nodes = [node for node in cluster.nodes if node.cards]
     step = max(1, -(-cluster.gpus // most))
     chosen = {node.id for node in nodes[::step]}
@@ -94,7 +95,7 @@ def _all_bars(outcomes: list[Outcome], position: list[int]) -> Bars:
 
 
 def _with_lanes(bars: Bars) -> Bars:
-    """Bars of one card that overlap get lanes of their own."""
+    """Bars of one card that overlap get separate lanes."""
     # In order of start, if any two overlap then some neighbours do.
     overlaps = (bars.card[1:] == bars.card[:-1]) & (bars.start_us[1:] < bars.end_us[:-1])
     lane = bars.lane.copy()
@@ -123,9 +124,9 @@ def _lanes(starts: list[int], ends: list[int]) -> list[int]:
 
 
 def join_short(bars: Bars, most: int) -> tuple[Bars, int]:
-    """Draw short neighbours as one bar until at most ``most`` are left (or one a lane).
+    """Join short neighbours until at most ``most`` bars are left (or one per lane).
 
-    Leaving bars out would make a busy card look idle; joined, the picture stays true from afar.
+    Leaving bars out would make a busy card look idle; joined bars keep the overall picture true.
     """
     if len(bars) <= most:
         return bars, 0

@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: numbers, plots and lists of one result or of several side by side."""
+"""One self-contained HTML file: figures, plots and lists of one result or of several side by side."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gpusquad.sim.report.lines import Line, ReportCell, cells, lines
 
 MOST_PARTIES = 25
 MOST_SIDE_BY_SIDE = 4
-"""With more results the groups of numbers stand below each other."""
+"""With more results, the groups of figures are stacked."""
 MOST_WAITS = 10
 MOST_MOVED = 50
 
 
 def write_report(results: Sequence[SimulationResult], path: str | Path) -> None:
-    """Write the report. The file is opened with no network and runs no script but its own."""
+    """Write the report. The page uses no network and runs no script but its own."""
     Path(path).write_text(render(results), encoding="utf-8", errors="backslashreplace")
 
 
@@ -63,7 +63,7 @@ def render(results: Sequence[SimulationResult]) -> str:
 
 @dataclass(frozen=True)
 class _Page:
-    """Everything worked out, before it becomes HTML."""
+    """All figures, before they become HTML."""
 
     results: Sequence[SimulationResult]
     tables: Sequence[JobTable]
@@ -146,7 +146,7 @@ def _tile_values(page: _Page, values: Sequence[ReportCell]) -> str:
 
 
 def _numbers(page: _Page) -> str:
-    """A small table for each group of lines: side by side they fill the width of a screen."""
+    """A small table per group of rows: side by side they fill the width of a screen."""
     groups = groupby(lines(page.summaries), key=lambda line: line.group)
     tables = "".join(_number_table(page, name, list(group)) for name, group in groups)
     return f'<div class="groups across-{min(len(page.results), MOST_SIDE_BY_SIDE)}">{tables}</div>'
@@ -188,7 +188,7 @@ def _detail(page: _Page, index: int) -> str:
         f'<div class="plot" data-figure="cards-{index}"></div>'
         f"<h2>{summary.fairness.by.capitalize()}s</h2>{_party_rows(summary)}"
         f"<h2>Longest waits</h2>{_wait_rows(result, table, page.clock)}"
-        f"<h2>Promises that moved</h2>{_moved_rows(result, page.clock)}</div>"
+        f"<h2>Reservations that moved</h2>{_moved_rows(result, page.clock)}</div>"
     )
 
 
@@ -226,12 +226,12 @@ def _party_rows(summary: Summary) -> str:
 
 
 def _wait_rows(result: SimulationResult, table: JobTable, clock: figures.TimeAxis) -> str:
-    """Jobs that never started are here too: they have waited until the end."""
+    """Includes jobs that never started: they waited until the end."""
     until_us = np.where(table.started, table.first_us, table.last_us)
     waits_us = np.where(table.admitted, until_us - table.submitted_us, 0)
     worst = [int(i) for i in np.argsort(-waits_us, kind="stable")[:MOST_WAITS] if waits_us[i] > 0]
     if not worst:
-        return '<p class="note">Nobody waited.</p>'
+        return '<p class="note">No job waited.</p>'
     rows = (_wait_row(result, table, clock, i, int(waits_us[i])) for i in worst)
     return _table(("Job", "Owner", "GPUs", "Requested at", "Waited", "Ran", "Why"), rows, words=("Owner", "Why"))
 
@@ -250,7 +250,7 @@ def _wait_row(
 
 
 def _what_it_met(result: SimulationResult, at_us: int, gpus: int) -> str:
-    """Where no reason was kept: the state of the cluster when the job came."""
+    """Used if no reason was recorded: the state of the cluster when the job arrived."""
     samples = result.samples
     before = int(np.searchsorted(np.asarray(samples.at_us, dtype=np.int64), at_us)) - 1
     if before < 0:
@@ -261,9 +261,9 @@ def _what_it_met(result: SimulationResult, at_us: int, gpus: int) -> str:
 
 
 def _moved_rows(result: SimulationResult, clock: figures.TimeAxis) -> str:
-    if not result.moved_promises:
+    if not result.moved_reservations:
         return '<p class="note">No reservation moved later.</p>'
-    latest = sorted(result.moved_promises, key=lambda move: move[1] - move[2])[:MOST_MOVED]
+    latest = sorted(result.moved_reservations, key=lambda move: move[1] - move[2])[:MOST_MOVED]
     rows = (
         (
             text.plain(job_id, 40),
@@ -274,12 +274,12 @@ def _moved_rows(result: SimulationResult, clock: figures.TimeAxis) -> str:
         )
         for job_id, promised_us, moved_us, why in latest
     )
-    table = _table(("Job", "Promised", "Moved to", "Later by", "Why"), rows, words=("Why",))
-    return table + _left_out(len(result.moved_promises), len(latest), "move", "length")
+    table = _table(("Job", "Reserved", "Moved to", "Later by", "Why"), rows, words=("Why",))
+    return table + _left_out(len(result.moved_reservations), len(latest), "move", "length")
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[str] = ()) -> str:
-    """The first column and those named in ``words`` hold words, the others numbers."""
+    """The first column and those named in ``words`` contain text, the others numbers."""
     css = ["words" if i == 0 or head in words else "" for i, head in enumerate(heads)]
 
     def row(tag: str, values: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""One row a job, for other programs."""
+"""One row per job, for other programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HEADER = ("job_id", "submitted_s", "started_s", "ended_s", "cards")
 
 
 def write_jobs(result: SimulationResult, path: str | Path) -> None:
-    """Rows in trace order. ``started_s`` is the first start, ``cards`` those of the last attempt (where it ended).
+    """Rows in trace order. ``started_s`` is the first start, ``cards`` those of the last attempt.
 
-    What never happened is blank: all three for a job that never started, ``ended_s`` for one still running.
+    What never happened is blank: all three for a job that never started, ``ended_s`` for one that still runs.
     """
     card_ids = [card.id for node in result.cluster.nodes for card in node.cards]
-    # backslashreplace: half a character in an id (JSON can hold one) must not stop the file from being written.
+    # backslashreplace: half a character in an id (JSON allows it) must not stop the file from being written.
     with Path(path).open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
@@ -36,7 +36,7 @@ def _row(outcome: Outcome, card_ids: list[str]) -> tuple[str, ...]:
 
 
 def exact_seconds(value_us: int) -> str:
-    """``12`` or ``12.000001``: every microsecond, no more digits than needed, and never through a float."""
+    """``12`` or ``12.000001``: exact to the microsecond, no more digits than needed, never through a float."""
     sign = "-" if value_us < 0 else ""
     whole, rest = divmod(abs(value_us), US_PER_S)
     return f"{sign}{whole}.{rest:06d}".rstrip("0") if rest else f"{sign}{whole}"

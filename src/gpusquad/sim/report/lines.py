@@ -1,4 +1,4 @@
-"""The lines of every comparison, in the terminal and in HTML: what is shown, in which unit, and which way is better."""
+"""Rows of every comparison, in the terminal and in HTML: metric, unit, and which direction is better."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Line:
     get: Callable[[Summary], Value]
     headline: bool = False
     dull: Value = None
-    """Left out if all results have this value (``None`` too is always left out)."""
+    """Left out if all results have this value (``None`` is always left out)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class ReportCell:
     text: str
     best: bool
     change: str
-    """Against the first result, for example ``−12 %``."""
+    """Relative to the first result, for example ``−12 %``."""
 
 
 def lines(summaries: Sequence[Summary]) -> list[Line]:
-    """The lines that say something about these results."""
+    """Rows that have values in these results."""
     return [line for line in (*_end_lines(summaries), *_LINES) if _says_something(line, summaries)]
 
 
 def cells(line: Line, summaries: Sequence[Summary]) -> list[ReportCell]:
-    """A line's values side by side: one unit for all, the best marked if they differ."""
+    """Values of a row side by side: one unit for all, the best marked if they differ."""
     values = [line.get(summary) for summary in summaries]
     texts = _texts(line.kind, values)
     best = _best_text(line, values, texts)
@@ -64,7 +64,7 @@ def _texts(kind: Kind, values: Sequence[Value]) -> list[str]:
 
 
 def _best_text(line: Line, values: Sequence[Value], texts: Sequence[str]) -> str | None:
-    """Compared as shown: a difference that nobody can see makes nobody the best."""
+    """Values are compared as shown, so that an invisible difference does not mark a best result."""
     known = [(value, shown) for value, shown in zip(values, texts, strict=True) if value is not None]
     if not line.better or len({shown for _, shown in known}) < 2:
         return None
@@ -119,21 +119,21 @@ _LINES: tuple[Line, ...] = (
     Line("Fairness", "Finish-time fairness, mean", "number", "low", lambda s: s.fairness.rho.mean),
     Line("Fairness", "Finish-time fairness, p99", "number", "low", lambda s: s.fairness.rho.p99),
     Line("Fairness", "Jobs worse off", "ratio", "low", lambda s: s.fairness.worse_off_ratio),
-    Line("Promises", "Jobs with a promised start", "count", "", lambda s: s.promises.promised, dull=0),
-    Line("Promises", "Promises broken", "count", "low", lambda s: _if_any(s, s.promises.broken), headline=True),
-    # The mean is over broken promises only, so a result that breaks one badly and one that breaks many are not to rank.
-    Line("Promises", "Broken: late by, mean", "time", "", lambda s: s.promises.late_mean_s),
+    Line("Reservations", "Jobs with a reservation", "count", "", lambda s: s.promises.promised, dull=0),
+    Line("Reservations", "Reservations broken", "count", "low", lambda s: _if_any(s, s.promises.broken), headline=True),
+    # The mean covers broken reservations only, so results with few bad ones and many mild ones are not ranked.
+    Line("Reservations", "Broken: late by, mean", "time", "", lambda s: s.promises.late_mean_s),
     Line(
-        "Promises",
+        "Reservations",
         "Broken: late by, longest",
         "time",
         "low",
         lambda s: _if_any(s, s.promises.late_max_s or 0.0),
         dull=0,
     ),
-    Line("Promises", "Promises moved later", "count", "low", lambda s: s.promises.moved, dull=0),
-    Line("Promises", "Head delay, mean", "time", "low", lambda s: s.promises.head_delay_mean_s),
-    Line("Promises", "Head delay, longest", "time", "low", lambda s: s.promises.head_delay_max_s),
+    Line("Reservations", "Reservations moved later", "count", "low", lambda s: s.promises.moved, dull=0),
+    Line("Reservations", "Head delay, mean", "time", "low", lambda s: s.promises.head_delay_mean_s),
+    Line("Reservations", "Head delay, longest", "time", "low", lambda s: s.promises.head_delay_max_s),
     Line("Deadlines", "Jobs with a deadline", "count", "", lambda s: s.deadlines.jobs, dull=0),
     Line("Deadlines", "Deadlines met", "ratio", "high", lambda s: s.deadlines.attainment_ratio, headline=True),
     Line("Simulator", "Decision cycles", "count", "", lambda s: s.cycles, dull=0),

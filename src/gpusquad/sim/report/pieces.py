@@ -1,4 +1,4 @@
-"""What every page of ours is put together from: one file, no network, no script but its own."""
+"""Parts of all report pages: one file, no network, no script but its own."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def packaged(name: str) -> str:
 
 
 def security_policy(*scripts: str) -> str:
-    """No network at all, and no script but these: escaping is the first line of defence, this is the second."""
+    """No network and no script but these. Escaping is the first line of defence, this policy the second."""
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
     return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def as_script_data(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element that contains it."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""Long series made short without changing what they look like."""
+"""Long series shortened without changing their shape."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOST_MEANS = 240
 
 
 def thin_steps(at: Sequence[int] | Ints, values: Sequence[int] | Ints, most: int = MOST_POINTS) -> tuple[Ints, Ints]:
-    """At most ``most`` points of a step series, all of them real ones.
+    """At most ``most`` points of a step series, all of them original ones.
 
-    Of every stretch of time the first, the last, the lowest and the highest point stay, so that no peak is cut off.
+    Each interval keeps its first, last, lowest and highest point, so that no peak is cut off.
     """
     times, levels = _settled(at, values)
     if len(times) <= most:
@@ -26,7 +26,9 @@ def thin_steps(at: Sequence[int] | Ints, values: Sequence[int] | Ints, most: int
     edges = np.linspace(times[0], times[-1], stretches + 1)[1:-1]
     stretch = np.searchsorted(edges, times, side="right")
     by_level = np.lexsort((levels, stretch))
-    bounds = np.flatnonzero(np.diff(stretch)) + 1  # the same in both orders: stretches hold as many points
+    bounds = (
+        np.flatnonzero(np.diff(stretch)) + 1
+    )  # same result in both orders: intervals contain equal numbers of points
     first, last = np.concatenate(([0], bounds)), np.concatenate((bounds - 1, [len(times) - 1]))
     keep = np.unique(np.concatenate((first, last, by_level[first], by_level[last])))
     return times[keep], levels[keep]
@@ -35,7 +37,7 @@ def thin_steps(at: Sequence[int] | Ints, values: Sequence[int] | Ints, most: int
 def mean_steps(
     at: Sequence[int] | Ints, values: Sequence[int] | Ints, low: int, high: int, most: int = MOST_MEANS
 ) -> tuple[Floats, Floats, float]:
-    """A step series as at most ``most`` time-weighted means; also the stretch each stands for (0: not averaged)."""
+    """At most ``most`` time-weighted means of a step series, and the interval of each (0: not averaged)."""
     times, levels = _settled(at, values)
     if not len(times) or high <= low:
         return np.empty(0), np.empty(0), 0.0
@@ -49,18 +51,18 @@ def mean_steps(
 
 
 def cumulative(values: Floats, most: int = 800) -> tuple[Floats, Floats]:
-    """The empirical distribution: sorted values and the part of jobs at or below each."""
+    """The empirical distribution: sorted values and the fraction of jobs at or below each."""
     if not len(values):
         return np.empty(0), np.empty(0)
     ordered = np.sort(values)
     n = len(ordered)
     keep = np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
-    # Starts from 0 on the first value, so that jobs that all share it show as a rise and not as nothing.
+    # Starts at 0 on the first value, so that jobs that all share it show as a rise.
     return np.concatenate((ordered[:1], ordered[keep])), np.concatenate(([0.0], (keep + 1) / n))
 
 
 def _settled(at: Sequence[int] | Ints, values: Sequence[int] | Ints) -> tuple[Ints, Ints]:
-    """One point an instant: where several things happened at once, the last is what stays."""
+    """One point per instant: of several events at once, the last value stays."""
     times, levels = np.asarray(at, dtype=np.int64), np.asarray(values, dtype=np.int64)
     if len(times) < 2:
         return times, levels

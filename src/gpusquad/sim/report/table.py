@@ -18,7 +18,7 @@ MOST_PARTIES = 20
 
 
 def print_summary(summaries: Sequence[Summary], console: Console) -> None:
-    """One result: its numbers and its tenants. Several: side by side, the best of each line marked."""
+    """One result: its figures and tenants. Several: side by side, the best of each row marked."""
     if not summaries:
         console.print("No results.")
         return
@@ -31,11 +31,11 @@ def print_summary(summaries: Sequence[Summary], console: Console) -> None:
 
 
 def comparison(summaries: Sequence[Summary]) -> Table:
-    """All lines, one column a result."""
+    """All rows, one column per result."""
     table = Table(box=box.SIMPLE_HEAD, title=_title(summaries[0]), title_justify="left", title_style="bold")
     table.add_column("")
     for summary in summaries:
-        # Text, not str: a label is never read as markup.
+        # Text, not str, so that a label is never interpreted as markup.
         table.add_column(Text(text.plain(summary.label) or "result"), justify="right")
     for _, group in groupby(lines(summaries), key=lambda line: line.group):
         for line in group:
@@ -45,7 +45,7 @@ def comparison(summaries: Sequence[Summary]) -> Table:
 
 
 def party_table(summary: Summary) -> Table:
-    """Who got what: those with the most GPU hours."""
+    """The tenants with the most GPU hours."""
     kind = summary.fairness.by
     shown = summary.parties[:MOST_PARTIES]
     rest = len(summary.parties) - len(shown)
@@ -71,5 +71,5 @@ def _title(summary: Summary) -> str:
 
 
 def _show(cell: ReportCell) -> Text:
-    # The star too, because not every terminal has colours.
+    # The star as well, because not every terminal has colours.
     return Text("★ " + cell.text, style="bold green") if cell.best else Text(cell.text)

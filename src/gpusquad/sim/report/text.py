@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Numbers and names for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of time and how many seconds it has."""
+    """A unit of time and its length in seconds."""
 
     name: str
     seconds: float
@@ -35,7 +35,7 @@ def axis_unit_for(seconds: float) -> Unit:
 
 
 def duration(seconds: float | None, unit: Unit | None = None) -> str:
-    """``3.4 h``; in the unit given, so that a row of a table reads in one unit."""
+    """``3.4 h``, in the given unit, so that a table row uses one unit."""
     if seconds is None:
         return NOTHING
     unit = unit or unit_for(seconds)
@@ -47,7 +47,7 @@ def ratio(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three figures or so, without an exponent, thousands apart."""
+    """About three significant figures, without an exponent, thousands separated."""
     if value is None:
         return NOTHING
     size = abs(value)
@@ -70,11 +70,11 @@ def plural(n: int, one: str, many: str = "") -> str:
 
 
 def plain(value: str, longest: int = 80) -> str:
-    """A name from outside, without characters that would steer a terminal, and no longer than this."""
+    """An external name without terminal control characters, shortened to this length."""
     seen = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value[: longest + 1])
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"
 
 
 def party(name: str) -> str:
-    """A tenant or user; traces leave the name out at times."""
+    """A tenant or user; some traces leave the name out."""
     return plain(name) or "(no name)"

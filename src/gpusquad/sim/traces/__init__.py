@@ -1,6 +1,6 @@
-"""Traces of the past, as jobs: one reader a format, found by name or by looking at the file.
+"""Trace readers: one per format, found by name or by looking at the file.
 
-``read("KTH-SP2.swf.gz")`` tells the format by itself; ``read(path, "philly:node_gpus=4")`` names it with parameters.
+``read("KTH-SP2.swf.gz")`` detects the format; ``read(path, "philly:node_gpus=4")`` names it with parameters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ __all__ = ["BadLine", "Lines", "Reader", "Trace", "TraceJob", "read"]
 
 
 def read(path: str | Path, format: str | None = None, skip_bad: bool = False, **options: Any) -> Trace:  # noqa: A002
-    """All jobs of a trace. ``format`` is a reader's name, with parameters if need be; ``options`` are more of them."""
+    """All jobs of a trace. ``format`` is a reader's name, with parameters if needed; ``options`` are further
+    parameters.
+    """
     path = Path(path)
     try:
         with open_text(path) as file:
             head = file.read(HEAD_CHARS)
-            # Complete the last line, so that what follows starts with a whole one.
+            # Complete the last line, so that the reader starts with a whole line.
             head += "" if head.endswith("\n") else file.readline()
             first = head.removesuffix("\n").split("\n") if head else []
             name, reader = _reader(path, first, format, options)

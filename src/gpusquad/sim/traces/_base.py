@@ -1,4 +1,4 @@
-"""What readers share: the jobs they give, the lines they read and how they report a bad one."""
+"""Common to all readers: the jobs they return, the lines they read, and the reports of bad lines."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from gpusquad.model.units import US_PER_S
 
 Ran = Literal["succeeded", "failed"]
 HEAD_CHARS = 1 << 16
-"""How much of a file is looked at to tell its format."""
+"""Bytes of a file that are read to detect its format."""
 _KEPT_REASONS = 20
 _GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """A job of the past: what was asked for, and what then happened."""
+    """A past job: its request and what happened."""
 
     job: Job
     run_us: int
     """Run time alone on its cards."""
     outcome: Ran = "succeeded"
     workload: str = ""
-    """What ran, as tables of co-location know it: ``ResNet-18 (batch size 32)``."""
+    """Name of the program in co-location tables: ``ResNet-18 (batch size 32)``."""
 
 
 @dataclass(slots=True)
 class Trace:
-    """All jobs of a file by submission, those of one instant in file order."""
+    """All jobs of a file by submission; jobs of one instant in file order."""
 
     jobs: list[TraceJob]
     cluster: Cluster | None = None
-    """The machine the trace comes from, where the file tells."""
+    """The cluster that the trace comes from, if the file describes it."""
     skipped: list[str] = field(default_factory=list)
-    """Why lines were left out: the first reasons."""
+    """The first reasons why lines were skipped."""
     skipped_count: int = 0
     format: str = ""
 
@@ -58,7 +58,7 @@ class BadLine(Invalid):
 
 
 class Lines:
-    """The lines of a trace, without their ends; knows where it stands and what to do with a bad line."""
+    """The lines of a trace without line ends. It tracks the position and handles bad lines."""
 
     def __init__(self, source: Iterable[str], name: str = "trace", path: Path | None = None, skip_bad: bool = False):
         self._source = iter(source)
@@ -75,7 +75,7 @@ class Lines:
             yield line
 
     def bad(self, problem: str, cure: str = "", line: int | None = None) -> None:
-        """Raise, or count and go on."""
+        """Raise, or count and continue."""
         error = BadLine(self.name, self.number if line is None else line, problem, cure or "mend it, or skip bad lines")
         if not self.skip_bad:
             raise error
@@ -84,7 +84,7 @@ class Lines:
             self.reasons.append(f"line {error.line}: {problem}")
 
     def folder(self) -> Path:
-        """Where the trace lies, for readers that need a second file."""
+        """Path of the trace, for readers that need a second file."""
         return self.path.parent if self.path is not None else Path()
 
 
@@ -92,7 +92,7 @@ class Reader(Protocol):
     """One trace format. Its dataclass fields are its parameters."""
 
     def sniff(self, name: str, first_lines: list[str]) -> bool:
-        """Is this the format of the file?"""
+        """Whether the file has this format."""
         ...
 
     def rows(self, lines: Lines) -> Iterator[TraceJob]:
@@ -102,13 +102,13 @@ class Reader(Protocol):
 
 @runtime_checkable
 class TellsCluster(Protocol):
-    """A reader whose files also say what machine they come from."""
+    """A reader whose files also describe the cluster."""
 
     def cluster(self, first_lines: list[str]) -> Cluster | None: ...
 
 
 def open_text(path: Path) -> IO[str]:
-    """A text file, compressed or not. Bytes that are no text stay in as marks: comments in old logs have some."""
+    """A text file, compressed or not. Undecodable bytes are replaced: comments in old logs contain some."""
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP
     if packed:
@@ -117,13 +117,13 @@ def open_text(path: Path) -> IO[str]:
 
 
 def has_columns(first_lines: list[str], *names: str) -> bool:
-    """For sniffing tables: the header names all of these."""
+    """Whether the header names all of these columns."""
     header = {cell.strip().strip('"') for cell in first_lines[0].split(",")} if first_lines else set()
     return set(names) <= header
 
 
 def table(lines: Lines, *required: str) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file with a header; rows of another width are bad."""
+    """The rows of a CSV file with a header. Rows of another width are bad."""
     reader = csv.reader(iter(lines))
     header: list[str] | None = None
     while True:
@@ -147,7 +147,7 @@ def table(lines: Lines, *required: str) -> Iterator[dict[str, str]]:
 def each(
     lines: Lines, rows: Iterable[dict[str, str]], make: Callable[[dict[str, str]], TraceJob | None]
 ) -> Iterator[TraceJob]:
-    """``make`` of every row; a row it finds invalid is a bad line, one it gives None for is passed over."""
+    """``make`` of every row. A row that it finds invalid is a bad line; a row for which it returns None is skipped."""
     for row in rows:
         try:
             job = make(row)
@@ -179,12 +179,12 @@ def cell_int(row: dict[str, str], name: str, *, low: int = 0) -> int:
 
 
 def cell_us(row: dict[str, str], name: str, us_per_unit: int = US_PER_S) -> int:
-    """A time, in seconds unless told otherwise."""
+    """A time, in seconds unless stated otherwise."""
     return to_us(cell_float(row, name) * us_per_unit, name)
 
 
 def cell_run_us(row: dict[str, str], name: str, us_per_unit: int = US_PER_S) -> int:
-    """A run time: more than nothing."""
+    """A run time: greater than zero."""
     value = cell_us(row, name, us_per_unit)
     if value < 1:
         raise Invalid(name, "the job did not run")
@@ -198,7 +198,7 @@ def to_us(value: float, name: str) -> int:
 
 
 class Gangs:
-    """Makes the roles of a gang from its number of GPUs. Equal gangs are one object, so the core sees few shapes."""
+    """Makes the roles of a gang from its number of GPUs. Equal gangs share one object, so the core sees few shapes."""
 
     def __init__(self, node_gpus: int) -> None:
         if node_gpus < 1:
@@ -214,9 +214,11 @@ class Gangs:
         return roles
 
     def _make(self, gpus: int) -> tuple[Role, ...]:
-        """As few tasks as nodes allow: of one size if that number divides the GPUs, else full nodes and a rest."""
+        """As few tasks as the nodes allow: of equal size if the GPUs divide evenly, otherwise full nodes and a
+        remainder.
+        """
         if gpus == 0:
-            # Traces do not say what such a job needs. One core makes it take up some room.
+            # Traces do not say what a CPU-only job needs. One core makes it occupy something.
             return (Role("worker", 1, Request(cpu_milli=1000)),)
         tasks = -(-gpus // self._node_gpus)
         if gpus % tasks == 0:

@@ -42,7 +42,7 @@ class Chronus:
 
 
 def _slo(row: dict[str, str], submitted_us: int) -> Slo | None:
-    """A soft goal is worth less at each later time; the first is the one that counts in full."""
+    """A soft deadline has several times with falling value. The first is the one with full value."""
     if cell_int(row, "best_effort"):
         return None
     first = {"expect_time_list": row["expect_time_list"].split("-")[0]}

@@ -110,7 +110,9 @@ class _Speeds:
         return self._found[key]
 
     def _find(self, job_type: str, gpus: int) -> float:
-        """As measured; beyond what was measured, that of the largest number of GPUs below (no speed-up is made up)."""
+        """As measured. For more GPUs than were measured, the value of the largest measured number: no speed-up is
+        assumed.
+        """
         known = [scale for name, scale in self._alone if name == job_type and scale <= gpus]
         speed = self._alone[job_type, max(known)] if known else 0.0
         if speed <= 0:

@@ -1,4 +1,4 @@
-"""Traces of Muri: Philly jobs with a model each and the time of its stages."""
+"""Traces of Muri: Philly jobs, each with a model and the times of its stages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Muri:
 
 
 def _profile(row: dict[str, str]) -> Profile | None:
-    """The second of the stages is the GPU's: the one that language models spend their time in and games do not."""
+    """The second stage is the GPU's: language models spend their time in it and games do not."""
     iteration_ms = cell_float(row, "iteration_time")
     if iteration_ms <= 0:
         return None

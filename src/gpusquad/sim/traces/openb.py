@@ -1,4 +1,4 @@
-"""Alibaba's openb trace of 2023: pods on nodes whose GPUs are shared."""
+"""Alibaba's openb trace of 2023: pods on nodes with shared GPUs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from gpusquad.sim.traces._base import (
 )
 
 CARD_MEMORY = 16_000_000_000
-"""``gpu_milli`` is a part of a card's memory whatever the card, so every card has the same nominal memory: a multiple
-of 1000, which makes shares exact."""
+"""``gpu_milli`` is a fraction of a card's memory, whatever the card. Every card therefore has the same nominal memory:
+a multiple of 1000, so that shares are exact.
+"""
 _MIB = 2**20
 _PODS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _NODES = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
@@ -62,18 +63,18 @@ class Openb:
         if not row.get("creation_time"):
             return 0, to_us(self.run_s * US_PER_S, "run_s")
         submitted_us = cell_us(row, "creation_time")
-        # A pod that was never scheduled still asked for its share until it was deleted: that is all we know of it.
+        # A pod that was never scheduled requested its share until it was deleted. Nothing more is known of it.
         started_us = cell_us(row, "scheduled_time") if row.get("scheduled_time") else submitted_us
         if not row.get("deletion_time"):
             raise Invalid("deletion_time", "is empty, so the run time is not known")
         run_us = cell_us(row, "deletion_time") - started_us
         if run_us < 0:
             raise Invalid("deletion_time", f"{row['deletion_time']} is before the start")
-        return submitted_us, max(run_us, US_PER_S)  # times are whole seconds: 0 is something below one
+        return submitted_us, max(run_us, US_PER_S)  # times are whole seconds: 0 means less than one
 
 
 class _Pods:
-    """The roles of a pod. Pods that ask for the same share one object."""
+    """Roles of a pod. Pods with equal requests share one object."""
 
     def __init__(self, card_memory: int) -> None:
         self._milli_bytes = card_memory // WHOLE_MILLI
@@ -85,7 +86,7 @@ class _Pods:
         roles = self._roles.get(key)
         if roles is None:
             request = self._request(row)
-            # "4" and "4.0" are one request, so look again by value.
+            # "4" and "4.0" are the same request, so look again by value.
             roles = self._roles[key] = (Role("pod", 1, self._requests.setdefault(request, request)),)
         return roles
 
@@ -111,7 +112,7 @@ def is_openb_nodes(first_lines: list[str]) -> bool:
 
 
 def read_openb_nodes(path: str | Path, card_memory: int = CARD_MEMORY) -> Cluster:
-    """The nodes that go with the pods."""
+    """The nodes of the trace."""
     _check_card_memory(card_memory)
     path = Path(path)
     with open_text(path) as file:

@@ -1,6 +1,6 @@
-"""Our own traces: a job file's fields on one line each (JSONL), or flat columns (Parquet).
+"""gpusquad's own traces: the fields of a job file, one job per line (JSONL) or as flat columns (Parquet).
 
-Beside the job's fields stand ``run`` (time alone on its cards), ``outcome`` and ``workload``.
+Additional fields: ``run`` (run time alone on its cards), ``outcome`` and ``workload``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OwnParquet:
 
 
 def from_dict(data: object, where: str = "") -> TraceJob:
-    """One job of the past from plain data."""
+    """One past job from plain data."""
     if not isinstance(data, dict):
         raise Invalid(where or "line", "expected a job: {…}")
     truth = Fields({name: data[name] for name in _TRUTH if name in data}, where, _TRUTH)
@@ -109,7 +109,7 @@ def write_jsonl(path: str | Path, jobs: Iterable[TraceJob]) -> None:
 
 
 def write_parquet(path: str | Path, jobs: Iterable[TraceJob]) -> None:
-    """A trace as Parquet. Several roles, which have no flat form, are JSON in one column."""
+    """A trace as Parquet. Several roles have no flat form and are stored as JSON in one column."""
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     rows = [_flatten(to_dict(row)) for row in jobs]
     columns = {
@@ -157,7 +157,7 @@ def _unflatten(row: dict[str, Any]) -> dict:
 
 
 def _pyarrow(module: str) -> Any:
-    """Imported only where it is used: most never need it."""
+    """Imported on use, because few users need it."""
     import importlib
 
     try:

@@ -1,4 +1,4 @@
-"""Microsoft's Philly trace in its small form: one row a job."""
+"""Microsoft's Philly trace in its small form: one row per job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Philly:
         return has_columns(first_lines, *_NEEDED)
 
     def rows(self, lines: Lines) -> Iterator[TraceJob]:
-        # The file is not in order of time, and times count from the first submission: read all, then make the jobs.
+        # The file is not ordered by time, and times count from the first submission, so all rows are read before jobs
+        # are made.
         gang = Gangs(self.node_gpus)
         rows: list[tuple[int, int, int, int, str]] = []
         for row in table(lines, *_NEEDED):
@@ -38,7 +39,7 @@ class Philly:
                 lines.bad(f"{error.field}: {error.problem}", error.cure)
         zero_us = min((row[1] for row in rows), default=0)
         for number, at_us, run_us, gpus, tenant in rows:
-            # The line number less the header's: there are no ids in the file.
+            # Line number without the header; the file has no ids.
             yield TraceJob(Job(str(number - 1), gang(gpus), at_us - zero_us, tenant=tenant or "default"), run_us)
 
 

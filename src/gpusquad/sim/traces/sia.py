@@ -1,8 +1,8 @@
-"""Workloads of Sia and Pollux: when which model is trained on how many GPUs with what batch size.
+"""Workloads of Sia and Pollux: submissions of models with their number of GPUs and batch size.
 
-The files hold no run times. They are worked out from the tables the authors measured, which lie beside them: steps
-until the model is trained at that batch size, times the seconds a step takes on that many GPUs. So they are run times
-of rigid jobs that keep their batch size, not of the adaptive ones in those papers.
+The files contain no run times. They are computed from the authors' measured tables beside them: steps until the model
+is trained at that batch size, times the seconds per step on that many GPUs. The result is the run time of a rigid job
+with a fixed batch size, not of the adaptive jobs in those papers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _TIMES = "sia_profile_placements.csv"
 _LARGE = "sia_profile_scalability.csv"
 _MEASURED = ("application", "gpu_type", "local_bsz", "step_time", "sync_time")
 Rank = tuple[int, int]
-"""Nodes, then the fullest of them, counted down: the least is the most compact."""
+"""Number of nodes, then GPUs on the fullest node, negated: the smallest key is the most compact placement."""
 Step = tuple[int, float, float]
-"""Batch size on one GPU, seconds a step, seconds of it spent synchronising."""
+"""Batch size per GPU, seconds per step, seconds of it spent synchronising."""
 
 
 @register("reader", "sia")
@@ -84,7 +84,7 @@ class Sia:
 
 
 class _Times:
-    """Run times worked out from what the authors measured."""
+    """Run times computed from the authors' measurements."""
 
     def __init__(self, folder: Path, gpu: str) -> None:
         self._steps = _training_steps(_file(folder, _STEPS))
@@ -107,14 +107,14 @@ class _Times:
         if measured is None:
             raise Invalid("num_replicas", f"{application} was not measured on {replicas} GPUs")
         local = math.ceil(batch / replicas)
-        # A batch that is too large for the card is gathered over several passes, and synchronised after the last.
+        # A batch that is too large for the card is accumulated over several passes and synchronised after the last.
         passes = math.ceil(local / measured[-1][0])
         step_s, sync_s = _between(measured, math.ceil(local / passes))
         return (passes - 1) * (step_s - sync_s) + step_s
 
 
 def _between(measured: list[Step], local: int) -> tuple[float, float]:
-    """Linear between the batch sizes that were measured."""
+    """Linear interpolation between measured batch sizes."""
     at = bisect_left(measured, (local, 0.0, 0.0))
     if at == 0 or measured[min(at, len(measured) - 1)][0] == local:
         return measured[at][1:]
@@ -125,7 +125,7 @@ def _between(measured: list[Step], local: int) -> tuple[float, float]:
 
 
 def _training_steps(path: Path) -> dict[tuple[str, int], int]:
-    """Steps until trained, by application and batch size: where its record ends."""
+    """Steps until trained, by application and batch size: the end of its record."""
     result: dict[tuple[str, int], int] = {}
     for row in _table(path, "application", "batch_size", "iteration"):
         key = (row["application"], cell_int(row, "batch_size"))
@@ -134,7 +134,7 @@ def _training_steps(path: Path) -> dict[tuple[str, int], int]:
 
 
 def _step_times(folder: Path, gpu: str) -> dict[tuple[str, int], list[Step]]:
-    """By application and number of GPUs, on the fewest and fullest nodes measured, with rising batch size."""
+    """By application and number of GPUs, on the fewest and fullest nodes measured, by ascending batch size."""
     best: dict[tuple[str, int], tuple[Rank, list[Step]]] = {}
     for row, replicas, rank in chain(_small(folder), _large(folder)):
         if row["gpu_type"] != gpu:
@@ -149,7 +149,7 @@ def _step_times(folder: Path, gpu: str) -> dict[tuple[str, int], list[Step]]:
 
 
 def _small(folder: Path) -> Iterator[tuple[dict[str, str], int, Rank]]:
-    """Up to 16 GPUs: a placement is a digit a node."""
+    """Up to 16 GPUs: one digit per node."""
     for row in _table(_file(folder, _TIMES), "placement", *_MEASURED):
         sizes = [int(digit) for digit in row["placement"]]
         yield row, sum(sizes), (len(sizes), -max(sizes))
@@ -162,7 +162,9 @@ def _large(folder: Path) -> Iterator[tuple[dict[str, str], int, Rank]]:
 
 
 def _one_a_size(steps: list[Step]) -> list[Step]:
-    """Equal placements written in another order give several values a batch size: the first is as good as any."""
+    """Equal placements written in different orders give several values per batch size. Any of them will do; take the
+    first.
+    """
     return sorted({step[0]: step for step in reversed(steps)}.values())
 
 

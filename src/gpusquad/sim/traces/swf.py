@@ -24,7 +24,7 @@ TenantBy = Literal["none", "user", "group", "queue"]
 
 
 class Processors:
-    """A processor is a one-GPU task. Gangs of one size are one object."""
+    """A processor is a one-GPU task. Gangs of equal size share one object."""
 
     def __init__(self) -> None:
         self._request = Request(gpus=1)
@@ -58,7 +58,7 @@ class StandardWorkloadFormat:
         return len(data.split()) == _COLUMNS and _is_number(data.split()[0])
 
     def cluster(self, first_lines: list[str]) -> Cluster | None:
-        """The machine of the header, one processor a node."""
+        """The cluster of the header, one processor per node."""
         facts: dict[str, str] = {}
         for line in first_lines:
             if line.startswith(";"):
@@ -113,7 +113,7 @@ class StandardWorkloadFormat:
 
 
 def estimate(asked_us: int, run_us: int, lift: bool) -> int | None:
-    """The user's estimate, if one was given."""
+    """The user's estimate, if there is one."""
     if asked_us <= 0:
         return None
     return max(asked_us, run_us) if lift else asked_us
@@ -145,5 +145,5 @@ def _is_number(text: str) -> bool:
 
 
 def _label(text: str) -> str:
-    """An anonymised number as a label; -1 stands for unknown."""
+    """An anonymised number as a label; -1 means unknown."""
     return "" if text.startswith("-") else text
