@@ -1,1 +1,1 @@
-"""What runs beside the GPUs: which cards there are, how they and the runs on them are doing, and when one fails."""
+"""The process beside the GPUs: inventory, samples of cards and runs, and faults."""

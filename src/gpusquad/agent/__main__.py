@@ -1,4 +1,4 @@
-"""``python -m gpusquad.agent``: started by the server, speaks JSON lines with it."""
+"""``python -m gpusquad.agent``: started by the server, exchanges JSON lines with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("gpusquad.agent")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: the server went away. 1: no cards can be read, or no longer; start again."""
+    """0: the server closed the connection. 1: the cards cannot be read (any more); start again."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C is meant for the server, which then closes our input
@@ -82,7 +82,7 @@ def _inventory(options: argparse.Namespace) -> Inventory:
 
 
 def _physical(options: argparse.Namespace) -> Inventory:
-    """Without a flag: NVIDIA cards where there are any, else a machine without cards."""
+    """Without a flag: NVIDIA cards if there are any, otherwise a machine without cards."""
     if options.simulate is not None:
         return SimulatedInventory(options.simulate, _home(options))
     try:
@@ -99,13 +99,15 @@ def _home(options: argparse.Namespace) -> Path:
 
 
 def _die_with(parent: int) -> bool:
-    """Closing our input is how the server says goodbye; a stuck agent of a killed server does not read it."""
+    """The server ends the agent by closing its input. A stuck agent of a killed server does not read it, hence this
+    signal.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     return os.getppid() == parent  # it may have died before we asked
 
 
 def _private_stdout() -> BinaryIO:
-    """Our messages alone go to the server; whatever else prints (a library) goes to stderr."""
+    """Only our messages go to the server; other output (of a library) goes to stderr."""
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)
@@ -115,4 +117,4 @@ def _private_stdout() -> BinaryIO:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    os._exit(code)  # a thread still waits for the server, and Python cannot take its input away from it
+    os._exit(code)  # a thread still waits for the server, and Python cannot interrupt its read

@@ -1,4 +1,4 @@
-"""The agent's life: say what there is, then how it is every second, until the server goes away."""
+"""The agent's loop: report the inventory, then samples every second, until the server closes the connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Agent:
         self._writing = threading.Lock()
 
     def run(self) -> None:
-        """Until the server closes its end. SourceUnavailable: a new process is needed to read the cards."""
+        """Run until the server closes its end. SourceUnavailable: a new process is needed to read the cards."""
         self._say(inventory_message(self._inventory, this_machine()))
         threading.Thread(target=self._listen, name="server", daemon=True).start()
         self._inventory.watch(self._on_fault)
@@ -47,7 +47,7 @@ class Agent:
             self._inventory.close()
 
     def exit_if_stuck(self) -> None:
-        """A call into a broken driver may never return; when the server is gone, that must not keep us."""
+        """A call into a broken driver may never return. It must not keep the agent alive when the server is gone."""
         self._ending.wait()
         time.sleep(_PATIENCE_S)
         os._exit(0)
@@ -56,7 +56,7 @@ class Agent:
         due_s = time.monotonic()
         while not self._ending.is_set():
             self._tick()
-            # A late tick is not made up for: samples in a burst tell nothing.
+            # A late tick is not made up for: samples in a burst carry no information.
             due_s = max(due_s + self._every_s, time.monotonic())
             self._ending.wait(due_s - time.monotonic())
 
@@ -67,7 +67,7 @@ class Agent:
         except SourceUnavailable:
             raise
         except Exception:
-            # The next look may go well, and who watches must not be the first to fall.
+            # The next reading may succeed, and monitoring must not fail before the jobs do.
             _log.exception("one look failed")
 
     def _on_fault(self, card: str, cause: str) -> None:

@@ -1,4 +1,4 @@
-"""The server's end of the agent: keeps one running, hands its messages on, tells it what runs."""
+"""The server's side of the agent: keeps one running, forwards its messages, sends it the runs."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentTimeouts:
-    """How long to wait for what."""
+    """Timeouts of the agent process."""
 
     first_restart_s: float = 0.5
-    """Doubles with every agent that dies young."""
+    """Doubles with every agent that dies soon after its start."""
     longest_restart_s: float = 30.0
     young_s: float = 60.0
     silence_s: float = 60.0
-    """An agent that says nothing for so long is stuck, most likely in the driver, and is replaced."""
+    """An agent that is silent for this long is stuck, most likely in the driver, and is replaced."""
     close_s: float = 5.0
 
 
 class AgentProcess:
-    """An agent that is started again whenever it dies; each says its inventory first.
+    """An agent that is restarted whenever it dies. Each one reports its inventory first.
 
-    ``on_message`` is called in a thread of ours, with one message at a time.
+    ``on_message`` is called in a thread of this object, with one message at a time.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class AgentProcess:
         self._closing = threading.Event()
         self._runs: list[dict[str, Any]] = []
         self._untold: subprocess.Popen[bytes] | None = None
-        """The agent that has not heard of the runs as they are now."""
+        """The agent that has not received the current runs."""
         self._agent: subprocess.Popen[bytes] | None = None
-        # The kernel ends an agent when the thread that started it ends, so one thread starts them all and stays.
+        # The kernel ends an agent when the thread that started it ends, so one permanent thread starts them all.
         self._keeping = threading.Thread(target=self._keep, name="agent-keeper", daemon=True)
         self._telling = threading.Thread(target=self._tell, name="agent-teller", daemon=True)
         self._keeping.start()
         self._telling.start()
 
     def tell_runs(self, runs: Sequence[dict[str, Any]]) -> None:
-        """What runs now, in full. Returns at once; an agent that starts later hears it too."""
+        """Set the current runs, complete. Returns at once; an agent that starts later receives them too."""
         with self._changed:
             self._runs = list(runs)
             self._untold = self._agent
@@ -111,7 +111,7 @@ class AgentProcess:
             self._agent = self._untold = agent
             self._changed.notify_all()
             if self._closing.is_set():
-                agent.kill()  # whoever says goodbye may have been there before it
+                agent.kill()  # close() may have been called before the agent existed
         try:
             for line in self._lines(agent):
                 self._take(line)
@@ -121,11 +121,11 @@ class AgentProcess:
             _log.warning("the agent ended with status %s and is started again", agent.returncode)
 
     def _command_line(self) -> list[str]:
-        """A later agent must miss the cards that an earlier one found, not just find fewer."""
+        """A later agent must report cards that an earlier one found as missing, not just find fewer."""
         return self._command + (["--expect", ",".join(self._cards)] if self._cards else [])
 
     def _bury(self, agent: subprocess.Popen[bytes]) -> None:
-        """Let go of it, and wait: two agents at a time would only fight for a stuck driver."""
+        """Close it and wait: two agents at a time would compete for a stuck driver."""
         agent.kill()
         with self._changed:
             self._agent = self._untold = None
@@ -143,10 +143,10 @@ class AgentProcess:
         if agent is not None:
             agent.kill()
 
-    # -- listening ---------------------------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------------------------------
 
     def _lines(self, agent: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """Whole lines until the agent closes its end or falls silent."""
+        """Complete lines until the agent closes its end or is silent for too long."""
         assert agent.stdout is not None
         rest = b""
         while chunk := self._chunk(agent.stdout.fileno()):
@@ -180,10 +180,10 @@ class AgentProcess:
         if not inventory["simulated"]:
             self._cards = [card["id"] for card in inventory["node"]["cards"]]
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
 
     def _tell(self) -> None:
-        """In a thread of its own: a stuck agent does not read, and nobody else should wait for it."""
+        """In a thread of its own: a stuck agent does not read, and must not block others."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._untold is not None or self._closing.is_set())
@@ -198,7 +198,7 @@ class AgentProcess:
     def _write(self, agent: subprocess.Popen[bytes], line: bytes) -> None:
         assert agent.stdin is not None
         view = memoryview(line)
-        with self._writing, contextlib.suppress(OSError, ValueError):  # it died: the next one is told anew
+        with self._writing, contextlib.suppress(OSError, ValueError):  # it died: the next one receives them again
             while view:
                 view = view[agent.stdin.write(view) :]
 

@@ -1,4 +1,4 @@
-"""Whether each card may be used: one fault takes it out, a time without any brings it back."""
+"""Whether each card may be used: a fault takes it out, a time without faults brings it back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_DOUBLINGS = 6
 @dataclass(slots=True)
 class _Card:
     said_ok: bool = False
-    """Also false at first: whoever was told of a fault before we started must hear that it is over."""
+    """Also false at first: a fault reported before this start must be reported as over."""
     cause: str | None = None
     well_since_s: float | None = None
     uncorrected: int | None = None
@@ -26,10 +26,10 @@ class _Card:
 
 
 class CardHealth:
-    """What to say about cards. Every card is said to be ok once after the start, when it has been well for a while.
+    """Health reports of cards.
 
-    A card that fails again within the hour must stay well twice as long each time, so that a broken one that comes and
-    goes does not take down a job every minute.
+    Every card is reported ok once after the start, when it has been well for a while. A card that fails again within
+    the hour must stay well twice as long each time, so that an intermittent fault does not end a job every minute.
     """
 
     def __init__(self, cards: Iterable[str], well_for_s: float = WELL_FOR_S) -> None:
@@ -38,7 +38,7 @@ class CardHealth:
         self._lock = threading.Lock()
 
     def fault(self, card_id: str, cause: str, now_s: float) -> list[dict[str, Any]]:
-        """Something happened to a card. It may answer well right after, so its time starts now."""
+        """Record a fault of a card. Its recovery time starts now, even if it answers well right after."""
         with self._lock:
             card = self._cards.get(card_id)
             if card is None:
@@ -47,7 +47,7 @@ class CardHealth:
             return self._fail(card_id, card, cause, now_s)
 
     def see(self, reading: CardReading, now_s: float) -> list[dict[str, Any]]:
-        """How a card answered just now."""
+        """Record how a card answered just now."""
         with self._lock:
             card = self._cards[reading.id]
             trouble = reading.trouble or _new_errors(card, reading)
@@ -75,7 +75,7 @@ class CardHealth:
 
 
 def _new_errors(card: _Card, reading: CardReading) -> str | None:
-    """Uncorrected errors since the last look. The driver starts again from zero when it is loaded."""
+    """Uncorrected errors since the last reading. The driver counts from zero after it is loaded."""
     before, now = card.uncorrected, reading.ecc_uncorrected
     if now is None:
         return None

@@ -1,4 +1,4 @@
-"""What any source of GPU facts answers. NVML is one, the simulation another; one contract test runs against both."""
+"""The interface of a source of GPU data. NVML and the simulation implement it; one contract test runs against both."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 OnFault = Callable[[str, str], None]
-"""Told a card's id and what happened to it; called from any thread."""
+"""Called with a card's id and what happened to it, from any thread."""
 
 
 class SourceUnavailable(RuntimeError):
-    """There is no way to ask for cards here (now): no driver, no library, or one that no longer fits the other."""
+    """Cards cannot be read here (now): no driver, no library, or versions that do not match."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardInfo:
-    """What does not change about a card."""
+    """Static data of a card."""
 
     id: str
     index: int
@@ -34,13 +34,13 @@ class CardProcess:
     pid: int
     memory_bytes: int | None = None
     utilisation_ratio: float | None = None
-    """How much of the time its kernels ran; None where only the card as a whole is known."""
+    """Fraction of the time its kernels ran; None if only the card's total is known."""
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CardReading:
-    """A card at one instant. None: this card or driver does not tell."""
+    """A card at one instant. None: the card or driver does not report it."""
 
     id: str
     utilisation_ratio: float | None = None
@@ -62,7 +62,7 @@ class CardReading:
 
 @dataclass(frozen=True, slots=True)
 class JobProcess:
-    """A process of a run, as the operating system counts it."""
+    """A process of a run, as the operating system accounts it."""
 
     pid: int
     name: str
@@ -70,7 +70,7 @@ class JobProcess:
     attempt: int
     cards: tuple[str, ...]
     cpu_ratio: float | None
-    """CPU seconds a second: 2.0 is two cores. None: seen for the first time."""
+    """CPU seconds per second: 2.0 is two cores. None: seen for the first time."""
     rss_bytes: int
 
 
@@ -85,15 +85,15 @@ class Inventory(Protocol):
 
     @property
     def cards(self) -> Sequence[CardInfo]:
-        """Always the same cards in the same order, also while one is lost."""
+        """Always the same cards in the same order, even while one is lost."""
         ...
 
     def read(self, processes: Sequence[JobProcess]) -> list[CardReading]:
-        """One reading a card, in the order of ``cards``. Fails for the whole machine only (SourceUnavailable)."""
+        """One reading per card, in the order of ``cards``. Fails only for the whole machine (SourceUnavailable)."""
         ...
 
     def watch(self, on_fault: OnFault) -> None:
-        """From now on tell of faults as they happen, where the source hears of them between readings."""
+        """Report faults as they happen, if the source receives them between readings."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Which processes belong to which run, and what they use: all from /proc."""
+"""Processes of each run and their resource use, from /proc."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _ENVIRONMENT_BYTES = 256 * 1024
 _LOOKS = 3
-"""A process carries its parent's environment until it execs, so one look that finds no mark proves nothing."""
+"""A process carries its parent's environment until it execs, so one reading without a mark proves nothing."""
 _JOB_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -29,7 +29,7 @@ class _Stat:
     parent: int
     name: str
     start: int
-    """In ticks since boot: with the pid it names a process for good."""
+    """In ticks since boot: with the pid it identifies a process permanently."""
     cpu_ticks: int
     rss_bytes: int
 
@@ -47,7 +47,7 @@ class _Mark:
 
 
 class Processes:
-    """The processes of the runs told last. Look once a tick; owners may then be asked for any pid."""
+    """The processes of the current runs. Scan once per tick; owners can then be queried for any pid."""
 
     def __init__(self, proc: Path = Path("/proc"), clock_s: Callable[[], float] = time.monotonic) -> None:
         self._proc = str(proc)
@@ -76,17 +76,17 @@ class Processes:
         return found
 
     def owner(self, pid: int) -> Owner | None:
-        """Whose process it is: what its environment says, else the run among its ancestors."""
+        """The run of a process: from its environment, otherwise from its ancestors."""
         if pid not in self._owners:
             self._owners[pid] = self._find_owner(self._stat(pid))
         return self._owners[pid]
 
     def name(self, pid: int) -> str:
-        """The short name of a program; empty where the process is not to be seen from here."""
+        """The short name of a program; empty if the process is not visible."""
         stat = self._stat(pid)
         return stat.name if stat is not None else ""
 
-    # -- who ---------------------------------------------------------------------------------------------------------
+    # -- ownership ---------------------------------------------------------------------------------------------------
 
     def _find_owner(self, stat: _Stat | None) -> Owner | None:
         mark = self._mark(stat) if stat is not None else None
@@ -94,7 +94,7 @@ class Processes:
 
     def _owner_by_ancestry(self, stat: _Stat | None) -> Owner | None:
         seen: set[int] = set()
-        # Parents read at different times may form a ring.
+        # Parents read at different times may form a cycle.
         while stat is not None and stat.pid > 1 and stat.pid not in seen:
             if stat.pid in self._by_pid:
                 return self._by_pid[stat.pid]
@@ -119,7 +119,7 @@ class Processes:
         self._marks = {key: mark for key, mark in self._marks.items() if key in alive}
         self._unmarked = {key: looks for key, looks in self._unmarked.items() if key in alive}
 
-    # -- what they use -----------------------------------------------------------------------------------------------
+    # -- resource use ------------------------------------------------------------------------------------------------
 
     def _describe(self, stat: _Stat, run: WatchedRun, passed_s: float | None) -> JobProcess:
         mark = self._marks.get(stat.key)
@@ -143,7 +143,7 @@ class Processes:
         return _parse_stat(pid, self._read(pid, "stat", 4096))
 
     def _read(self, pid: int, name: str, limit: int) -> bytes:
-        """Empty where the process has gone or is not ours to look at."""
+        """Empty if the process has ended or may not be read."""
         try:
             with open(f"{self._proc}/{pid}/{name}", "rb") as file:
                 return file.read(limit)
@@ -158,7 +158,7 @@ def total_cpu_ratio(processes: Sequence[JobProcess]) -> float | None:
 
 
 def _parse_stat(pid: int, data: bytes) -> _Stat | None:
-    # The name stands in parentheses and may itself hold spaces and parentheses.
+    # The name is in parentheses and may itself contain spaces and parentheses.
     head, closing, tail = data.rpartition(b")")
     fields = tail.split()
     if not closing or len(fields) < 22:
@@ -178,7 +178,7 @@ def _read_mark(environment: bytes) -> _Mark | None:
             key, _, value = entry.decode("utf-8", "replace").partition("=")
             values[key] = value
     job, attempt = values.get("GPUSQUAD_JOB", ""), values.get("GPUSQUAD_ATTEMPT", "")
-    # Anybody can set variables: take nothing that no engine would write.
+    # Any process can set variables: accept only what an engine would write.
     if not _JOB_ID.fullmatch(job) or not re.fullmatch(r"[0-9]{1,9}", attempt):
         return None
     cards = values.get("GPUSQUAD_CARDS")

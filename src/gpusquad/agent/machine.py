@@ -21,7 +21,7 @@ class HostResources:
 
 
 def this_machine(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> HostResources:
-    """Never more than the kernel would let us have."""
+    """Never more than the kernel would grant."""
     folders = list(_own_folders(cgroups, own))
     cpu_milli = min([len(os.sched_getaffinity(0)) * 1000, *filter(None, map(_cpu_limit_milli, folders))])
     memory_bytes = min([_physical_bytes(), *filter(None, map(_memory_limit_bytes, folders))])
@@ -29,14 +29,14 @@ def this_machine(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")
 
 
 def _own_folders(cgroups: Path, own: Path) -> Iterator[Path]:
-    """Every folder whose limits hold for us: our group's and those above it, in each hierarchy (v2, and v1's two)."""
+    """Every folder whose limits apply to us: our group's and those above it, in each hierarchy (v2, and v1's two)."""
     for line in _text(own).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, name = rest.partition(":")
         wanted = {"cpu", "memory", ""} & set(controllers.split(","))
         if not wanted:
             continue
-        # v1 mounts a hierarchy under the name of its controllers, in either order, or of one of them.
+        # v1 mounts a hierarchy under the names of its controllers, in either order, or of one of them.
         roots = [cgroups] if not controllers else [cgroups / controllers, *(cgroups / name for name in wanted)]
         parts = [part for part in name.split("/") if part not in ("", "..", ".")]
         for root in roots:

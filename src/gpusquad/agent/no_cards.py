@@ -1,4 +1,4 @@
-"""A machine without cards: its CPU still takes work, and its runs are still watched."""
+"""A machine without cards: it still runs CPU jobs, and its runs are still monitored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusquad.agent.inventory import CardInfo, CardReading, JobProcess, OnFault
 
 
 class NoCards:
-    """An inventory of nothing."""
+    """An empty inventory."""
 
     simulated = False
     driver = ""

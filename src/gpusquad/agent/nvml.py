@@ -1,4 +1,4 @@
-"""NVIDIA cards, by NVML. Reads only: clocks, power limits and modes stay as they were found."""
+"""NVIDIA cards, by NVML. Read-only: clocks, power limits and modes are never changed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpusquad.agent.nvml_facts import PCI_DEVICES, card_facts, memory_info, text
 from gpusquad.agent.nvml_processes import card_processes, process_utilisation
 
 _PATIENCE_S = 10.0
-"""A card that gives no answer may be busy; a fault takes its jobs down, so it gets that long. A lost one does not."""
+"""A card that does not answer may be busy, and a fault ends its jobs, so it gets this long. A lost card does not."""
 _REOPEN_S, _REOPEN_MOST_S = 2.0, 60.0
-"""A card that was reset answers only to a library that was opened after the reset. Doubles while it does not help."""
+"""A card that was reset answers only to a library that was opened after the reset. Doubles while that does not help."""
 _STALE_S = 60.0
-"""A driver that was replaced under us fits only a library that is loaded anew, by a new process."""
+"""After a driver was replaced at run time, only a newly loaded library in a new process works."""
 _THROTTLE = {
     0x02: "application_clocks",
     0x04: "power_cap",
@@ -34,7 +34,7 @@ _THROTTLE = {
 }
 """Bits of NVML's clock event reasons, without 0x01: a card that clocks down because it is idle is not throttled."""
 _RECOVERY = {1: "needs a reset", 2: "needs a reboot of the node", 6: "needs a reset of its bus", 7: "needs a reboot"}
-"""Advice of the driver that means the card is of no use now. Other advice (drain it some day) takes no job down."""
+"""Recovery actions of the driver that make the card unusable now. Others (drain it later) end no job."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +50,7 @@ class NvmlInventory:
         pci_devices: Path = PCI_DEVICES,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``expect``: ids of cards that were here before; one that is missing is in the inventory, and in trouble."""
+        """``expect``: ids of cards that were here before. A missing one stays in the inventory, as failed."""
         self._library = NvmlLibrary(binding if binding is not None else _binding())
         self._clock_s = clock_s
         self._failing_since_s: float | None = None
@@ -72,7 +72,7 @@ class NvmlInventory:
         self._events: FaultEvents | None = None
 
     def read(self, processes: Sequence[JobProcess]) -> list[CardReading]:
-        del processes  # the driver knows better
+        del processes  # the driver's answer takes precedence
         readings = [self._read(card) for card in self.cards]
         if self._doubted_s and self._clock_s() - self._opened_s >= self._reopen_s:
             self._reopen()
@@ -144,7 +144,7 @@ class NvmlInventory:
         return questions.card("nvmlDeviceGetTotalEccErrors", kind, self._library.NVML_VOLATILE_ECC)
 
     def _advice(self, questions: NvmlCard) -> str | None:
-        """What the driver says must be done to the card before it is whole again."""
+        """The recovery action that the driver demands for the card."""
         field = getattr(self._library.binding, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
         values = questions.card("nvmlDeviceGetFieldValues", [field]) if field is not None else None
         if not values or values[0].nvmlReturn != self._library.NVML_SUCCESS:
@@ -162,7 +162,7 @@ class NvmlInventory:
         return [handle for handle in found if handle is not None]
 
     def _reopen(self) -> None:
-        """Look again for cards that were lost. Those still lost stay in the inventory, without a handle."""
+        """Look again for lost cards. Those still lost stay in the inventory, without a handle."""
         self._opened_s = self._clock_s()
         self._reopen_s = min(self._reopen_s * 2, _REOPEN_MOST_S)
         self._stop_events()

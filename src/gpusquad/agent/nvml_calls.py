@@ -1,4 +1,4 @@
-"""NVML with its failures tamed: a call that is not supported answers None, and a lost card is noticed."""
+"""NVML calls with handled failures: an unsupported call answers None, and a lost card is detected."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _NO_ANSWER_EXPECTED = frozenset(
     {"NVML_ERROR_NOT_SUPPORTED", "NVML_ERROR_NO_PERMISSION", "NVML_ERROR_NOT_FOUND", "NVML_ERROR_FUNCTION_NOT_FOUND",
      "NVML_ERROR_ARGUMENT_VERSION_MISMATCH", "NVML_ERROR_NO_DATA", "NVML_ERROR_DEPRECATED"}
 )  # fmt: skip
-"""Errors that say something about the question, not about the card."""
+"""Errors about the query, not about the card."""
 _LOST = frozenset({"NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_GPU_NOT_FOUND"})
 
 
 class NvmlLibrary:
-    """The binding, and what its error numbers mean. Tests pass one of their own."""
+    """The binding, and the meaning of its error numbers. Tests pass their own."""
 
     def __init__(self, binding: Any) -> None:
         self.binding = binding
@@ -44,7 +44,7 @@ class NvmlLibrary:
 
 
 class NvmlCard:
-    """Calls about one card; remembers whether one of them said that the card is gone."""
+    """Calls about one card. Records whether one of them reported the card as lost."""
 
     def __init__(self, library: NvmlLibrary, handle: Any = None) -> None:
         self._library = library
@@ -68,7 +68,7 @@ class NvmlCard:
         except self._library.binding.NVMLError as error:
             self._note(error)
         except Exception as error:
-            # The binding stumbles in its own ways too (missing symbols, text it cannot decode). One field is lost then.
+            # The binding has failures of its own (missing symbols, undecodable text). Then one field is lost.
             self.failure = f"{name}: {error}"
         return None
 

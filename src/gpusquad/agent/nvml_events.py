@@ -1,4 +1,4 @@
-"""Faults of NVIDIA cards as the driver reports them (Xid), heard in a thread of their own."""
+"""Faults of NVIDIA cards as the driver reports them (Xid), received in a thread of their own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gpusquad.agent.nvml_calls import NvmlLibrary
 from gpusquad.agent.nvml_facts import text
 
 OF_THE_PROGRAM = frozenset({13, 31, 43, 45, 68, 69, 94, 109, 137})
-"""Xids that the program on the card caused or alone suffers (bad address, reset channel): the card itself is well."""
+"""Xids that the program on the card caused or alone suffers from (bad address, reset channel): the card itself is well.
+"""
 FOR_INFORMATION = frozenset({63, 92, 154})
-"""A row was remapped, corrected errors are many, another recovery is advised (that advice is asked for each tick)."""
+"""A row was remapped, many corrected errors, another recovery action is advised (read at each tick)."""
 
 _WAIT_MS = 500
 _log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class FaultEvents:
 
     @property
     def listening(self) -> bool:
-        """False: this driver reports no events; faults are then seen only by reading."""
+        """False: this driver reports no events; faults are then detected only by reading."""
         return self._thread is not None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What does not change about NVIDIA cards: size, SMs, and which of them are joined by NVLink."""
+"""Static data of NVIDIA cards: size, SMs, NVLink domains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusquad.agent.nvml_calls import NvmlCard, NvmlLibrary
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
-"""NVML tells CUDA cores, not SMs. Every other architecture since Maxwell has 128 to an SM."""
+"""NVML reports CUDA cores, not SMs. Every other architecture since Maxwell has 128 per SM."""
 
 
 def card_facts(library: NvmlLibrary, handles: Sequence[Any], pci_devices: Path = PCI_DEVICES) -> list[CardInfo]:
@@ -38,14 +38,14 @@ def text(value: Any) -> str:
 
 
 def memory_info(questions: NvmlCard, library: NvmlLibrary) -> Any:
-    """Used, free and total. The second version counts what the driver keeps apart, as nvidia-smi does."""
+    """Used, free and total. The second version counts the driver's own memory separately, as nvidia-smi does."""
     version = getattr(library.binding, "nvmlMemory_v2", None)
     info = questions.card("nvmlDeviceGetMemoryInfo", version) if version is not None else None
     return info or questions.card("nvmlDeviceGetMemoryInfo")
 
 
 def _index(library: NvmlLibrary, handle: Any, place: int) -> int:
-    """The driver's own number: it does not move up when a card before it is lost."""
+    """The driver's own index: it does not change when an earlier card is lost."""
     index = library.ask("nvmlDeviceGetIndex", handle)
     return place if index is None else int(index)
 
@@ -77,7 +77,7 @@ def _numa_node(bus: str, pci_devices: Path) -> int:
 
 
 def _domains(library: NvmlLibrary, handles: Sequence[Any], numa_nodes: Sequence[int]) -> list[int]:
-    """Cards that reach each other over NVLink share a domain; those without NVLink share one by NUMA node."""
+    """Cards connected by NVLink share a domain; cards without NVLink share one by NUMA node."""
     leader = list(range(len(handles)))
 
     def find(card: int) -> int:

@@ -1,4 +1,4 @@
-"""Who is on an NVIDIA card, with how much memory, and how busy each keeps it."""
+"""Processes on an NVIDIA card, with their memory and utilisation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LISTS = (
 
 
 def card_processes(questions: NvmlCard, utilisation: dict[int, float] | None) -> tuple[CardProcess, ...] | None:
-    """Each process once, though it may be on several lists. None: the driver does not tell."""
+    """Each process once, although it may be on several lists. None: the driver does not report them."""
     memory_bytes: dict[int, int | None] = {}
     told = False
     for name in _LISTS:
@@ -37,11 +37,11 @@ def card_processes(questions: NvmlCard, utilisation: dict[int, float] | None) ->
 
 
 def process_utilisation(questions: NvmlCard, since_us: int) -> tuple[dict[int, float] | None, int]:
-    """Busy ratio by pid since the time given (in the driver's clock), and the time to give next. None: not known."""
+    """Utilisation by pid since the given time (in the driver's clock), and the time to pass next. None: unknown."""
     samples = questions.card("nvmlDeviceGetProcessUtilization", since_us)
     if not samples:
         return None, since_us
-    # Drivers sometimes answer with entries that were never filled in; their numbers make no sense.
+    # Drivers sometimes return entries that were never filled in; their numbers make no sense.
     sane = [sample for sample in samples if 0 <= sample.smUtil <= 100 and sample.timeStamp > 0]
     newest_us = max((int(sample.timeStamp) for sample in sane), default=since_us)
     return {int(sample.pid): sample.smUtil / 100 for sample in sane}, max(newest_us, since_us)

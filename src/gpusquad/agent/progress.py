@@ -1,6 +1,7 @@
-"""How far a program is, from a line of its output: tqdm, Lightning, Hugging Face, Keras, rich, or plain words.
+"""Progress of a program from a line of its output: tqdm, Lightning, Hugging Face, Keras, rich, or plain words.
 
-Lines come from strangers. Every pattern repeats a bounded number of times, so a line costs time in its length only.
+Lines are untrusted input. Every pattern has a bounded number of repetitions, so that a line costs time linear in its
+length.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import re
 from dataclasses import dataclass
 
 LINE_LENGTH = 4096
-"""Of a longer line only the end counts: bars that redraw themselves put the newest there."""
+"""Of a longer line only the end counts: bars that redraw themselves put the newest state there."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """So many steps of so many; the total may not be known."""
+    """Steps done of a total, which may be unknown."""
 
     step: int
     total: int | None
@@ -22,7 +23,7 @@ class StepProgress:
 
 @dataclass(frozen=True, slots=True)
 class ProgressLine:
-    """What one line says. A line may tell steps, epochs, or both."""
+    """Content of one line: steps, epochs, or both."""
 
     step: int | None = None
     total: int | None = None
@@ -31,13 +32,13 @@ class ProgressLine:
 
 
 def parse(line: str | bytes) -> StepProgress | None:
-    """The progress that a line tells by itself. None: it tells none."""
+    """The progress that a line shows by itself. None: it shows none."""
     seen = read(line)
     return None if seen is None else combine(seen)
 
 
 def read(line: str | bytes) -> ProgressLine | None:
-    """What a line says; where a bar redraws itself in the line, what it says last."""
+    """Content of a line; if a bar redraws itself in the line, the last state."""
     for part in reversed(re.split(r"[\r\n\b]", _clean(line))):
         seen = _read_part(part) if len(part) >= _SHORTEST else None
         if seen is not None:
@@ -46,11 +47,11 @@ def read(line: str | bytes) -> ProgressLine | None:
 
 
 def combine(seen: ProgressLine) -> StepProgress:
-    """Epochs and steps as one count of steps, of one total where both totals are known."""
+    """Epochs and steps as one count of steps, with a total if both totals are known."""
     if seen.step is None:
         return StepProgress(seen.epochs_done or 0, seen.epochs)
     if seen.epochs_done is None or seen.total is None:
-        # Steps within an epoch are no count of the whole: without both totals the end is not known.
+        # Steps within an epoch do not count the whole: without both totals the end is unknown.
         return StepProgress(seen.step, None if seen.epochs_done is not None else seen.total)
     step = seen.epochs_done * seen.total + seen.step
     total = None if seen.epochs is None else seen.epochs * seen.total
@@ -118,10 +119,10 @@ def _read_steps(text: str) -> ProgressLine | None:
 
 
 def _with_epoch(steps: ProgressLine | None, epoch: int, epochs: int | None, rest: str) -> ProgressLine:
-    """Some count epochs from 0 (Lightning, which names the last one and shows ``v_num``), some from 1."""
+    """Some frameworks count epochs from 0 (Lightning, which names the last one and shows ``v_num``), some from 1."""
     lightning = "v_num" in rest
     if steps is None:
-        # A header stands at the start of its epoch; a line with more to say (a loss) at the end of it.
+        # A header is printed at the start of its epoch, a line with more content (a loss) at the end of it.
         header = _WORDS.search(rest) is None
         return ProgressLine(epochs_done=max(epoch - 1, 0) if header else epoch, epochs=epochs)
     if epochs is None or lightning or epoch == 0:

@@ -1,6 +1,6 @@
-"""What the folder of a run tells: when it last wrote output, how much, and how far it is.
+"""Content of a run's folder: time and amount of output, and progress.
 
-The folders are written by tasks too. So nothing is followed or waited for: no links, no pipes, bounded reads.
+Tasks write to these folders too. So nothing is followed or waited for: no links, no pipes, bounded reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpusquad.agent.progress import StepProgress
 from gpusquad.agent.tracker import Tracker
 
 TAIL_BYTES = 8 * 1024
-"""Read of each task's log in one look; what came in between is skipped."""
+"""Bytes of each task's log that are read per tick; earlier output is skipped."""
 _SEGMENT = re.compile(r"(\d{1,9})\.(\d{20})\.log")
 _PROGRESS_BYTES = 256
 _MOST = 10**18
@@ -23,7 +23,7 @@ _MOST = 10**18
 
 @dataclass(frozen=True, slots=True)
 class RunReading:
-    """A run's own signs of life. None: none yet."""
+    """Signs of life of a run. None: none yet."""
 
     last_output_us: int | None = None
     log_bytes: int = 0
@@ -57,7 +57,7 @@ class _Told:
 
 
 class RunFiles:
-    """Looks at one run again and again."""
+    """Reads one run at each tick."""
 
     def __init__(self, folder: Path) -> None:
         self._logs = folder / "logs"
@@ -66,7 +66,7 @@ class RunFiles:
         self._told: dict[int, _Told] = {}
 
     def look(self, now_us: int) -> RunReading:
-        """How the run is now."""
+        """The current state of the run."""
         segments = _newest_segments(self._logs)
         for task, segment in segments.items():
             self._read_log(task, segment, now_us)
@@ -82,10 +82,10 @@ class RunFiles:
         )
 
     def _shown(self) -> StepProgress | None:
-        """What tasks say outright goes before what their output looks like. A gang is as far as its slowest task."""
+        """What tasks report explicitly takes precedence over their output. A gang is as far as its slowest task."""
         if self._told:
             return min((told.progress for told in self._told.values()), key=_how_far)
-        # Other tasks than the first often print counters of their own; hers is the run's.
+        # Tasks other than the first often print counters of their own; the first task's is the run's.
         followed = (self._tasks[task].tracker.progress for task in sorted(self._tasks))
         return next((progress for progress in followed if progress is not None), None)
 
@@ -108,18 +108,18 @@ class RunFiles:
         for task, path in _numbered(self._progress):
             told = _parse_told(read_regular(path, 0, _PROGRESS_BYTES) or b"", now_us)
             before = self._told.get(task)
-            # Saying the same again is no progress.
+            # Repeating the same value is no progress.
             if told is not None and (before is None or before.progress != told.progress):
                 self._told[task] = told
 
 
 def _how_far(progress: StepProgress) -> tuple[bool, float]:
-    """Those who know their total first: their ratio can be compared."""
+    """Reports with a total first: their ratios can be compared."""
     return (progress.total is None, progress.step / (progress.total or 1))
 
 
 def _parse_told(data: bytes, now_us: int) -> _Told | None:
-    """``step total time_us``; ``-`` for a total that is not known."""
+    """``step total time_us``; ``-`` for an unknown total."""
     fields = data.split()
     try:
         step, at_us = int(fields[0]), int(fields[2])
@@ -163,7 +163,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def read_regular(path: str, offset: int, limit: int) -> bytes | None:
-    """None: gone, a link, or no plain file."""
+    """None: missing, a link, or not a regular file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""One look at everything, as the messages that the server gets."""
+"""One reading of everything, as the messages for the server."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Message = dict[str, Any]
 
 
 def inventory_message(inventory: Inventory, machine: HostResources) -> Message:
-    """The first thing the server hears."""
+    """The first message to the server."""
     node = {**asdict(machine), "cards": [asdict(card) for card in inventory.cards]}
     return {"kind": "inventory", "simulated": inventory.simulated, "driver": inventory.driver, "node": node}
 
 
 class Sampler:
-    """Remembers what a single look cannot tell: the lowest power of a card, where a log was read to."""
+    """Keeps what a single reading cannot tell: the lowest power of a card, the read positions of logs."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Sampler:
         self._files: dict[tuple[str, int], RunFiles] = {}
 
     def sample(self, runs: Sequence[WatchedRun]) -> list[Message]:
-        """The samples, after whatever they say about the health of cards."""
+        """The samples, preceded by the health reports that follow from them."""
         owned = self._processes.look(runs)
         readings = self._inventory.read(owned)
         at_us = self._now_us()
@@ -90,7 +90,7 @@ class Sampler:
 
 
 def card_message(reading: CardReading, idle_w: dict[str, float]) -> Message:
-    """A card as the server hears of it, its processes still as they were read. Keeps the lowest power seen."""
+    """A card's sample, its processes still as read. Updates the lowest power seen."""
     if reading.power_w is not None:
         idle_w[reading.id] = min(reading.power_w, idle_w.get(reading.id, reading.power_w))
     card = asdict(reading)
@@ -101,7 +101,7 @@ def card_message(reading: CardReading, idle_w: dict[str, float]) -> Message:
 
 
 def gpu_ratio(cards: Sequence[CardReading], is_mine: Callable[[int], bool]) -> float | None:
-    """The mean over a run's cards of how busy its processes keep each; None where that is not known for one."""
+    """Mean over a run's cards of how busy its processes keep each; None if that is unknown for one."""
     ratios = [_share_of(card, is_mine) for card in cards]
     known = [ratio for ratio in ratios if ratio is not None]
     return sum(known) / len(known) if known and len(known) == len(ratios) else None
@@ -113,4 +113,6 @@ def _share_of(card: CardReading, is_mine: Callable[[int], bool]) -> float | None
     mine = [process for process in card.processes if is_mine(process.pid)]
     if all(process.utilisation_ratio is not None for process in card.processes):
         return min(sum((process.utilisation_ratio or 0.0 for process in mine), start=0.0), 1.0)
-    return card.utilisation_ratio if len(mine) == len(card.processes) else None  # alone: the card's is the run's
+    return (
+        card.utilisation_ratio if len(mine) == len(card.processes) else None
+    )  # alone on the card: the card's utilisation is the run's

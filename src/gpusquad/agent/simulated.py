@@ -1,4 +1,4 @@
-"""Cards that do not exist, for trying gpusquad without a GPU. What jobs do on the CPU stands for their GPU work."""
+"""Simulated cards, for trying gpusquad without a GPU. The jobs' CPU work stands for their GPU work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from gpusquad.agent.inventory import CardInfo, CardProcess, CardReading, JobProcess, OnFault
 
 FAULTS_FILE = "sim-faults.json"
-"""In the home folder: maps a card's id to why it fails. Take the entry out and the card recovers."""
+"""In the home folder: maps a card's id to the reason why it fails. Remove the entry and the card recovers."""
 
 _GIB = 2**30
 _MEMORY_BYTES = 80 * _GIB
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class SimulatedInventory:
-    """``count`` equal cards ``SIM-0``, ``SIM-1`` …; one CPU core at work is one busy card."""
+    """``count`` equal cards ``SIM-0``, ``SIM-1`` …; one busy CPU core is one busy card."""
 
     simulated = True
     driver = "simulated"
@@ -47,7 +47,7 @@ class SimulatedInventory:
         """Nothing is held."""
 
     def _read_faults(self) -> Mapping[str, str]:
-        """No entry where the file is missing or wrong; a wrong one is complained about once."""
+        """Empty if the file is missing or invalid; an invalid file is logged once."""
         try:
             with self._faults.open("rb") as file:
                 faults = json.loads(file.read(_FAULTS_BYTES))
@@ -64,7 +64,7 @@ class SimulatedInventory:
 
 
 def _on_card(card: str, processes: Sequence[JobProcess]) -> tuple[CardProcess, ...]:
-    """A process with several cards works on all of them alike."""
+    """A process with several cards uses all of them equally."""
     return tuple(
         CardProcess(
             pid=process.pid,

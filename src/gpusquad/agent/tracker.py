@@ -1,4 +1,4 @@
-"""Follows the output of one task and keeps its progress: several bars, bars inside bars, bars that start again."""
+"""Tracks the progress of one task from its output: several bars, nested bars, bars that start again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LINE_ENDS = re.compile(rb"[\r\n]")
 
 
 class Tracker:
-    """Fed with bytes as they come."""
+    """Fed with bytes as they arrive."""
 
     def __init__(self) -> None:
         self.progress: StepProgress | None = None
         self.moved_us: int | None = None
-        """When anything last counted on, also a bar that is not the one shown."""
+        """Time of the last step of any bar, also of one that is not shown."""
         self._rest = b""
         self._main: ProgressLine | None = None
         self._main_us = 0
@@ -27,17 +27,17 @@ class Tracker:
         self._last: ProgressLine | None = None
 
     def feed(self, data: bytes, now_us: int, *, after_gap: bool = False) -> None:
-        """More output. After a gap the first line is not whole and says nothing."""
+        """Add output. After a gap the first line is incomplete and ignored."""
         lines = _LINE_ENDS.split((b"" if after_gap else self._rest) + data)
         if after_gap:
             lines = lines[1:] or [b""]
-        # The last one may go on; it counts when its end comes or nothing more does.
+        # The last line may be incomplete; it counts when its end comes or nothing more does.
         self._rest = lines.pop()[-4 * LINE_LENGTH :]
         for line in lines:
             self._take(line, now_us)
 
     def settle(self, now_us: int) -> None:
-        """No more came for a while: a line without an end is whole. Bars end where their next drawing begins."""
+        """Nothing came for a while: a line without an end is complete. Bars end where their next drawing starts."""
         rest, self._rest = self._rest, b""
         if rest:
             self._take(rest, now_us)
@@ -54,13 +54,13 @@ class Tracker:
             self._take_bar(seen, now_us)
 
     def _take_header(self, seen: ProgressLine) -> None:
-        """An epoch begins or ends on a line of its own; the bars that follow are parts of it."""
+        """An epoch starts or ends on a line of its own; the bars that follow are parts of it."""
         self._header = seen
         total = self._main.total if self._main is not None else None
         self.progress = combine(seen if total is None else replace(seen, step=0, total=total))
 
     def _is_inside(self, seen: ProgressLine, now_us: int) -> bool:
-        """A bar of another length while the main one is not finished, like an evaluation during training."""
+        """A bar of another length while the main one is not finished, such as an evaluation during training."""
         main = self._main
         if main is None or main.total is None or main.total == seen.total:
             return False
@@ -78,13 +78,13 @@ class Tracker:
         if seen.epochs_done is None and self._header is not None:
             seen = replace(seen, epochs_done=self._header.epochs_done, epochs=self._header.epochs)
         elif seen.epochs_done is None and self._rounds:
-            # The same bar again and again: rounds without a known number. Their count goes on, the end is not known.
+            # The same bar repeatedly: rounds without a known number. Their count continues, the end is unknown.
             seen = replace(seen, epochs_done=self._rounds)
         self.progress = combine(seen)
 
 
 def _starts_again(before: ProgressLine, now: ProgressLine) -> bool:
-    """From near the end back to near the start; less may be several programs that draw over each other."""
+    """From near the end back to near the start; a smaller step back may be several programs that draw over each other."""
     if before.step is None or now.step is None or not before.total:
         return False
     return before.step >= 0.9 * before.total and now.step <= 0.1 * before.total

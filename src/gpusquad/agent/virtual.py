@@ -1,8 +1,8 @@
-"""Physical cards shown as several virtual ones each.
+"""Physical cards shown as several virtual cards each.
 
-What a process uses counts for the virtual card that it was given. A process that nobody gave one disturbs all parts of
-its card, so it is shown on each. What only the card as a whole knows (clocks, temperature, health) is the same on all
-parts of it; power is divided, so that sums stay true.
+A process counts for the virtual card that it was given. A process without one disturbs the whole card, so it is shown
+on each virtual card. Values known only for the whole card (clocks, temperature, health) are the same on all of them;
+power is divided, so that sums stay true.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gpusquad.model.virtual import VirtualCard, parts_of, physical
 
 
 def divided(inventory: Inventory, count: int) -> Inventory:
-    """Each card in so many parts; 1: as they are."""
+    """Number of virtual cards per card; 1: none."""
     return inventory if count == 1 else VirtualInventory(inventory, count)
 
 
 class VirtualInventory:
-    """Another inventory, each card of it in ``count`` equal parts."""
+    """Another inventory, each card of it divided into ``count`` equal virtual cards."""
 
     def __init__(self, inner: Inventory, count: int) -> None:
         self._inner = inner
@@ -91,7 +91,9 @@ def _on_part(
 
 
 def _utilisation(reading: CardReading, mine: Sequence[CardProcess] | None) -> float | None:
-    """Of its own processes where each is known; nobody on it: none; otherwise the card's, which others share in."""
+    """From its own processes if each is known; none if it has no process; otherwise the card's total, which others
+    share.
+    """
     if mine is None or any(process.utilisation_ratio is None for process in mine):
         return reading.utilisation_ratio
     return min(sum(process.utilisation_ratio or 0.0 for process in mine), 1.0)

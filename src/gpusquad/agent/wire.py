@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:
-    """One live attempt, as the server tells it."""
+    """One live attempt, as the server sends it."""
 
     job: str
     attempt: int
@@ -33,7 +33,7 @@ def read_runs(line: bytes | str) -> tuple[WatchedRun, ...]:
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One line. A number that JSON has no word for is a bug here, and better found than sent."""
+    """One line. A number that JSON cannot represent is a bug here, and must be found before it is sent."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 

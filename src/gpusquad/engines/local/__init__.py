@@ -1,9 +1,9 @@
 """Runs gangs as processes of this machine.
 
-`engine.LocalEngine` is what the service holds. It starts one *keeper* a gang attempt (`keeper/`): a small process that
-is the parent of the tasks and outlives the service. The two meet in the run folder (`run_folder`) only.
+The service uses `engine.LocalEngine`. It starts one *supervisor* per gang attempt (`supervisor/`): a small process that
+is the parent of the tasks and outlives the service. The two communicate only through the run folder (`run_folder`).
 
-The keeper imports the modules of this folder that both sides need: `cgroups`, `cgroup_places`, `claim`, `log_segments`,
-`processes`, `run_folder`, `status`, `stop_file`, `whole_file`. Those, and this file, import nothing but cheap parts of
-the standard library, because hundreds of keepers may start at once.
+The supervisor imports the modules of this folder that both sides need: `atomic_file`, `cgroup_bases`, `cgroups`,
+`claim`, `log_segments`, `processes`, `run_folder`, `status`, `stop_file`. Those, and this file, import only cheap parts
+of the standard library, because hundreds of supervisors may start at once.
 """

@@ -1,4 +1,4 @@
-"""What became of an attempt, found out from its run folder and the processes there are."""
+"""State of an attempt, determined from its run folder and the live processes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from gpusquad.engines.local.run_folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class UnclaimedAttempt:
-    """No keeper has begun. One may still come, unless the claim is taken from it."""
+    """No supervisor has started. One may still come, unless the claim is taken first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveAttempt:
-    """Its keeper lives, and is held by this pidfd."""
+    """Its supervisor is alive and held by this pidfd."""
 
     pidfd: int
 
 
 @dataclass(frozen=True, slots=True)
 class EndedAttempt:
-    """Its end is written down."""
+    """Its outcome is recorded."""
 
     end: dict
 
 
 @dataclass(frozen=True, slots=True)
 class AbandonedAttempt:
-    """Its keeper is dead and has not finished. Tasks may have survived it."""
+    """Its supervisor died before the end. Tasks may have survived."""
 
     status: dict
 
@@ -40,7 +40,7 @@ Finding = UnclaimedAttempt | LiveAttempt | EndedAttempt | AbandonedAttempt
 
 
 def examine(folder: RunFolder) -> Finding:
-    """First who lives, then what is written: a keeper writes before it ends, so nothing is missed between the two."""
+    """First live processes, then the record: a supervisor writes before it ends, so nothing is missed."""
     owner = claim.read(folder)
     if owner is None:
         return UnclaimedAttempt()
@@ -54,13 +54,13 @@ def examine(folder: RunFolder) -> Finding:
 
 
 def close_unclaimed(folder: RunFolder, end: dict) -> Finding:
-    """Nothing can start here any more. Returns what is true now: a keeper may have been faster."""
+    """Nothing can start here any more. Returns the actual state: a supervisor may have been faster."""
     folder.make()
     return EndedAttempt(end) if claim.void(folder, end) else examine(folder)
 
 
 def end_of_abandoned(folder: RunFolder, known: dict, cause: str) -> dict:
-    """Once nobody is left of it. What its keeper had decided stands; a wish to stop that was there came true."""
+    """Once no process of it is left. The supervisor's decision stands; a pending stop request counts as carried out."""
     if known.get("end"):
         return known["end"]
     stop = stop_file.read(folder)
@@ -69,7 +69,7 @@ def end_of_abandoned(folder: RunFolder, known: dict, cause: str) -> dict:
 
 
 def write_end(folder: RunFolder, known: dict, end: dict) -> None:
-    """In the place of a dead keeper, so that the answer is the same whenever somebody asks again."""
+    """Written in place of a dead supervisor, so that later reads give the same answer."""
     try:
         file = status.StatusFile.take_over(folder)
     except FileNotFoundError:
@@ -90,11 +90,11 @@ def ended(key: Key, end: dict) -> AttemptEnded:
 
 
 def has_started(known: dict) -> bool:
-    """Every task runs, or has run."""
+    """Whether every task runs or has run."""
     began = known.get("phase") in ("running", "ending", "ended")
     return began and not (known.get("end") or {}).get("never_started", False)
 
 
 def never_started(how: str, cause: str) -> dict:
-    """The end of an attempt that no keeper has begun."""
+    """Outcome of an attempt that no supervisor has started."""
     return {"how": how, "cause": cause, "first": None, "never_started": True}

@@ -1,4 +1,4 @@
-"""Small files that appear whole or not at all."""
+"""Small files that appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 
 
 def place(path: str, data: bytes) -> bool:
-    """Make the file with this content. False: there is one already, and it stays as it is.
+    """Create the file with this content. False: it exists already and is unchanged.
 
-    A hard link decides who was first, and the content is complete before the name exists: neither a crash nor a full
-    disk leaves half a file behind under that name.
+    A hard link decides who was first, and the content is complete before the name exists. Neither a crash nor a full
+    disk leaves half a file under that name.
     """
     draft = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
@@ -25,7 +25,7 @@ def place(path: str, data: bytes) -> bool:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Make the file; an error if there is one."""
+    """Create the file; an error if it exists."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         write_all(handle, data, 0)
@@ -34,7 +34,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def write_all(handle: int, data: bytes, offset: int) -> None:
-    """All bytes, at that place."""
+    """Write all bytes at that offset."""
     view = memoryview(data)
     while view:
         done = os.pwrite(handle, view, offset)

@@ -1,4 +1,4 @@
-"""Watches attempts from their launch, or their adoption, to their end. All of it happens in the engine's loop."""
+"""Watches attempts from launch or adoption to their end, in the engine's loop."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _log = logging.getLogger(__name__)
 _START_LOOK_S = 0.05
 _AGAIN_S = 1.0
 _STUCK_S = 120.0
-"""After the grace time, until a keeper that does not end is killed."""
+"""After the grace time: how long until a supervisor that does not end is killed."""
 _ORPHAN_GRACE_S = 10.0
 _PAUSE_S = 2.0
-"""At most, before the grace time: what tasks have on cards they share is waited for. No longer than the grace time."""
+"""Before the grace time: longest wait for the tasks' work on shared cards; never longer than the grace time."""
 _DRAIN_S = 2.0
-"""The end of the grace time, in which the work of tasks that are left is taken off cards they share."""
+"""Before the end of the grace time: when to drain the tasks' remaining work from shared cards."""
 
 
 class AttemptWatcher:
-    """At most one `Attempt` a key; an attempt that has ended is known by its run folder only."""
+    """At most one `Attempt` per key. An attempt that has ended is known by its run folder only."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class AttemptWatcher:
         self._attempts: dict[Key, Attempt] = {}
         self._shares = shares
         self._knows_all = False
-        """Before that, what seems to be nobody's may belong to a gang that has not been found yet."""
+        """Before that, processes that seem orphaned may belong to a gang that has not been found yet."""
 
     def launch(self, launch: Launch) -> None:
-        """What was launched before, by whomever, is looked up instead."""
+        """An attempt that was launched before is looked up instead."""
         key = (launch.job_id, launch.attempt)
         if not self._is_known(key):
             self._settle(self._new(key, launch))
@@ -72,7 +72,7 @@ class AttemptWatcher:
             self._stop(attempt, stop)
 
     def recover(self, key: Key) -> None:
-        """An attempt that the store believes under way."""
+        """An attempt that the store believes to be running."""
         if not self._is_known(key):
             self._settle(self._new(key), "the service ended before the gang was started")
 
@@ -88,24 +88,24 @@ class AttemptWatcher:
         self._settle(attempt, attempt.stop.cause)
 
     def knows_all(self) -> None:
-        """Whatever was there when the service came back has been named."""
+        """Everything that was there when the service came back has been named."""
         self._knows_all = self._starter.knows_all = True
         self._take_parts_back()
 
     def close(self) -> None:
-        """Once the loop has ended. Keepers run on."""
+        """Call it after the loop has ended. Supervisors continue."""
         while self._attempts:
             _, attempt = self._attempts.popitem()
-            if attempt.is_pausing:  # nobody else would tell it
+            if attempt.is_pausing:  # nothing else would send it
                 processes.send(attempt.pidfd, signal.SIGTERM)
             for handle in (attempt.pidfd, attempt.feed, attempt.ready):
                 if handle != NONE:
                     os.close(handle)
 
-    # -- what is found
+    # -- discovery
 
     def _is_known(self, key: Key) -> bool:
-        """Then its end will be reported, now that somebody asks."""
+        """Its end will be reported, because the store now asks for it."""
         attempt = self._attempts.get(key)
         if attempt is not None and attempt.is_orphan:
             attempt.is_orphan = False
@@ -117,9 +117,9 @@ class AttemptWatcher:
         return attempt
 
     def _settle(self, attempt: Attempt, unclaimed: str = "") -> None:
-        """Look, and go on from there. ``unclaimed``: what to say if no keeper has begun it."""
+        """Read the state and continue from there. ``unclaimed``: the outcome if no supervisor has started it."""
         if self._attempts.get(attempt.key) is not attempt:
-            return  # it came to an end while we waited to look again
+            return  # it ended while we waited to look again
         try:
             self._follow(attempt, adoption.examine(attempt.folder), unclaimed)
         except OSError:
@@ -144,7 +144,7 @@ class AttemptWatcher:
                 self._close_unclaimed(attempt, "lost", unclaimed)
 
     def _adopt(self, attempt: Attempt, pidfd: int) -> None:
-        """A keeper that was begun by another service, or by this one before it was restarted."""
+        """A supervisor that was started by another service, or by this one before a restart."""
         attempt.pidfd = pidfd
         self._loop.on_readable(pidfd, partial(self._gone, attempt))
         self._ports.take_back(attempt.ports)
@@ -155,7 +155,7 @@ class AttemptWatcher:
             self._stop(attempt, attempt.stop)
 
     def _close_unclaimed(self, attempt: Attempt, how: str, cause: str) -> None:
-        """No keeper can begin it from now on."""
+        """No supervisor can start it from now on."""
         if attempt.stop is not None and not attempt.is_orphan:
             how, cause = "stopped", attempt.stop.cause
         end = adoption.never_started(how, cause)
@@ -163,11 +163,11 @@ class AttemptWatcher:
             found = adoption.close_unclaimed(attempt.folder, end)
         except OSError as error:
             _log.warning("attempt %s cannot be closed: %s", attempt.key, error)
-            # Without room for a claim no keeper can take it either, and none of ours is under way.
+            # If there is no room for a claim, no supervisor can take it either, and none of ours is starting.
             found = EndedAttempt(end)
         self._follow(attempt, found, cause)
 
-    # -- beginnings
+    # -- starts
 
     def _begun(self, attempt: Attempt) -> None:
         self._loop.on_readable(attempt.ready, partial(self._hear, attempt))
@@ -177,10 +177,10 @@ class AttemptWatcher:
         self._close_unclaimed(attempt, how, cause)
 
     def _hear(self, attempt: Attempt) -> None:
-        """The keeper says that every task runs, or that none can, or has nothing more to say."""
+        """The supervisor reported that every task runs or that none can, or closed its output."""
         try:
             said = os.read(attempt.ready, 4096)
-        except BlockingIOError:  # dead, and its children are about to follow
+        except BlockingIOError:  # dead, and its children are about to end
             said = b""
         self._loop.forget(attempt.ready)
         os.close(attempt.ready)
@@ -192,7 +192,7 @@ class AttemptWatcher:
             self._look_for_start(attempt)
 
     def _look_for_start(self, attempt: Attempt) -> None:
-        """Again and again for an adopted gang: the pipe that would tell was closed with the service that made it."""
+        """Polled for an adopted gang: the pipe that would report it was closed with the service that created it."""
         if attempt.said_started or self._attempts.get(attempt.key) is not attempt or not attempt.is_begun:
             return
         known = self._status(attempt)
@@ -214,11 +214,11 @@ class AttemptWatcher:
         attempt.stop = attempt.stop or stop
         if attempt.is_begun:
             self._ask_to_stop(attempt, stop)
-        elif attempt.launch is not None:  # else its end is on the way already
+        elif attempt.launch is not None:  # otherwise its end is already being reported
             self._close_unclaimed(attempt, "stopped", stop.cause)
 
     def _ask_to_stop(self, attempt: Attempt, stop: StopRequest) -> None:
-        """The first cause counts, the grace time of each."""
+        """The first cause counts, the grace time of each request."""
         assert attempt.stop is not None
         try:
             before = stop_file.read(attempt.folder)
@@ -234,8 +234,9 @@ class AttemptWatcher:
             self._tell_to_stop(attempt, stop)
 
     def _pause(self, attempt: Attempt, stop: StopRequest) -> None:
-        """Most programs die of the first signal, and in the midst of a kernel that reaches others on the card. But who
-        is told to end does, whatever becomes of those who could tell that its work is done."""
+        """Drain, then stop. Most programs die on the first signal, and a death during a kernel harms the neighbours on
+        the card. A task is still stopped if the drain is never confirmed.
+        """
         attempt.is_pausing = True
         go_on = partial(self._go_on_to_stop, attempt, stop)
         within_s = min(_PAUSE_S, stop.grace_s)
@@ -253,7 +254,7 @@ class AttemptWatcher:
         self._loop.later(stop.grace_s + _STUCK_S, partial(self._kill_stuck, attempt))
 
     def _drain(self, attempt: Attempt, within_s: float) -> None:
-        """It did not end in its grace time, which is all but over."""
+        """It did not end within its grace time, which is almost over."""
         if attempt.is_begun:
             self._shares.drain(attempt.key, self._tasks(attempt), within_s)
 
@@ -262,13 +263,13 @@ class AttemptWatcher:
         return len(self._status(attempt).get("tasks", ()))
 
     def _kill_stuck(self, attempt: Attempt) -> None:
-        """Its tasks die with it, and strays are looked for."""
+        """Its tasks die with it, and orphans are searched for."""
         if attempt.is_begun:
             _log.error("the keeper of attempt %s does not end, so it is killed", attempt.key)
             processes.send(attempt.pidfd, signal.SIGKILL)
 
     def _gone(self, attempt: Attempt) -> None:
-        """The keeper has ended, one way or another."""
+        """The supervisor has ended, one way or another."""
         self._loop.forget(attempt.pidfd)
         if attempt.ready != NONE:
             self._hear(attempt)
@@ -285,16 +286,16 @@ class AttemptWatcher:
         self._chaser.chase(OrphanCleanup(attempt.key, attempt.folder, known, partial(self._on_clear, attempt, known)))
 
     def _on_clear(self, attempt: Attempt, known: dict, note: str) -> None:
-        """Called by the chaser, from its own thread."""
+        """Called by the orphan reaper, from its own thread."""
         self._loop.call(partial(self._cleared, attempt, known, note))
 
     def _cleared(self, attempt: Attempt, known: dict, note: str) -> None:
-        """Nobody is left of an abandoned attempt."""
+        """No process of an abandoned attempt is left."""
         cause = f"the keeper of the gang died: {_complaint(attempt)}{note}"
         end = adoption.end_of_abandoned(attempt.folder, known, cause)
         if attempt.stop is not None and end["how"] == "lost":
             end = {**end, "how": "stopped", "cause": attempt.stop.cause}
-        with contextlib.suppress(OSError):  # the same will be found out again
+        with contextlib.suppress(OSError):  # the same will be found again
             adoption.write_end(attempt.folder, known, end)
         self._finish(attempt, end)
 
@@ -306,7 +307,7 @@ class AttemptWatcher:
             self._reporter.send(adoption.ended(attempt.key, end))
 
     def _take_parts_back(self) -> None:
-        """Before the end is told: whoever comes next may need the room."""
+        """Before the end is reported: the next gang may need the resources."""
         if self._knows_all:
             self._shares.keep_only(self._attempts)
 
@@ -318,6 +319,6 @@ def _how_it_ended(code: int | None) -> str:
 
 
 def _complaint(attempt: Attempt) -> str:
-    """All that is known of why its keeper ended."""
+    """Everything known about why the supervisor ended."""
     parts = [part for part in (attempt.trouble, spawn.last_words(attempt.folder)) if part]
     return "; ".join(parts) or "nobody saw how"

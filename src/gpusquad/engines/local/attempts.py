@@ -1,4 +1,4 @@
-"""What the engine remembers of an attempt while it watches it."""
+"""What the engine knows of an attempt while it watches it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpusquad.engines.local.shares import ShareEnvironment
 from gpusquad.engines.local.stop_file import StopRequest
 
 NONE = -1
-"""In the place of a handle."""
+"""Placeholder for a missing handle."""
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """Touched by the engine's loop only."""
+    """Used only in the engine's loop."""
 
     key: Key
     folder: RunFolder
     launch: Launch | None = field(default=None, repr=False)
-    """Until its keeper is begun: secrets are kept no longer than needed."""
+    """Until the supervisor has started: secrets are kept no longer than needed."""
     order: bytes = field(default=b"", repr=False)
-    """What its keeper has still to be told."""
+    """What the supervisor still has to be sent."""
     parts: ShareEnvironment | None = field(default=None, repr=False)
-    """Of cards, once they were given; None where they were not, or nobody asked for any."""
+    """Environment of shared cards, once it was given. None: not given, or not requested."""
     ports: list[int] = field(default_factory=list)
     tries: int = 0
     holds_slot: bool = False
@@ -34,17 +34,17 @@ class Attempt:
     ready: int = NONE
     said_started: bool = False
     trouble: str = ""
-    """Why its keeper could not start anything."""
+    """Why the supervisor could not start anything."""
     is_orphan: bool = False
-    """The store does not know it, so nobody wants reports on it."""
+    """The store does not know the attempt, so its reports are dropped."""
     has_strays: bool = False
     """Processes of it were seen, whatever its run folder says."""
     stop: StopRequest | None = None
-    """The first wish to stop it."""
+    """The first stop request."""
     is_pausing: bool = False
-    """Its keeper is told of that wish as soon as what its tasks have on cards is done."""
+    """The supervisor gets that request as soon as the tasks' work on shared cards is finished."""
 
     @property
     def is_begun(self) -> bool:
-        """It has a keeper."""
+        """Whether it has a supervisor."""
         return self.pidfd != NONE

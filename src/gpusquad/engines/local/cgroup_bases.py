@@ -1,7 +1,7 @@
-"""Where control groups can be made.
+"""Where control groups can be created.
 
-They lie below the group in which the service itself runs, so that limits set for the service hold for its tasks too.
-In version 2 a group that holds processes cannot pass controllers on; then they lie beside it, below its parent.
+They lie below the group of the service itself, so that limits set for the service hold for its tasks too. In version 2
+a group with processes cannot delegate controllers; then they lie beside it, below its parent.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_places(mounts: str = "/proc/self/mountinfo", own: str = "/proc/self/cgr
 
 
 def pass_on(folder: str, controllers: tuple[str, ...]) -> bool:
-    """Version 2: let the groups below have these controllers."""
+    """Version 2: enable these controllers for the groups below."""
     passed = read(folder, "cgroup.subtree_control").split()
     try:
         for name in controllers:
@@ -52,7 +52,7 @@ def pass_on(folder: str, controllers: tuple[str, ...]) -> bool:
 
 
 def read(folder: str, name: str) -> str:
-    """Empty where it cannot be read."""
+    """Empty if it cannot be read."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             return file.read()
@@ -61,7 +61,7 @@ def read(folder: str, name: str) -> str:
 
 
 def write(folder: str, name: str, text: str) -> None:
-    """In one call, as the kernel wants it, and never making a file."""
+    """In one write, as the kernel requires, and never creating a file."""
     handle = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(handle, text.encode())
@@ -97,7 +97,7 @@ def _mounts(path: str) -> list[tuple[int, str, str, list[str]]]:
 
 
 def _own_groups(path: str) -> dict[str, str]:
-    """By controller, the group this process is in; "" is version 2."""
+    """The group of this process, by controller; "" is version 2."""
     groups: dict[str, str] = {}
     for line in read(*os.path.split(path)).splitlines():
         _, names, group = line.split(":", 2)
@@ -106,7 +106,7 @@ def _own_groups(path: str) -> dict[str, str]:
 
 
 def _inside(mount: str, root: str, group: str) -> str:
-    """The folder of a group. In a container the mount may show a part of the hierarchy only."""
+    """The folder of a group. In a container the mount may show only a part of the hierarchy."""
     below = os.path.relpath(group, root)
     folder = os.path.normpath(os.path.join(mount, below))
     return folder if not below.startswith("..") and os.path.isdir(folder) else mount

@@ -1,4 +1,4 @@
-"""Control groups, version 1 or 2: one for each task, for its limits and to find whatever it leaves behind."""
+"""Control groups, version 1 or 2: one per task, for its limits and to find its remaining processes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpusquad.engines.local.cgroup_bases import CONTROLLERS, CgroupBase, find_pl
 
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
-"""The kernel takes no less."""
+"""The kernel's minimum."""
 _MAKE_TRIES = 50
 _REMOVE_TRIES, _REMOVE_PAUSE_S = 500, 0.01
 """Half a second was not always enough on a loaded machine."""
 
 
 class TaskLimits:
-    """What one task may use; 0: no limit."""
+    """Limits of one task; 0: no limit."""
 
     __slots__ = ("cpu_milli", "memory_bytes")
 
@@ -33,7 +33,7 @@ class TaskLimits:
 
 
 class TaskCgroups:
-    """The control groups of one gang: below each base one folder a task, named PREFIX + rank."""
+    """The control groups of one gang: below each base one folder per task, named PREFIX + rank."""
 
     def __init__(self, bases: list[str], prefix: str, count: int) -> None:
         self._bases = bases
@@ -48,7 +48,7 @@ class TaskCgroups:
         return cls(list(body["bases"]), str(body["prefix"]), int(body["count"]))
 
     def make(self, limits: list[TaskLimits]) -> str:
-        """A group for each task, where that is allowed. Returns a note on the limits that will not hold."""
+        """Create a group for each task, where that is allowed. Returns a note on limits that are not enforced."""
         problems = dict.fromkeys(CONTROLLERS, "not allowed here")
         planned, self._bases = self._bases, []
         for place in find_places():
@@ -64,16 +64,18 @@ class TaskCgroups:
         return _note(problems, limits)
 
     def join(self, task: int) -> None:
-        """Called by the task's process itself, before it does anything else."""
+        """Called by the task's process itself, before anything else."""
         for base in self._bases:
             write(self._path(base, task), "cgroup.procs", "0")
 
     def pids(self) -> set[int]:
-        """Who is in them."""
+        """Processes in the groups."""
         return {pid for folder in self._paths() for pid in _pids(folder)}
 
     def kill(self) -> set[int]:
-        """Kill whoever is in them now; who forks meanwhile needs another call. Returns those that we may not kill."""
+        """Kill all processes in the groups. Processes forked meanwhile need another call. Returns those that we may not
+        kill.
+        """
         spared: set[int] = set()
         for folder in self._paths():
             with contextlib.suppress(OSError):
@@ -83,16 +85,16 @@ class TaskCgroups:
         return spared
 
     def oom_kills(self, task: int) -> int:
-        """How many processes of the task the kernel killed for want of memory."""
+        """Number of the task's processes that the kernel killed for lack of memory."""
         return max((_oom_kills(self._path(base, task)) for base in self._bases), default=0)
 
     def remove(self) -> None:
-        """Once they are empty."""
+        """Remove the groups once they are empty."""
         for folder in self._paths():
             _remove(folder)
         for base in self._bases:
             with contextlib.suppress(OSError):
-                os.rmdir(base)  # fails while other gangs have theirs in it
+                os.rmdir(base)  # fails while other gangs have groups in it
 
     def _path(self, base: str, task: int) -> str:
         return os.path.join(base, f"{self._prefix}{task}")
@@ -102,9 +104,8 @@ class TaskCgroups:
 
 
 def plan(prefix: str, count: int) -> TaskCgroups:
-    """Where the groups of a gang will be. Written down before they are made, they are found whatever happens.
-
-    A name that is taken is somebody else's, as an attempt never starts twice: of a service with another home, say.
+    """Paths of a gang's groups. They are recorded before the groups are created, so that they are found whatever
+    happens. A path that exists belongs to another service, because an attempt never starts twice.
     """
     bases = [place.base for place in find_places()]
     if any(os.path.exists(os.path.join(base, f"{prefix}0")) for base in bases):
@@ -130,7 +131,7 @@ def _make_in(place: CgroupBase, prefix: str, limits: list[TaskLimits]) -> dict[s
 
 
 def _make_folder(place: CgroupBase, folder: str) -> None:
-    for _ in range(_MAKE_TRIES):  # whoever ends last removes the base, perhaps right now
+    for _ in range(_MAKE_TRIES):  # the gang that ends last removes the base, perhaps right now
         with contextlib.suppress(FileExistsError):
             os.mkdir(place.base, 0o755)
         try:
@@ -155,7 +156,7 @@ def _set_limits(place: CgroupBase, folder: str, limit: TaskLimits) -> dict[str, 
 
 def _set_memory_v1(folder: str, limit: TaskLimits) -> None:
     write(folder, "memory.limit_in_bytes", str(limit.memory_bytes))
-    with contextlib.suppress(OSError):  # there only where swap is accounted for
+    with contextlib.suppress(OSError):  # exists only where swap is accounted
         write(folder, "memory.memsw.limit_in_bytes", str(limit.memory_bytes))
 
 
@@ -187,7 +188,7 @@ def _quota_us(limit: TaskLimits) -> int:
 
 
 def _note(problems: dict[str, str], limits: list[TaskLimits]) -> str:
-    """Only on limits that somebody asked for."""
+    """Only for limits that were requested."""
     parts = [
         f"the {controller} limit does not hold: {problems[controller]}"
         for controller in CONTROLLERS
@@ -206,11 +207,11 @@ def _oom_kills(folder: str) -> int:
 
 
 def _pids(folder: str) -> set[int]:
-    return {int(line) for line in read(folder, "cgroup.procs").split()} - {0}  # 0: of another process namespace
+    return {int(line) for line in read(folder, "cgroup.procs").split()} - {0}  # 0: a process of another PID namespace
 
 
 def _kill_listed(folder: str) -> set[int]:
-    """A number read from the list may be reused before it is signalled: who is still listed once held, is meant."""
+    """A process id from the list may be reused before it is signalled, so check that it is still listed once held."""
     spared: set[int] = set()
     held: dict[int, int] = {}
     for pid in _pids(folder):

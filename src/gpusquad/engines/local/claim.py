@@ -1,4 +1,4 @@
-"""The claim of a run folder: who made it first decides what becomes of the attempt, for ever."""
+"""The claim of a run folder: the first claim decides the attempt permanently."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from gpusquad.engines.local.run_folder import RunFolder
 
 
 class RunFolderClaim:
-    """A keeper has it, or it is void: an end is written where a keeper would have been, and none can start."""
+    """A supervisor has it, or it is void: an outcome is written in place of a supervisor, and none can start."""
 
     __slots__ = ("end", "keeper")
 
     def __init__(self, keeper: ProcessIdentity | None, end: dict | None) -> None:
         self.keeper = keeper
         self.end = end
-        """As `status` describes ends. With neither, the claim cannot be read: somebody had it, nobody knows who."""
+        """Outcome as in `status`. With neither, the claim is unreadable: it was taken, but the owner is unknown."""
 
 
 def take(folder: RunFolder, keeper: ProcessIdentity) -> bool:
-    """The keeper's: False means that it must not start anything."""
+    """Called by the supervisor. False: it must not start anything."""
     return _place(folder, {"pid": keeper.pid, "start_ticks": keeper.start_ticks, "boot_id": keeper.boot_id})
 
 
 def void(folder: RunFolder, end: dict) -> bool:
-    """The engine's: no keeper may start this attempt any more. False: somebody has it already."""
+    """Called by the engine: no supervisor may start this attempt any more. False: it is already claimed."""
     return _place(folder, {"end": end})
 
 
 def read(folder: RunFolder) -> RunFolderClaim | None:
-    """None: nobody has it yet."""
+    """None: unclaimed."""
     data = atomic_file.read(folder.claim)
     if data is None:
         return None
@@ -41,7 +41,7 @@ def read(folder: RunFolder) -> RunFolderClaim | None:
             return RunFolderClaim(None, dict(body["end"]))
         return RunFolderClaim(ProcessIdentity(int(body["pid"]), int(body["start_ticks"]), str(body["boot_id"])), None)
     except (ValueError, KeyError, TypeError):
-        return RunFolderClaim(None, None)  # a power cut can leave an empty file
+        return RunFolderClaim(None, None)  # a power failure can leave an empty file
 
 
 def _place(folder: RunFolder, body: dict) -> bool:

@@ -31,8 +31,9 @@ _LONGEST_GRACE_S = 7 * 24 * 3600.0
 
 
 class LocalEngine:
-    """Implements `core.ports.Engine`. Three threads however many gangs there are, one more while it recovers, and one
-    where cards are shared."""
+    """Implements `core.ports.Engine`. Three threads for any number of gangs, one more during recovery, and one if cards
+    are shared.
+    """
 
     def __init__(
         self,
@@ -46,10 +47,12 @@ class LocalEngine:
         cards: Iterable[Card] = (),
         share_note: str = "",
     ) -> None:
-        """``uuid_of``: what the driver calls a card. ``start_at_once``: how many gangs may be starting at one time.
-        ``sharing``: keeps tasks to their parts of ``cards``; ``share_note``: told of each gang that has parts."""
+        """``uuid_of``: the driver's name of a card. ``start_at_once``: number of gangs that may be starting at a time.
+        ``sharing``: enforces the tasks' shares of ``cards``. ``share_note``: called for each gang with shares.
+        """
         _check_kernel()
-        # Processes are known by the folder they belong to, so it must have one name whoever starts the service.
+        # Processes are identified by their folder, so it must have one name, whatever path the service was started
+        # with.
         self._home = Path(os.path.realpath(home))
         self._loop = EngineLoop("gpusquad-engine")
         self._reporter = ReportQueue(on_report)
@@ -68,24 +71,24 @@ class LocalEngine:
         self._call(partial(self._overseer.launch, launch))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
-        """Ask the tasks to end, and make them after the grace time."""
+        """Ask the tasks to end, and kill them after the grace time."""
         key = checked(job_id, attempt)
         self._call(partial(self._overseer.stop, key, StopRequest(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
 
     def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
-        """On cards that its tasks share, this is what they are worth from now on."""
+        """Apply new sharing parameters on the cards that its tasks share."""
         self._shares.change(checked(job_id, attempt), tasks, sharing_params)
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
-        """Each task may hold less of its card's memory from now on. Invalid: one of them holds more."""
+        """Change the memory quota of each task. Invalid: a task holds more."""
         self._shares.resize(checked(job_id, attempt), tasks, before_bytes, memory_bytes)
 
     def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
-        """By task, of its card's memory. 0: nobody knows, for example because nobody keeps it to its part."""
+        """Peak card memory by task. 0: unknown, for example because its quota is not enforced."""
         return self._shares.peak_memory_bytes(checked(job_id, attempt), tasks)
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
-        """Report on each of these, and stop whatever else of ours runs. To be called once, before any launch."""
+        """Report on each of these, and stop everything else of ours that runs. Call it once, before any launch."""
         for job_id, attempt in attempts:
             try:
                 self._call(partial(self._overseer.recover, checked(job_id, attempt)))
@@ -94,7 +97,7 @@ class LocalEngine:
         threading.Thread(target=self._find_orphans, name="gpusquad-orphans", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching. Tasks run on."""
+        """Stop watching. Tasks continue."""
         self._loop.close()
         self._shares.close()
         self._chaser.close()
@@ -106,7 +109,7 @@ class LocalEngine:
             raise RuntimeError("the engine has been closed")
 
     def _find_orphans(self) -> None:
-        """In a thread of its own, as there may be very many old run folders."""
+        """In a thread of its own, because there may be very many old run folders."""
         try:
             with_strays = orphans.marked_keys(partial(run_folder, self._home))
             open_folders = {key for key in all_keys(self._home) if _may_run(self._home, key)}
@@ -125,7 +128,7 @@ def _check_kernel() -> None:
 
 
 def _may_run(home: Path, key: Key) -> bool:
-    """Nobody has claimed it yet, or a keeper that lives."""
+    """Unclaimed, or claimed by a live supervisor."""
     owner = claim.read(run_folder(home, key))
     if owner is None:
         return True

@@ -1,4 +1,4 @@
-"""The variables a task finds."""
+"""Environment variables of a task."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def variables(
     uuid_of: Callable[[str], str],
     part: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Of one task. ``ports``: one for the gang, then one for each task. ``own``: those of the service itself.
-    ``part``: what keeps it to its part of a card.
+    """Variables of one task. ``ports``: one for the gang, then one per task. ``own``: those of the service. ``part``:
+    those that enforce its share of a card.
 
-    Ours win over the user's: otherwise a job could take cards that were not given to it.
+    Ours take precedence over the user's: otherwise a job could use cards that were not allocated to it.
     """
     found = {
         "PYTHONUNBUFFERED": "1",
@@ -44,7 +44,7 @@ def variables(
 
 
 def home_folder(own: Mapping[str, str], run_as: tuple[int, int] | None) -> str:
-    """Where a task works that names no folder."""
+    """Working folder of a task that names none."""
     return _from_service(own, run_as).get("HOME") or "/"
 
 
@@ -77,7 +77,7 @@ def _about_job(launch: Launch, task: TaskLaunch, home: Path) -> dict[str, str]:
 
 
 def _about_cards(launch: Launch, task: TaskLaunch, uuid_of: Callable[[str], str]) -> dict[str, str]:
-    """Simulated cards are named to the task, and the real ones hidden from it."""
+    """Simulated cards are named to the task, and real ones are hidden from it."""
     visible = "" if launch.simulated else ",".join(uuid_of(card) for card in task.cards)
     return {
         "GPUSQUAD_CARDS": ",".join(task.cards),
@@ -88,7 +88,7 @@ def _about_cards(launch: Launch, task: TaskLaunch, uuid_of: Callable[[str], str]
 
 
 def _preloaded(found: Mapping[str, str], part: Mapping[str, str]) -> dict[str, str]:
-    """Ours first; what the user wants loaded before all others comes right behind it."""
+    """Ours first; the user's own preloads follow."""
     theirs, ours = found.get(_PRELOAD), part.get(_PRELOAD)
     return {_PRELOAD: f"{ours}:{theirs}"} if theirs and ours else {}
 
@@ -109,8 +109,8 @@ def _about_gang(launch: Launch, task: TaskLaunch, ports: Sequence[int]) -> dict[
 def _local(launch: Launch, task: TaskLaunch) -> tuple[int, int]:
     """Rank and number among the tasks that see the same cards.
 
-    Programs take the local rank for the number of their card among those they see. A task sees its own cards only, so
-    for a task with cards it is 0. Tasks without cards count those of their node.
+    Programs use the local rank as the index of their card. A task sees only its own cards, so the local rank of a task
+    with cards is 0. Tasks without cards count those of their node.
     """
     if task.cards:
         return 0, 1

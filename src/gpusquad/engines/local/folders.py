@@ -1,4 +1,4 @@
-"""The folders of a launch: ours alone, or with a way through them for the user its tasks run as."""
+"""The folders of a launch: private, or passable for the user its tasks run as."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from gpusquad.engines.local.names import checkpoint_path, run_folder
 from gpusquad.engines.local.run_folder import make_private
 
 _STAYS_OPEN = ("runs", "checkpoints", "lib")
-"""The last one: where home is the usual place of the library that tasks are started with (``gpu.attach.library``). One
-that they may not read is left out without an error, and then nobody keeps them to their parts of cards."""
+"""The last one: if home is the default place of the preloaded library (``gpu.attach.library``). The loader silently
+skips a library that tasks may not read, and then quotas are not enforced.
+"""
 _FOR_OTHERS = 0o077
 _PASS_THROUGH = 0o011
 
@@ -32,7 +33,7 @@ def make(launch: Launch, home: Path) -> None:
 
 
 def _open_way(home: Path, folder: Path) -> None:
-    """The tasks' user can pass, not look."""
+    """The tasks' user can pass through, but not list."""
     for part in (folder, *folder.parents):
         mode = stat.S_IMODE(part.stat().st_mode)
         if mode & _FOR_OTHERS != _PASS_THROUGH:
@@ -42,7 +43,7 @@ def _open_way(home: Path, folder: Path) -> None:
 
 
 def _close_rest(home: Path) -> None:
-    """Where others can pass, they could open what they know the name of: the database, for example."""
+    """Where others can pass, they could open files whose name they know: the database, for example."""
     for entry in os.scandir(home):
         if entry.name in _STAYS_OPEN or entry.is_symlink():
             continue

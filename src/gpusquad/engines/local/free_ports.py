@@ -1,4 +1,4 @@
-"""Ports for gangs to meet at."""
+"""Rendezvous ports for gangs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import socket
 from collections.abc import Iterable
 
 FIRST, LAST = 20_000, 32_000
-"""Below the range from which the kernel gives ports to outgoing connections: none of those can take one meanwhile."""
+"""Below the kernel's ephemeral range, so that no outgoing connection can take one meanwhile."""
 
 
 class FreePorts:
-    """Not given to two gangs at once. Only tried, not held: the tasks themselves must be able to take them."""
+    """Not given to two gangs at once. Ports are tested, not held: the tasks themselves must bind them."""
 
     def __init__(self, first: int = FIRST, last: int = LAST) -> None:
         self._first = first
         self._count = last - first
-        self._next = random.randrange(self._count)  # two services on one machine shall not try the same ones
+        self._next = random.randrange(self._count)  # two services on one machine should not try the same ports
         self._given: set[int] = set()
 
     def give(self, count: int) -> list[int]:
-        """OSError where there are not that many."""
+        """OSError if there are not enough."""
         ports: list[int] = []
         for _ in range(self._count):
             if len(ports) == count:
@@ -35,7 +35,7 @@ class FreePorts:
         return ports
 
     def keep(self, ports: Iterable[int]) -> None:
-        """These are in use by a gang that was started before."""
+        """Ports of a gang that was started before."""
         self._given.update(ports)
 
     def take_back(self, ports: Iterable[int]) -> None:

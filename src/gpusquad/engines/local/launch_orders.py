@@ -1,4 +1,4 @@
-"""What a keeper is told: a launch, with everything worked out."""
+"""Builds the launch order for a supervisor."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """How much of what tasks write is kept: the newest."""
+    """How much of the tasks' output is kept: the newest."""
 
     task_bytes: int = 128 * MIB
     attempt_bytes: int = 1024 * MIB
     """For all tasks together, in equal parts."""
     segments: int = 8
-    """Files a log is kept in: the oldest goes when a new one is begun."""
+    """Number of files per log: the oldest is deleted when a new one starts."""
 
     def __post_init__(self) -> None:
         if min(self.task_bytes, self.attempt_bytes) < 1 or self.segments < 2:
@@ -39,17 +39,17 @@ class LogLimits:
 
 @dataclass(frozen=True, slots=True)
 class LaunchContext:
-    """What a launch does not say itself."""
+    """What a launch itself does not contain."""
 
     home: Path
     limits: LogLimits
     own: Mapping[str, str]
-    """The variables of the service."""
+    """The service's own environment variables."""
     uuid_of: Callable[[str], str]
 
 
 def check(launch: Launch) -> None:
-    """Ranks become names of files, so they must be what they seem."""
+    """Ranks become file names, so they are checked."""
     if not launch.tasks:
         raise Invalid("tasks", "a gang needs at least one task")
     if [task.index for task in launch.tasks] != list(range(len(launch.tasks))):

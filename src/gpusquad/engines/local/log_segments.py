@@ -1,4 +1,4 @@
-"""Log files of a task: TASK.START.log, where START is the place of their first byte in all that the task wrote."""
+"""Log files of a task: TASK.START.log, where START is the offset of the first byte in everything the task wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _START_DIGITS = 20
 
 
 class Segment:
-    """One file. Between two of them bytes may be missing: they were written while the disk was full."""
+    """One file. Bytes may be missing between two files: they were written while the disk was full."""
 
     __slots__ = ("path", "start", "task")
 
@@ -19,7 +19,7 @@ class Segment:
 
 
 def segments(folder: str) -> list[Segment]:
-    """By task, then by place. Whatever else lies in the folder is left out."""
+    """By task, then by offset. Other files in the folder are ignored."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Reading the logs of an attempt, while it runs and after."""
+"""Reads the logs of an attempt, while it runs and after."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _STEP_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AttemptLogChunk:
-    """A piece of what a task wrote."""
+    """A piece of a task's output."""
 
     offset: int
-    """Where it begins: further on than asked where bytes were not kept."""
+    """Offset of its first byte: larger than requested if bytes were not kept."""
     data: bytes
     next_offset: int
-    """Where to read on."""
+    """Offset to continue from."""
 
 
 class AttemptLogReader:
-    """Offsets count every byte a task wrote, kept or not, so they stay true while old segments go."""
+    """Offsets count every byte that a task wrote, kept or not, so they stay valid when old segments are deleted."""
 
     def __init__(self, run_folder: Path | str) -> None:
         self._folder = RunFolder(str(run_folder)).logs
@@ -40,16 +40,16 @@ class AttemptLogReader:
         return (pieces[0].start, pieces[-1].end) if pieces else (0, 0)
 
     def read(self, task: int, offset: int, limit: int) -> AttemptLogChunk:
-        """At most ``limit`` bytes from there on; from the next byte that is kept where those are gone."""
+        """At most ``limit`` bytes from there, or from the next byte that is kept."""
         for piece in self._pieces(task):
             start = max(offset, piece.start)
             data = piece.read(start, limit) if start < piece.end else b""
-            if data:  # empty: removed meanwhile, the next one is the oldest now
+            if data:  # empty: deleted meanwhile, the next one is the oldest now
                 return AttemptLogChunk(start, data, start + len(data))
         return AttemptLogChunk(offset, b"", offset)
 
     def tail(self, task: int, lines: int) -> int:
-        """The offset from which the last ``lines`` lines follow."""
+        """Offset of the last ``lines`` lines."""
         _, end = self.size(task)
         if lines <= 0:
             return end
@@ -77,14 +77,14 @@ class AttemptLogReader:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A segment as long as it was when looked at."""
+    """A segment with its length when it was listed."""
 
     path: str
     start: int
     end: int
 
     def read(self, start: int, size: int) -> bytes:
-        """Empty where it was removed meanwhile."""
+        """Empty if it was deleted meanwhile."""
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -103,7 +103,7 @@ def _piece(segment: Segment) -> _Piece | None:
 
 
 def _after_break(data: bytes, number_from_end: int) -> int:
-    """The place after the n-th line break, counted from the end."""
+    """Offset after the n-th line break from the end."""
     place = len(data)
     for _ in range(number_from_end):
         place = data.rindex(b"\n", 0, place)

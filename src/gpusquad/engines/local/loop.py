@@ -1,4 +1,4 @@
-"""One thread that waits for many things and does one at a time, so that what it touches needs no locks."""
+"""One thread that waits for many things and handles one at a time, so that its data needs no locks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Act = Callable[[], None]
 
 
 class EngineLoop:
-    """Calls from other threads, events of handles, and things to do later."""
+    """Calls from other threads, events of handles, and timers."""
 
     def __init__(self, name: str) -> None:
         self._selector = selectors.DefaultSelector()
@@ -36,7 +36,7 @@ class EngineLoop:
         self._thread.start()
 
     def call(self, act: Act) -> bool:
-        """From any thread: do this soon, in the order of the calls. False: the loop has been closed."""
+        """Run this soon, in the order of the calls. Callable from any thread. False: the loop has been closed."""
         with self._lock:
             if self._closing:
                 return False
@@ -45,7 +45,7 @@ class EngineLoop:
         return True
 
     def close(self) -> None:
-        """From another thread: stop, and wait until it has. What was not done yet is not done."""
+        """Stop the loop and wait for it, from another thread. Pending calls are dropped."""
         with self._lock:
             if self._closing:
                 return
@@ -64,7 +64,7 @@ class EngineLoop:
         self._selector.register(handle, selectors.EVENT_WRITE, act)
 
     def forget(self, handle: int) -> None:
-        """To be called before the handle is closed."""
+        """Call it before the handle is closed."""
         self._selector.unregister(handle)
 
     def later(self, delay_s: float, act: Act) -> None:
@@ -73,7 +73,7 @@ class EngineLoop:
     def _run(self) -> None:
         while not self._closing:
             for key, _ in self._selector.select(self._wait_s()):
-                # A handle may have been forgotten by what was done for one before it.
+                # A handle may have been removed by the handler of an earlier one.
                 if self._selector.get_map().get(key.fd) is key:
                     _do(key.data)
             while self._timers and self._timers[0][0] <= time.monotonic():
@@ -91,7 +91,7 @@ class EngineLoop:
 
 
 def _do(act: Act) -> None:
-    """A mistake in one thing must not end the thread that does all others."""
+    """An error in one handler must not end the thread that runs all others."""
     try:
         act()
     except Exception:

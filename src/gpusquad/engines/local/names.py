@@ -1,4 +1,4 @@
-"""Names from outside, checked before they become parts of a path."""
+"""External names, checked before they become parts of a path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 10**9
 
 
 def checked(job_id: str, attempt: int) -> Key:
-    """Both fit to be the name of a folder, whatever they are; Invalid otherwise."""
+    """Raises Invalid unless both can be folder names."""
     if not isinstance(job_id, str) or _JOB_ID.fullmatch(job_id) is None:
         raise Invalid("job", f"{str(job_id)[:100]!r} cannot be an id", "letters, digits, dot, dash and underscore")
     return job_id, checked_number("attempt", attempt)
@@ -46,7 +46,7 @@ def run_folder(home: Path, key: Key) -> RunFolder:
 
 
 def all_keys(home: Path) -> list[Key]:
-    """Every run folder there is. What does not look like one of ours is left alone."""
+    """Every run folder. Folders that do not look like ours are ignored."""
     return [
         (job.name, int(attempt.name))
         for job in _folders(str(home / "runs"))

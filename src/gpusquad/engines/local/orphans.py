@@ -1,4 +1,4 @@
-"""Processes that outlived their keeper: found by control group, by process id and by the variables they carry."""
+"""Processes that outlived their supervisor, found by control group, process id and environment variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.engines.local.run_folder import RunFolder
 from gpusquad.model.errors import Invalid
 
 Mark = tuple[str, int, str]
-"""Job, attempt and run folder: ids may be the same in the homes of two services, folders are not."""
+"""Job, attempt and run folder: ids may be equal in the homes of two services, folders are not."""
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.02
@@ -39,7 +39,7 @@ class OrphanCleanup:
     folder: RunFolder
     known: dict
     on_clear: Callable[[str], None]
-    """Called once nobody is left, with a note on those we may not kill."""
+    """Called once no process is left, with a note on those we may not kill."""
     clean_looks: int = 0
     told: bool = False
     began_s: float = field(default_factory=time.monotonic)
@@ -50,7 +50,7 @@ class OrphanCleanup:
 
 
 class OrphanReaper:
-    """A thread that kills strays until none is left. Those that hang in the kernel are waited for."""
+    """A thread that kills orphans until none is left. It waits for those that hang in the kernel."""
 
     def __init__(self) -> None:
         self._new: queue.SimpleQueue[OrphanCleanup | None] = queue.SimpleQueue()
@@ -78,7 +78,7 @@ class OrphanReaper:
             pause_s = _FIRST_PAUSE_S if len(chases) < before else min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _take_new(self, chases: list[OrphanCleanup], timeout_s: float | None) -> bool:
-        """Wait for one, or for the time of the next round; then take all there are. False: close."""
+        """Wait for a new attempt or for the next round; then take all. False: close."""
         try:
             while True:
                 new = self._new.get(timeout=timeout_s)
@@ -91,7 +91,7 @@ class OrphanReaper:
 
 
 def marked_keys(folder_of: Callable[[Key], RunFolder]) -> set[Key]:
-    """Attempts of which some process is alive, in the run folders of this home."""
+    """Attempts with live processes, in the run folders of this home."""
     found = _marked(None).keys()
     for _ in range(1, _CLEAN_LOOKS):
         time.sleep(_LOOK_PAUSE_S)
@@ -103,11 +103,11 @@ def _is_ours(mark: Mark, folder_of: Callable[[Key], RunFolder]) -> bool:
     try:
         return folder_of(mark[:2]).path == mark[2]
     except Invalid:
-        return False  # anybody can set variables to anything
+        return False  # any process can set these variables to anything
 
 
 def _round(chases: list[OrphanCleanup]) -> list[OrphanCleanup]:
-    """Kill everybody who is found. Returns the chases that go on."""
+    """Kill every process that is found. Returns the cleanups that continue."""
     marked = _marked({(*chase.key, chase.folder.path) for chase in chases})
     return [chase for chase in chases if not _is_clear(chase, marked.get((*chase.key, chase.folder.path), []))]
 
@@ -137,7 +137,7 @@ def _is_clear(chase: OrphanCleanup, marked: list[ProcessIdentity]) -> bool:
 
 
 def _leaders(known: dict) -> list[ProcessIdentity]:
-    """The first processes of the tasks: they die with the keeper, unless their program changed its user."""
+    """First processes of the tasks: they die with the supervisor, unless their program changed its user."""
     boot_id = known.get("boot_id", "")
     found = [ProcessIdentity(pid, ticks, boot_id) for pid, ticks in known.get("tasks", ())]
     return [who for who in found if _runs(who)]
@@ -149,7 +149,7 @@ def _runs(who: ProcessIdentity) -> bool:
 
 
 def _marked(marks: set[Mark] | None) -> dict[Mark, list[ProcessIdentity]]:
-    """One look at all processes, for all these marks. None: for any."""
+    """One scan of all processes for all these marks. None: for any."""
     found: dict[Mark, list[ProcessIdentity]] = {}
     for one in processes.everyone():
         mark = None if one.is_over or one.pid == os.getpid() else _mark_of(one.pid)
@@ -159,7 +159,7 @@ def _marked(marks: set[Mark] | None) -> dict[Mark, list[ProcessIdentity]]:
 
 
 def _mark_of(pid: int) -> Mark | None:
-    """From the variables it was started with. Those of other users cannot be read, unless we are root."""
+    """Read from its initial environment. Only root can read those of other users."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             pairs = (part.partition(b"=") for part in file.read().split(b"\0"))

@@ -1,4 +1,4 @@
-"""Processes by an identity that outlives the reuse of process ids."""
+"""Processes by an identity that survives the reuse of process ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 class ProcessIdentity:
-    """One process: its id, when it started in clock ticks after boot, and which boot that was."""
+    """One process: its id, its start in clock ticks after boot, and the boot id."""
 
     __slots__ = ("boot_id", "pid", "start_ticks")
 
@@ -19,35 +19,35 @@ class ProcessIdentity:
 
 
 class ProcStat:
-    """The part of /proc/PID/stat that matters here."""
+    """The fields of /proc/PID/stat that we need."""
 
     __slots__ = ("is_over", "parent", "pid", "session", "start_ticks")
 
     def __init__(self, pid: int, text: bytes) -> None:
-        # The name of the program comes second, in brackets, and may hold spaces and brackets itself.
+        # The program name is the second field, in brackets, and may contain spaces and brackets itself.
         fields = text[text.rindex(b")") + 2 :].split()
         self.pid = pid
         self.parent, self.session = int(fields[1]), int(fields[3])
         self.start_ticks = int(fields[19])
-        # Dead, though its parent has not asked how it ended. Threads can go on after the first one has ended.
+        # Dead but not reaped. Threads can continue after the first one has ended.
         self.is_over = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 
 def identity(pid: int) -> ProcessIdentity | None:
-    """Who has this process id now."""
+    """Identity of the process that has this id now."""
     found = stat(pid)
     return None if found is None else ProcessIdentity(pid, found.start_ticks, boot_id())
 
 
 def hold(who: ProcessIdentity) -> int | None:
-    """A pidfd of exactly that process, or None if it is gone. The pidfd stays true whatever becomes of the number."""
+    """A pidfd of exactly that process, or None if it is gone. A pidfd stays valid when the process id is reused."""
     if who.boot_id != boot_id():
         return None
     try:
         pidfd = os.pidfd_open(who.pid)
     except (ProcessLookupError, ValueError, OverflowError):
         return None
-    # Looked up after the pidfd was opened: if the number was reused before, the start time tells.
+    # Read after the pidfd was opened: if the id was reused before, the start time differs.
     found = stat(who.pid)
     if found is None or found.start_ticks != who.start_ticks or found.is_over:
         os.close(pidfd)
@@ -56,7 +56,7 @@ def hold(who: ProcessIdentity) -> int | None:
 
 
 def send(pidfd: int, number: int) -> bool:
-    """Signal a process that is held. False: it is gone already."""
+    """Signal a process by its pidfd. False: it is gone."""
     try:
         signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
@@ -65,7 +65,7 @@ def send(pidfd: int, number: int) -> bool:
 
 
 def kill(who: ProcessIdentity, number: int) -> bool:
-    """Signal exactly that process. False: it is gone already. PermissionError: it is not ours."""
+    """Signal exactly that process. False: it is gone. PermissionError: it is not ours."""
     pidfd = hold(who)
     if pidfd is None:
         return False
@@ -85,13 +85,13 @@ def stat(pid: int) -> ProcStat | None:
 
 
 def everyone() -> list[ProcStat]:
-    """Every process that can be seen."""
+    """Every visible process."""
     found = (stat(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     return [one for one in found if one is not None]
 
 
 def descendants(ancestor: int) -> list[ProcStat]:
-    """Children, their children and so on, dead ones that nobody has reaped included."""
+    """All descendants, including dead ones that are not reaped."""
     children: dict[int, list[ProcStat]] = {}
     for one in everyone():
         children.setdefault(one.parent, []).append(one)
@@ -106,6 +106,6 @@ def descendants(ancestor: int) -> list[ProcStat]:
 
 @lru_cache(maxsize=1)
 def boot_id() -> str:
-    """Differs after every boot: process ids of another boot mean nothing."""
+    """Differs after every boot: process ids of another boot are meaningless."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()

@@ -1,4 +1,4 @@
-"""Delivers reports from a thread of its own, again and again until they are taken."""
+"""Delivers reports from a thread of its own and retries until they are accepted."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _CLOSE_S = 5.0
-"""Whoever takes the last report may itself be waiting for whoever closes us."""
+"""The receiver of the last report may be waiting for the caller of close."""
 
 
 class ReportQueue:
-    """Reports on one attempt arrive in order; one that is not taken holds up that attempt only."""
+    """Reports on one attempt arrive in order. One that is not accepted delays that attempt only."""
 
     def __init__(self, on_report: Callable[[Report], None]) -> None:
         self._on_report = on_report
         self._waiting: dict[Key, deque[Report]] = {}
         self._due: list[tuple[float, int, Key, float]] = []
-        """When, a number that keeps the order, whose, and how long to wait if it fails again."""
+        """Due time, sequence number, attempt, and the wait before the next retry."""
         self._count = itertools.count()
         self._changed = threading.Condition()
         self._closing = False
@@ -45,7 +45,7 @@ class ReportQueue:
                 self._schedule(key, 0.0, _FIRST_PAUSE_S)
 
     def close(self) -> None:
-        """What was not taken is found again by `recover`."""
+        """Reports that were not accepted are found again by `recover`."""
         with self._changed:
             self._closing = True
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""The folder of one attempt: all that the service and the keeper know of each other."""
+"""The folder of one attempt: the only channel between the service and the supervisor."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 
 
 class RunFolder:
-    """``runs/JOB/ATTEMPT``. The parts of the path are checked by `names` before they come here.
+    """``runs/JOB/ATTEMPT``. `names` has checked the parts of the path.
 
-    | in it | what | written by |
+    | file | content | written by |
     |---|---|---|
-    | claim | whose attempt this is: the one guard against a double start | who comes first, once |
-    | status.json | how far the attempt is, and its end | the keeper; the engine once the keeper is dead |
-    | stop.json | blank, or why and how gently to stop | the engine |
-    | logs/TASK.START.log | what the tasks wrote | the keeper |
-    | progress/TASK | how far a task says it is | the task |
-    | keeper.log | complaints of the keeper itself | the keeper |
+    | claim | owner of the attempt: the guard against a double start | the first claimant, once |
+    | status.json | phase of the attempt, and its outcome | the supervisor; the engine once the supervisor is dead |
+    | stop.json | blank, or the reason and the grace time of a stop | the engine |
+    | logs/TASK.START.log | output of the tasks | the supervisor |
+    | progress/TASK | progress that a task reports | the task |
+    | keeper.log | error output of the supervisor | the supervisor |
     """
 
     __slots__ = ("claim", "keeper_log", "logs", "path", "progress", "status", "stop")
@@ -30,13 +30,13 @@ class RunFolder:
         self.keeper_log = os.path.join(path, "keeper.log")
 
     def make(self) -> None:
-        """Ready to be claimed; nothing happens if it is."""
+        """Prepare the folder to be claimed. No effect if it is already prepared."""
         for folder in (self.path, self.logs, self.progress):
             make_private(folder)
 
 
 def make_private(path: str) -> None:
-    """A folder for us alone, and those above it too where they are missing."""
+    """Create a private folder, with its parents where they are missing."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

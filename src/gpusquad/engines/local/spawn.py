@@ -1,4 +1,4 @@
-"""Starts keepers."""
+"""Starts supervisors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "TZ")
 
 @dataclass(frozen=True, slots=True)
 class SpawnedSupervisor:
-    """A keeper that has just begun: our child, to be reaped by us."""
+    """A supervisor that has just started: our child, which we must reap."""
 
     pidfd: int
     feed: int
-    """Takes its order; does not block."""
+    """Takes its order; non-blocking."""
     ready: int
-    """Tells when the tasks run; does not block."""
+    """Reports when the tasks run; non-blocking."""
 
 
 def spawn(folder: RunFolder) -> SpawnedSupervisor:
-    """In a session of its own, and with all signals blocked until it can handle them: no stop is lost or kills it."""
+    """Start it in its own session, with all signals blocked until it can handle them: no stop is lost or kills it."""
     with contextlib.ExitStack() as on_error:
         order_end, feed = _pipe(on_error)
         ready, ready_end = _pipe(on_error)
@@ -55,7 +55,7 @@ def spawn(folder: RunFolder) -> SpawnedSupervisor:
 
 
 def reap(pidfd: int) -> int | None:
-    """Bury a keeper that has ended. Its exit code (negative: a signal), or None if it was not our child."""
+    """Reap a supervisor that has ended. Returns its exit code (negative: a signal), or None if it was not our child."""
     try:
         ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
     except ChildProcessError:
@@ -66,7 +66,7 @@ def reap(pidfd: int) -> int | None:
 
 
 def last_words(folder: RunFolder) -> str:
-    """The last line a keeper complained with."""
+    """The last line of the supervisor's error output."""
     try:
         with open(folder.keeper_log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
@@ -84,7 +84,7 @@ def _pipe(on_error: contextlib.ExitStack) -> tuple[int, int]:
 
 
 def _hold(pid: int) -> int:
-    """Nobody but us can reap it, so the number is still its own. Without a handle we could not watch it."""
+    """Only we can reap it, so its process id is still valid. Without a handle we could not watch it."""
     try:
         return os.pidfd_open(pid)
     except OSError:

@@ -1,4 +1,4 @@
-"""Begins keepers, a few at a time, and tells them their orders."""
+"""Starts supervisors, a few at a time, and sends them their launch orders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpusquad.engines.local.shares import NO_PARTS, ShareEnvironment, Shares, ha
 from gpusquad.model.errors import Invalid, NotReady
 
 How = Literal["failed", "lost"]
-"""failed: it could not go better another time."""
+"""failed: a retry would not help."""
 _log = logging.getLogger(__name__)
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
-"""The machine is short of something now, and may not be in a moment."""
+"""The machine lacks something now that it may have in a moment."""
 _TRIES = 30
 _PAUSE_S = 1.0
 _SLOT_S = 5.0
-"""A start that takes longer waits for something else than processors, and lets others go on."""
+"""A start that takes longer waits for something other than CPU, and does not block others."""
 
 
 class Starter:
@@ -51,15 +51,16 @@ class Starter:
         self._on_failed = on_failed
         self._shares = shares
         self.knows_all = False
-        """Before that, those who ended while the service was away may still hold the part that a gang is to have."""
+        """Before that, attempts that ended while the service was away may still hold the share that a gang is to get.
+        """
 
     def add(self, attempt: Attempt) -> None:
-        """To be begun when its turn comes, unless it is told to stop before."""
+        """Start it when its turn comes, unless it is stopped before."""
         self._queue.append(attempt)
         self._fill()
 
     def has_started(self, attempt: Attempt) -> None:
-        """Or has ended, or is taking too long: another may begin. Nothing happens if that was known."""
+        """It runs, has ended, or takes too long: another may start. No effect if this was already recorded."""
         if attempt.holds_slot:
             attempt.holds_slot = False
             self._free_slots += 1
@@ -79,7 +80,7 @@ class Starter:
                 self._begin(attempt)
 
     def _waits_for_parts(self, attempt: Attempt) -> bool:
-        """Then it comes back here when it has them. Others go first meanwhile."""
+        """It comes back here when it has them. Others start meanwhile."""
         assert attempt.launch is not None
         if attempt.parts is not None or not has_parts(attempt.launch):
             return False
@@ -88,7 +89,7 @@ class Starter:
 
     def _has_parts(self, attempt: Attempt, given: ShareEnvironment | Exception) -> None:
         if attempt.stop is not None:
-            return  # it is over; what it was given goes back with that of all who are
+            return  # it has ended; what it was given is released with that of all ended attempts
         match given:
             case ShareEnvironment():
                 attempt.parts = given
@@ -112,7 +113,7 @@ class Starter:
             keeper = self._prepare_and_spawn(attempt)
         except OSError as error:
             return self._retry_or_fail(attempt, error)
-        except Exception as error:  # whatever is wrong with it, its owner must hear of it
+        except Exception as error:  # whatever the error is, it must be reported to the job's owner
             _log.exception("attempt %s cannot begin", attempt.key)
             return self._on_failed(attempt, "lost", f"the gang could not be started here: {error}")
         attempt.launch = None

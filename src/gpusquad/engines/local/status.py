@@ -1,14 +1,14 @@
-"""How far an attempt is: a file of fixed size, written in place, so that a full disk cannot lose the end.
+"""Status of an attempt: a file of fixed size, written in place, so that a full disk cannot lose the outcome.
 
-Two slots are written in turn, each one line of JSON padded with spaces: a writer that is killed in the middle of a slot
-leaves the other one whole. A checksum tells.
+Two slots are written alternately, each one line of JSON padded with spaces. A writer that is killed in the middle of a
+slot leaves the other one intact; a checksum tells which.
 
 A status is a dict:
-- ``phase``: claimed (nothing has run) | released (tasks were let go) | running | ending | ended
+- ``phase``: claimed (nothing has run) | released (tasks passed the barrier) | running | ending | ended
 - ``tasks``: [[pid, start ticks], ...] by rank, once they exist, and their ``boot_id``
-- ``groups``: the control groups that hold them, as `cgroups.Groups` writes them
-- ``ports``: given to the gang; ``grace_s``: as it was launched with; ``limits_note``: what could not be done as asked
-- ``end``: ``{how, cause, first, never_started, at_us}`` as `core.ports.EngineEnded`; a verdict until the phase is ended
+- ``groups``: the control groups that hold them, as `cgroups.TaskCgroups` writes them
+- ``ports``: of the gang; ``grace_s``: from its launch; ``limits_note``: what could not be done as requested
+- ``end``: ``{how, cause, first, never_started, at_us}`` as `core.ports.AttemptEnded`; provisional until the phase is ended
 - ``logs``: [[bytes written by the task, bytes of them not kept], ...] by rank, when ended
 """
 
@@ -23,14 +23,14 @@ from gpusquad.engines.local.run_folder import RunFolder
 
 _SLOT_BYTES = 32 * 1024
 _TASK_BYTES = 128
-"""Room for one task: its process, its port, its part of the logs."""
+"""Space for one task: its process, its port, its logs."""
 _KEPT_CHARACTERS = (1000, 50)
-"""Of causes and notes, when all of them do not fit."""
+"""Length of causes and notes if they do not all fit."""
 _BODY = b', "status": '
 
 
 class StatusFile:
-    """The one writer of a status."""
+    """The only writer of a status."""
 
     def __init__(self, handle: int, slot_bytes: int, sequence: int) -> None:
         self._handle = handle
@@ -39,7 +39,7 @@ class StatusFile:
 
     @classmethod
     def make(cls, folder: RunFolder, tasks: int) -> StatusFile:
-        """With all the room it will ever need."""
+        """Create the file with all the space it will ever need."""
         slot_bytes = max(_SLOT_BYTES, -(-tasks * _TASK_BYTES // 4096) * 4096)
         blank = (b" " * (slot_bytes - 1) + b"\n") * 2
         atomic_file.place(folder.status, blank)
@@ -47,24 +47,24 @@ class StatusFile:
 
     @classmethod
     def take_over(cls, folder: RunFolder) -> StatusFile:
-        """From a keeper that is dead."""
+        """Continue the file of a dead supervisor."""
         handle = os.open(folder.status, os.O_RDWR | os.O_CLOEXEC)
         size_bytes = os.fstat(handle).st_size
         newest = _newest(_slots(os.pread(handle, size_bytes, 0)))
         return cls(handle, size_bytes // 2, newest[0] if newest else 0)
 
     def write(self, status: dict) -> None:
-        """Replaces the older slot."""
+        """Overwrite the older slot."""
         self._sequence += 1
         data = self._line(status)
         atomic_file.write_all(self._handle, data, self._slot_bytes * (self._sequence % 2))
 
     def sync(self) -> None:
-        """Onto the disk, where that is possible."""
+        """Flush to disk, where that is possible."""
         try:
             os.fdatasync(self._handle)
         except OSError:
-            return  # what is written can be read; only a power cut could still lose it
+            return  # what is written can be read; only a power failure could still lose it
 
     def close(self) -> None:
         os.close(self._handle)
@@ -78,7 +78,7 @@ class StatusFile:
 
 
 def read(folder: RunFolder) -> dict | None:
-    """The newest whole status; None: there is none."""
+    """The newest complete status; None: there is none."""
     newest = _newest(_slots(atomic_file.read(folder.status) or b""))
     return None if newest is None else newest[1]
 
@@ -89,7 +89,7 @@ def _encode(sequence: int, status: dict) -> bytes:
 
 
 def _checksum(sequence: int, body: bytes) -> int:
-    """Of the number too: half a slot can have a new number before an old status."""
+    """Includes the sequence number: half a slot can have a new number before an old status."""
     return zlib.crc32(b"%d" % sequence, zlib.crc32(body))
 
 
@@ -114,7 +114,7 @@ def _decode(slot: bytes) -> tuple[int, dict] | None:
 
 
 def _shortened(status: dict, kept: int) -> dict:
-    """Without what may be long and nobody needs to go on."""
+    """Without what may be long and is not needed to continue."""
     short = {key: value for key, value in status.items() if key != "logs"}
     short["limits_note"] = str(status.get("limits_note", ""))[:kept]
     if status.get("end"):

@@ -1,4 +1,4 @@
-"""The wish to stop an attempt. Room for it is made early, so that a full disk cannot keep a gang running."""
+"""The request to stop an attempt. Its space is allocated early, so that a full disk cannot keep a gang running."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from gpusquad.engines.local import atomic_file
 from gpusquad.engines.local.run_folder import RunFolder
 
-_SIZE_BYTES = 4096  # one page: written whole or not at all, even by a process that is killed meanwhile
+_SIZE_BYTES = 4096  # one page: written completely or not at all, even by a process that is killed meanwhile
 _CAUSE_CHARACTERS = 500
 
 
@@ -23,12 +23,12 @@ class StopRequest:
 
 
 def reserve(folder: RunFolder) -> None:
-    """Make room for a later wish; one that is there already stays."""
+    """Allocate space for a later request; an existing one stays."""
     atomic_file.place(folder.stop, b" " * _SIZE_BYTES)
 
 
 def ask(folder: RunFolder, stop: StopRequest) -> None:
-    """Write the wish down. The keeper is to be signalled after this, not before."""
+    """Write the request. Signal the supervisor after this, not before."""
     body = json.dumps({"cause": stop.cause[:_CAUSE_CHARACTERS], "grace_s": stop.grace_s}, ensure_ascii=False)
     data = body.encode("utf-8", "replace").ljust(_SIZE_BYTES - 1) + b"\n"
     if atomic_file.place(folder.stop, data):
@@ -41,7 +41,7 @@ def ask(folder: RunFolder, stop: StopRequest) -> None:
 
 
 def read(folder: RunFolder) -> StopRequest | None:
-    """None: no wish, or one that is being written; then a signal follows."""
+    """None: no request, or one that is being written; then a signal follows."""
     data = (atomic_file.read(folder.stop) or b"").strip(b" \n\0")
     if not data:
         return None

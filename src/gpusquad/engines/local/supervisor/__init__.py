@@ -1,1 +1,1 @@
-"""The keeper: one process a gang attempt. It starts the tasks, keeps their logs, and sees how they end."""
+"""The supervisor: one process per gang attempt. It starts the tasks, writes their logs and records how they end."""

@@ -1,7 +1,8 @@
-"""Run by path, as ``python -I -S -X utf8 .../supervisor/__main__.py RUN_FOLDER``, with the order on standard input.
+"""Run by path, as ``python -I -S -X utf8 .../supervisor/__main__.py RUN_FOLDER``, with the launch order on standard
+input.
 
-Without `site` the interpreter starts in a third of the time, but does not find our package: that is mended here, at the
-end of the path, where nothing of ours or others can stand in for a module of the standard library.
+Without `site` the interpreter starts in a third of the time, but does not find our package. The package is therefore
+added at the end of the path, where it cannot shadow a module of the standard library.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A task between fork and exec: it prepares itself, says so, and waits until all the others are ready too."""
+"""A task between fork and exec: it prepares itself, reports, and waits until all others are ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KILL_ME_FIRST = "300"
 
 
 class PipeEnds:
-    """Ends of pipes that the child uses."""
+    """Pipe ends that the child uses."""
 
     __slots__ = ("go", "output", "report")
 
@@ -33,7 +33,7 @@ class PipeEnds:
 def become(
     task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, keeper: int, umask: int
 ) -> None:
-    """Never returns: the process is the task from here on, or ends."""
+    """Never returns: the process becomes the task or ends."""
     try:
         path = _prepare(task, order, groups, ends, keeper, umask)
         _say(ends.report, READY)
@@ -41,7 +41,9 @@ def become(
             _execute(path, task)
     except CannotStart as problem:
         _say(ends.report, ERROR + str(problem))
-    except BaseException as error:  # whatever it is: this copy of the keeper must end, and the keeper must hear of it
+    except (
+        BaseException
+    ) as error:  # whatever it is, this copy of the supervisor must end, and the supervisor must be notified
         sys.excepthook(type(error), error, error.__traceback__)
         _say(ends.report, f"{ERROR}{type(error).__name__}: {error}")
     finally:
@@ -51,12 +53,12 @@ def become(
 def _prepare(
     task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, keeper: int, umask: int
 ) -> str:
-    """Everything that can go wrong is tried here. Returns the program's path."""
+    """Do everything that can fail. Returns the program's path."""
     os.setsid()
     _join(groups, task, ends.report)
     _prefer_as_victim()
     _change_user(order.run_as)
-    # After the change of user, which would undo it.
+    # After the change of user, which would cancel it.
     syscalls.die_with_parent(signal.SIGKILL)
     if os.getppid() != keeper:
         os._exit(_NOT_STARTED)
@@ -80,7 +82,7 @@ def _join(groups: TaskCgroups, task: TaskLaunchOrder, report: int) -> None:
 
 
 def _prefer_as_victim() -> None:
-    """When the machine runs out of memory, the kernel shall take a task rather than the keeper or the service."""
+    """If the machine runs out of memory, the kernel should kill a task rather than the supervisor or the service."""
     try:
         with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
             if int(file.read()) < int(_KILL_ME_FIRST):

@@ -1,4 +1,4 @@
-"""After the end: nobody is left behind, and the last words are kept."""
+"""After the end: kill remaining processes and keep the last output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpusquad.engines.local.supervisor.poll import wait
 
 _PAUSE_S = 0.05
 _SPARED_S = 2.0
-"""How long we wait for processes that are not ours to kill, such as those of a program that changed its user."""
+"""How long to wait for processes that we may not kill, such as those of a program that changed its user."""
 _STUCK_S = 10.0
 
 
 def kill_everybody(gang: ProcessGang, inbox: Inbox, on_stuck: Callable[[str], object]) -> str:
-    """Until nobody is left. One that hangs in the kernel still holds its card, so we wait for it. Returns a note."""
+    """Wait until no process is left. One that hangs in the kernel still holds its card. Returns a note."""
     began_s = time.monotonic()
     told = False
     while True:
@@ -35,7 +35,7 @@ def kill_everybody(gang: ProcessGang, inbox: Inbox, on_stuck: Callable[[str], ob
 
 
 def finish_logs(gang: ProcessGang) -> list[list[int]]:
-    """Keeps what is still in the pipes. Returns bytes written and bytes not kept, by task."""
+    """Keep what is still in the pipes. Returns bytes written and bytes not kept, by task."""
     for task in gang.tasks:
         task.log.drain()
         task.log.close()

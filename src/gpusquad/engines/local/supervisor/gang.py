@@ -1,4 +1,4 @@
-"""The processes of a gang: the tasks, and whatever they leave behind."""
+"""The processes of a gang: the tasks and their descendants."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gpusquad.engines.local.supervisor.log_writer import LogWriter
 
 
 class Task:
-    """The first process of a task: leader of its own session and process group."""
+    """First process of a task: leader of its own session and process group."""
 
     def __init__(self, order: TaskLaunchOrder, pid: int, report: int, log: LogWriter) -> None:
         self.order = order
         self.pid = pid
         self.report = report
-        """What it says until it is the user's program; then this end closes."""
+        """Reports until it is the user's program; then this end closes."""
         self.log = log
         self.code: int | None = None
-        """How it ended; negative: by a signal."""
+        """Exit code; negative: a signal."""
 
 
 class ProcessGang:
-    """All tasks of the attempt. We reap them, so a process id here is never somebody else's until we have."""
+    """All tasks of the attempt. The supervisor reaps them, so their process ids are not reused before that."""
 
     def __init__(self, order: LaunchOrder, groups: TaskCgroups, logs: str, umask: int) -> None:
         self.tasks: list[Task] = []
@@ -38,7 +38,7 @@ class ProcessGang:
         self._go_child, self._go = os.pipe2(os.O_CLOEXEC)
 
     def fork(self) -> None:
-        """All of them, up to the barrier."""
+        """Fork all tasks; each stops at the barrier."""
         inbox.block_signals()
         try:
             for order in self._order.tasks:
@@ -48,7 +48,7 @@ class ProcessGang:
             os.close(self._go_child)
 
     def release(self) -> None:
-        """Let them all become the user's programs."""
+        """Let all tasks run the users' programs."""
         os.write(self._go, child.GO * len(self.tasks))
 
     def identities(self) -> list[list[int]]:
@@ -57,7 +57,9 @@ class ProcessGang:
         return [[task.pid, one.start_ticks if one else 0] for task, one in zip(self.tasks, found, strict=True)]
 
     def reap(self) -> list[Task]:
-        """Tasks that ended since the last call, in the order we hear of it. Orphans left to us are buried too."""
+        """Tasks that ended since the last call, in order of notification. Orphans adopted by the supervisor are reaped
+        too.
+        """
         ended = []
         by_pid = {task.pid: task for task in self.tasks if task.code is None}
         with contextlib.suppress(ChildProcessError):
@@ -74,8 +76,8 @@ class ProcessGang:
         return self._groups.oom_kills(task.order.rank) > 0
 
     def terminate(self) -> None:
-        """Ask every task to end: its whole process group, and what is left of groups whose leader has gone."""
-        for number in (signal.SIGTERM, signal.SIGCONT):  # one that is stopped could not listen
+        """Ask every task to end: its whole process group, and what remains of groups whose leader has ended."""
+        for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process could not handle the signal
             for task in self.tasks:
                 if task.code is None:
                     with contextlib.suppress(PermissionError):
@@ -84,11 +86,13 @@ class ProcessGang:
                 _signal(one, number)
 
     def is_at_work(self) -> bool:
-        """Whether anybody in the sessions of the tasks still runs. A shell dies at once; its child may be saving."""
+        """Whether a process in the tasks' sessions still runs. A shell dies at once while its child may still be
+        saving.
+        """
         return any(task.code is None for task in self.tasks) or bool(self._left_in_sessions())
 
     def kill(self) -> tuple[list[int], list[int]]:
-        """Kill whoever descends from us. Returns who is left, and who of them is not ours to kill."""
+        """Kill all descendants. Returns those that remain, and those of them that we may not kill."""
         self._groups.kill()
         spared = {one.pid for one in self._descendants() if not _signal(one, signal.SIGKILL)}
         left = {one.pid for one in self._descendants()} | self._groups.pids()
@@ -99,11 +103,11 @@ class ProcessGang:
         report, report_child = os.pipe2(os.O_CLOEXEC)
         if self._order.run_as is not None:
             with contextlib.suppress(OSError):
-                os.fchown(output_child, *self._order.run_as)  # else its user cannot open /dev/stdout
+                os.fchown(output_child, *self._order.run_as)  # otherwise its user cannot open /dev/stdout
         keeper = os.getpid()
         pid = os.fork()
         if pid == 0:
-            # Without this, a waiting child would never see the keeper's end of the barrier close.
+            # Otherwise a waiting child would never see the supervisor's end of the barrier close.
             os.close(self._go)
             ends = child.PipeEnds(output_child, report_child, self._go_child)
             child.become(order, self._order, self._groups, ends, keeper, self._umask)
@@ -114,7 +118,9 @@ class ProcessGang:
         return Task(order, pid, report, log)
 
     def _descendants(self) -> list[processes.ProcStat]:
-        """Orphans become our children, so without children there is nobody: no need to look at all processes."""
+        """Orphans become children of the supervisor, so without children there are no descendants and no need to scan
+        /proc.
+        """
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -127,7 +133,7 @@ class ProcessGang:
 
 
 def _signal(one: processes.ProcStat, number: int) -> bool:
-    """False: it is not ours to signal."""
+    """False: we may not signal it."""
     try:
         processes.kill(processes.ProcessIdentity(one.pid, one.start_ticks, processes.boot_id()), number)
     except PermissionError:

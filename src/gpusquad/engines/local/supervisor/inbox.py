@@ -1,4 +1,4 @@
-"""What reaches a keeper from outside: signals, and the wish to stop that comes with one of them."""
+"""Input of a supervisor: signals, and the stop request that comes with one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Inbox:
     def __init__(self, folder: RunFolder) -> None:
         self.stop: StopRequest | None = None
         self.told_from_outside = False
-        """SIGTERM came without a wish of the engine: the machine goes down, or somebody wants the keeper gone."""
+        """SIGTERM came without a stop request: the machine shuts down, or a user wants the supervisor gone."""
         self._folder = folder
         self.pipe, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -27,15 +27,17 @@ class Inbox:
             signal.signal(number, _do_nothing)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
-        # The engine starts us with signals blocked: one that came before this line waits, and is heard now.
+        # The engine starts us with signals blocked. A signal that came before this line is pending and delivered now.
         unblock_signals()
 
     def look(self) -> None:
-        """Is there a wish to stop? Also without a signal: it may have been written before we had the folder."""
+        """Whether there is a stop request. Checked even without a signal: it may have been written before we had the
+        folder.
+        """
         self.stop = stop_file.read(self._folder) or self.stop
 
     def take(self, grace_s: float) -> None:
-        """Read the signals that came. ``grace_s``: for a stop that nobody wrote down."""
+        """Read the signals that arrived. ``grace_s``: used for a stop without a written request."""
         try:
             came = os.read(self.pipe, 4096)
         except BlockingIOError:
@@ -57,7 +59,7 @@ def unblock_signals() -> None:
 
 
 def default_signals() -> None:
-    """In a child: as a program expects to find them."""
+    """In a child: restore what a program expects."""
     signal.set_wakeup_fd(-1)
     for number in (*_HEARD, *_IGNORED, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -65,4 +67,4 @@ def default_signals() -> None:
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """The byte in the pipe is all we need."""
+    """The byte in the pipe is enough."""

@@ -1,4 +1,4 @@
-"""What the engine asks of a keeper. It comes through a pipe, so that secrets never touch the disk."""
+"""What the engine sends to a supervisor. It goes through a pipe, so that secrets never touch the disk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ END_MARK = b"\n"
 """An order without it was cut short: the service died while writing."""
 
 STARTED, TROUBLE = b"s", b"!"
-"""Answers, through the keeper's standard output: every task runs, or: nothing can be started, followed by why."""
+"""Answers on the supervisor's standard output: every task runs; or nothing can be started, followed by the reason."""
 
 
 class TaskLaunchOrder:
-    """One task: ``env`` is complete, nothing is added to it."""
+    """One task. ``env`` is complete; nothing is added to it."""
 
     __slots__ = ("command", "env", "label", "limits", "rank")
 
@@ -37,11 +37,11 @@ class LaunchOrder:
         self.run_as: tuple[int, int] | None = tuple(body["run_as"]) if body["run_as"] else None
         self.ports: list[int] = body["ports"]
         self.writable: list[str] = body["writable"]
-        """Folders that the tasks are told to write to."""
+        """Folders for the tasks' output."""
         self.log_bytes: int = body["log_bytes"]
         self.log_segment_bytes: int = body["log_segment_bytes"]
         self.notes: list[str] = body["notes"]
-        """What could not be done as asked, known before anything was started."""
+        """What could not be done as requested, known before anything was started."""
         self.tasks = [TaskLaunchOrder(task) for task in body["tasks"]]
 
 

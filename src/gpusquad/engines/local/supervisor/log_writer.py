@@ -1,4 +1,4 @@
-"""From a task's pipe into its log files. The task never waits for room: what cannot be kept is dropped and counted."""
+"""Copies a task's pipe to its log files. The task never blocks: what cannot be stored is dropped and counted."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gpusquad.engines.local.log_segments import Segment
 _READ_BYTES = 256 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_PAUSE_S = 1.0
-"""Between two looks at a disk that was full."""
+"""Interval between checks of a full disk."""
 _MOST_SEGMENTS = 64
 _MOST_DRAINED = 64
 
 
 class LogWriter:
-    """The log of one task: the newest ``most_bytes`` of it, in segments."""
+    """The log of one task: its newest ``most_bytes``, in segments."""
 
     def __init__(self, folder: str, task: int, pipe: int, most_bytes: int, segment_bytes: int) -> None:
         self.pipe = pipe
         self.written_bytes = 0
-        """By the task, kept or not."""
+        """Written by the task, stored or not."""
         self.kept_bytes = 0
         self._folder = folder
         self._task = task
@@ -37,7 +37,7 @@ class LogWriter:
         os.set_blocking(pipe, False)
 
     def read_once(self) -> bool:
-        """Take what the pipe holds now. False: nothing more will come."""
+        """Read what the pipe holds now. False: nothing more will come."""
         try:
             data = os.read(self.pipe, _READ_BYTES)
         except BlockingIOError:
@@ -47,7 +47,9 @@ class LogWriter:
         return bool(data)
 
     def drain(self) -> None:
-        """Take what is left. Writers are gone, so that is at most what the pipe holds; a limit in case they are not."""
+        """Read the rest. The writers have ended, so it is at most the pipe's content; a limit guards against the
+        opposite.
+        """
         for _ in range(_MOST_DRAINED):
             before_bytes = self.written_bytes
             if not self.read_once() or self.written_bytes == before_bytes:
@@ -64,13 +66,13 @@ class LogWriter:
             part = data[: self._segment_bytes - self._current_bytes]
             done_bytes = self._store(part) if time.monotonic() >= self._closed_until_s else 0
             if done_bytes == 0:
-                self._finish_segment()  # the next byte that is kept lies further on
+                self._finish_segment()  # the next stored byte has a larger offset
                 self.written_bytes += len(data)
                 return
             data = data[done_bytes:]
 
     def _store(self, part: memoryview) -> int:
-        """How many bytes were kept. 0: nothing can be written, though our own oldest segments were given up for it."""
+        """Number of bytes stored. 0: nothing can be written, although the oldest segments were deleted for it."""
         while True:
             try:
                 return self._append(part)

@@ -1,4 +1,4 @@
-"""The life of a keeper, from its order to the end of its gang."""
+"""The supervisor, from its launch order to the end of its gang."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DONE, CUT_SHORT, TAKEN, TROUBLE = 0, 3, 4, 5
 
 
 def main(path: str) -> int:
-    """One attempt. Single-threaded for its whole life: tasks are tied to the thread that forked them."""
+    """One attempt. Single-threaded for its whole life, because tasks are tied to the thread that forked them."""
     _close_inherited()
     folder = RunFolder(path)
     inbox = Inbox(folder)
@@ -29,7 +29,7 @@ def main(path: str) -> int:
         return CUT_SHORT
     try:
         keeper = _claimed(folder, inbox, ordered)
-    except OSError as error:  # the disk is full, say: a complaint could not be written either
+    except OSError as error:  # for example a full disk; an error message could not be written either
         _tell_engine(launch_order.TROUBLE + str(error).encode("utf-8", "replace"))
         return TROUBLE
     if keeper is None:
@@ -39,18 +39,18 @@ def main(path: str) -> int:
 
 
 def _claimed(folder: RunFolder, inbox: Inbox, ordered: LaunchOrder) -> Supervisor | None:
-    """None: somebody else has the attempt."""
+    """None: another supervisor has the attempt."""
     me = processes.identity(os.getpid())
     assert me is not None
     return Supervisor(folder, inbox, ordered) if claim.take(folder, me) else None
 
 
 class Supervisor:
-    """What a keeper has in hand once the attempt is its own."""
+    """State of a supervisor once it has claimed the attempt."""
 
     def __init__(self, folder: RunFolder, inbox: Inbox, ordered: LaunchOrder) -> None:
         tasks_umask = os.umask(0o077)
-        os.chdir("/")  # no file system stays busy because of us
+        os.chdir("/")  # so that no file system stays busy
         syscalls.adopt_orphans()
         self._inbox = inbox
         self._order = ordered
@@ -66,7 +66,7 @@ class Supervisor:
             self._note(note)
         self._note(self._groups.make([task.limits for task in self._order.tasks]))
         self._record.write(groups=self._groups.to_dict())
-        # A wish written before the claim was ours comes without a signal that we could have heard.
+        # A stop request written before the claim came without a signal that we could have received.
         self._inbox.look()
         end = self._start() or self._watch()
         self._finish(end)
@@ -97,7 +97,7 @@ class Supervisor:
         self._record.write_end(end=end, logs=logs)
 
     def _verdict(self, end: dict) -> None:
-        """Written before the rest is cleared away: should we be killed meanwhile, it still stands."""
+        """Written before the cleanup, so that it stands if the supervisor is killed meanwhile."""
         self._record.write(phase="ending", end=end)
 
     def _note(self, note: str) -> None:
@@ -114,20 +114,20 @@ def _read_all(handle: int) -> bytes:
 
 
 def _close_inherited() -> None:
-    """Whatever the service itself was left with by those who started it."""
+    """File descriptors that the service inherited."""
     for handle in map(int, os.listdir("/proc/self/fd")):
         if handle > 2:
-            with contextlib.suppress(OSError):  # the one that listed them
+            with contextlib.suppress(OSError):  # the descriptor that listed them
                 os.close(handle)
 
 
 def _point_at_nothing(handle: int) -> None:
-    """Closed, but never reused by chance for a file of ours."""
+    """Closed, but not reused by chance for one of our files."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, handle)
     os.close(nothing)
 
 
 def _tell_engine(word: bytes) -> None:
-    with contextlib.suppress(OSError):  # the service may have died: it will read the status
+    with contextlib.suppress(OSError):  # the service may be dead: it will read the status
         os.write(1, word)

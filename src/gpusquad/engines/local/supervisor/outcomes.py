@@ -1,4 +1,4 @@
-"""How attempts end, as the status file and `core.ports.EngineEnded` have it."""
+"""Outcomes of attempts, as in the status file and `core.ports.AttemptEnded`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def end(how: str, cause: str, first: dict | None = None, never_started: bool = F
 def task_end(
     task: int, cause: str, exit_code: int | None = None, number: int | None = None, out_of_memory: bool = False
 ) -> dict:
-    """``number``: of the signal that ended it."""
+    """``number``: the signal that ended it."""
     return {"task": task, "exit_code": exit_code, "signal": number, "out_of_memory": out_of_memory, "cause": cause}
 
 
 def failed(task: int, label: str, code: int, out_of_memory: bool, memory_bytes: int) -> dict:
-    """A task ended, and not well. ``code``: negative for signals, as Python has it."""
+    """A task failed. ``code``: negative for signals, as in Python."""
     exit_code, number = (code, None) if code >= 0 else (None, -code)
     what = f"ended with exit code {code}" if number is None else f"was killed by {_signal_name(number)}"
     if out_of_memory:

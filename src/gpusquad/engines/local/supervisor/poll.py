@@ -1,4 +1,4 @@
-"""One place to wait for everything: signals, reports of starting tasks, logs."""
+"""One poll for everything: signals, reports of starting tasks, logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 def wait(handles: Iterable[int], timeout_s: float | None) -> set[int]:
-    """Which of these have something to read, or have closed."""
+    """Which of these can be read or have closed."""
     poll = select.poll()
     for handle in handles:
         poll.register(handle, select.POLLIN)

@@ -1,22 +1,22 @@
-"""Whether a program can be run, found out before anything runs: of a gang all tasks start, or none."""
+"""Check that a program can run before anything starts, because all tasks of a gang start or none."""
 
 from __future__ import annotations
 
 import os
 
 _STRING_BYTES = 128 * 1024
-"""The kernel's limit on one argument or variable."""
+"""The kernel's limit for one argument or variable."""
 _SPARE_BYTES = 4096
 _POINTER_BYTES = 8
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class CannotStart(Exception):
-    """Why a task cannot start, in words for its owner."""
+    """Why a task cannot start, as a message for its owner."""
 
 
 def find(command: list[str], env: dict[str, str]) -> str:
-    """The file to execute. Looked for from the task's working folder, as its user, in its own PATH."""
+    """The file to execute, searched from the task's working folder, as its user, in its own PATH."""
     _check_strings(command, env)
     path = _search(command[0], env.get("PATH", _DEFAULT_PATH))
     _check_interpreter(path)
@@ -42,7 +42,7 @@ def _check_interpreter(path: str) -> None:
         with open(path, "rb") as file:
             first = file.readline(256)
     except OSError:
-        return  # may be executed, not read: the kernel will see
+        return  # executable but not readable: the kernel will decide
     if first.startswith(b"#!"):
         interpreter = os.fsdecode((first[2:].split() or [b""])[0])
         if not os.access(interpreter, os.X_OK):

@@ -1,4 +1,4 @@
-"""The start of a gang: every task gets ready, then all are let go, or none."""
+"""The start of a gang: every task prepares itself, then all run or none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusquad.engines.local.supervisor.poll import wait
 
 
 class GangStart:
-    """What the tasks have said so far."""
+    """What the tasks have reported so far."""
 
     def __init__(self, gang: ProcessGang, inbox: Inbox, grace_s: float) -> None:
         self.notes: list[str] = []
@@ -26,7 +26,7 @@ class GangStart:
         self._problem: tuple[Task, str] | None = None
 
     def to_barrier(self) -> dict | None:
-        """Until all are ready. Returns the end, if it comes to one: then nothing has run."""
+        """Wait until all tasks are ready. Returns the outcome if one failed: then nothing has run."""
         if self._inbox.stop is None:
             self._gang.fork()
         self._open = {task.report: task for task in self._gang.tasks}
@@ -39,7 +39,7 @@ class GangStart:
         return None
 
     def over_barrier(self) -> dict | None:
-        """Until all are the users' programs. What comes to an end here may have run."""
+        """Wait until all tasks run the users' programs. If one fails here, others may have run."""
         self._gang.release()
         self._hear_until(lambda: not self._open)
         for handle in list(self._open):
@@ -85,7 +85,7 @@ class GangStart:
         return outcomes.cannot_start(task.order.rank, task.order.label, why, never_started)
 
     def _give_up(self, end: dict) -> dict:
-        """Nobody has passed the barrier. Killed, not told: a child may hang in its preparations."""
+        """No task has passed the barrier. Kill without a warning: a child may hang in its preparation."""
         for task in self._gang.tasks:
             os.kill(task.pid, signal.SIGKILL)
         for handle in list(self._open):

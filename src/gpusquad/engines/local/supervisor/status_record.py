@@ -1,4 +1,4 @@
-"""The keeper's hand in the status file."""
+"""Writes the status file for the supervisor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE_S = 1.0
 
 
 class StatusRecord:
-    """All that is known so far; every change is written at once."""
+    """Everything known so far. Every change is written at once."""
 
     def __init__(self, folder: RunFolder, order: LaunchOrder) -> None:
         self._file = StatusFile.make(folder, len(order.tasks))
@@ -31,7 +31,7 @@ class StatusRecord:
         }
 
     def write(self, **changes: object) -> bool:
-        """False: it could not be written, which a file of fixed size should never see."""
+        """False: it could not be written, which should not happen to a file of fixed size."""
         self._known.update(changes)
         try:
             self._file.write(self._known)
@@ -41,7 +41,7 @@ class StatusRecord:
         return True
 
     def write_end(self, **changes: object) -> None:
-        """Patiently: without it the attempt counts as lost."""
+        """Retries for a while: without it the attempt counts as lost."""
         for _ in range(_TRIES):
             if self.write(phase="ended", **changes):
                 return self._file.sync()

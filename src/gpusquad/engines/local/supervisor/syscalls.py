@@ -1,4 +1,4 @@
-"""The two things the standard library has no call for."""
+"""Two system calls that the standard library lacks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent dies become our children instead of init's: none gets out of sight."""
+    """Descendants whose parent dies become our children instead of init's, so that none is lost."""
     _call(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(number: int) -> None:
-    """Be sent this signal when the thread that forked us ends. A change of user id undoes it."""
+    """Receive this signal when the thread that forked us ends. A change of user id cancels it."""
     _call(_PR_SET_PDEATHSIG, number)
 
 

@@ -1,4 +1,4 @@
-"""A gang at work: logs are kept, the first failure ends all, a wish to stop is carried out."""
+"""A running gang: write logs, end the gang on the first failure, carry out stop requests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpusquad.engines.local.supervisor.log_writer import LogWriter
 from gpusquad.engines.local.supervisor.poll import wait
 
 _LOOK_S = 0.2
-"""While a gang is ending: not every end of a descendant is signalled to us."""
+"""Poll interval while a gang ends: not every end of a descendant is signalled to us."""
 
 
 class GangWatch:
-    """Goes on until the tasks are over, or their time is."""
+    """Runs until the tasks have ended or their time is up."""
 
     def __init__(self, gang: ProcessGang, inbox: Inbox, grace_s: float, on_verdict: Callable[[dict], object]) -> None:
         self._gang = gang
@@ -29,7 +29,7 @@ class GangWatch:
         self._logs: dict[int, LogWriter] = {task.log.pipe: task.log for task in gang.tasks}
 
     def run(self) -> dict:
-        """Returns the end. Processes may be left."""
+        """Returns the outcome. Processes may remain."""
         while True:
             for task in self._gang.reap():
                 self._ended(task)
@@ -43,7 +43,8 @@ class GangWatch:
     def _wait(self) -> None:
         timeout_s = None if self._until_s is None else min(_LOOK_S, max(0.0, self._until_s - time.monotonic()))
         heard = wait([*self._logs, self._inbox.pipe], timeout_s)
-        # Signals first: when the machine goes down, we and the tasks are told at once, and it is not the tasks' fault.
+        # Signals first: at a machine shutdown the supervisor and the tasks are signalled at once, and it is not the
+        # tasks' fault.
         if self._inbox.pipe in heard:
             self._inbox.take(self._grace_s)
         for pipe in heard & self._logs.keys():
@@ -67,11 +68,11 @@ class GangWatch:
             how = "lost" if self._inbox.told_from_outside else "stopped"
             self._decide(outcomes.end(how, stop.cause), stop.grace_s)
         elif self._until_s is not None:
-            # A second wish can only shorten the time that is left.
+            # A second request can only shorten the remaining time.
             self._until_s = min(self._until_s, time.monotonic() + stop.grace_s)
 
     def _decide(self, verdict: dict, grace_s: float | None) -> None:
-        """``grace_s``: what the tasks get to end by themselves; None: they have."""
+        """``grace_s``: time for the tasks to end by themselves; None: they have ended."""
         self._verdict = verdict
         self._on_verdict(verdict)
         if grace_s is not None:
