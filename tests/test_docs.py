@@ -35,12 +35,12 @@ def _is_ours(line: str) -> bool:
     return line.startswith(("gpusquad ", ".venv/bin/gpusquad "))
 
 
-def test_the_readme_has_commands_to_run():
+def test_readme_has_runnable_blocks():
     assert len(runnable()) >= 3
 
 
 @pytest.mark.parametrize("block", runnable(), ids=lambda block: block[0].partition("#")[0].strip())
-def test_commands_of_the_readme(block, tmp_path, repository):
+def test_readme_commands_succeed(block, tmp_path, repository):
     shutil.copytree(repository / "examples", tmp_path / "examples")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for line in block:
@@ -71,13 +71,13 @@ def claim_rows(page: Path, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
 
-def test_the_table_of_policies_names_them_all():
+def test_readme_policy_table_names_every_policy_and_mode():
     table = README.read_text(encoding="utf-8").partition("## Policies")[2].partition("## ")[0]
     rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("|")}
-    known = {kind: registry.names(kind) for kind in ("order", "plan", "place", "divide")} | {"mode": ours()}
+    known = {kind: registry.names(kind) for kind in ("order", "plan", "place", "divide")} | {"mode": included_modes()}
     missing = [f"{kind} {name}" for kind, names in known.items() for name in names if f"`{name}`" not in rows[kind]]
     assert not missing
 
 
-def ours() -> list[str]:
+def included_modes() -> list[str]:
     return sorted(path.stem for path in Path(gpusquad.modes.__file__).parent.glob("*.toml"))

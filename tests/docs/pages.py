@@ -1,4 +1,4 @@
-"""Takes pages of documentation apart: fenced blocks, commands with what they should print, links."""
+"""Parser of documentation pages: fenced blocks, commands with their expected output, links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 GUIDE = REPOSITORY / "docs" / "guide"
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
 LEFT_OUT = "…"
-"""Stands in shown output for lines that are not shown."""
+"""Stands for omitted lines of output."""
 
 _BLOCK = re.compile(r"^( *)```([a-z]+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
@@ -32,7 +32,7 @@ class Block:
 
     @property
     def file_name(self) -> str | None:
-        """A block whose first line is a comment with a file's name is that file."""
+        """Name of the file that the block shows, from a comment in its first line."""
         named = _FILE_NAME.match(self.text)
         return named[1] if named else None
 
@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """What a reader types, and what the page says comes of it."""
+    """A command and the output that the page shows."""
 
     line: int
     text: str
@@ -50,7 +50,7 @@ class Command:
 
 
 def blocks(page: Path, *languages: str) -> Iterator[Block]:
-    """In the order of the page."""
+    """Fenced blocks of these languages, in the order of the page."""
     text = page.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
         if match[2] in languages:
@@ -63,28 +63,28 @@ def all_blocks(*languages: str) -> list[Block]:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """Lines behind a prompt, each with those that follow up to the next prompt."""
-    typed, shown, begun = "", [], 0
+    """Commands of a block: each prompt line with the lines up to the next prompt."""
+    text, shown, start = "", [], 0
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
         if line.startswith(_PROMPT):
-            if typed:
-                yield Command(begun, typed, tuple(shown))
-            typed, shown, begun = line.removeprefix(_PROMPT), [], number
+            if text:
+                yield Command(start, text, tuple(shown))
+            text, shown, start = line.removeprefix(_PROMPT), [], number
         elif line.startswith(_MORE) and not shown:
-            typed += "\n" + line.removeprefix(_MORE)
+            text += "\n" + line.removeprefix(_MORE)
         else:
             shown.append(line)
-    if typed:
-        yield Command(begun, typed, tuple(shown))
+    if text:
+        yield Command(start, text, tuple(shown))
 
 
 def links(page: Path) -> list[str]:
-    """Targets that are not on the web."""
+    """Link targets inside the repository."""
     found = _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
     return [target for target in found if "://" not in target]
 
 
 def anchors(page: Path) -> set[str]:
-    """What headings are called in links."""
+    """Anchors of the headings."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(text)}

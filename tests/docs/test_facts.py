@@ -1,4 +1,4 @@
-"""The docs leave nothing out and name nothing that is not there."""
+"""The documentation is complete and names only what exists."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ from gpusquad.spec.model import JobFile
 from gpusquad.spec.roles import RoleSpec
 from tests.docs.pages import GUIDE, PAGES, REPOSITORY, anchors, blocks, links
 
-LIVING = [page for page in PAGES if page.parent.name != "adr"]
+CURRENT = [page for page in PAGES if page.parent.name != "adr"]
 
 
 def named(page: str) -> set[str]:
-    """Every word in backticks."""
+    """Words in backticks on a page of the guide."""
     return set(re.findall(r"`([^`\s]+)`", (GUIDE / page).read_text("utf-8")))
 
 
-def test_every_setting_is_told_with_its_default() -> None:
-    told = tomllib.loads(next(blocks(GUIDE / "administration.md", "toml")).text)
+def test_administration_page_lists_every_setting_with_its_default() -> None:
+    documented = tomllib.loads(next(blocks(GUIDE / "administration.md", "toml")).text)
     defaults = Config().model_dump() | {"hang": asdict(HangRules())}
-    del defaults["cluster"]["simulate"]  # TOML has no word for "not set"; the page has it in a comment
-    assert Config.model_validate(told).model_dump(exclude={"cluster": {"simulate"}}) == defaults
-    assert {name: set(values) for name, values in told.items()} == {name: set(of) for name, of in defaults.items()}
+    del defaults["cluster"]["simulate"]  # TOML cannot express "not set", so the page has it in a comment
+    assert Config.model_validate(documented).model_dump(exclude={"cluster": {"simulate"}}) == defaults
+    assert {name: set(values) for name, values in documented.items()} == {
+        name: set(of) for name, of in defaults.items()
+    }
 
 
-def test_every_field_of_a_job_file_is_told() -> None:
+def test_job_files_page_lists_every_field() -> None:
     parts = (
         JobFile,
         RoleSpec,
@@ -64,38 +66,38 @@ def test_every_field_of_a_job_file_is_told() -> None:
     assert [name for name in sorted(fields) if not re.search(rf"`{name}`|\b{name}:", page)] == []
 
 
-def test_every_variable_of_a_task_is_told_and_no_other() -> None:
+def test_job_files_page_lists_exactly_the_variables_of_a_task() -> None:
     task = TaskLaunch(0, "task", 0, "gpu1", ("SIM-0",), ("true",))
     launch = Launch("job", 0, "", "default", "ann", (task,), "", 1.0, simulated=True)
     found = environment.variables(launch, task, Path("home"), [1, 2], {}, str)
-    told = [word for word in named("job-files.md") if re.fullmatch(r"[A-Z][A-Z_]+", word)]
-    ours = {word for word in told if word in found or word.startswith(("GPUSQUAD_", "CUDA_", "NVIDIA_"))}
-    assert ours - {"GPUSQUAD_"} == set(found)
+    documented = [word for word in named("job-files.md") if re.fullmatch(r"[A-Z][A-Z_]+", word)]
+    own = {word for word in documented if word in found or word.startswith(("GPUSQUAD_", "CUDA_", "NVIDIA_"))}
+    assert own - {"GPUSQUAD_"} == set(found)
 
 
-def test_every_verb_is_told() -> None:
+def test_command_line_page_lists_every_verb() -> None:
     assert set(verbs()) <= named("command-line.md")
 
 
-def test_every_exit_code_is_told_and_no_other() -> None:
+def test_command_line_page_lists_exactly_the_exit_codes() -> None:
     codes = {value for name, value in vars(_exit).items() if name.isupper() and isinstance(value, int)}
     page = (GUIDE / "command-line.md").read_text("utf-8")
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == codes
 
 
-def test_every_endpoint_is_told_and_no_other() -> None:
-    there = {
+def test_api_page_lists_exactly_the_endpoints() -> None:
+    existing = {
         f"{method} {path.removeprefix(PREFIX).replace(':path', '')}"
         for path, route in all_routes()
         for method in route.methods or ()
     }
     page = (GUIDE / "api.md").read_text("utf-8")
-    told = set(re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /[^`]*)`", page))
-    assert told == there
+    documented = set(re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /[^`]*)`", page))
+    assert documented == existing
 
 
-@pytest.mark.parametrize("page", LIVING, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_links_of_a_page_resolve(page: Path) -> None:
     for target in links(page):
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page

@@ -1,4 +1,4 @@
-"""What the guide tells people to type works, and comes out as the guide shows it."""
+"""The commands of the guide work and print what the guide shows."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gpusquad.server.notify.channels import AllowList
 from gpusquad.spec.check import check
 from gpusquad.spec.expand import expand
 from gpusquad.spec.yaml_file import load
+from tests.docs.page_runner import CONFIG, missing, run_page
 from tests.docs.pages import GUIDE, REPOSITORY, Block, all_blocks
-from tests.docs.typed import CONFIG, missing, type_page
 
 
 @pytest.fixture
 def home(tmp_path: Path):
-    """Of a service that the page starts itself, or that runs already."""
+    """Home of a service that the page starts itself, or that is already running."""
     service = RunningService(tmp_path / "home", config=CONFIG)
     yield service
     if service.process is None:
-        _stop_what_the_page_started(service)
+        _stop_service_of_the_page(service)
     service.end()
 
 
-def _stop_what_the_page_started(service: RunningService) -> None:
-    """Unless it has done that itself, as pages should."""
+def _stop_service_of_the_page(service: RunningService) -> None:
+    """Stop the service if the page did not, as pages should."""
     with suppress(ApiError):
         service.client.people.me()
         background.stop(service.home)
@@ -42,52 +42,52 @@ def assert_page_works(page: Path, service: RunningService) -> None:
     work = service.home.parent / "work"
     shutil.copytree(REPOSITORY / "examples", work / "examples")
     seen = 0
-    for typed in type_page(page, service.home, work):
+    for result in run_page(page, service.home, work):
         seen += 1
-        where = f"{page.name}:{typed.command.line}: $ {typed.command.text}\n{typed.output}"
-        assert typed.code == 0, where
-        assert (line := missing(typed.command.shown, typed.output, service.home)) is None, f"{where}\nmissing: {line}"
+        where = f"{page.name}:{result.command.line}: $ {result.command.text}\n{result.output}"
+        assert result.code == 0, where
+        assert (line := missing(result.command.shown, result.output, service.home)) is None, f"{where}\nmissing: {line}"
     assert seen
 
 
-def test_the_quickstart_works_as_it_stands(home: RunningService) -> None:
+def test_quickstart_commands_print_what_is_shown(home: RunningService) -> None:
     assert_page_works(GUIDE / "quickstart.md", home)
 
 
-def test_the_readme_works_as_it_stands(home: RunningService) -> None:
+def test_readme_commands_print_what_is_shown(home: RunningService) -> None:
     assert_page_works(REPOSITORY / "README.md", home)
 
 
-def test_the_page_on_the_command_line_works_as_it_stands(home: RunningService) -> None:
+def test_command_line_commands_print_what_is_shown(home: RunningService) -> None:
     home.start().checked()
     assert_page_works(GUIDE / "command-line.md", home)
 
 
-def test_the_page_on_what_to_ask_for_works_as_it_stands(home: RunningService) -> None:
+def test_recommend_commands_print_what_is_shown(home: RunningService) -> None:
     home.start().checked()
     assert_page_works(GUIDE / "recommend.md", home)
 
 
-def test_the_page_on_predictions_works_as_it_stands(home: RunningService) -> None:
+def test_predictions_commands_print_what_is_shown(home: RunningService) -> None:
     home.start().checked()
     assert_page_works(GUIDE / "predictions.md", home)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_the_page_on_the_api_works_as_it_stands(home: RunningService) -> None:
+def test_api_commands_print_what_is_shown(home: RunningService) -> None:
     home.start().checked()
     assert_page_works(GUIDE / "api.md", home)
 
 
 @pytest.mark.parametrize("block", all_blocks("yaml"), ids=str)
-def test_every_job_file_in_the_docs_is_accepted(block: Block) -> None:
+def test_yaml_blocks_are_valid_job_files(block: Block) -> None:
     file = check(load(block.text))
-    left_open = {name: 1 for name, value in file.params.items() if value is None}
-    assert expand(file, left_open)
+    required = {name: 1 for name, value in file.params.items() if value is None}
+    assert expand(file, required)
 
 
 @pytest.mark.parametrize("block", all_blocks("toml"), ids=str)
-def test_every_configuration_in_the_docs_is_accepted(block: Block) -> None:
+def test_toml_blocks_are_valid_configurations(block: Block) -> None:
     config = Config.model_validate(tomllib.loads(block.text))
     config.hang_rules()
     AllowList.parse(config.notify.channels)

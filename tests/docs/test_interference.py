@@ -1,4 +1,4 @@
-"""What the page on interference tells people to type works without a GPU and without a service."""
+"""The commands of the interference page work without a GPU and without a service."""
 
 import shutil
 import sqlite3
@@ -6,29 +6,29 @@ from pathlib import Path
 
 from gpusquad.cli.measure import measure
 from gpusquad.measure.workloads import CATALOGUE
+from tests.docs.page_runner import missing, run_page
 from tests.docs.pages import GUIDE, REPOSITORY
-from tests.docs.typed import missing, type_page
 
 PAGE = GUIDE / "interference.md"
 
 
-def test_the_page_works_as_it_stands(tmp_path: Path, monkeypatch) -> None:
+def test_interference_commands_print_what_is_shown(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
-    with sqlite3.connect(home / "gpusquad.db") as empty:  # pages are compared with a service's jobs in mind
+    with sqlite3.connect(home / "gpusquad.db") as empty:  # run_page replaces job IDs, which it reads from a store
         empty.execute("CREATE TABLE jobs (id TEXT)")
     shutil.copytree(REPOSITORY / "examples", work / "examples")
     seen = 0
-    for typed in type_page(PAGE, home, work):
+    for result in run_page(PAGE, home, work):
         seen += 1
-        where = f"{PAGE.name}:{typed.command.line}: $ {typed.command.text}\n{typed.output}"
-        assert typed.code == 0, where
-        assert (line := missing(typed.command.shown, typed.output, home)) is None, f"{where}\nmissing: {line}"
+        where = f"{PAGE.name}:{result.command.line}: $ {result.command.text}\n{result.output}"
+        assert result.code == 0, where
+        assert (line := missing(result.command.shown, result.output, home)) is None, f"{where}\nmissing: {line}"
     assert seen == 5
 
 
-def test_every_workload_and_option_is_told() -> None:
+def test_interference_page_lists_every_workload_and_option() -> None:
     text = PAGE.read_text("utf-8")
     assert [name for name in CATALOGUE if f"`{name}`" not in text] == []
     options = [name for param in _params() for name in param.opts if name != "--help"]

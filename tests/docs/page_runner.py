@@ -1,4 +1,4 @@
-"""Types the commands of a page into one shell, against a service of its own, and compares what comes out."""
+"""Runs the commands of a page in one shell, against its own service, and compares the output."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ from pathlib import Path
 from tests.docs.pages import LEFT_OUT, Command, blocks, commands
 
 NODE, HOME = "gpu1", "~/.gpusquad"
-"""What pages call the machine and the service's folder."""
-PATIENCE_S = 120
+"""Names of the machine and of the service's home folder on the pages."""
+TIMEOUT_S = 120
 CONFIG = "[server]\nport = 0\n[cluster]\nsimulate = 8\n"
 _END = re.compile(r"\0(\d+)\0\n")
 _DAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d\d:\d\d)")
-"""Near midnight what is told of lies in another day."""
+"""Near midnight, times have a day that the page does not show."""
 _WHOLE_ID = re.compile(r"\b01[0-9a-hjkmnp-tv-z]{24}\b")
 _ID_ON_A_PAGE = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[0-9a-hjkmnp-tv-z]{8}\b")
 
 
 @dataclass(frozen=True)
-class Typed:
-    """What came of one command."""
+class CommandResult:
+    """Result of one command."""
 
     command: Command
     code: int
     output: str
 
 
-def type_page(page: Path, home: Path, work: Path) -> Iterator[Typed]:
-    """Every command of the page, in order. Files that the page shows are there before."""
+def run_page(page: Path, home: Path, work: Path) -> Iterator[CommandResult]:
+    """Run every command of the page, in order. Files that the page shows are written first."""
     work.mkdir(exist_ok=True)
     for block in blocks(page, "yaml", "python"):
         if block.file_name:
             (work / block.file_name).write_text(block.text, encoding="utf-8")
-    typed = [command for block in blocks(page, "console") for command in commands(block)]
-    script = "".join(f"{command.text}\nprintf '\\0%d\\0\\n' $?\n" for command in typed)
+    listed = [command for block in blocks(page, "console") for command in commands(block)]
+    script = "".join(f"{command.text}\nprintf '\\0%d\\0\\n' $?\n" for command in listed)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUSQUAD_")} | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "GPUSQUAD_HOME": str(home), "COLUMNS": "120",
     }  # fmt: skip
     done = subprocess.run(["bash"], input=script, cwd=work, env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S, check=False)  # fmt: skip
+                          stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False)  # fmt: skip
     parts = _END.split(done.stdout)
     outputs, codes = parts[0::2], parts[1::2]
-    assert len(codes) == len(typed), done.stdout
-    for command, output, code in zip(typed, outputs, codes, strict=False):
-        yield Typed(command, int(code), output)
+    assert len(codes) == len(listed), done.stdout
+    for command, output, code in zip(listed, outputs, codes, strict=False):
+        yield CommandResult(command, int(code), output)
 
 
 def missing(shown: Sequence[str], output: str, home: Path) -> str | None:
-    """The first line that is shown on the page and does not come, in its place, out of the command."""
-    came = iter([_alike(line) for line in _anonymous(output, home).splitlines()])
+    """First line on the page that is missing from the output, or out of order."""
+    lines = iter([_normalised(line) for line in _anonymous(output, home).splitlines()])
     for line in shown:
         if line.strip() in ("", LEFT_OUT):
             continue
-        wanted = _alike(_ID_ON_A_PAGE.sub("ID", line))
-        if not any(wanted == one for one in came):
+        wanted = _normalised(_ID_ON_A_PAGE.sub("ID", line))
+        if not any(wanted == one for one in lines):
             return line
     return None
 
@@ -73,8 +73,8 @@ def _anonymous(output: str, home: Path) -> str:
     return re.sub(rf"\b{re.escape(socket.gethostname())}\b", NODE, output)
 
 
-def _alike(line: str) -> str:
-    """Without what differs each time: numbers, times, widths, and whether a start was just being made."""
+def _normalised(line: str) -> str:
+    """The line without what differs each time: numbers, times, widths, and starting or running."""
     line = _WHOLE_ID.sub("ID", line)
     line = _DAY.sub("", line)
     line = re.sub(r"\d+(?:[.,:]\d+)*", "#", line)
