@@ -1,5 +1,5 @@
-/* The part of the CUDA driver API that the shim meets: types and values as the driver's binary interface has them. Only
- * what is looked into has members; everything else is a pointer that is passed on. */
+/* The part of the CUDA driver API that the shim uses: types and values of the driver's binary interface. Structures
+ * have members only if the shim reads them; all others are passed through as pointers. */
 #ifndef GPUSQUAD_CUDA_API_H
 #define GPUSQUAD_CUDA_API_H
 
@@ -42,7 +42,7 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef void (*CUhostFn)(void *data);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 
-/* Handles that mean a default stream. */
+/* Handles of the default streams. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_WAIT_VALUE_EQ 0x1
 #define CU_MEMHOSTREGISTER_PORTABLE_DEVICEMAP 0x3
@@ -62,7 +62,7 @@ enum { CU_STREAM_SET_CAPTURE_DEPENDENCIES = 1 };
 enum { CU_CTX_SCHED_BLOCKING_SYNC = 4 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
 
-/* cuGetProcAddress: which default stream the answer shall mean, and why there was none. */
+/* cuGetProcAddress: which default stream the function uses for stream 0, and why none was found. */
 typedef uint64_t cuuint64_t;
 enum {
   CU_GET_PROC_ADDRESS_DEFAULT = 0,
@@ -71,7 +71,7 @@ enum {
 };
 typedef int CUdriverProcAddressQueryResult;
 
-/* Launching. */
+/* Launches. */
 typedef struct CUlaunchAttribute_st CUlaunchAttribute;
 struct CUlaunchAttribute_st {
   int id;
@@ -95,7 +95,7 @@ typedef struct CUlaunchConfig_st {
   unsigned int numAttrs;
 } CUlaunchConfig;
 
-/* Descriptions that are only passed on. */
+/* Descriptions that are only passed through. */
 typedef struct CUDA_MEMCPY2D_st CUDA_MEMCPY2D;
 typedef struct CUDA_MEMCPY3D_st CUDA_MEMCPY3D;
 typedef struct CUDA_MEMCPY3D_PEER_st CUDA_MEMCPY3D_PEER;
@@ -114,7 +114,8 @@ typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st CUDA_EXTERNAL_SEMAPHORE_WA
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 
-/* SM partitions. The first word says what kind it is; the rest is the driver's, but for the number of SMs. */
+/* SM partitions. The first word is the kind. Of the rest, which belongs to the driver, only the number of SMs is
+ * read. */
 typedef int CUdevResourceType;
 enum { CU_DEV_RESOURCE_TYPE_SM = 1 };
 enum { CU_GREEN_CTX_DEFAULT_STREAM = 1 };
@@ -181,7 +182,7 @@ typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_st {
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 typedef struct CUgraphNodeParams_st {
   CUgraphNodeType type;
-  /* by type */
+  /* depending on the type */
 } CUgraphNodeParams;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
 

@@ -1,6 +1,6 @@
-/* Included before everything else, by the compiler's command line. A library that is linked on a machine of today asks
- * for versions of these functions that containers of yesterday do not have, though they have the functions: so their
- * oldest versions are asked for, which every glibc still exports. */
+/* Included first, by the compiler's command line. A library linked with a new glibc requires versions of these
+ * functions that older containers do not have, although they have the functions. So their oldest versions are
+ * requested, which every glibc still exports. */
 #if defined(__x86_64__)
 #define GS_OLDEST "GLIBC_2.2.5"
 #elif defined(__aarch64__)

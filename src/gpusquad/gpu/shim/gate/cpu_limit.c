@@ -1,4 +1,4 @@
-/* How many processors this program may use. */
+/* The number of CPUs that this program may use. */
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -6,11 +6,11 @@
 
 #include "gate/yield_poll.h"
 
-/* The first line of a file that begins so, without its end. */
-static bool first_line(const char *path, const char *begin, char *line, int size) {
+/* Reads the first line of a file that starts with `prefix`, without its newline. */
+static bool first_line(const char *path, const char *prefix, char *line, int size) {
   FILE *file = fopen(path, "re");
   bool found = false;
-  while (file && !found && fgets(line, size, file)) found = strncmp(line, begin, strlen(begin)) == 0;
+  while (file && !found && fgets(line, size, file)) found = strncmp(line, prefix, strlen(prefix)) == 0;
   if (file) fclose(file);
   if (found) line[strcspn(line, "\n")] = 0;
   return found;
@@ -22,18 +22,18 @@ static long number_at(const char **text) {
   return number;
 }
 
-/* A limit of processor time is that of the control group: of version 2, for of version 1 there is no one place. */
-int gs_cpu_count_in(const char *cgroup_of, const char *groups, int processors) {
+/* Reads the CPU time limit of the control group. Version 2 only: version 1 has no single place for it. */
+int gs_cpu_count_in(const char *cgroup_of, const char *groups, int cpus) {
   char own[512], path[1024], limit[64];
-  if (!first_line(cgroup_of, "0::/", own, sizeof own)) return processors;
+  if (!first_line(cgroup_of, "0::/", own, sizeof own)) return cpus;
   snprintf(path, sizeof path, "%s%s/cpu.max", groups, own + 3);
-  if (!first_line(path, "", limit, sizeof limit)) return processors;
+  if (!first_line(path, "", limit, sizeof limit)) return cpus;
   const char *at = limit;
-  bool is_limit = *at >= '0' && *at <= '9'; /* else there is none */
+  bool is_limit = *at >= '0' && *at <= '9'; /* otherwise "max": no limit */
   long quota_us = number_at(&at);
   if (*at == ' ') at++;
   long period_us = number_at(&at);
-  return is_limit && period_us && quota_us / period_us < processors ? (int)(quota_us / period_us) : processors;
+  return is_limit && period_us && quota_us / period_us < cpus ? (int)(quota_us / period_us) : cpus;
 }
 
 int gs_cpu_count(void) {

@@ -1,50 +1,53 @@
-/* What is queued and when it is done. Launches of a stream are gathered in batches, each ended by an event; `in_flight`
- * of the process counts batches, so that mates see when this tenant has nothing to do and use the card at once, without
- * the daemon. A helper thread ends the last batch and looks at events; it runs only while there are mates, and sleeps
- * while nothing is queued.
+/* What is queued and when it is complete.
  *
- * Events and questions cost the launching thread time, since the driver has locks. A tenant that nothing holds back is
- * not counted closely: its batches are long, and while it launches nobody asks whether it is done. */
+ * Launches of a stream are grouped in batches, each closed by an event. The process reports the number of batches in
+ * flight, so neighbours see when this client is idle and use the card at once, without the daemon. The watcher thread
+ * closes the last batch and queries events. It runs only while there are neighbours and sleeps while the queue is
+ * empty.
+ *
+ * Events and queries cost the launching thread time, because the driver has locks. If neither credit nor a loan limits
+ * the queue, batches are long and the watcher does not query while the client launches. */
 #include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "streams/streams.h"
+#include "gate/gate.h"
 
 #define BATCH_LAUNCHES 32u
 #define BATCH_NS 500000u
-#define LONG_BATCH_LAUNCHES 1024u /* of a tenant that is not counted closely */
+#define LONG_BATCH_LAUNCHES 1024u /* if the queue is not limited */
 #define LONG_BATCH_NS 5000000u
-#define LOOK_EVERY_NS 50000u
-#define LOOK_RARELY_NS 100000u /* at a tenant that is not counted closely */
-#define DOZE_NS 1000000u       /* between its requests: a thread that sleeps would have to be woken by the next one */
-#define DOZES_NS 100000000u
+#define CHECK_INTERVAL_NS 50000u
+#define LONG_CHECK_INTERVAL_NS 100000u /* if the queue is not limited */
+#define BETWEEN_REQUESTS_NS 1000000u       /* the next launch need not wake a thread that polls */
+#define REQUEST_PAUSE_NS 100000000u
 #define STILL_LAUNCHING_NS 40000u
-#define SLEEP_NS 20000000u /* with nothing queued: only to see whether there still are mates */
+#define IDLE_SLEEP_NS 20000000u /* then check whether there still are neighbours */
 
 static uint64_t queued_ns;
-static uint32_t watching; /* the helper thread lives */
-static uint32_t stop;
-static uint32_t asleep;
-static uint32_t bell; /* futex: there is something to look at */
+static uint32_t watcher_alive;
+static uint32_t stopping;
+static uint32_t watcher_asleep;
+static uint32_t wake_count; /* futex word of the watcher */
 static pthread_t watcher;
-static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t watcher_lock = PTHREAD_MUTEX_INITIALIZER;
 
 uint64_t gs_flight_ns(void) { return GS_PEEK(queued_ns); }
 
-static void ring_bell(void) {
-  GS_ADD(bell, 1);
-  if (GS_LOAD(asleep)) gs_futex_wake(&bell, 1);
+static void wake_watcher(void) {
+  GS_ADD(wake_count, 1);
+  if (GS_LOAD(watcher_asleep)) gs_futex_wake(&wake_count, 1);
 }
 
 void gs_flight_launching(struct gs_stream *stream, uint64_t cost_ns) {
+  GS_ASSERT_HELD(&stream->lock);
   GS_ADD(queued_ns, cost_ns);
   stream->open_ns += cost_ns;
-  if (stream->open++ == 0 && GS_ADD(gs_region.process->in_flight, 1) == 1) ring_bell();
+  if (stream->open++ == 0 && GS_ADD(gs_region.process->in_flight, 1) == 1) wake_watcher();
 }
 
-static void end_batch(struct gs_stream *stream) {
-  if (stream->batch_count == GS_BATCHES) return; /* then this one grows */
+static void close_batch(struct gs_stream *stream) {
+  if (stream->batch_count == GS_BATCHES) return; /* the open batch grows */
   struct gs_batch *batch = &stream->batches[(stream->first_batch + stream->batch_count) % GS_BATCHES];
   if (!gs_event_record(&batch->event, CU_EVENT_DISABLE_TIMING, stream->current)) return;
   batch->cost_ns = stream->open_ns;
@@ -53,46 +56,46 @@ static void end_batch(struct gs_stream *stream) {
   stream->open_ns = 0;
 }
 
-/* An event on the legacy stream is a barrier among blocking streams. Right behind a launch it adds none; later it
- * might, so then only the caller may set it. */
-static bool only_caller_ends(const struct gs_stream *stream) {
+/* An event on the legacy stream is a barrier among blocking streams. Directly after a launch it adds none. Later it
+ * might, so only the caller may record it. */
+static bool only_caller_can_end(const struct gs_stream *stream) {
   return stream->current == stream->own &&
          (stream->kind == GS_PER_THREAD || (stream->kind == GS_LEGACY && GS_PEEK(gs_blocking_streams)));
 }
 
-/* A borrower sees its queue shrink by batches, so a loan has several; a look is shorter than one. */
+/* A borrower sees its queue shrink batch by batch, so a loan is several batches and a check is shorter than one. */
 static uint64_t part_of_loan_ns(uint64_t parts, uint64_t at_most_ns) {
-  uint64_t part_ns = gs_gate_loan_ns() / parts;
+  uint64_t part_ns = gs_grant_loan_ns() / parts;
   return part_ns && part_ns < at_most_ns ? part_ns : at_most_ns;
 }
 
 static bool is_full(const struct gs_stream *stream) {
-  if (!gs_gate_limits_queue()) return stream->open >= LONG_BATCH_LAUNCHES || stream->open_ns >= LONG_BATCH_NS;
+  if (!gs_grant_limits_queue()) return stream->open >= LONG_BATCH_LAUNCHES || stream->open_ns >= LONG_BATCH_NS;
   return stream->open >= BATCH_LAUNCHES || stream->open_ns >= part_of_loan_ns(4, BATCH_NS);
 }
 
-/* Whether a stream is done can be asked of all but another thread's default stream. */
-static bool can_be_asked(const struct gs_stream *stream) {
+/* The driver can be queried about all streams except another thread's default stream. */
+static bool can_be_queried(const struct gs_stream *stream) {
   return stream->kind != GS_PER_THREAD || stream->current != stream->own;
 }
 
-/* It is where it is not counted closely; and where only the caller could end a batch, but had no room for it, was
- * capturing, or was not counted closely then. Nobody knows whether it comes again. */
-static bool is_asked(const struct gs_stream *stream) {
-  return can_be_asked(stream) && (!gs_gate_limits_queue() || only_caller_ends(stream));
+/* A stream is queried if its queue is not limited. It is also queried if only the caller could close the batch but had
+ * no room for it, was capturing, or had an unlimited queue then: the caller may never launch again. */
+static bool is_queried(const struct gs_stream *stream) {
+  return can_be_queried(stream) && (!gs_grant_limits_queue() || only_caller_can_end(stream));
 }
 
 void gs_flight_launched(struct gs_stream *stream) {
   if (GS_PEEK(gs_active_captures)) return;
-  bool now_or_never = only_caller_ends(stream) && (gs_gate_limits_queue() || !can_be_asked(stream));
-  if (is_full(stream) || now_or_never) end_batch(stream);
+  bool now_or_never = only_caller_can_end(stream) && (gs_grant_limits_queue() || !can_be_queried(stream));
+  if (is_full(stream) || now_or_never) close_batch(stream);
 }
 
 static void batch_done(uint64_t cost_ns) {
   struct gs_process *process = gs_region.process;
   GS_SUB(queued_ns, cost_ns);
   gs_gate_report_completed();
-  GS_STORE(process->idle_since_ns, gs_now_ns()); /* first: mates who see that nothing is left see since when */
+  GS_STORE(process->idle_since_ns, gs_now_ns()); /* first: neighbours that see an empty queue also see since when */
   GS_SUB(process->in_flight, 1);
 }
 
@@ -106,7 +109,7 @@ void gs_flight_settle(struct gs_stream *stream) {
   }
 }
 
-/* The stream goes away: what it still runs is no longer counted. */
+/* What the stream still runs is no longer counted. */
 void gs_flight_abandon(struct gs_stream *stream) {
   for (; stream->batch_count; stream->batch_count--) {
     batch_done(stream->batches[stream->first_batch].cost_ns);
@@ -123,78 +126,78 @@ void gs_flight_destroy(struct gs_stream *stream) {
     if (stream->batches[i].event) GS_CALL(cuEventDestroy_v2)(stream->batches[i].event);
 }
 
-static void ask_whether_done(struct gs_stream *stream) {
+static void query_stream(struct gs_stream *stream) {
   if (GS_CALL(cuStreamQuery)(stream->current) == CUDA_ERROR_NOT_READY) return;
   batch_done(stream->open_ns);
   stream->open = 0;
   stream->open_ns = 0;
 }
 
-static void look_after_sync(struct gs_stream *stream) {
+static void check_after_sync(struct gs_stream *stream) {
   bool is_meant = !gs_is_default(stream->current) || gs_in_own_context(stream);
   if (GS_LOAD(gs_active_captures) || !is_meant) return;
   gs_flight_settle(stream);
   bool ours = stream->kind == GS_PER_THREAD && stream->thread == gs_this_thread();
-  if (stream->open && !stream->batch_count && (ours || is_asked(stream))) ask_whether_done(stream);
+  if (stream->open && !stream->batch_count && (ours || is_queried(stream))) query_stream(stream);
 }
 
-/* The caller has waited for something. So that mates know of it at once, and not when the helper looks. */
+/* Neighbours learn of completed work at once, and not when the watcher checks. */
 void gs_flight_after_sync(void) {
-  if (GS_LOAD(gs_region.process->in_flight)) gs_streams_visit(look_after_sync);
+  if (GS_LOAD(gs_region.process->in_flight)) gs_streams_visit(check_after_sync);
 }
 
 static bool is_launching(void) {
-  return !gs_gate_limits_queue() && gs_now_ns() - GS_PEEK(gs_region.process->last_launch_ns) < STILL_LAUNCHING_NS;
+  return !gs_grant_limits_queue() && gs_now_ns() - GS_PEEK(gs_region.process->last_launch_ns) < STILL_LAUNCHING_NS;
 }
 
-static void look(struct gs_stream *stream) {
+static void check(struct gs_stream *stream) {
   if (!stream->open && !stream->batch_count && !stream->sample_count) return;
   if (GS_LOAD(gs_active_captures) || is_launching()) return;
   GS_CALL(cuCtxSetCurrent)(stream->context->handle);
   gs_flight_settle(stream);
   gs_samples_settle(stream);
   if (!stream->open || stream->batch_count) return;
-  if (is_asked(stream))
-    ask_whether_done(stream);
-  else if (!only_caller_ends(stream))
-    end_batch(stream);
+  if (is_queried(stream))
+    query_stream(stream);
+  else if (!only_caller_can_end(stream))
+    close_batch(stream);
 }
 
-static long nap_ns(void) {
+static long sleep_ns(void) {
   struct gs_process *process = gs_region.process;
-  if (gs_gate_limits_queue()) return GS_LOAD(process->in_flight) ? (long)part_of_loan_ns(8, LOOK_EVERY_NS) : 0;
-  if (GS_LOAD(process->in_flight)) return LOOK_RARELY_NS;
-  return gs_now_ns() - GS_PEEK(process->last_launch_ns) < DOZES_NS ? DOZE_NS : 0;
+  if (gs_grant_limits_queue()) return GS_LOAD(process->in_flight) ? (long)part_of_loan_ns(8, CHECK_INTERVAL_NS) : 0;
+  if (GS_LOAD(process->in_flight)) return LONG_CHECK_INTERVAL_NS;
+  return gs_now_ns() - GS_PEEK(process->last_launch_ns) < REQUEST_PAUSE_NS ? BETWEEN_REQUESTS_NS : 0;
 }
 
-static void rest(void) {
-  uint32_t seen = GS_LOAD(bell);
-  struct timespec nap = {0, nap_ns()};
-  if (nap.tv_nsec) {
-    nanosleep(&nap, NULL);
+static void wait_for_work(void) {
+  uint32_t seen = GS_LOAD(wake_count);
+  struct timespec duration = {0, sleep_ns()};
+  if (duration.tv_nsec) {
+    nanosleep(&duration, NULL);
     return;
   }
-  GS_STORE(asleep, 1);
-  if (!GS_LOAD(gs_region.process->in_flight) && !GS_LOAD(stop)) gs_futex_wait(&bell, seen, SLEEP_NS);
-  GS_STORE(asleep, 0);
+  GS_STORE(watcher_asleep, 1);
+  if (!GS_LOAD(gs_region.process->in_flight) && !GS_LOAD(stopping)) gs_futex_wait(&wake_count, seen, IDLE_SLEEP_NS);
+  GS_STORE(watcher_asleep, 0);
 }
 
-/* Under the lock, so that a launch that wants it either finds it alive or starts another. */
+/* Decided under the lock, so that a launch either finds the watcher alive or starts another. */
 static bool nothing_to_watch(void) {
-  pthread_mutex_lock(&watch_lock);
-  bool nothing = GS_LOAD(stop) || (!gs_gate_has_neighbours() && !GS_LOAD(gs_region.process->in_flight));
-  if (nothing) GS_STORE(watching, 0);
-  pthread_mutex_unlock(&watch_lock);
+  gs_lock(&watcher_lock, GS_RANK_LEAF);
+  bool nothing = GS_LOAD(stopping) || (!gs_grant_has_neighbours() && !GS_LOAD(gs_region.process->in_flight));
+  if (nothing) GS_STORE(watcher_alive, 0);
+  gs_unlock(&watcher_lock);
   return nothing;
 }
 
-static void *watch(void *unused) {
+static void *run_watcher(void *unused) {
   (void)unused;
-  gs_relax(); /* for good: this thread is ours */
+  gs_relax(); /* never undone: this thread is ours */
   prctl(PR_SET_TIMERSLACK, 1000ul);
   while (!nothing_to_watch()) {
-    gs_streams_visit(look);
-    rest();
+    gs_streams_visit(check);
+    wait_for_work();
   }
   return NULL;
 }
@@ -202,7 +205,7 @@ static void *watch(void *unused) {
 bool gs_start_thread(pthread_t *thread, void *(*run)(void *)) {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are for its own threads */
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's own threads handle its signals */
   bool started = pthread_create(thread, NULL, run, NULL) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (started) pthread_detach(*thread);
@@ -210,25 +213,23 @@ bool gs_start_thread(pthread_t *thread, void *(*run)(void *)) {
 }
 
 void gs_flight_start_watcher(void) {
-  if (GS_LOAD(watching)) return;
-  pthread_mutex_lock(&watch_lock);
-  if (!watching && !stop && gs_start_thread(&watcher, watch)) GS_STORE(watching, 1);
-  pthread_mutex_unlock(&watch_lock);
+  if (GS_LOAD(watcher_alive)) return;
+  gs_lock(&watcher_lock, GS_RANK_LEAF);
+  if (!watcher_alive && !stopping && gs_start_thread(&watcher, run_watcher)) GS_STORE(watcher_alive, 1);
+  gs_unlock(&watcher_lock);
 }
 
-/* The driver is about to go: the helper must not be inside it. */
-void gs_gate_stop(void) {
-  gs_yield_stop();
-  GS_STORE(stop, 1);
-  ring_bell();
-  for (int i = 0; i < 1000 && GS_LOAD(watching); i++) {
-    struct timespec nap = {0, 100000};
-    nanosleep(&nap, NULL);
+void gs_flight_stop_watcher(void) {
+  GS_STORE(stopping, 1);
+  wake_watcher();
+  for (int i = 0; i < 1000 && GS_LOAD(watcher_alive); i++) {
+    struct timespec duration = {0, 100000};
+    nanosleep(&duration, NULL);
   }
 }
 
 void gs_flight_forget(void) {
-  watching = stop = asleep = bell = 0;
+  watcher_alive = stopping = watcher_asleep = wake_count = 0;
   queued_ns = 0;
-  pthread_mutex_init(&watch_lock, NULL);
+  pthread_mutex_init(&watcher_lock, NULL);
 }

@@ -1,12 +1,13 @@
-/* Yielding: while a mate that goes first is busy, what this tenant has queued stands still between two kernels.
+/* Yielding: while a client on the yield list is busy, this client's queued work pauses between two kernels.
  *
- * The caller is not held. Before its kernels, a wait for one word of memory is put into the stream; the card passes it
- * at once while the word is 0. So there is always work behind the kernel that runs, and still it gives way as soon as
- * that one is over. A thread of its own keeps the word: it never calls the driver, which may be holding the caller until
- * there is room in a queue that waits for this very word, and takes no lock that such a caller may have.
+ * The calling thread is not held. Before its kernels, the shim queues a wait for one word of memory; the card passes it
+ * at once while the word is 0. So there is always work behind the running kernel, and the client still pauses as soon
+ * as that kernel ends. The yield thread sets the word. It never calls the driver, because the driver may be blocking
+ * the caller until a queue has room that waits for this very word. For the same reason it takes no lock that such a
+ * caller may hold.
  *
- * In doubt the word is 0: nothing stands still where nothing is known to be queued, nobody looks, or the driver is about
- * to wait for it. One context of the card yields, the first that can; what a process does in others goes on. */
+ * In doubt the word is 0: no work pauses if none is known to be queued, if no thread watches, or if the driver is about
+ * to wait for it. Only one context of the process yields, the first that can. Work in its other contexts continues. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,41 +15,42 @@
 #include "gate/gate.h"
 #include "gate/yield_poll.h"
 
-#define LOOK_EVERY_NS 20000u
-#define DOZE_NS 20000000u
-#define TRY_AGAIN_NS 100000000u
-#define PASS_PART 100u /* whoever has lost patience goes for this part of it */
+#define POLL_INTERVAL_NS 20000u
+#define IDLE_SLEEP_NS 20000000u
+#define RETRY_AFTER_NS 100000000u
+#define PASS_PART 100u /* after the longest pause, work runs for this part of that time */
 #define PAGE_BYTES 4096u
 
-static uint32_t *word; /* 0: go on; in a page of its own, which the card reads; NULL: no context has one */
+static uint32_t *word; /* 1: pause. In a page of its own, which the card reads; NULL: no context has one */
 static CUdeviceptr word_on_card;
-static CUcontext owner;       /* of the page */
-static uint32_t useless;      /* the driver cannot wait for words */
-static uint64_t try_again_ns; /* it could not last time, for a reason that may pass */
-static uint32_t leaving, living, dozing, bell;
-static uint32_t passing;   /* so many ask that nothing stands still */
-static uint32_t impatient; /* it has stood still for too long */
-static struct gs_yield_poll poll; /* the keeper's, while it lives */
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext owner;         /* of the page */
+static uint32_t unsupported;    /* the driver cannot wait for words */
+static uint64_t retry_after_ns; /* the last attempt failed for a reason that may pass */
+static uint32_t stopping, thread_alive, thread_asleep;
+static uint32_t wake_count; /* futex word of the yield thread */
+static uint32_t suspended;  /* calls of gs_yield_suspend without gs_yield_resume */
+static uint32_t timed_out;  /* the work has paused for the longest time allowed */
+static struct gs_yield_poll poll; /* used by the yield thread */
+static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The word. */
 
 static uint32_t *make_page(void) {
   void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return NULL;
-  madvise(page, PAGE_BYTES, MADV_DONTFORK); /* a copy for a child would part us from what the card reads */
+  madvise(page, PAGE_BYTES, MADV_DONTFORK); /* copy-on-write would separate us from the page that the card reads */
   return page;
 }
 
-static void refused(CUresult result) {
+static void note_refusal(CUresult result) {
   if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_FOUND)
-    GS_STORE(useless, 1);
+    GS_STORE(unsupported, 1);
   else
-    GS_STORE(try_again_ns, gs_now_ns() + TRY_AGAIN_NS);
+    GS_STORE(retry_after_ns, gs_now_ns() + RETRY_AFTER_NS);
 }
 
-static bool is_refused(void) {
-  uint64_t again_ns = GS_PEEK(try_again_ns);
+static bool was_refused_recently(void) {
+  uint64_t again_ns = GS_PEEK(retry_after_ns);
   return again_ns && gs_now_ns() < again_ns;
 }
 
@@ -62,8 +64,8 @@ static CUresult register_page(uint32_t *page) {
   return result;
 }
 
-/* A page for each context: registered memory goes with its context, while another's streams might still read it. The
- * page of one that went is left behind, for nobody tells when the driver is done with it. */
+/* Each context gets its own page: registered memory ends with its context, while streams of another might still read
+ * it. The page of an ended context is leaked, because the driver does not report when it stops reading it. */
 static bool take_page(CUcontext context) {
   CUcontext current = NULL;
   if (GS_CALL(cuCtxGetCurrent)(&current) || current != context) return false; /* it would be registered there */
@@ -71,7 +73,7 @@ static bool take_page(CUcontext context) {
   if (!page) return false;
   CUresult result = register_page(page);
   if (result) {
-    refused(result);
+    note_refusal(result);
     munmap(page, PAGE_BYTES);
     return false;
   }
@@ -80,17 +82,18 @@ static bool take_page(CUcontext context) {
   return true;
 }
 
-static bool must_stand(void) {
-  return !GS_LOAD(passing) && !GS_LOAD(impatient) && GS_LOAD(gs_region.process->in_flight) && gs_gate_must_yield();
+static bool must_pause(void) {
+  return !GS_LOAD(suspended) && !GS_LOAD(timed_out) && GS_LOAD(gs_region.process->in_flight) && gs_grant_must_yield();
 }
 
-/* Whoever lets things pass says so before it clears the word: if that was while we looked, we clear it here. */
+/* gs_yield_suspend counts before it clears the word. If it did so while this function decided, the word is cleared
+ * here. */
 static void refresh(void) {
   uint32_t *at = GS_LOAD(word);
   if (!at) return;
-  bool stands = must_stand();
-  __atomic_store_n(at, stands, __ATOMIC_SEQ_CST);
-  if (stands && (__atomic_load_n(&passing, __ATOMIC_SEQ_CST) || __atomic_load_n(&word, __ATOMIC_SEQ_CST) != at))
+  bool pauses = must_pause();
+  __atomic_store_n(at, pauses, __ATOMIC_SEQ_CST);
+  if (pauses && (__atomic_load_n(&suspended, __ATOMIC_SEQ_CST) || __atomic_load_n(&word, __ATOMIC_SEQ_CST) != at))
     GS_STORE(*at, 0);
 }
 
@@ -99,107 +102,112 @@ static void clear(uint32_t *at) {
   if (at) GS_STORE(*at, 0);
 }
 
-/* The thread that keeps it. */
+/* The yield thread. */
 
-/* Whoever goes first may hang, or wait for this very work, by an event, on another card, through the program. */
-static void mind_patience(void) {
-  static uint64_t since_ns; /* it stands still, or 0 */
+/* The client that runs first may hang, or wait for this very work: through an event, on another card, in the program.
+ * So no pause is longer than the grant allows. */
+static void limit_pause(void) {
+  static uint64_t since_ns; /* start of the pause; 0: none */
   uint32_t *at = GS_LOAD(word);
-  uint64_t now_ns = gs_now_ns(), patience_ns = gs_gate_yield_max_ns();
-  bool stands = at && GS_LOAD(*at);
-  if (!GS_PEEK(impatient)) {
-    if (!stands || !since_ns) since_ns = stands ? now_ns : 0;
-    if (stands && now_ns - since_ns > patience_ns) GS_STORE(impatient, 1);
-  } else if (now_ns - since_ns > patience_ns + patience_ns / PASS_PART) {
+  uint64_t now_ns = gs_now_ns(), max_ns = gs_grant_yield_max_ns();
+  bool pauses = at && GS_LOAD(*at);
+  if (!GS_PEEK(timed_out)) {
+    if (!pauses || !since_ns) since_ns = pauses ? now_ns : 0;
+    if (pauses && now_ns - since_ns > max_ns) GS_STORE(timed_out, 1);
+  } else if (now_ns - since_ns > max_ns + max_ns / PASS_PART) {
     since_ns = 0;
-    GS_STORE(impatient, 0);
+    GS_STORE(timed_out, 0);
   }
 }
 
-static void rest(void) {
-  uint32_t seen = GS_LOAD(bell);
-  if (GS_LOAD(gs_region.process->in_flight) && gs_gate_may_yield()) {
-    gs_yield_poll_wait(&poll, LOOK_EVERY_NS);
+static void wait_for_change(void) {
+  uint32_t seen = GS_LOAD(wake_count);
+  if (GS_LOAD(gs_region.process->in_flight) && gs_grant_may_yield()) {
+    gs_yield_poll_wait(&poll, POLL_INTERVAL_NS);
     return;
   }
-  refresh(); /* what was queued may have gone since we looked: nothing is left standing while we doze */
-  GS_STORE(dozing, 1);
-  if (!GS_LOAD(leaving)) gs_futex_wait(&bell, seen, DOZE_NS);
-  GS_STORE(dozing, 0);
+  refresh(); /* the queue may have drained since the last check: the word must be 0 while this thread sleeps */
+  GS_STORE(thread_asleep, 1);
+  if (!GS_LOAD(stopping)) gs_futex_wait(&wake_count, seen, IDLE_SLEEP_NS);
+  GS_STORE(thread_asleep, 0);
 }
 
-static void *keep(void *unused) {
+static void *run_yield_thread(void *unused) {
   (void)unused;
   prctl(PR_SET_TIMERSLACK, 1000ul);
-  while (!GS_LOAD(leaving)) {
-    mind_patience();
+  while (!GS_LOAD(stopping)) {
+    limit_pause();
     refresh();
-    rest();
+    wait_for_change();
   }
-  GS_STORE(living, 0);
+  GS_STORE(thread_alive, 0);
   return NULL;
 }
 
-static bool start_keeper(void) {
-  pthread_t keeper;
+static bool start_yield_thread(void) {
+  pthread_t thread;
   gs_yield_poll_start(&poll);
-  GS_STORE(living, 1);
-  if (gs_start_thread(&keeper, keep)) return true;
-  GS_STORE(living, 0);
+  GS_STORE(thread_alive, 1);
+  if (gs_start_thread(&thread, run_yield_thread)) return true;
+  GS_STORE(thread_alive, 0);
   return false;
 }
 
-/* Always counted, so that a keeper that is about to doze notices; it must be woken only if it does already. */
-static void wake_keeper(void) {
-  GS_ADD(bell, 1);
-  if (GS_LIKELY(!GS_LOAD(dozing))) return;
-  refresh(); /* it will be late */
-  gs_futex_wake(&bell, 1);
+/* Always counts, so that a thread that is about to sleep notices. Only a sleeping thread has to be woken. */
+static void wake_yield_thread(void) {
+  GS_ADD(wake_count, 1);
+  if (GS_LIKELY(!GS_LOAD(thread_asleep))) return;
+  refresh(); /* the thread will be late */
+  gs_futex_wake(&wake_count, 1);
 }
 
-/* Standing still. */
+/* Pausing. */
 
 static bool make_ready(CUcontext context) {
-  if (GS_LOAD(leaving)) return false;
-  pthread_mutex_lock(&making);
-  bool ready = (GS_LOAD(owner) ? GS_LOAD(owner) == context : take_page(context)) && (GS_LOAD(living) || start_keeper());
-  pthread_mutex_unlock(&making);
-  if (ready) refresh(); /* the keeper may not have looked yet */
+  if (GS_LOAD(stopping)) return false;
+  gs_lock(&page_lock, GS_RANK_LEAF);
+  bool ready = (GS_LOAD(owner) ? GS_LOAD(owner) == context : take_page(context)) &&
+               (GS_LOAD(thread_alive) || start_yield_thread());
+  gs_unlock(&page_lock);
+  if (ready) refresh(); /* the thread may not have run yet */
   return ready;
 }
 
 static bool is_ready(const struct gs_context *context) {
-  if (GS_LIKELY(GS_LOAD(owner) == context->handle && GS_LOAD(living))) return true;
+  if (GS_LIKELY(GS_LOAD(owner) == context->handle && GS_LOAD(thread_alive))) return true;
   CUcontext other = GS_LOAD(owner);
   return context->on_card && (!other || other == context->handle) && make_ready(context->handle);
 }
 
-/* Called with the stream locked, before work goes to it, which counts as queued already. */
+/* Called before work goes to the stream, with the stream locked. The work counts as queued already. */
 void gs_yield_before(struct gs_stream *stream, const struct gs_kernel_info *info, uint64_t cost_ns) {
-  if (GS_LIKELY(!gs_gate_may_yield()) || GS_PEEK(useless) || GS_PEEK(gs_active_captures) || info->collective) return;
-  stream->since_yield_point_ns += GS_PEEK(info->guessed) ? gs_gate_yield_point_ns() : cost_ns; /* it may be a long one */
-  if (stream->since_yield_point_ns < gs_gate_yield_point_ns()) return;
+  if (GS_LIKELY(!gs_grant_may_yield()) || GS_PEEK(unsupported) || GS_PEEK(gs_active_captures) || info->collective)
+    return;
+  GS_ASSERT_HELD(&stream->lock);
+  /* a kernel that was never timed may be long */
+  stream->since_yield_point_ns += GS_PEEK(info->guessed) ? gs_grant_yield_point_ns() : cost_ns;
+  if (stream->since_yield_point_ns < gs_grant_yield_point_ns()) return;
   stream->since_yield_point_ns = 0;
-  if (is_refused() || !is_ready(stream->context)) return;
-  wake_keeper();
+  if (was_refused_recently() || !is_ready(stream->context)) return;
+  wake_yield_thread();
   CUresult result = GS_CALL(cuStreamWaitValue32_v2)(stream->current, word_on_card, 0, CU_STREAM_WAIT_VALUE_EQ);
-  if (GS_UNLIKELY(result)) refused(result);
+  if (GS_UNLIKELY(result)) note_refusal(result);
 }
 
-/* Going on: the driver may be about to wait for what stands still. */
+/* Resuming: the driver may be about to wait for paused work. */
 
 void gs_yield_suspend(void) {
-  GS_ADD(passing, 1);
+  GS_ADD(suspended, 1);
   clear(GS_LOAD(word));
 }
 
-void gs_yield_resume(void) { GS_SUB(passing, 1); }
+void gs_yield_resume(void) { GS_SUB(suspended, 1); }
 
 void gs_yield_stop(void) {
-  gs_yield_suspend(); /* for good */
-  GS_STORE(leaving, 1);
-  GS_ADD(bell, 1);
-  gs_futex_wake(&bell, 1);
+  gs_yield_suspend(); /* never resumed */
+  GS_STORE(stopping, 1);
+  GS_ADD(wake_count, 1);
+  gs_futex_wake(&wake_count, 1);
 }
 
 void gs_yield_context_ending(CUcontext context) {
@@ -211,9 +219,9 @@ void gs_yield_context_ending(CUcontext context) {
 }
 
 void gs_yield_forget(void) {
-  word = NULL; /* not ours after a fork */
+  word = NULL; /* after a fork it is the parent's */
   owner = NULL;
-  try_again_ns = 0;
-  useless = leaving = living = dozing = bell = passing = impatient = 0;
-  pthread_mutex_init(&making, NULL);
+  retry_after_ns = 0;
+  unsupported = stopping = thread_alive = thread_asleep = wake_count = suspended = timed_out = 0;
+  pthread_mutex_init(&page_lock, NULL);
 }

@@ -1,5 +1,5 @@
-/* The C library's own dlsym and dlvsym. We export both names, so asking the dynamic linker for them would give us
- * ourselves; they are read from the symbol table of the object that defines them. No memory is allocated. */
+/* Finds the C library's own dlsym and dlvsym. The shim exports both names, so the dynamic linker would return ours.
+ * They are read from the symbol table of the object that defines them. No memory is allocated. */
 #include "hooks/c_library.h"
 
 #include <elf.h>
@@ -14,10 +14,10 @@ struct table {
   const uint32_t *hashes;
 };
 
-struct wanted {
+struct search {
   const char *name;
-  const void *ours; /* not this one */
-  bool anywhere;    /* not only in what looks like a C library */
+  const void *ours; /* to be skipped */
+  bool anywhere;    /* also in objects that do not look like a C library */
   void *found;
 };
 
@@ -40,8 +40,8 @@ static bool read_tables(const struct dl_phdr_info *object, struct table *table) 
   return table->symbols && table->names && table->hashes;
 }
 
-/* The GNU hash section: bucket count, first hashed symbol, size of the filter, a shift; the filter; buckets; chains,
- * whose last member has an odd hash. */
+/* The GNU hash section: bucket count, first hashed symbol, size of the filter, a shift; the filter; buckets; chains.
+ * The last member of a chain has an odd hash. */
 static const ElfW(Sym) * look_up(const struct table *table, const char *name) {
   uint32_t buckets = table->hashes[0], first = table->hashes[1], filter = table->hashes[2];
   const uint32_t *bucket = table->hashes + 4 + filter * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -66,22 +66,22 @@ static bool is_c_library(const char *path) {
 
 static int visit(struct dl_phdr_info *object, size_t size, void *argument) {
   (void)size;
-  struct wanted *wanted = argument;
+  struct search *search = argument;
   struct table table = {0};
   bool looked_at = object->dlpi_name && *object->dlpi_name && strncmp(object->dlpi_name, "linux-vdso", 10) != 0 &&
-                   (wanted->anywhere || is_c_library(object->dlpi_name));
+                   (search->anywhere || is_c_library(object->dlpi_name));
   if (!looked_at || !read_tables(object, &table)) return 0;
-  const ElfW(Sym) *symbol = look_up(&table, wanted->name);
+  const ElfW(Sym) *symbol = look_up(&table, search->name);
   void *found = symbol ? (void *)(object->dlpi_addr + symbol->st_value) : NULL;
-  if (!found || found == wanted->ours) return 0;
-  wanted->found = found;
+  if (!found || found == search->ours) return 0;
+  search->found = found;
   return 1;
 }
 
 void *gs_c_library_function(const char *name, const void *ours) {
-  struct wanted wanted = {.name = name, .ours = ours};
-  dl_iterate_phdr(visit, &wanted);
-  wanted.anywhere = true;
-  if (!wanted.found) dl_iterate_phdr(visit, &wanted);
-  return wanted.found;
+  struct search search = {.name = name, .ours = ours};
+  dl_iterate_phdr(visit, &search);
+  search.anywhere = true;
+  if (!search.found) dl_iterate_phdr(visit, &search);
+  return search.found;
 }

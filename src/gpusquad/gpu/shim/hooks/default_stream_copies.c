@@ -1,43 +1,43 @@
-/* The hooks of copies and memsets on the default stream, which the caller mostly waits for. The driver does them on the
- * caller's own, so that stream goes there first, and a thread's default stream comes back at once: other threads cannot
- * name it. */
+/* The hooks of synchronous copies and memsets. The driver runs them on the caller's default stream, so that stream
+ * moves back first. A per-thread default stream leaves its own stream again at once, because other threads cannot name
+ * it. */
 #include "gate/gate.h"
 
-
-static struct gs_stream *use_own(bool per_thread) {
-  if (!gs_attached() || gs_is_uncontended() || (GS_PEEK(gs_active_captures) && gs_capturing(NULL, per_thread))) return NULL;
+static struct gs_stream *acquire_own(bool per_thread) {
+  if (!gs_attached() || gs_is_uncontended()) return NULL;
+  if (GS_PEEK(gs_active_captures) && gs_capturing(NULL, per_thread)) return NULL;
   struct gs_stream *held = gs_stream_of(NULL, per_thread);
   if (held) gs_stream_acquire_own(held);
   return held;
 }
 
-static void come_back(struct gs_stream *used) {
-  if (used->kind != GS_PER_THREAD) return;
-  gs_stream_acquire(used);
-  gs_stream_release(used);
+static void move_again(struct gs_stream *held) {
+  if (held->kind != GS_PER_THREAD) return;
+  gs_stream_acquire(held);
+  gs_stream_release(held);
 }
 
-static CUresult used_own(struct gs_stream *held, CUresult result) {
+static CUresult release_own(struct gs_stream *held, CUresult result) {
   if (!held) return result;
   gs_stream_release(held);
-  come_back(held);
+  move_again(held);
   return result;
 }
 
-#define DEFAULT_ONE(symbol, per_thread, parameters, arguments)   \
-  GS_HOOK(symbol) parameters {                                   \
-    struct gs_stream *held = use_own(per_thread);                \
-    return used_own(held, GS_CALL(symbol) arguments);            \
+#define DEFAULT_ONE(symbol, per_thread, parameters, arguments) \
+  GS_HOOK(symbol) parameters {                                 \
+    struct gs_stream *held = acquire_own(per_thread);          \
+    return release_own(held, GS_CALL(symbol) arguments);       \
   }
-/* When a copy to the host returns it is done, so what this thread does next comes after it wherever that goes. Other
- * threads may bring work meanwhile, and the copy may be waiting for what they bring: nothing is locked. */
-#define TO_HOST_ONE(symbol, per_thread, parameters, arguments)   \
-  GS_HOOK(symbol) parameters {                                   \
-    struct gs_stream *used = use_own(per_thread);                \
-    if (used) gs_stream_release(used);                           \
-    CUresult result = GS_CALL(symbol) arguments;                 \
-    if (used) come_back(used);                                   \
-    return result;                                               \
+/* A copy to the host is complete when it returns, so later work of this thread needs no order. The copy may wait for
+ * work that other threads are about to launch, so no lock is held. */
+#define TO_HOST_ONE(symbol, per_thread, parameters, arguments) \
+  GS_HOOK(symbol) parameters {                                 \
+    struct gs_stream *held = acquire_own(per_thread);          \
+    if (held) gs_stream_release(held);                         \
+    CUresult result = GS_CALL(symbol) arguments;               \
+    if (held) move_again(held);                                \
+    return result;                                             \
   }
 #define TO_HOST(symbol, thread, parameters, arguments) \
   TO_HOST_ONE(symbol, false, parameters, arguments)    \

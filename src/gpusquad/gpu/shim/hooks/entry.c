@@ -1,5 +1,5 @@
-/* How programs come to call us instead of the driver: we export dlsym and the driver's own names, and answer
- * cuGetProcAddress. A program that never asks for a name of CUDA pays for two comparisons a dlsym. */
+/* Interception: the shim exports dlsym and the driver's own symbols, and answers cuGetProcAddress. A program that never
+ * looks up a CUDA symbol pays for two comparisons per dlsym. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gate/gate.h"
 #include "hooks/c_library.h"
-#include "shim.h"
+#include "memory/memory.h"
 
 #define DRIVER "libcuda.so.1"
 #define LATEST_VARIANT 9
@@ -20,14 +21,14 @@ uint32_t gs_state;
 
 static void *driver_handle;
 
-/* The table: one row for each symbol that is hooked or needed. */
+/* The table: one row for each symbol that is hooked or called. */
 
 struct row {
-  const char *base; /* as cuGetProcAddress is asked for it */
-  int since;        /* first CUDA version for which `symbol` answers `base` */
+  const char *base; /* the name that programs pass to cuGetProcAddress */
+  int since;        /* first CUDA version in which `base` means `symbol` */
   const char *symbol;
-  bool per_thread; /* `symbol` is the variant in which stream 0 is the thread's own */
-  void *hook;      /* NULL: only needed */
+  bool per_thread; /* in `symbol` stream 0 is the thread's own */
+  void *hook;      /* NULL: only called */
   void **real;
 };
 
@@ -55,17 +56,17 @@ static const struct row *by_symbol(const char *name) {
   return NULL;
 }
 
-/* The C library's own. A thread that comes second finds the same, so no lock. */
+/* The C library's own functions. Two threads find the same, so no lock is needed. */
 
 typedef void *(*dlsym_type)(void *, const char *);
 typedef void *(*dlvsym_type)(void *, const char *, const char *);
 
-static void *own(void **kept, const char *name, const void *ours) {
+static void *c_library_own(void **kept, const char *name, const void *our_hook) {
   void *found = GS_LOAD(*kept);
   if (GS_LIKELY(found)) return found;
-  found = gs_c_library_function(name, ours);
+  found = gs_c_library_function(name, our_hook);
   if (!found) {
-    gs_log("this C library has no %s that could be found", name);
+    gs_log("cannot find %s in the C library", name);
     abort();
   }
   GS_STORE(*kept, found);
@@ -74,9 +75,11 @@ static void *own(void **kept, const char *name, const void *ours) {
 
 static void *kept_dlsym, *kept_dlvsym;
 
-static dlsym_type real_dlsym(void) { return (dlsym_type)own(&kept_dlsym, "dlsym", (const void *)dlsym); }
+static dlsym_type real_dlsym(void) { return (dlsym_type)c_library_own(&kept_dlsym, "dlsym", (const void *)dlsym); }
 
-static dlvsym_type real_dlvsym(void) { return (dlvsym_type)own(&kept_dlvsym, "dlvsym", (const void *)dlvsym); }
+static dlvsym_type real_dlvsym(void) {
+  return (dlvsym_type)c_library_own(&kept_dlvsym, "dlvsym", (const void *)dlvsym);
+}
 
 /* The driver. */
 
@@ -104,8 +107,8 @@ void gs_find_driver(void) {
   GS_STORE(gs_driver_found, 1);
 }
 
-/* A program that only looks at the card through NVML needs no driver, so none is loaded for it. */
-static void learn(const struct row *row, void *found) {
+/* The driver is not loaded for a program that only uses NVML. */
+static void keep_real(const struct row *row, void *found) {
   if (!is_nvml(row->symbol)) gs_driver();
   void *kept = GS_LOAD(*row->real);
   bool unknown = !kept || kept == (void *)gs_missing;
@@ -115,7 +118,7 @@ static void learn(const struct row *row, void *found) {
 /* dlsym. */
 
 static void *not_there(const char *name) {
-  return real_dlsym()(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name); /* fails, and dlerror says which name */
+  return real_dlsym()(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name); /* fails, and dlerror names the symbol */
 }
 
 static void *nvml_if_loaded(void) { return dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD); }
@@ -130,40 +133,40 @@ void *gs_nvml_function(void **kept, const char *symbol) {
   return found;
 }
 
-/* Our own export is also found where no driver was ever loaded; a program that looks must not be told there is one. */
+/* Our own export is also found if no driver was ever loaded. A program that checks for the driver must not find it. */
 static void *answer(const struct row *row, void *handle, const char *name) {
   bool everywhere = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
   void *found = everywhere ? row->hook : real_dlsym()(handle, name);
   if (!found) return NULL;
   if (found == row->hook && !(is_nvml(name) ? nvml_if_loaded() : driver_if_loaded())) return not_there(name);
-  learn(row, found);
+  keep_real(row, found);
   if (found == row->hook && !is_nvml(name) && GS_LOAD(*row->real) == (void *)gs_missing) return not_there(name);
   return row->hook;
 }
 
-static const struct row *hooked(const char *name) {
+static const struct row *find_hooked(const char *name) {
   bool candidate = name && ((name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v'));
   return GS_UNLIKELY(candidate) ? by_symbol(name) : NULL;
 }
 
-/* The last calls are jumps, so that the C library sees our caller's return address: RTLD_NEXT is relative to it. */
+/* The last calls are tail calls, so that the C library sees our caller's return address, which RTLD_NEXT depends on. */
 GS_EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
-  const struct row *row = hooked(name);
+  const struct row *row = find_hooked(name);
   if (GS_UNLIKELY(row)) return answer(row, handle, name);
   return real_dlsym()(handle, name);
 }
 
 GS_EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version) {
-  const struct row *row = hooked(name);
+  const struct row *row = find_hooked(name);
   if (GS_UNLIKELY(row)) return answer(row, handle, name);
   return real_dlvsym()(handle, name, version);
 }
 
-/* cuGetProcAddress: the driver answers first, and we say what of ours stands for its answer. */
+/* cuGetProcAddress: the driver answers first, and its answer is replaced by our hook. */
 
-/* Does the driver export this address under a name of `base` that is not in our table? Then it is a newer or older form
- * than we know, with other arguments perhaps. */
-static bool other_form(const char *base, void *found) {
+/* True: the driver exports this address under a variant of `base` that is not in our table. It is a newer or older form
+ * and may have other arguments. */
+static bool is_other_variant(const char *base, void *found) {
   static const char *const endings[] = {"", "_ptsz", "_ptds"};
   for (int variant = 1; variant <= LATEST_VARIANT; variant++) {
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -176,14 +179,14 @@ static bool other_form(const char *base, void *found) {
   return false;
 }
 
-static bool is_known(const char *base) {
+static bool is_hooked(const char *base) {
   FOR_EACH_ROW(row) {
     if (row->hook && strcmp(row->base, base) == 0) return true;
   }
   return false;
 }
 
-/* A driver whose own table was bound to the names that come first in the process answers with our hooks. */
+/* The driver may answer with our own hook, if its table was bound to the first definitions in the process. */
 static const struct row *by_address(const char *base, void *found) {
   FOR_EACH_ROW(row) {
     if (!row->hook || strcmp(row->base, base) != 0) continue;
@@ -202,62 +205,62 @@ static const struct row *by_version(const char *base, int version, bool per_thre
   return best;
 }
 
-static void *ours(const char *name, void *found, int version, cuuint64_t flags) {
+static void *our_hook(const char *name, void *found, int version, cuuint64_t flags) {
   gs_driver();
-  const struct row *row = by_symbol(name); /* where it is the full name of a variant */
-  if (is_known(name)) {
+  const struct row *row = by_symbol(name); /* if it is the full name of a variant */
+  if (is_hooked(name)) {
     row = by_address(name, found);
     if (row) return row->hook;
-    if (other_form(name, found)) return found;
+    if (is_other_variant(name, found)) return found;
     row = by_version(name, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);
   }
   if (!row) return found;
-  learn(row, found);
+  keep_real(row, found);
   return row->hook;
 }
 
 GS_HOOK(cuGetProcAddress)(const char *name, void **found, int version, cuuint64_t flags) {
   CUresult result = GS_CALL(cuGetProcAddress)(name, found, version, flags);
-  if (result == CUDA_SUCCESS && name && found && *found) *found = ours(name, *found, version, flags);
+  if (result == CUDA_SUCCESS && name && found && *found) *found = our_hook(name, *found, version, flags);
   return result;
 }
 
 GS_HOOK(cuGetProcAddress_v2)(const char *name, void **found, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *status) {
   CUresult result = GS_CALL(cuGetProcAddress_v2)(name, found, version, flags, status);
-  if (result == CUDA_SUCCESS && name && found && *found) *found = ours(name, *found, version, flags);
+  if (result == CUDA_SUCCESS && name && found && *found) *found = our_hook(name, *found, version, flags);
   return result;
 }
 
-/* Becoming a process of a tenant. */
+/* Attaching to a client. */
 
-static pthread_mutex_t attaching = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void in_forked_child(void) {
+static void forget_in_child(void) {
   if (GS_LOAD(gs_state) == GS_UNKNOWN) return;
-  if (gs_gate_forget) gs_gate_forget();
+  gs_gate_forget();
   gs_memory_forget();
   gs_region_forget(&gs_region);
   GS_STORE(gs_state, GS_UNKNOWN);
 }
 
-static void before_fork(void) { pthread_mutex_lock(&attaching); }
+static void before_fork(void) { gs_lock(&attach_lock, GS_RANK_ATTACH); }
 
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&attaching); }
+static void after_fork_in_parent(void) { gs_unlock(&attach_lock); }
 
 static void after_fork_in_child(void) {
-  pthread_mutex_unlock(&attaching);
-  in_forked_child();
+  gs_unlock(&attach_lock);
+  forget_in_child();
 }
 
 static void at_exit(void) {
-  if (GS_LOAD(gs_state) == GS_CLIENT && gs_gate_stop) gs_gate_stop();
+  if (GS_LOAD(gs_state) == GS_CLIENT) gs_gate_stop();
 }
 
-static void watch_process(void) {
-  static bool watched;
-  if (watched) return;
-  watched = true;
+static void register_handlers(void) {
+  static bool registered;
+  if (registered) return;
+  registered = true;
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   atexit(at_exit);
 }
@@ -268,16 +271,16 @@ static uint32_t state_after(enum gs_attach_result found) {
 }
 
 bool gs_attach(void) {
-  bool fresh = false;
-  pthread_mutex_lock(&attaching);
+  bool is_new = false;
+  gs_lock(&attach_lock, GS_RANK_ATTACH);
   if (GS_LOAD(gs_state) == GS_UNKNOWN) {
-    watch_process();
+    register_handlers();
     uint32_t state = state_after(gs_region_attach(&gs_region));
     GS_STORE(gs_state, state);
-    fresh = state == GS_CLIENT;
+    is_new = state == GS_CLIENT;
   }
-  pthread_mutex_unlock(&attaching);
-  if (fresh && gs_gate_attached) gs_gate_attached();
+  gs_unlock(&attach_lock);
+  if (is_new) gs_gate_attached();
   return GS_LOAD(gs_state) == GS_CLIENT;
 }
 

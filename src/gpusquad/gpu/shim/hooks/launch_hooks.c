@@ -1,6 +1,7 @@
-/* The hooks of work: kernels, graphs, copies and memsets. Each says what it is, passes the gate, and is handed to the
- * driver on the stream it belongs to now. */
+/* The hooks of launches: kernels, graphs, copies and memsets. Each describes its work, passes the gate and calls the
+ * driver with the stream that the work goes to now. */
 #include "gate/gate.h"
+#include "memory/memory.h"
 
 static struct gs_work kernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared) {
@@ -11,48 +12,48 @@ static struct gs_work kernel(CUfunction function, unsigned int grid_x, unsigned 
                           .block = {block_x, block_y, block_z}};
 }
 
-/* A grid that fits the whole card (cooperative, or of large clusters) may not fit a partition. The caller asked for the
- * card, so then it gets it: what the driver refuses on a partition is given once more on the caller's own stream,
- * unless that is captured: see graphs_within.c. */
-#define GIVE(call, stream)                                              \
-  do {                                                                  \
-    CUresult result = call;                                             \
+/* A cooperative grid or a large cluster that fits the whole card may not fit a partition. A launch that the driver
+ * refuses on a partition is tried once more on the caller's own stream, unless that is captured; see
+ * virtual_card_graphs.c. */
+#define GIVE(call, stream)                                                       \
+  do {                                                                           \
+    CUresult result = call;                                                      \
     if (GS_UNLIKELY(result) && gs_launch_retry(&ticket, &stream)) result = call; \
-    return gs_launch_end(&ticket, result);                                     \
+    return gs_launch_end(&ticket, result);                                       \
   } while (0)
 
-#define LAUNCH_KERNEL(symbol, per_thread)                                                                        \
-  GS_HOOK(symbol)                                                                                                \
-  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,     \
-   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters,    \
-   void **extra) {                                                                                               \
-    struct gs_ticket ticket;                                                                                     \
-    struct gs_work work = kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);     \
-    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                                                       \
-    GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,      \
-                         parameters, extra),                                                                     \
-         stream);                                                                                                \
+#define LAUNCH_KERNEL(symbol, per_thread)                                                                     \
+  GS_HOOK(symbol)                                                                                             \
+  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,  \
+   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters, \
+   void **extra) {                                                                                            \
+    struct gs_ticket ticket;                                                                                  \
+    struct gs_work work = kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);  \
+    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                                             \
+    GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,   \
+                         parameters, extra),                                                                  \
+         stream);                                                                                             \
   }
 LAUNCH_KERNEL(cuLaunchKernel, false)
 LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
 
-/* Its blocks meet, so they must all fit at once. */
+/* Its blocks synchronise, so all must be resident at once. */
 static struct gs_work cooperative(struct gs_work work) {
   work.cooperative = true;
   return work;
 }
 
-#define LAUNCH_COOPERATIVE(symbol, per_thread)                                                                   \
-  GS_HOOK(symbol)                                                                                                \
-  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,     \
-   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters) {  \
-    struct gs_ticket ticket;                                                                                     \
-    struct gs_work work =                                                                                        \
-        cooperative(kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes));          \
-    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                                                       \
-    GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,      \
-                         parameters),                                                                            \
-         stream);                                                                                                \
+#define LAUNCH_COOPERATIVE(symbol, per_thread)                                                                  \
+  GS_HOOK(symbol)                                                                                               \
+  (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,    \
+   unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters) { \
+    struct gs_ticket ticket;                                                                                    \
+    struct gs_work work =                                                                                       \
+        cooperative(kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes));         \
+    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                                               \
+    GIVE(GS_CALL(symbol)(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,     \
+                         parameters),                                                                           \
+         stream);                                                                                               \
   }
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
@@ -64,40 +65,40 @@ static inline CUresult launch_ex(const struct gs_ticket *ticket, gs_launch_ex *l
                    : launch(config, function, parameters, extra);
 }
 
-#define LAUNCH_EX(symbol, per_thread)                                                                            \
-  GS_HOOK(symbol)(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra) {          \
-    if (!config) return GS_CALL(symbol)(config, function, parameters, extra);                                    \
-    struct gs_ticket ticket;                                                                                     \
-    CUlaunchConfig placed = *config;                                                                             \
-    struct gs_work work = kernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,                 \
+#define LAUNCH_EX(symbol, per_thread)                                                                              \
+  GS_HOOK(symbol)(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra) {            \
+    if (!config) return GS_CALL(symbol)(config, function, parameters, extra);                                      \
+    struct gs_ticket ticket;                                                                                       \
+    CUlaunchConfig placed = *config;                                                                               \
+    struct gs_work work = kernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,                   \
                                  config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes); \
-    work.config = config;                                                                                        \
-    placed.hStream = gs_launch_begin(&ticket, &work, config->hStream, per_thread);                                      \
-    GIVE(launch_ex(&ticket, GS_CALL(symbol), &placed, function, parameters, extra), placed.hStream);             \
+    work.config = config;                                                                                          \
+    placed.hStream = gs_launch_begin(&ticket, &work, config->hStream, per_thread);                                 \
+    GIVE(launch_ex(&ticket, GS_CALL(symbol), &placed, function, parameters, extra), placed.hStream);               \
   }
 LAUNCH_EX(cuLaunchKernelEx, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, true)
 
-#define LAUNCH_GRAPH(symbol, per_thread)                                   \
-  static CUresult symbol##_now(CUgraphExec graph, CUstream stream) {       \
-    struct gs_ticket ticket;                                               \
-    struct gs_work work = {.kind = GS_GRAPH, .handle = graph};             \
-    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                 \
-    GIVE(GS_CALL(symbol)(graph, stream), stream);                          \
-  }                                                                        \
-  GS_HOOK(symbol)(CUgraphExec graph, CUstream stream) {                    \
-    return gs_run_graph(graph, stream, per_thread, symbol##_now);          \
+#define LAUNCH_GRAPH(symbol, per_thread)                             \
+  static CUresult symbol##_now(CUgraphExec graph, CUstream stream) { \
+    struct gs_ticket ticket;                                         \
+    struct gs_work work = {.kind = GS_GRAPH, .handle = graph};       \
+    stream = gs_launch_begin(&ticket, &work, stream, per_thread);    \
+    GIVE(GS_CALL(symbol)(graph, stream), stream);                    \
+  }                                                                  \
+  GS_HOOK(symbol)(CUgraphExec graph, CUstream stream) {              \
+    return gs_run_graph(graph, stream, per_thread, symbol##_now);    \
   }
 LAUNCH_GRAPH(cuGraphLaunch, false)
 LAUNCH_GRAPH(cuGraphLaunch_ptsz, true)
 
-/* `name` is what the kernel table calls it; `size` its bytes, where they can be told. */
-#define COPY_ONE(symbol, per_thread, name, size, parameters, arguments)               \
-  GS_HOOK(symbol) parameters {                                                        \
-    struct gs_ticket ticket;                                                          \
+/* `name` is its name in the kernel table; `size` its bytes, or 0 if they are not known. */
+#define COPY_ONE(symbol, per_thread, name, size, parameters, arguments)                 \
+  GS_HOOK(symbol) parameters {                                                          \
+    struct gs_ticket ticket;                                                            \
     struct gs_work work = {.kind = GS_COPY, .handle = name, .bytes = (uint64_t)(size)}; \
-    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                            \
-    GIVE(GS_CALL(symbol) arguments, stream);                                          \
+    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                       \
+    GIVE(GS_CALL(symbol) arguments, stream);                                            \
   }
 #define COPY(symbol, thread, name, size, parameters, arguments) \
   COPY_ONE(symbol, false, name, size, parameters, arguments)    \
@@ -117,24 +118,24 @@ COPY(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, ANY_WAY, bytes,
      (to, to_context, from, from_context, bytes, stream))
 COPY(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, FROM_HOST, bytes,
      (CUdeviceptr to, const void *from, size_t bytes, CUstream stream), (to, from, bytes, stream))
-/* To memory of the host that is not pinned most drivers copy before they return: they wait for all that the stream has
- * yet to do, and perhaps that waits for what other threads are about to bring to the same stream. */
-static bool is_waited_for(const struct gs_ticket *ticket, const void *host) {
+/* Most drivers complete a copy to pageable host memory before they return. They wait for all pending work of the
+ * stream, which may wait for work that another thread is about to launch on the same stream. */
+static bool may_block(const struct gs_ticket *ticket, const void *host) {
   unsigned int type;
   return ticket->stream && !ticket->captured &&
          GS_CALL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host);
 }
 
-#define TO_HOST_ONE(symbol, per_thread)                                                        \
-  GS_HOOK(symbol)(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {                 \
-    struct gs_ticket ticket;                                                                   \
-    struct gs_work work = {.kind = GS_COPY, .handle = TO_HOST, .bytes = (uint64_t)bytes};      \
-    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                                     \
-    if (GS_LIKELY(!is_waited_for(&ticket, to)) || !gs_launch_unlock(&ticket, &stream))                \
-      GIVE(GS_CALL(symbol)(to, from, bytes, stream), stream);                                  \
-    CUresult result = GS_CALL(symbol)(to, from, bytes, stream);                                \
-    gs_launch_relock(&ticket, stream);                                                            \
-    return gs_launch_end(&ticket, result);                                                            \
+#define TO_HOST_ONE(symbol, per_thread)                                                   \
+  GS_HOOK(symbol)(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {            \
+    struct gs_ticket ticket;                                                              \
+    struct gs_work work = {.kind = GS_COPY, .handle = TO_HOST, .bytes = (uint64_t)bytes}; \
+    stream = gs_launch_begin(&ticket, &work, stream, per_thread);                         \
+    if (GS_LIKELY(!may_block(&ticket, to)) || !gs_launch_unlock(&ticket, &stream))        \
+      GIVE(GS_CALL(symbol)(to, from, bytes, stream), stream);                             \
+    CUresult result = GS_CALL(symbol)(to, from, bytes, stream);                           \
+    gs_launch_relock(&ticket, stream);                                                    \
+    return gs_launch_end(&ticket, result);                                                \
   }
 TO_HOST_ONE(cuMemcpyDtoHAsync_v2, false)
 TO_HOST_ONE(cuMemcpyDtoHAsync_v2_ptsz, true)

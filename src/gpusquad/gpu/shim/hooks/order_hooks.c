@@ -1,11 +1,13 @@
-/* The hooks of order: events, waits, callbacks and whatever else has a place in a stream. None of them is gated; each
- * goes to the stream that work goes to now. */
+/* The hooks of events, waits, callbacks and other calls that take their place in a stream. None is gated; each goes to
+ * the stream that work goes to now. */
 #include <stdlib.h>
 
 #include "gate/gate.h"
+#include "hooks/hooks.h"
+#include "memory/memory.h"
 
-/* The stream to use, locked in `held`; the caller's own where nothing was moved and nothing needs to be. */
-static CUstream use(struct gs_stream **held, CUstream stream, bool per_thread) {
+/* Returns the stream to use, locked in `held`; the caller's own, with `held` NULL, if it has not moved and need not. */
+static CUstream acquire(struct gs_stream **held, CUstream stream, bool per_thread) {
   *held = NULL;
   if (!gs_attached() || gs_is_uncontended()) return stream;
   if (GS_PEEK(gs_active_captures) && gs_capturing(stream, per_thread)) {
@@ -16,41 +18,41 @@ static CUstream use(struct gs_stream **held, CUstream stream, bool per_thread) {
   return *held ? gs_stream_acquire(*held) : stream;
 }
 
-static CUresult used(struct gs_stream *held, CUresult result) {
+static CUresult release_after(struct gs_stream *held, CUresult result) {
   if (held) gs_stream_release(held);
   return result;
 }
 
-/* What the driver refuses on a partition is asked once more on the caller's own stream. */
-static bool again(struct gs_stream *held, CUstream *stream) {
+/* A call that the driver refuses on a partition is tried once more on the caller's own stream. */
+static bool retry(struct gs_stream *held, CUstream *stream) {
   if (!held || gs_stream_capturing(held->own, false)) return false;
   if (!gs_stream_leave_partition(held)) return false;
   *stream = held->current;
   return true;
 }
 
-#define GIVE(call)                                                   \
-  do {                                                               \
-    CUresult result = call;                                          \
-    if (GS_UNLIKELY(result) && again(held, &stream)) result = call;  \
-    return used(held, result);                                       \
+#define GIVE(call)                                                  \
+  do {                                                              \
+    CUresult result = call;                                         \
+    if (GS_UNLIKELY(result) && retry(held, &stream)) result = call; \
+    return release_after(held, result);                             \
   } while (0)
 
 #define ORDERED_ONE(symbol, per_thread, parameters, arguments) \
   GS_HOOK(symbol) parameters {                                 \
     struct gs_stream *held;                                    \
-    stream = use(&held, stream, per_thread);                   \
+    stream = acquire(&held, stream, per_thread);               \
     GIVE(GS_CALL(symbol) arguments);                           \
   }
 #define ORDERED(symbol, thread, parameters, arguments) \
   ORDERED_ONE(symbol, false, parameters, arguments)    \
   ORDERED_ONE(thread, true, parameters, arguments)
 
-/* Maps what the graph allocates, as its launch would. */
+/* Maps the memory that the graph allocates, as its launch would. */
 #define UPLOAD_GRAPH(symbol, per_thread)                             \
   static CUresult symbol##_now(CUgraphExec graph, CUstream stream) { \
     struct gs_stream *held;                                          \
-    stream = use(&held, stream, per_thread);                         \
+    stream = acquire(&held, stream, per_thread);                     \
     GIVE(GS_CALL(symbol)(graph, stream));                            \
   }                                                                  \
   GS_HOOK(symbol)(CUgraphExec graph, CUstream stream) {              \
@@ -79,8 +81,8 @@ ORDERED(cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
         (semaphores, parameters, count, stream))
 ORDERED(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz,
         (CUstream stream, CUdeviceptr pointer, size_t bytes, unsigned int flags), (stream, pointer, bytes, flags))
-#define VALUE(symbol, thread, type)                                                                       \
-  ORDERED(symbol, thread, (CUstream stream, CUdeviceptr address, type value, unsigned int flags),         \
+#define VALUE(symbol, thread, type)                                                               \
+  ORDERED(symbol, thread, (CUstream stream, CUdeviceptr address, type value, unsigned int flags), \
           (stream, address, value, flags))
 VALUE(cuStreamWaitValue32, cuStreamWaitValue32_ptsz, uint32_t)
 VALUE(cuStreamWaitValue64, cuStreamWaitValue64_ptsz, uint64_t)
@@ -99,85 +101,86 @@ ORDERED(cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz,
 
 /* Events. */
 
-#define RECORD(symbol, per_thread, parameters, arguments)      \
-  GS_HOOK(symbol) parameters {                                 \
-    struct gs_stream *held;                                    \
-    gs_capture_note_event(event, stream, per_thread);                    \
-    stream = use(&held, stream, per_thread);                   \
-    GIVE(GS_CALL(symbol) arguments);                           \
+#define RECORD(symbol, per_thread, parameters, arguments) \
+  GS_HOOK(symbol) parameters {                            \
+    struct gs_stream *held;                               \
+    gs_capture_note_event(event, stream, per_thread);     \
+    stream = acquire(&held, stream, per_thread);          \
+    GIVE(GS_CALL(symbol) arguments);                      \
   }
 RECORD(cuEventRecord, false, (CUevent event, CUstream stream), (event, stream))
 RECORD(cuEventRecord_ptsz, true, (CUevent event, CUstream stream), (event, stream))
 RECORD(cuEventRecordWithFlags, false, (CUevent event, CUstream stream, unsigned int flags), (event, stream, flags))
 RECORD(cuEventRecordWithFlags_ptsz, true, (CUevent event, CUstream stream, unsigned int flags), (event, stream, flags))
 
-#define WAIT_EVENT(symbol, per_thread)                                                      \
-  GS_HOOK(symbol)(CUstream stream, CUevent event, unsigned int flags) {                     \
-    struct gs_stream *held = NULL;                                                          \
-    if (GS_PEEK(gs_active_captures) && gs_event_is_captured(event)) {                                    \
-      if (gs_attached()) held = gs_captured_stream_acquire(stream, per_thread);                       \
-      return used(held, GS_CALL(symbol)(stream, event, flags));                             \
-    }                                                                                       \
-    stream = use(&held, stream, per_thread);                                                \
-    GIVE(GS_CALL(symbol)(stream, event, flags));                                            \
+#define WAIT_EVENT(symbol, per_thread)                                          \
+  GS_HOOK(symbol)(CUstream stream, CUevent event, unsigned int flags) {         \
+    struct gs_stream *held = NULL;                                              \
+    if (GS_PEEK(gs_active_captures) && gs_event_is_captured(event)) {           \
+      if (gs_attached()) held = gs_captured_stream_acquire(stream, per_thread); \
+      return release_after(held, GS_CALL(symbol)(stream, event, flags));        \
+    }                                                                           \
+    stream = acquire(&held, stream, per_thread);                                \
+    GIVE(GS_CALL(symbol)(stream, event, flags));                                \
   }
 WAIT_EVENT(cuStreamWaitEvent, false)
 WAIT_EVENT(cuStreamWaitEvent_ptsz, true)
 
-/* Waiting. Nothing is locked meanwhile. */
+/* Waiting. No lock is held during a wait. */
 
-/* The stream, locked, where it is not the caller's own now. */
-static struct gs_stream *moved(CUstream stream, bool per_thread) {
-  if (!gs_attached() || gs_is_uncontended() || (GS_PEEK(gs_active_captures) && gs_capturing(stream, per_thread))) return NULL;
+/* The stream, locked; NULL: it is on the caller's own. */
+static struct gs_stream *acquire_if_moved(CUstream stream, bool per_thread) {
+  if (!gs_attached() || gs_is_uncontended()) return NULL;
+  if (GS_PEEK(gs_active_captures) && gs_capturing(stream, per_thread)) return NULL;
   return gs_stream_acquire_if_moved(stream, per_thread);
 }
 
 static bool may_have_moved(void) { return gs_attached() && !gs_is_uncontended() && !GS_PEEK(gs_active_captures); }
 
-static CUresult synced(CUresult result) {
+static CUresult after_sync(CUresult result) {
   if (result || !gs_attached()) return result;
   gs_memory_after_sync();
   if (may_have_moved()) gs_flight_after_sync();
   return result;
 }
 
-#define STREAM_WAIT(sync, query, per_thread)                                                             \
-  GS_HOOK(sync)(CUstream stream) {                                                                       \
-    struct gs_stream *held = moved(stream, per_thread);                                                  \
-    return synced(held ? gs_stream_wait_and_release(held) : GS_CALL(sync)(stream));                                 \
-  }                                                                                                      \
-  GS_HOOK(query)(CUstream stream) {                                                                      \
-    struct gs_stream *held = moved(stream, per_thread);                                                  \
-    return held ? used(held, GS_CALL(query)(held->current)) : GS_CALL(query)(stream);                    \
+#define STREAM_WAIT(sync, query, per_thread)                                                   \
+  GS_HOOK(sync)(CUstream stream) {                                                             \
+    struct gs_stream *held = acquire_if_moved(stream, per_thread);                             \
+    return after_sync(held ? gs_stream_wait_and_release(held) : GS_CALL(sync)(stream));        \
+  }                                                                                            \
+  GS_HOOK(query)(CUstream stream) {                                                            \
+    struct gs_stream *held = acquire_if_moved(stream, per_thread);                             \
+    return held ? release_after(held, GS_CALL(query)(held->current)) : GS_CALL(query)(stream); \
   }
 STREAM_WAIT(cuStreamSynchronize, cuStreamQuery, false)
 STREAM_WAIT(cuStreamSynchronize_ptsz, cuStreamQuery_ptsz, true)
-GS_HOOK(cuEventSynchronize)(CUevent event) { return synced(GS_CALL(cuEventSynchronize)(event)); }
+GS_HOOK(cuEventSynchronize)(CUevent event) { return after_sync(GS_CALL(cuEventSynchronize)(event)); }
 
 void gs_before_free(void) {
   if (may_have_moved()) gs_streams_wait();
 }
 
-#define FREE_OF_HOST(symbol)                \
-  GS_HOOK(symbol)(void *memory) {           \
-    gs_before_free();                       \
-    return GS_CALL(symbol)(memory);         \
+#define FREE_OF_HOST(symbol)        \
+  GS_HOOK(symbol)(void *memory) {   \
+    gs_before_free();               \
+    return GS_CALL(symbol)(memory); \
   }
 FREE_OF_HOST(cuMemFreeHost)
 FREE_OF_HOST(cuMemHostUnregister)
 
 GS_HOOK(cuCtxSynchronize)(void) {
   if (may_have_moved()) gs_streams_wait();
-  return synced(GS_CALL(cuCtxSynchronize)());
+  return after_sync(GS_CALL(cuCtxSynchronize)());
 }
 
 GS_HOOK(cuCtxSynchronize_v2)(CUcontext context) {
   if (may_have_moved()) gs_streams_wait();
-  return synced(GS_CALL(cuCtxSynchronize_v2)(context));
+  return after_sync(GS_CALL(cuCtxSynchronize_v2)(context));
 }
 
-/* An event of all that a context does, and a wait of all that it will do, are on its own streams: everything goes back
- * there first, by events, and later moves follow them. */
+/* An event or a wait of a whole context covers only the caller's own streams. So all work moves back there first, and
+ * later moves are ordered after it. */
 GS_HOOK(cuCtxRecordEvent)(CUcontext context, CUevent event) {
   if (may_have_moved()) gs_streams_move_back();
   return GS_CALL(cuCtxRecordEvent)(context, event);
@@ -188,7 +191,7 @@ GS_HOOK(cuCtxWaitEvent)(CUcontext context, CUevent event) {
   return GS_CALL(cuCtxWaitEvent)(context, event);
 }
 
-/* Callbacks are told the stream they were put on: the caller's, not its twin. */
+/* A callback gets the caller's stream as its argument, not the twin. */
 
 struct callback {
   CUstreamCallback function;
@@ -203,17 +206,17 @@ static void call_back(CUstream stream, CUresult status, void *data) {
   callback.function(callback.stream, status, callback.data);
 }
 
-#define ADD_CALLBACK(symbol, per_thread)                                                                 \
-  GS_HOOK(symbol)(CUstream stream, CUstreamCallback function, void *data, unsigned int flags) {          \
-    struct gs_stream *held;                                                                              \
-    CUstream own = stream;                                                                               \
-    stream = use(&held, stream, per_thread);                                                             \
-    struct callback *callback = held && stream != own ? malloc(sizeof *callback) : NULL;                 \
-    if (!callback) return used(held, GS_CALL(symbol)(stream, function, data, flags));                    \
-    *callback = (struct callback){function, data, own};                                                  \
-    CUresult result = used(held, GS_CALL(symbol)(stream, call_back, callback, flags));                   \
-    if (result) free(callback);                                                                          \
-    return result;                                                                                       \
+#define ADD_CALLBACK(symbol, per_thread)                                                        \
+  GS_HOOK(symbol)(CUstream stream, CUstreamCallback function, void *data, unsigned int flags) { \
+    struct gs_stream *held;                                                                     \
+    CUstream own = stream;                                                                      \
+    stream = acquire(&held, stream, per_thread);                                                \
+    struct callback *callback = held && stream != own ? malloc(sizeof *callback) : NULL;        \
+    if (!callback) return release_after(held, GS_CALL(symbol)(stream, function, data, flags));  \
+    *callback = (struct callback){function, data, own};                                         \
+    CUresult result = release_after(held, GS_CALL(symbol)(stream, call_back, callback, flags)); \
+    if (result) free(callback);                                                                 \
+    return result;                                                                              \
   }
 ADD_CALLBACK(cuStreamAddCallback, false)
 ADD_CALLBACK(cuStreamAddCallback_ptsz, true)

@@ -1,7 +1,7 @@
-/* Arrays and mipmapped arrays. They are charged what their elements take; the driver's padding is its own. */
+/* Arrays and mipmapped arrays. They are charged the size of their elements, without the driver's padding. */
 #include "memory/memory.h"
 
-/* Formats, by the driver's numbers; compressed and video formats take no more than this of each element. */
+/* By the driver's format numbers. Compressed and video formats take no more than this per element. */
 static uint64_t element_bytes(CUarray_format format) {
   switch (format) {
     case 0x01: /* unsigned and signed 8 bit */
@@ -25,7 +25,7 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned 
          at_least_one(descriptor->NumChannels) * element_bytes(descriptor->Format);
 }
 
-/* Sparse arrays and those mapped later have no memory of their own: it is charged where it is made, by cuMemCreate. */
+/* Sparse arrays and arrays with deferred mapping have no memory of their own: it is charged by cuMemCreate. */
 static bool has_memory(const CUDA_ARRAY3D_DESCRIPTOR *descriptor) {
   return (descriptor->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0;
 }
@@ -62,7 +62,7 @@ GS_HOOK(cuArray3DCreate_v2)(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *descr
 
 GS_HOOK(cuArrayDestroy)(CUarray array) {
   if (!gs_is_counting()) return GS_CALL(cuArrayDestroy)(array);
-  gs_wait_before_free();
+  gs_before_free();
   struct gs_entry *entry = gs_ledger_take(GS_ARRAY, (uint64_t)array);
   return gs_entry_release(entry, GS_CALL(cuArrayDestroy)(array));
 }
@@ -79,7 +79,7 @@ GS_HOOK(cuMipmappedArrayCreate)(CUmipmappedArray *array, const CUDA_ARRAY3D_DESC
 
 GS_HOOK(cuMipmappedArrayDestroy)(CUmipmappedArray array) {
   if (!gs_is_counting()) return GS_CALL(cuMipmappedArrayDestroy)(array);
-  gs_wait_before_free();
+  gs_before_free();
   struct gs_entry *entry = gs_ledger_take(GS_MIPMAPS, (uint64_t)array);
   return gs_entry_release(entry, GS_CALL(cuMipmappedArrayDestroy)(array));
 }

@@ -1,40 +1,41 @@
-/* Contexts: the first one of a process costs memory that no allocation shows, charged as a constant until the process
- * ends; and a context that goes takes its allocations with it. */
+/* Contexts. The first context of a process costs memory that no allocation shows; it is charged as a constant until the
+ * process ends. Allocations end with their context. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "memory/memory.h"
 
-#define DEVICES 64
+#define MAX_DEVICES 64
 
-static uint32_t charged; /* 1: the constant is in the account */
-static CUcontext primary[DEVICES];
+static uint32_t charged; /* 1: the constant is charged */
+static CUcontext primary_contexts[MAX_DEVICES];
 
 const void *gs_current_context(void) {
   CUcontext context = NULL;
   return GS_CALL(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : NULL;
 }
 
-/* Not strtoull: since glibc 2.38 its header asks for one of another name, which older containers do not have. */
+/* Not strtoull: headers since glibc 2.38 redirect it to a symbol that older containers do not have. */
 static uint64_t decimal(const char *text) {
   uint64_t number = 0;
   for (; *text >= '0' && *text <= '9'; text++) number = number * 10 + (uint64_t)(*text - '0');
   return number;
 }
 
-/* The daemon's figure; a variable for cards it has none of. */
+/* The daemon's value; the environment variable is for cards without one. */
 static uint64_t constant_bytes(void) {
   uint64_t bytes = gs_attached() ? GS_LOAD(gs_region.grant->context_bytes) : 0;
   const char *text = bytes ? NULL : getenv("GPUSQUAD_CONTEXT_BYTES");
   return text ? decimal(text) : bytes;
 }
 
-/* What this call charged, for `charge_kept` to undo if the driver refuses; false: over the quota. */
+/* What this call charged; charge_kept undoes it if the driver refuses. */
 struct charge {
   bool first;
   uint64_t bytes;
 };
 
+/* False: the quota would be exceeded. */
 static bool charge_context(struct charge *charge) {
   uint32_t not_yet = 0;
   *charge = (struct charge){0};
@@ -83,17 +84,17 @@ GS_HOOK(cuCtxCreate_v4)(CUcontext *context, CUctxCreateParams *parameters, unsig
 
 static CUresult retain(CUcontext *context, CUdevice device) {
   CUresult result = GS_CALL(cuDevicePrimaryCtxRetain)(context, device);
-  bool known = result == CUDA_SUCCESS && context && device >= 0 && device < DEVICES;
-  if (known) GS_STORE(primary[device], *context);
+  bool known = result == CUDA_SUCCESS && context && device >= 0 && device < MAX_DEVICES;
+  if (known) GS_STORE(primary_contexts[device], *context);
   return result;
 }
 
 GS_HOOK(cuDevicePrimaryCtxRetain)(CUcontext *context, CUdevice device) { CHARGED(retain(context, device)); }
 
-/* Contexts that go. */
+/* Contexts that end. */
 
-/* Whoever made it may have had another way than the one we see. */
-static CUcontext primary_as_told(CUdevice device) {
+/* It may have been created by a call that is not intercepted. */
+static CUcontext query_primary(CUdevice device) {
   CUcontext context = NULL;
   unsigned int flags;
   int active = 0;
@@ -104,30 +105,30 @@ static CUcontext primary_as_told(CUdevice device) {
 }
 
 static CUcontext primary_of(CUdevice device) {
-  CUcontext known = device >= 0 && device < DEVICES ? GS_LOAD(primary[device]) : NULL;
-  return known || !gs_attached() ? known : primary_as_told(device);
+  CUcontext known = device >= 0 && device < MAX_DEVICES ? GS_LOAD(primary_contexts[device]) : NULL;
+  return known || !gs_attached() ? known : query_primary(device);
 }
 
-static CUresult gone(CUcontext context, CUresult result) {
+static CUresult release_memory(CUcontext context, CUresult result) {
   if (result == CUDA_SUCCESS && context && gs_is_counting()) gs_release_bytes(gs_ledger_drop_context(context));
   return result;
 }
 
-static bool going(CUcontext context) {
-  bool watched = gs_context_ending && context && gs_attached();
-  if (watched) gs_context_ending(context);
-  return watched;
+static bool before_end(CUcontext context) {
+  bool managed = context && gs_attached();
+  if (managed) gs_context_ending(context);
+  return managed;
 }
 
-static CUresult went(bool watched, CUcontext context, CUresult result) {
-  if (watched) gs_context_ended(context, result == CUDA_SUCCESS);
-  return gone(context, result);
+static CUresult after_end(bool managed, CUcontext context, CUresult result) {
+  if (managed) gs_context_ended(context, result == CUDA_SUCCESS);
+  return release_memory(context, result);
 }
 
 #define DESTROY(symbol)                                      \
   GS_HOOK(symbol)(CUcontext context) {                       \
-    bool watched = going(context);                           \
-    return went(watched, context, GS_CALL(symbol)(context)); \
+    bool managed = before_end(context);                           \
+    return after_end(managed, context, GS_CALL(symbol)(context)); \
   }
 DESTROY(cuCtxDestroy)
 DESTROY(cuCtxDestroy_v2)
@@ -135,8 +136,8 @@ DESTROY(cuCtxDestroy_v2)
 #define RESET(symbol)                                       \
   GS_HOOK(symbol)(CUdevice device) {                        \
     CUcontext context = primary_of(device);                 \
-    bool watched = going(context);                          \
-    return went(watched, context, GS_CALL(symbol)(device)); \
+    bool managed = before_end(context);                          \
+    return after_end(managed, context, GS_CALL(symbol)(device)); \
   }
 RESET(cuDevicePrimaryCtxReset)
 RESET(cuDevicePrimaryCtxReset_v2)
@@ -147,15 +148,15 @@ static bool is_active(CUdevice device) {
   return GS_CALL(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS || active;
 }
 
-/* Only the last release destroys it, and only the driver knows which is the last. */
+/* Only the last release destroys the context, and only the driver knows which is the last. */
 static CUresult release(CUdevice device, CUresult (*call)(CUdevice)) {
-  bool watched = gs_attached() && gs_context_releasing;
+  bool managed = gs_attached();
   CUcontext context = primary_of(device);
-  if (watched) gs_context_releasing();
+  if (managed) gs_context_releasing();
   CUresult result = call(device);
   bool ended = result == CUDA_SUCCESS && !is_active(device);
-  if (watched) gs_context_released(ended ? context : NULL);
-  return ended ? gone(context, result) : result;
+  if (managed) gs_context_released(ended ? context : NULL);
+  return ended ? release_memory(context, result) : result;
 }
 
 GS_HOOK(cuDevicePrimaryCtxRelease)(CUdevice device) {
@@ -167,5 +168,5 @@ GS_HOOK(cuDevicePrimaryCtxRelease_v2)(CUdevice device) {
 
 void gs_contexts_forget(void) {
   GS_STORE(charged, 0);
-  for (int i = 0; i < DEVICES; i++) GS_STORE(primary[i], NULL);
+  for (int i = 0; i < MAX_DEVICES; i++) GS_STORE(primary_contexts[i], NULL);
 }

@@ -1,4 +1,4 @@
-/* What this process holds of the card, by pointer or handle: how else would one know how much a free gives back? */
+/* The card memory that this process holds, by pointer or handle. A free does not give the size, so it is kept here. */
 #ifndef GPUSQUAD_LEDGER_H
 #define GPUSQUAD_LEDGER_H
 
@@ -12,17 +12,17 @@ struct gs_entry {
   enum gs_kind kind;
   uint64_t key;
   uint64_t bytes;
-  const void *context; /* goes with it; NULL: outlives contexts */
-  void *owner;         /* pool or physical memory it is part of */
+  const void *context; /* the entry ends with it; NULL: outlives contexts */
+  void *owner;         /* pool or physical memory that it is part of */
 };
 
-/* Made before the driver is asked, so that nothing can fail once it has said yes. NULL: no memory. */
+/* Called before the driver call, so that nothing can fail after it. NULL: out of host memory. */
 struct gs_entry *gs_entry_new(enum gs_kind kind, uint64_t bytes);
 
 void gs_ledger_put(struct gs_entry *entry, uint64_t key);
-/* Out of the ledger, and the caller's to put back or to free(); NULL: not ours. */
+/* Removes the entry; the caller puts it back or frees it. NULL: unknown. */
 struct gs_entry *gs_ledger_take(enum gs_kind kind, uint64_t key);
-/* Removes all that goes with a context; returns their bytes. */
+/* Removes all entries of a context; returns their bytes. */
 uint64_t gs_ledger_drop_context(const void *context);
 /* After fork. */
 void gs_ledger_forget(void);

@@ -1,5 +1,5 @@
-/* The quota, and plain memory. Bytes are reserved before the driver is asked and given back if it refuses, so that the
- * processes of a tenant together never hold more than its quota, and a refusal is never too early. */
+/* The memory quota, and plain memory. Bytes are reserved before the driver call and released if the driver refuses. So
+ * the processes of a client together never hold more than its quota, and no allocation is refused too early. */
 #include "memory/memory.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@ uint64_t gs_quota_bytes(void) { return gs_attached() ? GS_LOAD(gs_region.grant->
 
 static bool try_reserve(uint64_t bytes) { return gs_bytes_reserve(&gs_region, bytes, gs_quota_bytes()); }
 
-/* Before refusing: the dead may hold bytes, and pools more than they need. */
-static bool find_room(uint64_t bytes) {
+/* Before an allocation is refused: dead processes may hold bytes, and pools more than they need. */
+static bool make_room(uint64_t bytes) {
   if (gs_region_reclaim(&gs_region) && try_reserve(bytes)) return true;
   gs_trim_pools();
   gs_graph_memory_trim();
@@ -18,7 +18,7 @@ static bool find_room(uint64_t bytes) {
 
 bool gs_reserve(uint64_t bytes) {
   if (!gs_attached()) return GS_LOAD(gs_state) != GS_OUTSIDE;
-  if (try_reserve(bytes) || find_room(bytes)) return true;
+  if (try_reserve(bytes) || make_room(bytes)) return true;
   GS_ADD(gs_region.process->refusals, 1);
   return false;
 }
@@ -56,7 +56,8 @@ CUresult gs_entry_commit(struct gs_entry *entry, uint64_t key, CUresult result) 
   return result;
 }
 
-/* The entry is taken out before the driver frees: a moment later the same pointer may be another thread's. */
+/* The caller removed the entry before the driver freed the memory, because the same pointer may at once be allocated by
+ * another thread. */
 CUresult gs_entry_release(struct gs_entry *entry, CUresult result) {
   if (!entry) return result;
   if (result != CUDA_SUCCESS) {
@@ -100,7 +101,7 @@ GS_HOOK(cuMemAllocManaged)(CUdeviceptr *pointer, size_t bytes, unsigned int flag
   return gs_entry_commit(entry, *pointer, result);
 }
 
-/* The driver chooses the pitch, so what a row really takes is known only afterwards. */
+/* The driver chooses the pitch, so the size of a row is known only afterwards. */
 static CUresult book_pitched(struct gs_entry *entry, CUdeviceptr *pointer, uint64_t taken_bytes) {
   uint64_t more_bytes = taken_bytes > entry->bytes ? taken_bytes - entry->bytes : 0;
   if (more_bytes == 0 || gs_reserve(more_bytes)) {
@@ -129,7 +130,7 @@ GS_HOOK(cuMemAllocPitch_v2)(CUdeviceptr *pointer, size_t *pitch, size_t width, s
 
 GS_HOOK(cuMemFree_v2)(CUdeviceptr pointer) {
   if (!gs_is_counting()) return GS_CALL(cuMemFree_v2)(pointer);
-  gs_wait_before_free();
+  gs_before_free();
   struct gs_entry *entry = pointer ? gs_ledger_take(GS_POINTER, pointer) : NULL;
   return gs_entry_release(entry, GS_CALL(cuMemFree_v2)(pointer));
 }

@@ -1,19 +1,19 @@
-/* Physical memory (cuMemCreate). It is held as long as a handle or a mapping is, so both are counted: many programs
- * release the handle as soon as the memory is mapped. */
+/* Physical memory (cuMemCreate). It lives while a handle or a mapping does, so both are counted. Many programs release
+ * the handle as soon as the memory is mapped. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "memory/memory.h"
 
-/* One piece of memory; its entries in the ledger (the handle, each mapping) point here. */
+/* One allocation. Its entries in the ledger (the handle, each mapping) point here. */
 struct piece {
   uint64_t bytes;
   uint32_t handles, mappings;
 };
 
-static pthread_mutex_t pieces = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the lock held: frees the piece when nothing refers to it; returns the bytes to give back. */
+/* With pieces_lock held: frees the piece if nothing refers to it; returns the bytes to release. */
 static uint64_t settle(struct piece *piece) {
   if (piece->handles || piece->mappings) return 0;
   uint64_t bytes = piece->bytes;
@@ -21,8 +21,8 @@ static uint64_t settle(struct piece *piece) {
   return bytes;
 }
 
-/* With the lock held: the piece of a handle that we made; NULL: somebody else's, imported. */
-static struct piece *of_handle(CUmemGenericAllocationHandle handle) {
+/* With pieces_lock held: the piece of a handle that this process created; NULL: imported. */
+static struct piece *piece_of(CUmemGenericAllocationHandle handle) {
   struct gs_entry *entry = gs_ledger_take(GS_HANDLE, handle);
   if (!entry) return NULL;
   struct piece *piece = entry->owner;
@@ -52,8 +52,8 @@ GS_HOOK(cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t bytes, const C
   return gs_entry_commit(entry, *handle, result);
 }
 
-/* With the lock held: one reference less. The entry goes with the last, for the driver may use the number again. */
-static uint64_t forget_handle(struct gs_entry *entry) {
+/* With pieces_lock held: drops one reference. The entry ends with the last, because the driver may reuse the handle. */
+static uint64_t drop_handle(struct gs_entry *entry) {
   struct piece *piece = entry->owner;
   piece->handles--;
   if (piece->handles) {
@@ -64,41 +64,41 @@ static uint64_t forget_handle(struct gs_entry *entry) {
   return settle(piece);
 }
 
-/* The entry is out before the driver is asked: the number may be given out again the moment it has answered. */
+/* The entry is removed before the driver call, because the driver may reuse the handle at once. */
 GS_HOOK(cuMemRelease)(CUmemGenericAllocationHandle handle) {
   if (!gs_is_counting()) return GS_CALL(cuMemRelease)(handle);
   uint64_t bytes = 0;
-  pthread_mutex_lock(&pieces);
+  gs_lock(&pieces_lock, GS_RANK_MEMORY);
   struct gs_entry *entry = gs_ledger_take(GS_HANDLE, handle);
   CUresult result = GS_CALL(cuMemRelease)(handle);
   if (entry && result == CUDA_SUCCESS) {
-    bytes = forget_handle(entry);
+    bytes = drop_handle(entry);
   } else if (entry) {
     gs_ledger_put(entry, handle);
   }
-  pthread_mutex_unlock(&pieces);
+  gs_unlock(&pieces_lock);
   gs_release_bytes(bytes);
   return result;
 }
 
-static void another_handle(CUmemGenericAllocationHandle handle) {
-  pthread_mutex_lock(&pieces);
-  struct piece *piece = of_handle(handle);
+static void add_handle(CUmemGenericAllocationHandle handle) {
+  gs_lock(&pieces_lock, GS_RANK_MEMORY);
+  struct piece *piece = piece_of(handle);
   if (piece) piece->handles++;
-  pthread_mutex_unlock(&pieces);
+  gs_unlock(&pieces_lock);
 }
 
 GS_HOOK(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void *address) {
   CUresult result = GS_CALL(cuMemRetainAllocationHandle)(handle, address);
-  if (result == CUDA_SUCCESS && handle && gs_is_counting()) another_handle(*handle);
+  if (result == CUDA_SUCCESS && handle && gs_is_counting()) add_handle(*handle);
   return result;
 }
 
-/* Memory of others is charged to its owner; our own, come back, is known by its handle. */
+/* Imported memory is charged to its owner. If this process owns it, the handle is known. */
 GS_HOOK(cuMemImportFromShareableHandle)(CUmemGenericAllocationHandle *handle, void *shareable,
                                          CUmemAllocationHandleType type) {
   CUresult result = GS_CALL(cuMemImportFromShareableHandle)(handle, shareable, type);
-  if (result == CUDA_SUCCESS && handle && gs_is_counting()) another_handle(*handle);
+  if (result == CUDA_SUCCESS && handle && gs_is_counting()) add_handle(*handle);
   return result;
 }
 
@@ -107,23 +107,23 @@ GS_HOOK(cuMemMap)(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
   if (!gs_is_counting()) return GS_CALL(cuMemMap)(address, bytes, offset, handle, flags);
   struct gs_entry *entry = gs_entry_new(GS_MAPPING, bytes);
   if (!entry) return CUDA_ERROR_OUT_OF_MEMORY;
-  pthread_mutex_lock(&pieces);
+  gs_lock(&pieces_lock, GS_RANK_MEMORY);
   CUresult result = GS_CALL(cuMemMap)(address, bytes, offset, handle, flags);
   if (result == CUDA_SUCCESS) {
-    struct piece *piece = of_handle(handle);
+    struct piece *piece = piece_of(handle);
     if (piece) piece->mappings++;
-    entry->owner = piece; /* NULL: imported; kept all the same, to find the mappings that lie behind it */
+    entry->owner = piece; /* NULL: imported; still kept, to find the mappings after it */
     gs_ledger_put(entry, address);
   } else {
     free(entry);
   }
-  pthread_mutex_unlock(&pieces);
+  gs_unlock(&pieces_lock);
   return result;
 }
 
-/* One call may undo several mappings that lie side by side. With the lock held. */
-static uint64_t forget_mappings(CUdeviceptr address, size_t bytes) {
-  uint64_t given_back = 0;
+/* With pieces_lock held. One call may undo several adjacent mappings. */
+static uint64_t drop_mappings(CUdeviceptr address, size_t bytes) {
+  uint64_t released = 0;
   for (CUdeviceptr at = address; at < address + bytes;) {
     struct gs_entry *entry = gs_ledger_take(GS_MAPPING, at);
     if (!entry) break;
@@ -132,19 +132,19 @@ static uint64_t forget_mappings(CUdeviceptr address, size_t bytes) {
     free(entry);
     if (!piece) continue;
     piece->mappings--;
-    given_back += settle(piece);
+    released += settle(piece);
   }
-  return given_back;
+  return released;
 }
 
 GS_HOOK(cuMemUnmap)(CUdeviceptr address, size_t bytes) {
   if (!gs_is_counting()) return GS_CALL(cuMemUnmap)(address, bytes);
-  pthread_mutex_lock(&pieces);
+  gs_lock(&pieces_lock, GS_RANK_MEMORY);
   CUresult result = GS_CALL(cuMemUnmap)(address, bytes);
-  uint64_t given_back = result == CUDA_SUCCESS ? forget_mappings(address, bytes) : 0;
-  pthread_mutex_unlock(&pieces);
-  gs_release_bytes(given_back);
+  uint64_t released = result == CUDA_SUCCESS ? drop_mappings(address, bytes) : 0;
+  gs_unlock(&pieces_lock);
+  gs_release_bytes(released);
   return result;
 }
 
-void gs_physical_forget(void) { pthread_mutex_init(&pieces, NULL); }
+void gs_physical_forget(void) { pthread_mutex_init(&pieces_lock, NULL); }

@@ -1,11 +1,11 @@
-/* The card as the tenant sees it: as large as its quota, as full as its processes make it. */
+/* The card memory that the client sees: its quota, less what its processes hold. */
 #include <string.h>
 
 #include "memory/memory.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* What is left of the quota; the dead hold nothing. */
+/* What is left of the quota after dead processes are reclaimed. */
 static uint64_t left_bytes(uint64_t quota_bytes) {
   gs_region_reclaim(&gs_region);
   gs_memory_after_sync();
@@ -29,17 +29,17 @@ GS_HOOK(cuDeviceTotalMem_v2)(size_t *bytes, CUdevice device) {
   return result;
 }
 
-/* NVML is another library, perhaps loaded after the driver was looked through. */
+/* NVML is a separate library that may be loaded after the driver. */
 
 #define NVML(symbol) ((__typeof__(gs_real.symbol))gs_nvml_function((void **)(void *)&gs_real.symbol, #symbol))
 
-/* NVML shows all cards of the machine; the quota is of one. */
+/* NVML shows all cards of the machine; the quota is for one. */
 static uint64_t quota_on(nvmlDevice_t device) {
   uint64_t quota = gs_quota_bytes();
   char text[96] = "";
   if (quota == 0 || !gs_region.decisions->card[0]) return quota;
-  bool told = NVML(nvmlDeviceGetUUID)(device, text, sizeof text) == 0;
-  return told && strncmp(text, gs_region.decisions->card, sizeof gs_region.decisions->card) != 0 ? 0 : quota;
+  bool known = NVML(nvmlDeviceGetUUID)(device, text, sizeof text) == 0;
+  return known && strncmp(text, gs_region.decisions->card, sizeof gs_region.decisions->card) != 0 ? 0 : quota;
 }
 
 GS_HOOK(nvmlDeviceGetMemoryInfo)(nvmlDevice_t device, nvmlMemory_t *memory) {
@@ -57,7 +57,7 @@ GS_HOOK(nvmlDeviceGetMemoryInfo_v2)(nvmlDevice_t device, nvmlMemory_v2_t *memory
   uint64_t quota = result == 0 && memory ? quota_on(device) : 0;
   if (quota == 0) return result;
   memory->total = smaller(memory->total, quota);
-  memory->reserved = 0; /* what the driver keeps for itself is no part of a quota */
+  memory->reserved = 0; /* the driver's own memory is no part of a quota */
   memory->free = smaller(memory->free, left_bytes(quota));
   memory->used = memory->total - smaller(memory->total, memory->free);
   return result;

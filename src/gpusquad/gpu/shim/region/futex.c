@@ -1,4 +1,4 @@
-/* What is asked of the system without the C library's help: time, and waiting for a word of shared memory to change. */
+/* System calls that the C library does not wrap in all its versions: futexes, fstat; and the clock. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/stat.h>
@@ -36,5 +36,5 @@ bool gs_daemon_alive(const struct gs_decisions *decisions) {
   return limit_ns == 0 || now_ns <= beat_ns || now_ns - beat_ns <= limit_ns;
 }
 
-/* On 64-bit machines the kernel's structure is the C library's. */
+/* On 64-bit machines the kernel and the C library have the same structure. */
 int gs_fstat(int fd, struct stat *status) { return (int)syscall(SYS_fstat, fd, status); }

@@ -1,4 +1,4 @@
-/* What other tenants of the card are doing, as they tell it in their own files. */
+/* What the other clients of the card report in their own files. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,26 +8,26 @@
 
 #include "region/region.h"
 
-#define FIXED_NEIGHBOURS "/run/gpusquad/tenants" /* where containers find them */
-#define HEAD_BYTES offsetof(struct gs_client, kernel) /* without the kernels, which fill most of the file */
+#define FIXED_NEIGHBOURS "/run/gpusquad/tenants" /* in containers */
+#define HEAD_BYTES offsetof(struct gs_client, kernel) /* without the kernel table, which is most of the file */
 
 struct neighbour {
   int fd;
   bool open;
-  dev_t device; /* and */
-  ino_t inode;  /* of the file it was opened as: a program may close all files that it does not know, and open others */
-  uint32_t slot_generation; /* of the slot at that time: each tenant has a file of its own under the same name */
+  dev_t device; /* with the inode: a program may close all unknown descriptors, and the number may be reused */
+  ino_t inode;
+  uint32_t slot_generation; /* when it was opened: each client has a file of its own under the same name */
 };
 
 static struct neighbour neighbours[GS_SLOTS];
 
-static bool is_still_it(const struct neighbour *neighbour) {
+static bool is_same_file(const struct neighbour *one) {
   struct stat status;
-  return gs_fstat(neighbour->fd, &status) == 0 && status.st_dev == neighbour->device && status.st_ino == neighbour->inode;
+  return gs_fstat(one->fd, &status) == 0 && status.st_dev == one->device && status.st_ino == one->inode;
 }
 
 static void close_neighbour(struct neighbour *neighbour) {
-  if (neighbour->open && is_still_it(neighbour)) close(neighbour->fd);
+  if (neighbour->open && is_same_file(neighbour)) close(neighbour->fd);
   neighbour->open = false;
 }
 
@@ -52,7 +52,7 @@ static void open_neighbour(struct neighbour *neighbour, uint32_t slot) {
 }
 
 bool gs_neighbour_read(uint32_t slot, struct gs_process procs[GS_PROCS]) {
-  static struct gs_client told;
+  static struct gs_client copy;
   if (slot >= GS_SLOTS || !gs_region.decisions) return false;
   struct neighbour *neighbour = &neighbours[slot];
   uint32_t slot_generation = GS_LOAD(gs_region.decisions->grants[slot].slot_generation);
@@ -60,11 +60,11 @@ bool gs_neighbour_read(uint32_t slot, struct gs_process procs[GS_PROCS]) {
   if (!neighbour->open) open_neighbour(neighbour, slot);
   neighbour->slot_generation = slot_generation;
   if (!neighbour->open) return false;
-  if (pread(neighbour->fd, &told, HEAD_BYTES, 0) != (ssize_t)HEAD_BYTES || !GS_IS_OURS(&told) || told.slot != slot) {
+  if (pread(neighbour->fd, &copy, HEAD_BYTES, 0) != (ssize_t)HEAD_BYTES || !GS_IS_OURS(&copy) || copy.slot != slot) {
     close_neighbour(neighbour);
     return false;
   }
-  memcpy(procs, told.procs, sizeof told.procs);
+  memcpy(procs, copy.procs, sizeof copy.procs);
   return true;
 }
 

@@ -1,4 +1,4 @@
-/* Giving back what the dead held, for the card's daemon. */
+/* Reclaims the bytes of dead processes, for the card daemon. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -6,8 +6,7 @@
 
 #include "shim.h"
 
-/* For the daemon, which is none of the tenant's processes: it has the byte, and the place as a holder of the lock,
- * after theirs. */
+/* The daemon is not a process of the client. As a holder of the lock it has the index after theirs, and that byte. */
 static int64_t reclaim_for_daemon(const char *path) {
   struct gs_region region = {.fd = open(path, O_RDWR | O_CLOEXEC), .index = GS_PROCS};
   if (region.fd < 0) return -1;
@@ -16,8 +15,8 @@ static int64_t reclaim_for_daemon(const char *path) {
   return gs_byte_take(region.fd, GS_PROCS) ? (int64_t)gs_region_reclaim(&region) : 0;
 }
 
-/* Bytes given back; -1: not a tenant's file of ours. In a child, because a tenant may shorten its file at any moment,
- * and whoever then touches the mapping dies. */
+/* Returns the bytes; -1: not a client's file of this version. Runs in a child process, because a client may truncate
+ * its file at any moment and an access to the mapping is then fatal. */
 GS_EXPORT int64_t gpusquad_reclaim(const char *path) {
   int ends[2], status;
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;

@@ -1,4 +1,4 @@
-/* Finding the files of the region and mapping them. */
+/* Finds and maps the files of the region. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #include "shim.h"
 
-#define FIXED_CLIENT "/run/gpusquad/tenant" /* where containers find theirs, whatever a shell did to the environment */
+#define FIXED_CLIENT "/run/gpusquad/tenant" /* in containers, independent of the environment */
 #define OPEN_TRIES 10
 
 void *gs_map_file(int fd, int protection, size_t size) {
@@ -30,7 +30,7 @@ static void *map_path(const char *path, size_t size) {
 }
 
 const char *gs_client_path(void) {
-  if (access(FIXED_CLIENT, F_OK) == 0) return FIXED_CLIENT; /* what is mounted in a container is not for it to choose */
+  if (access(FIXED_CLIENT, F_OK) == 0) return FIXED_CLIENT; /* a container must not choose its own */
   const char *path = getenv("GPUSQUAD_TENANT");
   return path && *path ? path : FIXED_CLIENT;
 }
@@ -40,7 +40,7 @@ int gs_folder_length(const char *path) {
   return slash ? (int)(slash - path) : 0;
 }
 
-/* Beside the tenant's file in a container; beside its folder on the machine itself. */
+/* In a container beside the client's file; outside beside its folder. */
 static const struct gs_decisions *map_decisions(const char *client) {
   const char *forms[] = {"%.*s/decisions", "%.*s/../decisions"};
   for (size_t i = 0; i < 2; i++) {
@@ -58,7 +58,7 @@ static bool same_file(int one, int other) {
   return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-static bool try_opening(struct gs_region *region, const char *path) {
+static bool try_open(struct gs_region *region, const char *path) {
   region->fd = open(path, O_RDWR | O_CLOEXEC);
   int mapped = region->fd < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
   bool same = mapped >= 0 && same_file(region->fd, mapped);
@@ -67,12 +67,12 @@ static bool try_opening(struct gs_region *region, const char *path) {
   return same;
 }
 
-/* Opened twice: once for the lock, once for the mapping. A mapping keeps the open file it was made from, and that its
- * locks; and mappings may outlive their process, for a file of the driver keeps the memory of who opened it, and forked
- * children have that file too. Again, where the slot was given to another tenant in between. */
+/* Opens the file twice: for the lock and for the mapping. A mapping keeps its open file and thereby the file's locks.
+ * Mappings may outlive their process: an open driver file keeps the memory of the process that opened it, and forked
+ * children share that file. Repeats if the slot was given to another client in between. */
 static bool open_client(struct gs_region *region, const char *path) {
   for (int tries = 0; tries < OPEN_TRIES; tries++) {
-    if (try_opening(region, path)) return true;
+    if (try_open(region, path)) return true;
     if (region->fd < 0) return false;
     close(region->fd);
     region->fd = -1;

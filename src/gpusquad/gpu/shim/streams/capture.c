@@ -1,36 +1,51 @@
-/* The hooks of capture, and what is under way of it. Capture is of the caller's own stream: a graph must not depend on
- * where its stream happened to be. On a virtual card, where that is the same for as long as its tenant lives, kernels
- * go into the graph by way of a stream of its partition; see graphs_within.c. */
-#include "streams/streams.h"
+/* The hooks of stream capture, and which captures are active. The caller's own stream is captured, because a graph must
+ * not depend on where its stream happened to be. On a virtual card the partition never changes, so there kernels are
+ * captured through a stream of that partition; see virtual_card_graphs.c. */
+#include "gate/grant.h"
+#include "streams/stream_table.h"
 
-/* An event recorded in a capture pulls whoever waits for it into that capture, so the wait must be on the caller's own
- * stream; such events are remembered until nothing is captured any more. */
+uint32_t gs_active_captures;
 
-#define CAPTURED_EVENTS 1024u
-static CUevent captured[CAPTURED_EVENTS];
-static uint32_t captured_count;
-static pthread_mutex_t captured_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The legacy stream is never captured, and querying it is an error while a blocking stream is. */
+bool gs_capturing(CUstream stream, bool per_thread) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (gs_stream_name(stream, per_thread) == CU_STREAM_LEGACY) return false;
+  CUresult result = GS_CALL(cuStreamIsCapturing)(gs_stream_name(stream, per_thread), &status);
+  return result || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool gs_stream_capturing(CUstream stream, bool per_thread) {
+  return GS_LOAD(gs_active_captures) && gs_capturing(stream, per_thread);
+}
+
+/* A stream that waits for an event recorded in a capture joins that capture, so the wait must be on the caller's own
+ * stream. Such events are kept until no capture is active. */
+
+#define MAX_CAPTURED_EVENTS 1024u
+static CUevent captured_events[MAX_CAPTURED_EVENTS];
+static uint32_t captured_event_count;
+static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 
 bool gs_event_is_captured(CUevent event) {
   bool found = false;
-  pthread_mutex_lock(&captured_lock);
-  for (uint32_t i = 0; i < captured_count && !found; i++) found = captured[i] == event;
-  pthread_mutex_unlock(&captured_lock);
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  for (uint32_t i = 0; i < captured_event_count && !found; i++) found = captured_events[i] == event;
+  gs_unlock(&capture_lock);
   return found;
 }
 
 static void remember_captured(CUevent event) {
   if (gs_event_is_captured(event)) return;
-  pthread_mutex_lock(&captured_lock);
-  if (captured_count < CAPTURED_EVENTS) captured[captured_count++] = event;
-  pthread_mutex_unlock(&captured_lock);
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  if (captured_event_count < MAX_CAPTURED_EVENTS) captured_events[captured_event_count++] = event;
+  gs_unlock(&capture_lock);
 }
 
 static void forget_captured(CUevent event) {
-  pthread_mutex_lock(&captured_lock);
-  for (uint32_t i = 0; i < captured_count; i++)
-    if (captured[i] == event) captured[i--] = captured[--captured_count];
-  pthread_mutex_unlock(&captured_lock);
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  for (uint32_t i = 0; i < captured_event_count; i++)
+    if (captured_events[i] == event) captured_events[i--] = captured_events[--captured_event_count];
+  gs_unlock(&capture_lock);
 }
 
 void gs_capture_note_event(CUevent event, CUstream stream, bool per_thread) {
@@ -41,92 +56,92 @@ void gs_capture_note_event(CUevent event, CUstream stream, bool per_thread) {
     forget_captured(event);
 }
 
-/* Captures that are under way, by the stream that each was begun on: with it and with its context one ends, and not with a
- * stream that was only drawn in. */
+/* Active captures, by the stream on which each began. A capture ends with that stream and with its context, but not
+ * with a stream that joined it. */
 
-#define MOST_BEGUN 256u
-static struct begun {
+#define MAX_CAPTURES 256u
+static struct active_capture {
   CUstream own;
   CUcontext context;
-  uint32_t thread; /* per-thread streams have one name in all */
-} begun_on[MOST_BEGUN];
-static uint32_t begun_count;
+  uint32_t thread; /* per-thread streams have the same handle in all threads */
+} captures[MAX_CAPTURES];
+static uint32_t capture_count;
 
-static void note_begun(CUstream own) {
-  struct begun one = {own, gs_context_of(own), gs_this_thread()};
-  pthread_mutex_lock(&captured_lock);
-  if (begun_count < MOST_BEGUN) begun_on[begun_count++] = one;
-  pthread_mutex_unlock(&captured_lock);
+static void add_capture(CUstream own) {
+  struct active_capture one = {own, gs_context_of(own), gs_this_thread()};
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  if (capture_count < MAX_CAPTURES) captures[capture_count++] = one;
+  gs_unlock(&capture_lock);
 }
 
 bool gs_capture_forget(CUstream own) {
   bool found = false;
-  pthread_mutex_lock(&captured_lock);
-  for (uint32_t i = 0; i < begun_count && !found; i++) {
-    found = begun_on[i].own == own && (own != CU_STREAM_PER_THREAD || begun_on[i].thread == gs_this_thread());
-    if (found) begun_on[i] = begun_on[--begun_count];
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  for (uint32_t i = 0; i < capture_count && !found; i++) {
+    found = captures[i].own == own && (own != CU_STREAM_PER_THREAD || captures[i].thread == gs_this_thread());
+    if (found) captures[i] = captures[--capture_count];
   }
-  pthread_mutex_unlock(&captured_lock);
+  gs_unlock(&capture_lock);
   return found;
 }
 
-/* Events are forgotten with the last capture: no record would tell that they have become ordinary ones. */
-static void over_locked(void) {
-  if (!GS_SUB(gs_active_captures, 1)) captured_count = 0;
+/* Captured events are forgotten with the last capture: without another record they have become ordinary events. */
+static void end_locked(void) {
+  if (!GS_SUB(gs_active_captures, 1)) captured_event_count = 0;
 }
 
 void gs_capture_ended(void) {
-  pthread_mutex_lock(&captured_lock);
-  over_locked();
-  pthread_mutex_unlock(&captured_lock);
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  end_locked();
+  gs_unlock(&capture_lock);
 }
 
 void gs_captures_drop_context(CUcontext context) {
-  pthread_mutex_lock(&captured_lock);
-  for (uint32_t i = 0; i < begun_count; i++) {
-    if (begun_on[i].context != context) continue;
-    begun_on[i--] = begun_on[--begun_count];
-    over_locked();
+  gs_lock(&capture_lock, GS_RANK_LEAF);
+  for (uint32_t i = 0; i < capture_count; i++) {
+    if (captures[i].context != context) continue;
+    captures[i--] = captures[--capture_count];
+    end_locked();
   }
-  pthread_mutex_unlock(&captured_lock);
+  gs_unlock(&capture_lock);
 }
 
-/* Whoever looks at the streams has the table, and looks at none once something is captured: to ask whether a stream is
- * done, or to set an event, would spoil a capture of it. */
-static void beginning(CUstream stream, bool per_thread) {
+/* A visit of the streams holds the table lock and skips all streams once a capture is active: a query or an event would
+ * invalidate the capture. So the count changes under the table lock. */
+static void before_capture(CUstream stream, bool per_thread) {
   if (gs_attached() && !gs_is_uncontended()) {
     gs_streams_before_capture();
     gs_detour_prepare(stream, per_thread);
   }
-  pthread_mutex_lock(&gs_table_lock);
+  gs_lock(&gs_table_lock, GS_RANK_TABLE);
   GS_ADD(gs_active_captures, 1);
-  pthread_mutex_unlock(&gs_table_lock);
+  gs_unlock(&gs_table_lock);
 }
 
-static CUresult begun(CUresult result, CUstream stream, bool per_thread) {
+static CUresult after_begin(CUresult result, CUstream stream, bool per_thread) {
   if (result == CUDA_SUCCESS)
-    note_begun(gs_stream_name(stream, per_thread));
+    add_capture(gs_stream_name(stream, per_thread));
   else
     gs_capture_ended();
   return result;
 }
 
-static CUresult ended(bool was, CUstream stream, bool per_thread, CUresult result) {
-  if (!was || gs_capturing(stream, per_thread)) return result; /* refused: still captured */
+static CUresult after_end(bool was, CUstream stream, bool per_thread, CUresult result) {
+  if (!was || gs_capturing(stream, per_thread)) return result; /* refused: the capture is still active */
   gs_capture_forget(gs_stream_name(stream, per_thread));
   gs_capture_ended();
   return result;
 }
 
-/* Into what is not a new graph of the driver's own. */
-static CUresult begun_elsewhere(CUresult result, CUstream stream, bool per_thread) {
+/* For captures that do not create a new graph. */
+static CUresult after_begin_elsewhere(CUresult result, CUstream stream, bool per_thread) {
   if (result == CUDA_SUCCESS && gs_attached()) gs_detour_never(stream, per_thread);
-  return begun(result, stream, per_thread);
+  return after_begin(result, stream, per_thread);
 }
 
 #define CAPTURE_ONE(note, symbol, per_thread, parameters, arguments) \
   GS_HOOK(symbol) parameters {                                      \
-    beginning(stream, per_thread);                                  \
+    before_capture(stream, per_thread);                                  \
     return note(GS_CALL(symbol) arguments, stream, per_thread);     \
   }
 #define CAPTURE(note, symbol, thread, parameters, arguments) \
@@ -135,22 +150,22 @@ static CUresult begun_elsewhere(CUresult result, CUstream stream, bool per_threa
 #define TO_GRAPH                                                                                     \
   (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, \
    CUstreamCaptureMode mode)
-CAPTURE(begun, cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
-CAPTURE(begun, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
+CAPTURE(after_begin, cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
+CAPTURE(after_begin, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
         (stream, mode))
-CAPTURE(begun_elsewhere, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH,
+CAPTURE(after_begin_elsewhere, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, TO_GRAPH,
         (stream, graph, nodes, edges, count, mode))
 #define AGAIN \
   (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, CUgraphRecaptureCallback callback, void *data)
-CAPTURE(begun_elsewhere, cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
+CAPTURE(after_begin_elsewhere, cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz, AGAIN,
         (stream, mode, graph, callback, data))
-CAPTURE(begun_elsewhere, cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz,
+CAPTURE(after_begin_elsewhere, cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz,
         (CUstream stream, CUstreamCigCaptureParams *parameters), (stream, parameters))
 
 #define END_CAPTURE(symbol, per_thread, parameters, arguments)                       \
   GS_HOOK(symbol) parameters {                                                       \
     bool was = gs_stream_capturing(stream, per_thread);                              \
-    return ended(was, stream, per_thread, GS_CALL(symbol) arguments);                \
+    return after_end(was, stream, per_thread, GS_CALL(symbol) arguments);                \
   }
 END_CAPTURE(cuStreamEndCapture, false, (CUstream stream, CUgraph *graph), (stream, graph))
 END_CAPTURE(cuStreamEndCapture_ptsz, true, (CUstream stream, CUgraph *graph), (stream, graph))

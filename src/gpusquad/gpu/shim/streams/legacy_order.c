@@ -1,70 +1,72 @@
-/* Whose turn it is. Twins are non-blocking; the legacy default stream orders itself before and after all blocking
- * streams, and that is done here with events, as soon as one of the two is not the caller's own (own streams do it by
- * themselves). */
-#include "streams/streams.h"
+/* Acquiring a stream for work, and the order of the legacy default stream. The legacy stream runs before and after all
+ * blocking streams. The driver keeps that order between the caller's own streams. Twins are non-blocking, so if one of
+ * the two has moved, events keep it. */
+#include "gate/grant.h"
+#include "streams/stream_table.h"
 
-uint32_t gs_active_captures;
-
-static bool own_both(const struct gs_stream *one, const struct gs_stream *other) {
+static bool are_both_own(const struct gs_stream *one, const struct gs_stream *other) {
   return one->current == one->own && other->current == other->own;
 }
 
-/* A blocking stream begins nothing before the legacy stream's earlier work is done. Both are locked. */
-static void follow_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
+/* Later work of a blocking stream waits for the earlier work of the legacy stream. Both are locked. */
+static void wait_for_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
   uint64_t serial = legacy->serial;
   if (stream->legacy_seen == serial) return;
-  if (!own_both(stream, legacy)) gs_order_before(legacy, stream->current);
+  if (!are_both_own(stream, legacy)) gs_order_before(legacy, stream->current);
   stream->legacy_seen = serial;
 }
 
-/* What a stream has done goes before all later work of the legacy stream. Both are locked. A per-thread stream that is
- * on its own was not used since the legacy stream left its own, which waited for it then. */
+/* Later work of the legacy stream waits for the earlier work of a stream. A per-thread stream that is on its own stream
+ * was not used since the legacy stream left its own, and the legacy stream waited for it then. */
 void gs_join_legacy(struct gs_stream *stream, struct gs_stream *legacy) {
+  GS_ASSERT_HELD(&stream->lock);
+  GS_ASSERT_HELD(&legacy->lock);
   if (stream->joined == stream->serial) return;
-  bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
-  if (!own_both(stream, legacy) && named_here) gs_order_before(stream, legacy->current);
+  bool can_name = stream->kind != GS_PER_THREAD || stream->current != stream->own;
+  if (!are_both_own(stream, legacy) && can_name) gs_order_before(stream, legacy->current);
   stream->joined = stream->serial;
 }
 
-/* An event on a stream that is being captured would become part of the graph. */
-static bool in_capture(const struct gs_stream *stream) {
+/* An event on a captured stream would become part of the graph. */
+static bool is_captured(const struct gs_stream *stream) {
   return GS_LOAD(gs_active_captures) && stream->current == stream->own && gs_capturing(stream->own, false);
 }
 
 static void join_all(struct gs_stream *legacy) {
   if (GS_LIKELY(!GS_LOAD(legacy->context->ordered))) return; /* most programs have none */
-  pthread_mutex_lock(&gs_table_lock);
+  gs_lock(&gs_table_lock, GS_RANK_TABLE);
   for (struct gs_stream *stream = legacy->context->ordered; stream; stream = stream->ordered) {
-    pthread_mutex_lock(&stream->lock);
-    if (!in_capture(stream)) gs_join_legacy(stream, legacy);
-    pthread_mutex_unlock(&stream->lock);
+    gs_stream_lock(stream);
+    if (!is_captured(stream)) gs_join_legacy(stream, legacy);
+    gs_stream_release(stream);
   }
-  pthread_mutex_unlock(&gs_table_lock);
+  gs_unlock(&gs_table_lock);
 }
 
-/* While a blocking stream is captured nobody may touch the legacy one: who has yet to wait for it does so before. */
-static void all_follow_legacy(struct gs_context *context) {
+/* While a blocking stream is captured, the legacy stream must not be used. Streams that still have to wait for it do so
+ * before the capture. */
+static void all_wait_for_legacy(struct gs_context *context) {
   struct gs_stream *legacy = context->legacy;
   if (!legacy) return;
-  pthread_mutex_lock(&legacy->lock);
-  pthread_mutex_lock(&gs_table_lock);
+  gs_stream_lock(legacy);
+  gs_lock(&gs_table_lock, GS_RANK_TABLE);
   for (struct gs_stream *stream = context->ordered; stream; stream = stream->ordered) {
-    pthread_mutex_lock(&stream->lock);
-    bool named_here = stream->kind != GS_PER_THREAD || stream->current != stream->own;
-    if (named_here && !in_capture(stream)) follow_legacy(stream, legacy);
-    pthread_mutex_unlock(&stream->lock);
+    gs_stream_lock(stream);
+    bool can_name = stream->kind != GS_PER_THREAD || stream->current != stream->own;
+    if (can_name && !is_captured(stream)) wait_for_legacy(stream, legacy);
+    gs_stream_release(stream);
   }
-  pthread_mutex_unlock(&gs_table_lock);
-  pthread_mutex_unlock(&legacy->lock);
+  gs_unlock(&gs_table_lock);
+  gs_stream_release(legacy);
 }
 
 void gs_streams_before_capture(void) {
   CUcontext handle = NULL;
   if (GS_CALL(cuCtxGetCurrent)(&handle) || !handle) return;
-  pthread_rwlock_rdlock(&gs_partitions_lock);
+  gs_read_lock(&gs_partitions_lock, GS_RANK_PARTITIONS);
   for (struct gs_context *context = GS_LOAD(gs_contexts); context; context = context->next)
-    if (context->handle == handle) all_follow_legacy(context);
-  pthread_rwlock_unlock(&gs_partitions_lock);
+    if (context->handle == handle) all_wait_for_legacy(context);
+  gs_rw_unlock(&gs_partitions_lock);
 }
 
 struct gs_stream *gs_legacy_for(const struct gs_stream *stream) {
@@ -72,67 +74,49 @@ struct gs_stream *gs_legacy_for(const struct gs_stream *stream) {
   return ordered ? GS_LOAD(stream->context->legacy) : NULL;
 }
 
-static CUstream take(struct gs_stream *stream, bool on_own) {
+static CUstream acquire(struct gs_stream *stream, bool on_own) {
   struct gs_stream *legacy = gs_legacy_for(stream);
-  bool frozen = GS_LOAD(gs_active_captures); /* nothing is made or moved while a graph is being captured */
-  pthread_rwlock_rdlock(&gs_partitions_lock);
-  int32_t partition = frozen || on_own ? GS_NO_PARTITION : gs_partition_now(stream->context);
-  if (legacy) pthread_mutex_lock(&legacy->lock);
-  pthread_mutex_lock(&stream->lock);
+  bool capturing = GS_LOAD(gs_active_captures); /* no stream is created or moved during a capture */
+  gs_read_lock(&gs_partitions_lock, GS_RANK_PARTITIONS);
+  int32_t partition = capturing || on_own ? GS_NO_PARTITION : gs_partition_now(stream->context);
+  if (legacy) gs_stream_lock(legacy);
+  gs_stream_lock(stream);
   if (on_own)
     gs_move(stream, stream->own, GS_NO_PARTITION);
-  else if (!frozen)
+  else if (!capturing)
     gs_move_to_partition(stream, partition);
   if (legacy) {
-    follow_legacy(stream, legacy);
-    pthread_mutex_unlock(&legacy->lock);
+    wait_for_legacy(stream, legacy);
+    gs_stream_release(legacy);
   }
   if (stream->kind == GS_LEGACY) join_all(stream);
-  pthread_rwlock_unlock(&gs_partitions_lock);
+  gs_rw_unlock(&gs_partitions_lock);
   stream->serial++;
   return stream->current;
 }
 
-CUstream gs_stream_acquire(struct gs_stream *stream) { return take(stream, false); }
+CUstream gs_stream_acquire(struct gs_stream *stream) { return acquire(stream, false); }
 
-CUstream gs_stream_acquire_own(struct gs_stream *stream) { return take(stream, true); }
+CUstream gs_stream_acquire_own(struct gs_stream *stream) { return acquire(stream, true); }
 
-void gs_stream_release(struct gs_stream *stream) { pthread_mutex_unlock(&stream->lock); }
-
-/* Waiting for a stream moves nothing. But the legacy stream is done only when the blocking ones are. */
+/* A wait for a stream moves nothing. But the legacy stream is complete only when the blocking streams are. */
 struct gs_stream *gs_stream_acquire_if_moved(CUstream stream, bool per_thread) {
   struct gs_stream *known = gs_stream_of(stream, per_thread);
   if (!known) return NULL;
-  pthread_rwlock_rdlock(&gs_partitions_lock);
-  pthread_mutex_lock(&known->lock);
+  gs_read_lock(&gs_partitions_lock, GS_RANK_PARTITIONS);
+  gs_stream_lock(known);
   if (known->kind == GS_LEGACY) join_all(known);
-  pthread_rwlock_unlock(&gs_partitions_lock);
+  gs_rw_unlock(&gs_partitions_lock);
   if (known->current != known->own) return known;
-  pthread_mutex_unlock(&known->lock);
+  gs_stream_release(known);
   return NULL;
-}
-
-/* Capture. */
-
-/* The legacy stream never is; asking it is an error while a blocking one is. */
-bool gs_capturing(CUstream stream, bool per_thread) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (gs_stream_name(stream, per_thread) == CU_STREAM_LEGACY) return false;
-  CUresult result = GS_CALL(cuStreamIsCapturing)(gs_stream_name(stream, per_thread), &status);
-  return result || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* Called by memory.c. */
-
-bool gs_stream_capturing(CUstream stream, bool per_thread) {
-  return GS_LOAD(gs_active_captures) && gs_capturing(stream, per_thread);
 }
 
 CUstream gs_stream_real(CUstream stream, bool per_thread) {
   if (gs_is_uncontended() || (GS_LOAD(gs_active_captures) && gs_capturing(stream, per_thread))) return stream;
-  struct gs_stream *taken = gs_stream_of(stream, per_thread);
-  if (!taken) return stream;
-  CUstream real = gs_stream_acquire(taken);
-  gs_stream_release(taken);
+  struct gs_stream *acquired = gs_stream_of(stream, per_thread);
+  if (!acquired) return stream;
+  CUstream real = gs_stream_acquire(acquired);
+  gs_stream_release(acquired);
   return real;
 }

@@ -1,18 +1,20 @@
-/* The caller's streams: a table by their names, and how they come and go. */
-#include "streams/streams.h"
+/* The table of the caller's streams, by name; their creation and end. */
+#include "streams/stream_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gate/in_flight.h"
+
 struct gs_stream *gs_stream_buckets[GS_BUCKETS];
 struct gs_context *gs_contexts;
 pthread_mutex_t gs_table_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t table_version; /* grows when streams go: what threads remember is then void */
-static CUdevice card = -1;     /* the device of the first context seen; others are left alone */
-static pthread_key_t thread_end;
-static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
+static uint32_t table_version; /* grows when a stream ends, which invalidates what threads have cached */
+static CUdevice managed_device = -1;     /* of the first context seen; other devices are not managed */
+static pthread_key_t thread_exit_key;
+static pthread_once_t thread_exit_once = PTHREAD_ONCE_INIT;
 
 uint32_t gs_blocking_streams;
 
@@ -22,7 +24,7 @@ static __thread struct {
   CUcontext context;
   struct gs_stream *stream;
   uint32_t version;
-} last;
+} cached;
 
 uint32_t gs_this_thread(void) {
   if (!thread_number) thread_number = (uint32_t)syscall(SYS_gettid);
@@ -70,8 +72,8 @@ static struct gs_context *context_of(CUcontext handle) {
   if (!context) return NULL;
   context->handle = handle;
   if (GS_CALL(cuCtxGetDevice)(&device) == CUDA_SUCCESS) {
-    if (card < 0) card = device;
-    context->on_card = device == card;
+    if (managed_device < 0) managed_device = device;
+    context->on_card = device == managed_device;
     context->partitionable = context->on_card && is_primary(handle, device);
   }
   context->next = gs_contexts;
@@ -79,7 +81,7 @@ static struct gs_context *context_of(CUcontext handle) {
   return context;
 }
 
-/* False: the driver does not tell. */
+/* False: the driver refused to answer. */
 static bool find_kind(CUstream own, uint32_t *kind) {
   unsigned int flags = 0;
   *kind = own == CU_STREAM_LEGACY ? GS_LEGACY : GS_PER_THREAD;
@@ -89,29 +91,29 @@ static bool find_kind(CUstream own, uint32_t *kind) {
   return true;
 }
 
-/* Streams of green contexts that the program itself made stay where it put them. */
-static bool placed_by_program(CUstream own) {
+/* Streams of green contexts that the program itself created stay there. */
+static bool is_partitioned_by_program(CUstream own) {
   CUgreenCtx green = NULL;
   if (gs_is_default(own) || !GS_HAS(cuStreamGetGreenCtx)) return false;
   return GS_CALL(cuStreamGetGreenCtx)(own, &green) == CUDA_SUCCESS && green;
 }
 
-static void at_thread_end(void *unused);
+static void on_thread_exit(void *unused);
 
-static void make_thread_key(void) { pthread_key_create(&thread_end, at_thread_end); }
+static void make_thread_exit_key(void) { pthread_key_create(&thread_exit_key, on_thread_exit); }
 
 static void order_with_legacy(struct gs_stream *stream) {
   stream->ordered = stream->context->ordered;
   stream->context->ordered = stream;
 }
 
-/* Its kind is nothing that a driver may be asked while it is captured: that spoils the capture, by whomever. Until it
- * is over, all that the stream is given stays there. */
-static bool must_not_be_asked(CUstream own) { return !gs_is_default(own) && gs_stream_capturing(own, false); }
+/* Querying the kind of a captured stream would invalidate the capture. Until the capture ends, all work of such a
+ * stream stays on it. */
+static bool must_not_be_queried(CUstream own) { return !gs_is_default(own) && gs_stream_capturing(own, false); }
 
 static struct gs_stream *add(CUstream own, CUcontext handle) {
   uint32_t kind;
-  if (must_not_be_asked(own) || placed_by_program(own) || !find_kind(own, &kind)) return NULL;
+  if (must_not_be_queried(own) || is_partitioned_by_program(own) || !find_kind(own, &kind)) return NULL;
   struct gs_stream *stream = calloc(1, sizeof *stream);
   if (!stream || !(stream->context = context_of(handle))) {
     free(stream);
@@ -124,8 +126,8 @@ static struct gs_stream *add(CUstream own, CUcontext handle) {
   GS_CALL(cuStreamGetPriority)(own, &stream->priority);
   if (stream->kind == GS_PER_THREAD) {
     stream->thread = gs_this_thread();
-    pthread_once(&thread_end_once, make_thread_key);
-    pthread_setspecific(thread_end, stream);
+    pthread_once(&thread_exit_once, make_thread_exit_key);
+    pthread_setspecific(thread_exit_key, stream);
   }
   if (stream->kind == GS_LEGACY) GS_STORE(stream->context->legacy, stream);
   if (stream->kind == GS_BLOCKING || stream->kind == GS_PER_THREAD) order_with_legacy(stream);
@@ -141,26 +143,27 @@ CUcontext gs_context_of(CUstream own) {
 }
 
 static struct gs_stream *find_or_add(CUstream own, CUcontext context, bool may_add) {
-  pthread_mutex_lock(&gs_table_lock);
+  gs_lock(&gs_table_lock, GS_RANK_TABLE);
   struct gs_stream *stream = find(own, context);
   if (!stream && may_add) {
     if (!context) context = gs_context_of(own);
     if (context) stream = add(own, context);
   }
-  pthread_mutex_unlock(&gs_table_lock);
+  gs_unlock(&gs_table_lock);
   return stream;
 }
 
 struct gs_stream *gs_stream_find(CUstream own, bool may_add) {
   CUcontext context = gs_is_default(own) ? gs_context_of(own) : NULL;
   uint32_t version = GS_LOAD(table_version);
-  if (last.stream && last.own == own && last.context == context && last.version == version) return last.stream;
+  bool is_cached = cached.own == own && cached.context == context && cached.version == version;
+  if (cached.stream && is_cached) return cached.stream;
   struct gs_stream *stream = find_or_add(own, context, may_add);
   if (stream) {
-    last.own = own;
-    last.context = context;
-    last.stream = stream;
-    last.version = version;
+    cached.own = own;
+    cached.context = context;
+    cached.stream = stream;
+    cached.version = version;
   }
   return stream;
 }
@@ -169,20 +172,20 @@ struct gs_stream *gs_stream_of(CUstream stream, bool per_thread) {
   return gs_stream_find(gs_stream_name(stream, per_thread), true);
 }
 
-/* Looking at all of them. */
+/* Visits. */
 
 void gs_streams_visit(void (*visit)(struct gs_stream *stream)) {
-  pthread_mutex_lock(&gs_table_lock);
+  gs_lock(&gs_table_lock, GS_RANK_TABLE);
   for (uint32_t i = 0; i < GS_BUCKETS; i++)
     for (struct gs_stream *stream = gs_stream_buckets[i]; stream; stream = stream->next) {
-      if (pthread_mutex_trylock(&stream->lock)) continue;
+      if (!gs_stream_try_lock(stream)) continue;
       visit(stream);
-      pthread_mutex_unlock(&stream->lock);
+      gs_stream_release(stream);
     }
-  pthread_mutex_unlock(&gs_table_lock);
+  gs_unlock(&gs_table_lock);
 }
 
-/* Ends. */
+/* The end of a stream. */
 
 static void unlink_ordered(struct gs_stream *stream) {
   for (struct gs_stream **at = &stream->context->ordered; *at; at = &(*at)->ordered)
@@ -204,8 +207,8 @@ static void unlink_stream(struct gs_stream *stream) {
   GS_ADD(table_version, 1);
 }
 
-/* The driver finishes what destroyed streams still have to do. */
-static void discard(struct gs_stream *stream) {
+/* The driver completes the pending work of destroyed streams. */
+static void destroy(struct gs_stream *stream) {
   for (uint32_t i = 0; i < GS_PARTITIONS; i++)
     if (stream->twins[i]) GS_CALL(cuStreamDestroy_v2)(stream->twins[i]);
   for (uint32_t i = 0; i < GS_LEVELS; i++)
@@ -219,31 +222,37 @@ static void discard(struct gs_stream *stream) {
   free(stream);
 }
 
-/* Its last work still goes before all later work of the legacy stream, and whoever waits for all that the context does
- * waits for it: it ends on the caller's own stream. From there it is joined, so that a legacy stream on its own, which
- * nobody may touch while a blocking one is captured, is left alone. */
-static void settle_last_work(struct gs_stream *stream) {
+/* The last work of a stream still precedes all later work of the legacy stream, and a wait for the whole context
+ * includes it. So it moves back to the caller's own stream, and the legacy stream waits for it there. Joined there, a
+ * legacy stream that is on its own stream needs no event, which a capture of a blocking stream would forbid.
+ *
+ * The stream is still in the table, so the watcher and other threads may use it: they move it back or evict it from its
+ * partition. Without its lock both threads would move it. */
+static void move_last_work_back(struct gs_stream *stream) {
   struct gs_stream *legacy = gs_legacy_for(stream);
+  gs_read_lock(&gs_partitions_lock, GS_RANK_PARTITIONS);
+  if (legacy) gs_stream_lock(legacy);
+  gs_stream_lock(stream);
   if (stream->kind != GS_PER_THREAD) gs_move(stream, stream->own, GS_NO_PARTITION);
-  if (!legacy) return;
-  pthread_mutex_lock(&legacy->lock);
-  gs_join_legacy(stream, legacy);
-  pthread_mutex_unlock(&legacy->lock);
+  if (legacy) gs_join_legacy(stream, legacy);
+  gs_stream_release(stream);
+  if (legacy) gs_stream_release(legacy);
+  gs_rw_unlock(&gs_partitions_lock);
 }
 
-/* To one that is captured nothing can be given but what goes into the graph. */
-static void end_of(struct gs_stream *stream, bool captured) {
-  if (!captured) settle_last_work(stream);
-  pthread_mutex_lock(&gs_table_lock);
+/* A captured stream accepts no work that is not part of the graph. */
+static void end_stream(struct gs_stream *stream, bool captured) {
+  if (!captured) move_last_work_back(stream);
+  gs_lock(&gs_table_lock, GS_RANK_TABLE);
   unlink_stream(stream);
-  pthread_mutex_unlock(&gs_table_lock);
-  discard(stream);
+  gs_unlock(&gs_table_lock);
+  destroy(stream);
 }
 
 void gs_stream_destroyed(CUstream own) {
   if (gs_is_default(gs_stream_name(own, false))) return;
   struct gs_stream *stream = find_or_add(own, NULL, false);
-  if (stream) end_of(stream, gs_stream_capturing(own, false));
+  if (stream) end_stream(stream, gs_stream_capturing(own, false));
 }
 
 static struct gs_stream *stream_of_thread(uint32_t thread) {
@@ -252,19 +261,20 @@ static struct gs_stream *stream_of_thread(uint32_t thread) {
   return NULL;
 }
 
-static void at_thread_end(void *unused) {
+static void on_thread_exit(void *unused) {
   (void)unused;
   for (;;) {
-    pthread_mutex_lock(&gs_table_lock);
+    gs_lock(&gs_table_lock, GS_RANK_TABLE);
     struct gs_stream *stream = stream_of_thread(gs_this_thread());
-    pthread_mutex_unlock(&gs_table_lock);
+    gs_unlock(&gs_table_lock);
     if (!stream) return;
-    end_of(stream, GS_LOAD(gs_active_captures)); /* its own stream has no name here any more that could be asked about */
+    end_stream(stream, GS_LOAD(gs_active_captures)); /* its own stream can no longer be queried here */
   }
 }
 
-/* The streams of a context go with it; their handles must not be touched any more. gs_table_lock is held. */
+/* The streams of a context end with it, so their handles must not be used any more. */
 bool gs_streams_drop_context(CUcontext handle) {
+  GS_ASSERT_HELD(&gs_table_lock);
   bool had_partitions = false;
   for (uint32_t i = 0; i < GS_BUCKETS; i++)
     for (struct gs_stream **at = &gs_stream_buckets[i]; *at;) {
@@ -281,7 +291,7 @@ bool gs_streams_drop_context(CUcontext handle) {
   for (struct gs_context **at = &gs_contexts; *at; at = &(*at)->next)
     if ((*at)->handle == handle) {
       had_partitions = (*at)->partitionable;
-      *at = (*at)->next; /* not freed: threads may still look at it */
+      *at = (*at)->next; /* not freed: other threads may still read it */
       break;
     }
   return had_partitions;
@@ -290,7 +300,7 @@ bool gs_streams_drop_context(CUcontext handle) {
 void gs_streams_forget(void) {
   memset(gs_stream_buckets, 0, sizeof gs_stream_buckets);
   gs_contexts = NULL;
-  card = -1;
+  managed_device = -1;
   gs_active_captures = gs_moved_streams = gs_blocking_streams = 0;
   table_version++;
   thread_number = 0;

@@ -1,36 +1,35 @@
-/* What kernels are and how long they run: learned from a few launches timed by pairs of events, told to everybody in
- * the tenant's table. */
+/* Kernel times, learned from a few launches timed by pairs of events and reported in the client's table. */
 #include <string.h>
 
 #include "timing/running_mean.h"
-#include "gate/gate.h"
+#include "timing/timing.h"
 
-#define ROWS 4096u           /* kernels this process knows; a power of two */
-#define PROBES 32u           /* looked at before a kernel counts as unknown */
-#define EARLY_SAMPLES 8u     /* are taken soon: the first may have been disturbed */
-#define SAMPLE_SOON 8u       /* launches of a kernel */
-#define SAMPLE_EVERY 64u     /* launches of a kernel, then one is timed */
-#define SETTLED_SAMPLES 32u  /* after so many its time is known well */
-#define SAMPLE_RARELY 256u   /* launches of such a kernel */
-#define SETTLE_EVERY 16u     /* launches, while a sample is on its way */
+#define ROWS 4096u           /* kernels known to this process; a power of two */
+#define PROBES 32u           /* rows tried before a kernel counts as unknown */
+#define EARLY_SAMPLES 8u     /* are taken soon, because the first may have been disturbed */
+#define EARLY_INTERVAL 8u       /* launches of a kernel per early sample */
+#define SAMPLE_INTERVAL 64u     /* launches of a kernel per sample */
+#define MANY_SAMPLES 32u  /* after these its time is known well */
+#define LATE_INTERVAL 256u   /* launches of such a kernel per sample */
+#define SETTLE_INTERVAL 16u     /* launches between two looks at pending samples */
 #define DEFAULT_KERNEL_US 10.0f
 #define DEFAULT_COPY_US 2.0f
-#define COPY_BYTES_PER_US 20000.0f /* assumed of a copy never seen: 20 GB/s */
+#define COPY_BYTES_PER_US 20000.0f /* assumed for a copy never timed: 20 GB/s */
 
-/* Kernels that spin until their peers on other cards run too. All lower case. */
-static const char *const collectives[] = {
+/* Parts of names of kernels that spin until their peers on other cards run. All lower case. */
+static const char *const collective_names[] = {
     "nccl",          "rccl",           "nvshmem",        "allreduce", "all_reduce",
     "allgather",     "all_gather",     "reducescatter",  "reduce_scatter", "alltoall",
     "all_to_all",    "cross_device_reduce", "multimem",  "one_shot_reduce", "two_shot_reduce",
 };
 
 static struct gs_kernel_info rows[ROWS];
-/* What is said of those that have no row: they are too many, or their row is just being written. */
+/* For kernels without a row: there are too many, or another thread is writing the row. */
 static struct gs_kernel_info unknown = {.ready = 1, .row = -1, .guessed = 1};
 static struct gs_kernel_info unknown_but_short = {.ready = 1, .row = -1};
-static uint32_t width_now; /* that work goes to now */
+static uint32_t width_now;
 
-/* With few SMs a kernel may take longer, so its times are kept apart by the power of two of the groups it had. */
+/* On few SMs a kernel may take longer, so times are kept per power of two of the SM groups. */
 static uint32_t width_of(uint64_t mask) {
   uint32_t groups = (uint32_t)__builtin_popcountll(mask);
   if (!groups) return 0; /* unrestricted */
@@ -53,12 +52,12 @@ static uint64_t mix_name(uint64_t hash, const char *name) {
   return hash;
 }
 
-/* Copies are told apart by the power of two of their size. */
+/* Copies are distinguished by the power of two of their size. */
 static uint32_t size_class(uint64_t bytes) { return bytes ? 64 - (uint32_t)__builtin_clzll(bytes) : 0; }
 
 static uint64_t pair(uint32_t high, uint32_t low) { return (uint64_t)high << 32 | low; }
 
-/* The products do not wait for each other: this is done at every launch. */
+/* The products do not depend on each other, because every launch computes this. */
 static uint64_t mix_shape(uint64_t hash, const struct gs_work *work) {
   uint64_t sum = hash + pair(work->grid[1], work->grid[0]) * 0x9e3779b97f4a7c15u +
                  pair(work->block[0], work->grid[2]) * 0xc2b2ae3d27d4eb4fu +
@@ -85,8 +84,8 @@ static bool is_collective(const char *name) {
     lower[length] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
   }
   lower[length] = 0;
-  for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
-    if (strstr(lower, collectives[i])) return true;
+  for (size_t i = 0; i < sizeof collective_names / sizeof *collective_names; i++)
+    if (strstr(lower, collective_names[i])) return true;
   return false;
 }
 
@@ -100,7 +99,7 @@ void gs_measure_captured(const struct gs_work *work) {
   if (work->kind == GS_KERNEL && is_collective(name_of(work))) note_collective();
 }
 
-/* The tenant's table. Rows are claimed once, by whoever sees a kernel first, and shared by all its processes. */
+/* The client's table. The first process that sees a kernel claims a row; all processes of the client share it. */
 
 static int32_t claim_row(uint64_t identity, const char *name, const struct gs_work *work) {
   struct gs_client *client = gs_region.client;
@@ -121,24 +120,24 @@ static int32_t claim_row(uint64_t identity, const char *name, const struct gs_wo
   return -1;
 }
 
-/* Everybody is told of the time without restriction; of another only until that is known. */
-static void tell(const struct gs_kernel_info *info, uint32_t width) {
+/* The unrestricted time is reported. Until it is known, the time on a partition is. */
+static void report_time(const struct gs_kernel_info *info, uint32_t width) {
   if (info->row < 0 || (width && info->samples[0])) return;
   struct gs_kernel *row = &gs_region.client->kernel[info->row];
   uint32_t even = GS_LOAD(row->sequence) & ~1u;
-  if (!GS_SWAP_IF(row->sequence, even, even + 1)) return; /* another process tells of it right now */
+  if (!GS_SWAP_IF(row->sequence, even, even + 1)) return; /* another process is writing it */
   row->count++;
   row->mean_us = info->mean_us[width];
   row->var = info->var[width];
   GS_STORE(row->sequence, even + 2);
 }
 
-/* What an earlier process of the tenant found out, or the default. */
-static void start_from(struct gs_kernel_info *info, const struct gs_work *work) {
+/* What an earlier process of the client has measured, or the default. */
+static void set_initial_time(struct gs_kernel_info *info, const struct gs_work *work) {
   float mean_us = DEFAULT_KERNEL_US, var = 0.0f;
   if (work->kind == GS_COPY) mean_us = DEFAULT_COPY_US + (float)work->bytes / COPY_BYTES_PER_US;
   const struct gs_kernel *row = info->row < 0 ? NULL : &gs_region.client->kernel[info->row];
-  info->guessed = work->kind != GS_COPY; /* of a copy its size tells enough */
+  info->guessed = work->kind != GS_COPY; /* the size of a copy is enough */
   if (row && GS_PEEK(row->count)) {
     mean_us = row->mean_us;
     var = row->var;
@@ -150,14 +149,14 @@ static void start_from(struct gs_kernel_info *info, const struct gs_work *work) 
   }
 }
 
-static void introduce(struct gs_kernel_info *info, const struct gs_work *work) {
+static void fill_row(struct gs_kernel_info *info, const struct gs_work *work) {
   const char *name = name_of(work);
   info->identity = mix_shape(mix_name(0, name), work);
   if (work->kind == GS_GRAPH) info->identity = mix(info->identity, info->key); /* graphs have no names */
   info->collective = work->kind == GS_KERNEL && is_collective(name);
   if (info->collective) note_collective();
   info->row = claim_row(info->identity, name, work);
-  start_from(info, work);
+  set_initial_time(info, work);
   GS_STORE(info->ready, 1);
 }
 
@@ -166,10 +165,10 @@ static struct gs_kernel_info *find(uint64_t key, const struct gs_work *work) {
     struct gs_kernel_info *row = &rows[((key >> 32) + i) & (ROWS - 1)];
     uint64_t found = GS_LOAD(row->key);
     if (found == 0 && GS_SWAP_IF(row->key, found, key)) {
-      introduce(row, work);
+      fill_row(row, work);
       return row;
     }
-    /* A collective that another thread is about to make known must not be made to wait. */
+    /* Another thread is writing the row, and it may be a collective, which must not wait. */
     if (found == key) return GS_LOAD(row->ready) ? row : &unknown_but_short;
   }
   return work->kind == GS_COPY ? &unknown_but_short : &unknown;
@@ -185,19 +184,19 @@ bool gs_measure_needs_samples(const struct gs_kernel_info *info) {
   return samples_of(info) + GS_PEEK(info->pending) < EARLY_SAMPLES;
 }
 
-static uint32_t sample_every(uint32_t samples) {
+static uint32_t sample_interval(uint32_t samples) {
   if (samples < GS_FIRST_SAMPLES) return 1;
-  if (samples < EARLY_SAMPLES) return SAMPLE_SOON;
-  return samples < SETTLED_SAMPLES ? SAMPLE_EVERY : SAMPLE_RARELY;
+  if (samples < EARLY_SAMPLES) return EARLY_INTERVAL;
+  return samples < MANY_SAMPLES ? SAMPLE_INTERVAL : LATE_INTERVAL;
 }
 
 static bool sample_due(struct gs_kernel_info *info) {
   uint32_t seen = GS_PEEK(info->seen), samples = samples_of(info);
   __atomic_store_n(&info->seen, seen + 1, __ATOMIC_RELAXED);
-  return (seen & (sample_every(samples) - 1)) == 0;
+  return (seen & (sample_interval(samples) - 1)) == 0;
 }
 
-/* The number of this launch among all. With threads at once two may get the same: the history then lacks one. */
+/* Returns the number of this launch. Two threads at once may get the same number; then the history lacks one launch. */
 static uint64_t count(const struct gs_work *work) {
   struct gs_process *process = gs_region.process;
   uint64_t *launches = &process->launches, *copies = &process->copies, *graphs = &process->graphs;
@@ -209,14 +208,14 @@ static uint64_t count(const struct gs_work *work) {
   return before;
 }
 
-/* Counts a launch, and says what is due with it. */
+/* Counts a launch and decides whether to time it. */
 struct gs_kernel_info *gs_measure_launch(const struct gs_work *work, uint32_t *due) {
   uint64_t key = mix_shape(mix(0, (uintptr_t)work->handle), work);
   uint64_t launch = count(work);
   struct gs_kernel_info *info = find(key, work);
   gs_iterations_add_launch(launch, key);
   *due = is_known(info) && sample_due(info) ? GS_DUE_SAMPLE : 0;
-  if (GS_PEEK(gs_pending_samples) && (launch & (SETTLE_EVERY - 1)) == 0) *due |= GS_DUE_SETTLE;
+  if (GS_PEEK(gs_pending_samples) && (launch & (SETTLE_INTERVAL - 1)) == 0) *due |= GS_DUE_SETTLE;
   return info;
 }
 
@@ -227,14 +226,14 @@ uint64_t gs_measure_cost_ns(const struct gs_kernel_info *info, const struct gs_w
   return (uint64_t)(us * 1000.0f);
 }
 
-/* Unrestricted (0) lies beyond the widest. */
+/* Unrestricted (0) counts as wider than the widest. */
 static uint32_t distance(uint32_t one, uint32_t other) {
   uint32_t a = one ? one : GS_WIDTHS, b = other ? other : GS_WIDTHS;
   return a > b ? a - b : b - a;
 }
 
-/* Of widths never timed the nearest one that was tells; of two the wider. */
-static void spread(struct gs_kernel_info *info, uint32_t from) {
+/* A width that was never timed gets the time of the nearest timed width; of two equally near, the wider. */
+static void fill_untimed_widths(struct gs_kernel_info *info, uint32_t from) {
   for (uint32_t width = 0; width < GS_WIDTHS; width++) {
     if (info->samples[width]) continue;
     uint32_t nearest = from;
@@ -250,8 +249,8 @@ void gs_measure_add_sample(struct gs_kernel_info *info, uint32_t width, float us
   gs_running_mean(&info->mean_us[width], &info->var[width], samples, us);
   GS_STORE(info->samples[width], (uint8_t)(samples < UINT8_MAX ? samples : UINT8_MAX));
   GS_STORE(info->guessed, 0);
-  if (samples <= GS_FIRST_SAMPLES) spread(info, width);
-  tell(info, width);
+  if (samples <= GS_FIRST_SAMPLES) fill_untimed_widths(info, width);
+  report_time(info, width);
 }
 
 void gs_measure_forget(void) {

@@ -1,10 +1,11 @@
-/* Launches that are timed, between two events of ours. Nobody waits for them: a program that is steps ahead of the card
- * has its samples long on their way, so of kernels that nobody knows many are at once, and of all others one. */
-#include "gate/gate.h"
+/* Timed launches, each between two events of ours. No thread waits for them. A program that runs ahead of the card
+ * keeps its samples pending for long, so a kernel without enough samples may have many pending, and any other kernel
+ * one. */
+#include "streams/streams.h"
 
 uint32_t gs_pending_samples;
 
-static struct gs_sample *this_one(struct gs_stream *stream) {
+static struct gs_sample *current_sample(struct gs_stream *stream) {
   return &stream->samples[(stream->first_sample + stream->sample_count) % GS_SAMPLES];
 }
 
@@ -17,10 +18,10 @@ static bool record_first(struct gs_stream *stream, struct gs_sample *sample) {
   return gs_event_record(&sample->first, CU_EVENT_DEFAULT, stream->current);
 }
 
-static void forget(struct gs_sample *sample) { GS_SUB(sample->info->pending, 1); }
+static void drop_pending(struct gs_sample *sample) { GS_SUB(sample->info->pending, 1); }
 
 void gs_sample_begin(struct gs_stream *stream, struct gs_kernel_info *info) {
-  struct gs_sample *sample = this_one(stream);
+  struct gs_sample *sample = current_sample(stream);
   if (stream->sampling != GS_NO_SAMPLE || !has_room(stream, info) || !record_first(stream, sample)) return;
   sample->info = info;
   sample->width = gs_measure_width_now();
@@ -29,26 +30,26 @@ void gs_sample_begin(struct gs_stream *stream, struct gs_kernel_info *info) {
 }
 
 void gs_sample_moved(struct gs_stream *stream) {
-  if (stream->sampling != GS_SAMPLE_BEGUN || record_first(stream, this_one(stream))) return;
-  forget(this_one(stream));
+  if (stream->sampling != GS_SAMPLE_BEGUN || record_first(stream, current_sample(stream))) return;
+  drop_pending(current_sample(stream));
   stream->sampling = GS_NO_SAMPLE;
 }
 
 void gs_sample_end(struct gs_stream *stream, CUresult result) {
   if (stream->sampling != GS_SAMPLE_BEGUN) return;
-  struct gs_sample *sample = this_one(stream);
+  struct gs_sample *sample = current_sample(stream);
   bool moved = sample->on != stream->current;
   stream->sampling = GS_NO_SAMPLE;
   if (result || moved || !gs_event_record(&sample->last, CU_EVENT_DEFAULT, stream->current)) {
-    forget(sample);
+    drop_pending(sample);
     return;
   }
   stream->sample_count++;
   GS_ADD(gs_pending_samples, 1);
 }
 
-static void take_first(struct gs_stream *stream) {
-  forget(&stream->samples[stream->first_sample]);
+static void remove_first(struct gs_stream *stream) {
+  drop_pending(&stream->samples[stream->first_sample]);
   stream->first_sample = (stream->first_sample + 1) % GS_SAMPLES;
   stream->sample_count--;
   GS_SUB(gs_pending_samples, 1);
@@ -61,18 +62,18 @@ void gs_samples_settle(struct gs_stream *stream) {
     if (gs_event_query(sample->last) == CUDA_ERROR_NOT_READY) return;
     if (GS_CALL(cuEventElapsedTime)(&ms, sample->first, sample->last) == CUDA_SUCCESS)
       gs_measure_add_sample(sample->info, sample->width, ms * 1000.0f);
-    take_first(stream);
+    remove_first(stream);
   }
 }
 
 void gs_samples_abandon(struct gs_stream *stream) {
-  if (stream->sampling != GS_NO_SAMPLE) forget(this_one(stream));
+  if (stream->sampling != GS_NO_SAMPLE) drop_pending(current_sample(stream));
   stream->sampling = GS_NO_SAMPLE;
-  while (stream->sample_count) take_first(stream);
+  while (stream->sample_count) remove_first(stream);
 }
 
 void gs_samples_destroy(struct gs_stream *stream) {
-  if (!GS_PEEK(gs_active_captures)) gs_samples_settle(stream); /* a stream of one use tells something too */
+  if (!GS_PEEK(gs_active_captures)) gs_samples_settle(stream); /* a stream that is used once also gives times */
   gs_samples_abandon(stream);
   for (uint32_t i = 0; i < GS_SAMPLES; i++) {
     if (stream->samples[i].first) GS_CALL(cuEventDestroy_v2)(stream->samples[i].first);
