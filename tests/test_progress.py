@@ -18,7 +18,7 @@ def file(tmp_path, monkeypatch):
     path = tmp_path / "0"
     monkeypatch.setenv("GPUSQUAD_PROGRESS", str(path))
     monkeypatch.setattr(_progress, "_written_s", float("-inf"))
-    monkeypatch.setattr(_progress, "_waiting", None)
+    monkeypatch.setattr(_progress, "_pending", None)
     return path
 
 
@@ -68,8 +68,8 @@ def test_what_was_held_back_is_written_at_the_exit(tmp_path):
 
 
 def test_a_forked_worker_does_not_write_what_its_parent_held_back(file, monkeypatch):
-    monkeypatch.setattr(_progress, "_waiting", (os.getpid() + 1, 7, None))
-    _progress._write_what_waits()
+    monkeypatch.setattr(_progress, "_pending", (os.getpid() + 1, 7, None))
+    _progress._write_pending()
     assert not file.exists()
 
 
@@ -106,7 +106,7 @@ def test_any_numbers_leave_a_whole_line(tmp_path_factory, calls):
 
 
 def test_threads_do_not_get_in_each_others_way(file, monkeypatch):
-    monkeypatch.setattr(_progress, "_LEAST_GAP_S", 0.0)
+    monkeypatch.setattr(_progress, "_MIN_INTERVAL_S", 0.0)
     threads = [threading.Thread(target=lambda: [gpusquad.progress(n, 100) for n in range(100)]) for _ in range(4)]
     for thread in threads:
         thread.start()

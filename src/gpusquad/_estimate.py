@@ -1,4 +1,4 @@
-"""``gpusquad.estimate``: how long a model's job will run and what memory it takes, before anything has run."""
+"""``gpusquad.estimate``: offline estimate of a model's run time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpusquad.served(seconds)``: a service says how long a request took. Tiny and stdlib only, for request handlers."""
+"""``gpusquad.served(seconds)``: reports the latency of a request. Small and stdlib only, for request handlers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from functools import cache
 from typing import SupportsFloat
 
 _SYMBOL = "gpusquad_served"
-"""Of the library that a task with a part of a card is started with."""
+"""Symbol of the library that is preloaded into tasks with a share."""
 
 
 def served(seconds: SupportsFloat) -> None:
-    """Say that a request was answered so long after it came, queue included. Costs a microsecond, does nothing where no
-    part of a card was asked for, never raises."""
+    """Report the latency of a request, including its time in the queue. Takes a microsecond, does nothing in a task
+    without a share, and never raises."""
     with contextlib.suppress(Exception):
-        tell = _teller()
-        if tell is not None and float(seconds) >= 0:
-            tell(max(1, round(float(seconds) * 1e6)))
+        report = _find_report()
+        if report is not None and float(seconds) >= 0:
+            report(max(1, round(float(seconds) * 1e6)))
 
 
 @cache
-def _teller() -> Callable[[int], None] | None:
+def _find_report() -> Callable[[int], None] | None:
     try:
-        tell = getattr(ctypes.CDLL(None), _SYMBOL)
+        report = getattr(ctypes.CDLL(None), _SYMBOL)
     except AttributeError:
         return None
-    tell.argtypes, tell.restype = [ctypes.c_uint64], None
-    return tell
+    report.argtypes, report.restype = [ctypes.c_uint64], None
+    return report

@@ -389,7 +389,7 @@ def why(service: RunningService, job_id: str) -> str:
 
 def told_of_strangers(service: RunningService) -> list[str]:
     lines = (service.home / "server.log").read_text("utf-8", "replace").splitlines()
-    return [line for line in lines if "nothing holds it" in line]
+    return [line for line in lines if "unmanaged process on a shared card" in line]
 
 
 def card_of(service: RunningService) -> dict[str, Any]:

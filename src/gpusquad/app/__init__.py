@@ -1,1 +1,1 @@
-"""Wires the rooms together; nothing imports this but the command line."""
+"""Configuration and wiring of the service. Only the command line imports this package."""

@@ -1,4 +1,4 @@
-"""A service in the background: started so that it outlives the terminal, found and stopped again."""
+"""Starts, finds and stops the background service."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ STOP_TIMEOUT_S = 30.0
 
 
 def running(home: Path) -> tuple[str, int] | None:
-    """URL and process of the service of this home, if it lives."""
-    found = _written(home)
+    """URL and process ID of the running service of this home; None if there is none."""
+    found = _read_server_file(home)
     held = None if found is None else processes.hold(found[1])
     if found is None or held is None:
         return None
@@ -33,7 +33,7 @@ def running(home: Path) -> tuple[str, int] | None:
 
 
 def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
-    """Start it and wait until it answers; its log says why if it does not."""
+    """Start the service in a new session and wait until it is ready. The error quotes its log."""
     make_home(home)
     read_end, write_end = os.pipe()
     log_fd = os.open(home / LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -45,7 +45,7 @@ def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
         )  # fmt: skip
     os.close(write_end)
     with os.fdopen(read_end, "rb") as ready:
-        # Readable when it is ready, and also when it has died: then there is nothing to read.
+        # The pipe is readable when the service is ready, and also when it has died. Then it is empty.
         is_ready = bool(select.select([ready], [], [], START_TIMEOUT_S)[0]) and bool(ready.read(1))
     found = running(home)
     if not is_ready or found is None:
@@ -55,8 +55,8 @@ def start(home: Path, options: Sequence[str]) -> tuple[str, int]:
 
 
 def stop(home: Path) -> bool:
-    """Stop it and wait; jobs run on. False: none runs."""
-    found = _written(home)
+    """Stop the service and wait for it. Running jobs continue. Returns False if no service is running."""
+    found = _read_server_file(home)
     held = None if found is None else processes.hold(found[1])
     if found is None or held is None:
         return False
@@ -64,20 +64,22 @@ def stop(home: Path) -> bool:
         processes.send(held, signal.SIGTERM)
         if not select.select([held], [], [], STOP_TIMEOUT_S)[0]:
             pid = found[1].pid
-            raise Invalid("down", f"process {pid} did not end in {STOP_TIMEOUT_S:.0f} s", "kill it; jobs run on")
+            raise Invalid(
+                "down", f"process {pid} did not end within {STOP_TIMEOUT_S:.0f} s", "kill it; running jobs continue"
+            )
     finally:
         os.close(held)
     return True
 
 
 def describe(url: str) -> str:
-    """What the file of the running service says: where it is, and who it is beyond doubt."""
+    """Content of the server file: URL and unique identity of this process."""
     who = processes.identity(os.getpid())
     assert who is not None
     return json.dumps({"url": url, "pid": who.pid, "start_ticks": who.start_ticks, "boot_id": who.boot_id})
 
 
-def _written(home: Path) -> tuple[str, ProcessIdentity] | None:
+def _read_server_file(home: Path) -> tuple[str, ProcessIdentity] | None:
     try:
         found = json.loads((home / SERVER_FILE).read_text("utf-8"))
         return found["url"], ProcessIdentity(int(found["pid"]), int(found["start_ticks"]), str(found["boot_id"]))
@@ -87,4 +89,4 @@ def _written(home: Path) -> tuple[str, ProcessIdentity] | None:
 
 def _last_line(home: Path) -> str:
     lines = (home / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "its log is empty"

@@ -1,4 +1,4 @@
-"""The cards of this machine, divided by their daemons: what is set at the service reaches them through here."""
+"""Passes divide policies from the service to the card daemons of this machine."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gpusquad.gpu.api import CardSharing, NoSharing
 
 
 class SquadDivides:
-    """See ``server.services.cards.CardDivides``. Before ``use`` no card is divided."""
+    """See ``server.services.sharing.cards.CardDivides``. Before ``use`` no card is divided."""
 
     def __init__(self) -> None:
         self._sharing: CardSharing = NoSharing()
         self.wanted: Callable[[str], str] = lambda card: "equal"
-        """By which policy a card is to be divided. The service says so before anybody asks."""
+        """The divide policy of a card. The service sets this before a daemon starts."""
 
     def use(self, sharing: CardSharing) -> None:
         self._sharing = sharing
 
     def policy_of(self, card: str) -> str:
-        """For a daemon that starts."""
+        """Policy for a daemon that starts."""
         return self.wanted(card)
 
     @property

@@ -1,4 +1,4 @@
-"""The one settings file, ``config.toml`` in the home folder. It seeds; what is set while running is kept in the store.
+"""The settings file ``config.toml`` in the home folder. Settings changed at run time are kept in the store instead.
 
 ::
 
@@ -9,7 +9,7 @@
     url = "postgresql://gpusquad@/gpusquad"
 
     [cluster]
-    simulate = 8        # cards made of nothing, to try things out
+    simulate = 8        # simulated cards, to try gpusquad without GPUs
 
     [policy]
     mode = "fair"
@@ -43,7 +43,7 @@ from gpusquad.model.virtual import MOST_PARTS
 FILE = "config.toml"
 _log = structlog.get_logger("gpusquad.config")
 SIMULATED_CARDS = 8
-"""Where there is no GPU."""
+"""Number of simulated cards if the machine has no GPU."""
 
 
 class _Section(BaseModel):
@@ -54,80 +54,80 @@ class ServerConfig(_Section):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 7070
     hosts: tuple[str, ...] = ()
-    """Other names it is called by."""
+    """Other host names of the service."""
     requests_per_s: Annotated[float, Field(gt=0)] = 1000.0
     requests_burst: Annotated[int, Field(gt=0)] = 2000
 
 
 class StoreConfig(_Section):
     url: str = ""
-    """Left out: a SQLite file in the home folder."""
+    """Default: a SQLite file in the home folder."""
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     keep_days: Annotated[float, Field(gt=0)] = 90.0
-    """The stories of finished jobs, and samples a tenth of that."""
+    """How long events of finished jobs are kept; samples are kept for a tenth of it."""
 
 
 class ClusterConfig(_Section):
     engine: Literal["local", "kubernetes"] = "local"
-    """Processes of this machine, or pods of a cluster."""
+    """Run jobs as processes of this machine, or schedule pods of a cluster."""
     simulate: Annotated[int, Field(ge=0, le=1024)] | None = None
-    """So many cards made of nothing. Left out: real ones, or eight of these where there are none."""
+    """Number of simulated cards. Default: real cards, or eight simulated ones if there are none."""
     virtual: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
-    """Each card is shown as so many smaller ones: disjoint SMs, and a part of the memory."""
+    """Number of virtual cards per card, with disjoint SMs and a part of the memory each."""
     sample_every_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
 
 
 class KubernetesConfig(_Section):
-    """Read where ``cluster.engine`` is kubernetes."""
+    """Used if ``cluster.engine`` is kubernetes."""
 
     kubeconfig: str = ""
-    """Left out: the service account of the pod, or the usual places."""
+    """Default: the service account of the pod, or the usual kubeconfig."""
     context: str = ""
     scheduler: str = "gpusquad"
-    """Pods whose schedulerName this is are placed here."""
+    """Pods with this schedulerName are scheduled by gpusquad."""
     namespace: str = ""
-    """Where the lease is. Left out: the namespace of the service account."""
+    """Namespace of the lease. Default: that of the service account."""
     lease: str = "gpusquad"
-    """By which replicas agree who decides. Empty: this is the only one."""
+    """Lease by which replicas elect a leader. Empty: there is only one replica."""
     start_timeout_s: Annotated[float, Field(gt=0)] = 600.0
-    """A gang of which not all pods run after this long is released and queued again."""
+    """A gang whose pods do not all run after this time is released and requeued."""
     dry_run: bool = False
-    """Decide and tell, but bind and delete nothing."""
+    """Decide and write status, but bind and delete no pods."""
     image: str = ""
-    """For jobs that are submitted here and name none. Empty: they have to."""
+    """Image of jobs submitted to the service without one. Empty: an image is required."""
     namespaces: dict[str, str] = Field(default_factory=dict)
-    """Of tenants whose namespace is not called like them."""
+    """Namespaces of tenants whose name differs from their namespace."""
     keep_finished_s: Annotated[float, Field(ge=0)] = 604_800.0
-    """Jobs that were submitted here go, with their pods and logs, so long after their end."""
+    """Jobs submitted to the service are deleted this long after their end, with their pods and logs."""
     tell_per_s: Annotated[float, Field(ge=0, le=1000)] = 10.0
-    """Writes by which users see on their pods why they wait, all pods together. 0: none."""
+    """Maximum rate of status writes to pods, which show why they wait, over all pods. 0: none."""
     tell_every_s: Annotated[float, Field(ge=1)] = 60.0
-    """The same with other numbers is told to a pod no more often than this."""
+    """Minimum interval between status writes to a pod that differ only in numbers."""
     tell_scheduled: Literal["none", "gang", "pod"] = "gang"
-    """Which pods get the event Scheduled: none, the first of each gang, or all."""
+    """Pods that get the event Scheduled: none, the first of each gang, or all."""
     agent_account: Annotated[str, Field(pattern=r"^(system:serviceaccount:[a-z0-9.-]+:[a-z0-9.-]+)?$")] = ""
-    """Whose reports of cards and runs are taken. Empty: nobody's."""
+    """Service account of the agents, whose reports are accepted. Empty: none."""
     report_every_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
-    """How often agents report. One that is silent for four times as long is not waited for."""
+    """Report interval of the agents. An agent that is silent for four times as long counts as missing."""
 
 
 class PolicyConfig(_Section):
     mode: str = "fifo"
-    """Until another one is set."""
+    """Mode until another one is set."""
 
 
 class PredictConfig(_Section):
     predictor: str = "combined"
-    """Who foretells run times; ``gpusquad policies predictor`` lists them."""
+    """Predictor of run times; ``gpusquad policies predictor`` lists them."""
 
 
 class InterferenceConfig(_Section):
     sharing: Sharing = "time-slicing"
-    """How jobs on one card share it, and so which measurements count: ``mps`` where the multi-process service runs."""
+    """How jobs share a card, which selects the measurements to use: ``mps`` if MPS runs."""
 
 
 def _by(check: Callable[[Any], Any], kind: type[AfterValidator | BeforeValidator] = AfterValidator) -> object:
-    """Refused in the words of whoever knows why. ``BeforeValidator``: also what is of another type."""
+    """A validator from ``check``, with its error text. ``BeforeValidator`` also handles values of other types."""
 
     def checked(value: object) -> object:
         try:
@@ -139,41 +139,41 @@ def _by(check: Callable[[Any], Any], kind: type[AfterValidator | BeforeValidator
 
 
 class SharingConfig(_Section):
-    """How jobs that share a card of this machine are kept to their parts. Kubernetes: the agents' own business."""
+    """How shares are enforced on this machine. On Kubernetes the agents have their own settings."""
 
     enforce: bool = True
-    """False: parts are only written down."""
+    """False: shares are recorded but not enforced."""
     mps: Literal["auto", "off"] = "auto"
-    """off: jobs of the class ``shared`` take turns as well."""
+    """off: jobs with ``isolation: shared`` are time-sliced as well."""
     unmanaged: Annotated[Rule, Field(validation_alias=AliasChoices("unmanaged", "strangers"))] = "report"
     """Rule for unmanaged processes on a shared card. ``strangers`` is the deprecated name of this setting."""
     folder: str = ""
-    """Of the cards' shared memory; each service has one of its own in it. Left out: below /run, or in the user's
-    runtime folder."""
+    """Parent folder of the cards' shared memory; each service creates its own folder in it. Default: below /run, or the
+    user's runtime folder."""
     library_folder: str = ""
-    """Where the library is put that jobs are started with: readable for every user, not on a ``noexec`` file system.
-    Left out: below /var/lib for root, else where it was built."""
+    """Folder for the library that is preloaded into jobs. It must be readable for all users and not be mounted
+    ``noexec``. Default: below /var/lib for root, otherwise where it was built."""
     idle_s: Annotated[float, Field(gt=0)] = 600.0
-    """A card's daemon that has had nobody to look after for so long ends."""
+    """A card daemon ends after this time without GPU clients."""
     fail_open_ms: Annotated[int, _by(checked_fail_open_ms)] = 1000
-    """Jobs run on as if alone where their card's daemon has been silent for so long. 0: they wait for it."""
+    """Jobs run without limits on time and SMs if their card daemon was silent for this long. 0: they wait for it."""
     context_bytes: Annotated[ContextBytes, _by(checked_context_bytes, BeforeValidator)] = "auto"
-    """Charged to a job's memory for the CUDA context of each of its processes. ``auto``: as measured on its card; 0:
-    contexts are not charged."""
+    """Memory charged to a job for the CUDA context of each process. ``auto``: as measured on its card; 0: not
+    charged."""
 
 
 class LogsConfig(_Section):
     task_bytes: Annotated[int, Field(ge=1 << 16)] = 128 << 20
-    """The newest of each task's output."""
+    """Maximum size of the stored output of a task; the newest part is kept."""
 
 
 class NotifyConfig(_Section):
     channels: tuple[str, ...] = ("hosted",)
-    """Where notices may go: ``hosted`` are the known chat and mail services; see the guide for others."""
+    """Allowed targets of notices. ``hosted`` allows the known chat and mail services; see the guide for others."""
 
 
 class Config(_Section):
-    """Everything that can be set."""
+    """All settings."""
 
     server: ServerConfig = ServerConfig()
     store: StoreConfig = StoreConfig()
@@ -191,17 +191,17 @@ class Config(_Section):
         known = HangRules.__dataclass_fields__
         for name in self.hang:
             if name not in known:
-                raise Invalid(f"hang.{name}", "is not known", f"choose from {', '.join(known)}")
+                raise Invalid(f"hang.{name}", "is not a known setting", f"choose from {', '.join(known)}")
         return HangRules(**self.hang)
 
 
 def home_folder() -> Path:
-    """Where everything of this service lies."""
+    """Home folder of the service."""
     return Path(os.environ.get("GPUSQUAD_HOME") or "~/.gpusquad").expanduser()
 
 
 def load_config(home: Path, overrides: dict[str, dict[str, Any]] | None = None) -> Config:
-    """The file, if there is one; ``overrides`` come from the command line."""
+    """Load the file if it exists. ``overrides`` come from the command line."""
     path = home / FILE
     data: dict[str, Any] = {}
     if path.exists():

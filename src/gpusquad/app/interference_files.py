@@ -1,4 +1,4 @@
-"""What this service knows of jobs that share a card: the tables that were measured, and what it learned since."""
+"""Stored knowledge of interference: measured tables, and what the service learned online."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = structlog.get_logger("gpusquad.neighbours")
 
 
 class InterferenceFiles:
-    """Tables lie where ``gpusquad measure`` puts them, and count from the next look on."""
+    """Reads the tables that ``gpusquad measure`` saves, and reads them again when they change."""
 
     def __init__(self, home: Path, models: Path, sharing: Sharing, cluster: Cluster) -> None:
         self._tables = default_folder(home)
@@ -29,54 +29,54 @@ class InterferenceFiles:
         self._sharing: Sharing = sharing
         self._memory_bytes = memory_of(cluster)
         self._seen: Mapping[str, int] = {}
-        self.model = self._made(None)
-        self._recall()
+        self.model = self._load(None)
+        self._load_learned()
 
     @property
     def is_empty(self) -> bool:
         return not self.model.has_tables and not len(self.model.online)
 
     def refresh(self) -> bool:
-        """Reads the tables again if there are others now."""
+        """Read the tables again if they changed; return whether they did."""
         if self._names() == self._seen:
             return False
-        self.model = self._made(self.model)
+        self.model = self._load(self.model)
         return True
 
     def save(self, learned: dict[str, Any]) -> None:
-        """A file that cannot be written costs what was learned since the last one, and no more."""
+        """Save learned rates. If writing fails, only what was learned since the last save is lost on a restart."""
         try:
             self._learned.parent.mkdir(parents=True, exist_ok=True)
             write_private(self._learned, json.dumps(learned))
         except OSError as error:
-            _log.warning("what was learned of neighbours could not be kept", error=str(error))
+            _log.warning("cannot save learned interference", error=str(error))
 
-    def _made(self, before: InterferenceTable | None) -> InterferenceTable:
+    def _load(self, before: InterferenceTable | None) -> InterferenceTable:
         self._seen = self._names()
         shelf = all_of(self._tables)
         for skipped in shelf.skipped:
-            _log.warning("a table of measurements cannot be read", file=str(skipped.path), why=skipped.why)
+            _log.warning("cannot read a measurement table", file=str(skipped.path), why=skipped.why)
         measured = [kept.measured for kept in shelf.kept]
         return InterferenceTable(measured, self._sharing, self._memory_bytes, before.online if before else None)
 
-    def _recall(self) -> None:
+    def _load_learned(self) -> None:
         try:
             self.model.load(json.loads(self._learned.read_bytes()))
         except FileNotFoundError:
             return
         except (OSError, ValueError, RecursionError, Invalid) as error:
-            _log.warning("what was learned of neighbours cannot be read", file=str(self._learned), error=str(error))
+            _log.warning("cannot read learned interference", file=str(self._learned), error=str(error))
 
     def _names(self) -> dict[str, int]:
-        """Files, and when they were written."""
+        """Table files with their modification times."""
         try:
             return {path.name: path.stat().st_mtime_ns for path in self._tables.glob(f"*{SUFFIX}")}
-        except OSError:  # one was removed while we looked
+        except OSError:  # a file was removed meanwhile
             return {}
 
 
 def memory_of(cluster: Cluster) -> dict[str, int]:
-    """What a card of each model has, the smallest where they differ."""
+    """Memory of each card model; the smallest if cards of a model differ."""
     found: dict[str, int] = {}
     for card in (card for node in cluster.nodes for card in node.cards):
         found[card.model] = min(found.get(card.model, card.memory_bytes), card.memory_bytes)

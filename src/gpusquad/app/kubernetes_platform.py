@@ -74,25 +74,25 @@ class KubernetesPlatform:
             self.divides = ReportedDivides(reports)
         self._story = PodStatusUpdater(self._engine, telling)
 
-    def admits_strangers(self, card: str) -> bool:
-        return isinstance(self.divides, ReportedDivides) and self.divides.admits_strangers(card)
+    def allows_unmanaged(self, card: str) -> bool:
+        return isinstance(self.divides, ReportedDivides) and self.divides.allows_unmanaged(card)
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         self._report = report
         return self._engine
 
-    def divide_by(self, policy_of: Callable[[str], str]) -> None:
+    def set_policy_source(self, policy_of: Callable[[str], str]) -> None:
         """Agents are told with the answers to their reports."""
 
-    def begin(self, scheduler: Scheduler) -> None:
+    def attach(self, scheduler: Scheduler) -> None:
         self._logs.run_of = lambda job_id: _run_of(scheduler.row(job_id))
         self._story.begin(scheduler)
         if self.agents is not None:
             self.agents.reports.attach(scheduler.watcher)
             self.agents.reports.start()
 
-    def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
-        self._story.heard(told)
+    def on_events(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
+        self._story.heard(events)
 
     def close(self) -> None:
         if self.agents is not None:

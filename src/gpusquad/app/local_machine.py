@@ -1,4 +1,4 @@
-"""What the agent found becomes the cluster of one machine."""
+"""Builds the cluster of one machine from the inventory of its agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Hear = Callable[[Mapping[str, Any]], None]
 
 
 class LocalMachine:
-    """The agent of this machine and the cards it reported. Messages wait until somebody listens."""
+    """The agent of this machine and its reported cards. Messages are dropped until ``listen`` is called."""
 
     def __init__(self, config: ClusterConfig, home: str) -> None:
         self._config = config
@@ -57,9 +57,7 @@ class LocalMachine:
         try:
             return self._first.get(timeout=INVENTORY_TIMEOUT_S)
         except queue.Empty:
-            raise Invalid(
-                "cluster", "the agent did not say what cards there are", "see the log for its error"
-            ) from None
+            raise Invalid("cluster", "the agent did not report its cards in time", "see its error in the log") from None
 
 
 def cluster_of(inventory: Mapping[str, Any]) -> Cluster:

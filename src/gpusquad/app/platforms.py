@@ -1,4 +1,4 @@
-"""What a service stands on: this machine, or a Kubernetes cluster. Everything above is the same."""
+"""Platforms of the service: this machine, or a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gpusquad.server.services.sharing.cards import CardDivides
 from gpusquad.server.wiring import Agents, LogSource, PodSource
 
 NOT_ON_CARDS = frozenset({"pending", "held", "promised", "eta_moved", "starting"})
-"""Events that bring no run to look after and end none."""
+"""Events that neither add nor remove a run on cards."""
 
 
 class Platform(Protocol):
-    """Where jobs run, and how the service hears of it."""
+    """An engine with its inventory and agents, as the service uses it."""
 
     cluster: Cluster
     simulated: bool
@@ -34,34 +34,34 @@ class Platform(Protocol):
     logs: LogSource
     pods: PodSource | None
     agents: Agents | None
-    """Of the nodes of a cluster. None: no others than this machine's own report."""
+    """Agents of cluster nodes. None: only the agent of this machine reports."""
     maker: JobObjectCreator | None
-    """Makes jobs that are submitted here, where the engine only finds them."""
+    """Creates Kubernetes objects of jobs submitted to the service."""
     divides: CardDivides
-    """Who divides cards among those who share them."""
+    """Access to the card daemons."""
 
-    def admits_strangers(self, card: str) -> bool:
-        """Whether others may join a shared card where a process is that nothing holds."""
+    def allows_unmanaged(self, card: str) -> bool:
+        """Whether new jobs may share a card with unmanaged processes."""
         ...
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine: ...
-    def divide_by(self, policy_of: Callable[[str], str]) -> None:
-        """Who begins to divide a card asks this by which policy."""
+    def set_policy_source(self, policy_of: Callable[[str], str]) -> None:
+        """Set the function that returns a card's divide policy when its daemon starts."""
         ...
 
-    def begin(self, scheduler: Scheduler) -> None:
-        """The scheduler decides from here on."""
+    def attach(self, scheduler: Scheduler) -> None:
+        """Connect the scheduler, which decides from now on."""
         ...
 
-    def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
-        """What is on record now."""
+    def on_events(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
+        """Handle events that were committed."""
         ...
 
     def close(self) -> None: ...
 
 
 class LocalPlatform:
-    """This machine: its agent finds the cards, and tasks are its processes."""
+    """This machine. Its agent reports the cards, and tasks are local processes."""
 
     on_cluster = False
     maker: JobObjectCreator | None = None
@@ -77,15 +77,15 @@ class LocalPlatform:
         self.logs: LogSource = RunLogs(home)
         self._cards = self.cluster.nodes[0].cards
         self._sharing = make_sharing(config.sharing, home, self._cards, self.simulated, self._policy_of)
-        self._admits_strangers = not self._sharing.absence and config.sharing.unmanaged != "refuse"
+        self._allows_unmanaged = not self._sharing.absence and config.sharing.unmanaged != "refuse"
         self._divides = SquadDivides()
         self.divides: CardDivides = self._divides
         self._divides.use(self._sharing)
         self._watch = None if self._sharing.absence else SquadWatch(self._sharing)
         self._scheduler: Scheduler | None = None
 
-    def admits_strangers(self, card: str) -> bool:
-        return self._admits_strangers
+    def allows_unmanaged(self, card: str) -> bool:
+        return self._allows_unmanaged
 
     def make_engine(self, report: Callable[[Any], None]) -> Engine:
         return LocalEngine(
@@ -93,17 +93,17 @@ class LocalPlatform:
             cards=self._cards, share_note=self._sharing.absence,
         )  # fmt: skip
 
-    def divide_by(self, policy_of: Callable[[str], str]) -> None:
+    def set_policy_source(self, policy_of: Callable[[str], str]) -> None:
         self._divides.wanted = policy_of
 
-    def begin(self, scheduler: Scheduler) -> None:
+    def attach(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._machine.listen(self._hear)
-        self.heard(())
+        self.on_events(())
 
-    def heard(self, told: Sequence[tuple[int, StoryEvent]]) -> None:
-        """Which runs to look after, whenever a job came onto its cards or left them."""
-        if self._scheduler is None or (told and all(one.kind in NOT_ON_CARDS for _, one in told)):
+    def on_events(self, events: Sequence[tuple[int, StoryEvent]]) -> None:
+        """Send the current runs to the agent when a job got or released cards."""
+        if self._scheduler is None or (events and all(event.kind in NOT_ON_CARDS for _, event in events)):
             return
         self._machine.agent.tell_runs([
             {"job": job_id, "attempt": attempt, "folder": str(self._home / "runs" / job_id / str(attempt)),

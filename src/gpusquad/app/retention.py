@@ -1,4 +1,4 @@
-"""What has to go in the end: old samples, the stories and run folders of jobs long over."""
+"""Deletes old samples, and events and run folders of jobs that ended long ago."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from gpusquad.server.periodic import PeriodicTask
 from gpusquad.store import jobs, trim
 from gpusquad.store.database import Database
 
-EVERY_S = 600.0
+INTERVAL_S = 600.0
 _DAY_US = 86_400 * US_PER_S
 
 
 class RetentionTask(PeriodicTask):
-    """Comes by now and then."""
+    """Deletes old data every ``INTERVAL_S`` seconds."""
 
     def __init__(self, database: Database, home: Path, config: StoreConfig, now_us: Callable[[], int]) -> None:
-        super().__init__("housekeeping", EVERY_S, self.tidy, "could not tidy up")
+        super().__init__("housekeeping", INTERVAL_S, self.tidy, "cannot delete old data")
         self._database = database
         self._runs = home / "runs"
         self._keep_us = int(config.keep_days * _DAY_US)
         self._now_us = now_us
 
     def tidy(self) -> None:
-        """Once."""
+        """Delete old data once."""
         now_us = self._now_us()
         with self._database.write() as connection:
             trim.trim(connection, now_us - self._keep_us, now_us - self._keep_us // 10)

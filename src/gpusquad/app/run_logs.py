@@ -1,4 +1,4 @@
-"""Where the API finds the logs of runs on this machine."""
+"""Logs of runs on this machine, for the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusquad.engines.local.names import run_path
 
 
 class RunLogs:
-    """Reads run folders."""
+    """Reads logs from run folders."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

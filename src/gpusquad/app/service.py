@@ -1,4 +1,4 @@
-"""The service, put together: store, what it stands on, scheduler, notices, API."""
+"""The service: store, platform, scheduler, notices and API."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from gpusquad.store.database import Database, StoreInUse
 
 DATABASE_FILE = "gpusquad.db"
 MODELS_FOLDER = "models"
-STORE_S = 60.0
-"""How long a new leader waits for the last one to let go of the store."""
+STORE_TIMEOUT_S = 60.0
+"""Time that a new leader waits for the previous one to release the store."""
 _log = structlog.get_logger("gpusquad")
 
 
 @dataclass
 class Service:
-    """Everything that lives as long as the service."""
+    """All parts of the running service."""
 
     home: Path
     config: Config
@@ -60,68 +60,68 @@ class Service:
         models = PredictorFiles(self.home / MODELS_FOLDER, self.config.predict.predictor)
         predictor = models.make()
         self.clock = Clock()
-        # On a cluster the lead comes first: a replica that stands by must leave the store to the one that decides.
+        # On a cluster the platform waits for leadership first, because a standby replica must not open the store.
         leads = self.config.cluster.engine == "kubernetes"
-        ground = self._ground() if leads else None
-        self.database = self._open_store(STORE_S if leads else 0.0)
-        self.ground = ground or self._ground()
+        platform = self._make_platform() if leads else None
+        self.database = self._open_store(STORE_TIMEOUT_S if leads else 0.0)
+        self.platform = platform or self._make_platform()
         if not leads:
             self._check_cards()
         self.meters = Meters(self.clock.now_us)
         self.secrets = SecretStore(self.home)
         self.scheduler = Scheduler(Setup(
-            database=self.database, clock=self.clock, cluster=self.ground.cluster,
-            make_engine=self.ground.make_engine, on_cluster=self.ground.on_cluster, maker=self.ground.maker,
+            database=self.database, clock=self.clock, cluster=self.platform.cluster,
+            make_engine=self.platform.make_engine, on_cluster=self.platform.on_cluster, maker=self.platform.maker,
             predictor=predictor, models=models, make_progress_model=ProgressPredictor, read_secret=self.secrets.read,
-            known=InterferenceFiles(self.home, models.folder, self.config.interference.sharing, self.ground.cluster),
-            simulated=self.ground.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
-            observer=self.meters, admits_strangers=self.ground.admits_strangers,
+            known=InterferenceFiles(self.home, models.folder, self.config.interference.sharing, self.platform.cluster),
+            simulated=self.platform.simulated, mode=self.config.policy.mode, rules=self.config.hang_rules(),
+            observer=self.meters, allows_unmanaged=self.platform.allows_unmanaged,
         ))  # fmt: skip
         self.divides = CardService(
-            self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.ground.divides
+            self.database, self.clock.now_us, self.scheduler.cards, self.scheduler.mode_divide, self.platform.divides
         )
-        self.ground.divide_by(self.divides.policy_of)
+        self.platform.set_policy_source(self.divides.policy_of)
         self.meters.watch(self)
-        self.housekeeping = RetentionTask(self.database, self.home, self.config.store, self.clock.now_us)
+        self.retention = RetentionTask(self.database, self.home, self.config.store, self.clock.now_us)
         self.goals = GoalRecord(self.database, self.divides, self.scheduler.cards, self.clock.now_us)
         self._connect_notices()
 
     def start(self) -> None:
-        """From here on jobs run."""
-        self.scheduler.on_event(self.ground.heard)
+        """Start scheduling."""
+        self.scheduler.on_event(self.platform.on_events)
         self.scheduler.start()
-        self.ground.begin(self.scheduler)
+        self.platform.attach(self.scheduler)
         self.divides.follow()
         self.notices.start()
-        self.housekeeping.start()
+        self.retention.start()
         self.goals.start()
 
     def close(self) -> None:
-        """Jobs run on; the next start finds them."""
+        """Stop the service. Running jobs continue, and the next start takes them over."""
         (self.home / SERVER_FILE).unlink(missing_ok=True)
         self.scheduler.close()
         self.notices.stop(5.0)
         self.goals.close()
-        self.housekeeping.close()
-        self.ground.close()
+        self.retention.close()
+        self.platform.close()
         self.database.close()
 
     def serve(self, ready_fd: int | None = None) -> None:
-        """Answer requests until told to stop. Who waits at ``ready_fd`` reads a byte once it can be called."""
+        """Serve requests until a signal stops the service. Writes one byte to ``ready_fd`` when it is ready."""
         server = self.config.server
         services = self._services()
         listening = _listen(server.host, server.port)
         port = listening.getsockname()[1]
         self.start()
-        url = f"http://{_called(server.host)}:{port}"
+        url = f"http://{_url_host(server.host)}:{port}"
         write_private(self.home / SERVER_FILE, describe(url))
         app = make_app(services)
-        _log.info("ready", url=url, cards=self.ground.cluster.gpus, simulated=self.ground.simulated)
+        _log.info("ready", url=url, cards=self.platform.cluster.gpus, simulated=self.platform.simulated)
         if ready_fd is not None:
-            os.write(ready_fd, b"1")  # connections wait in the socket's queue until the server takes them
+            os.write(ready_fd, b"1")  # connections wait in the backlog until the server accepts them
             os.close(ready_fd)
         self.scheduler.on_broken(lambda: os.kill(os.getpid(), signal.SIGTERM))
-        # The server raises the signal that stopped it once more when it is done: that must not keep us from closing.
+        # The HTTP server raises the signal that stopped it again when it is done, which must not prevent close().
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)
         try:
@@ -130,7 +130,7 @@ class Service:
             self.close()
 
     def metrics_snapshot(self) -> MetricsSnapshot:
-        """What a scrape of /metrics shows."""
+        """Data for a scrape of /metrics."""
         with self.database.read() as connection:
             finished = jobs.count_by_state(connection, jobs.JobFilter(states=jobs.FINAL_STATES))
         return snapshot_of(
@@ -138,7 +138,7 @@ class Service:
             cards=self.scheduler.cards(), usable=self.scheduler.cluster().usable,
         )  # fmt: skip
 
-    def _ground(self) -> Platform:
+    def _make_platform(self) -> Platform:
         if self.config.cluster.engine == "local":
             return LocalPlatform(self.home, self.config)
         try:
@@ -149,19 +149,19 @@ class Service:
         return KubernetesPlatform(self.config.kubernetes, self.clock.now_us)
 
     def _check_cards(self) -> None:
-        """On a cluster the nodes' agents say what cards there are, each in its own time."""
+        """Refuse changed virtual cards. Not for a cluster, whose agents report their cards later."""
         try:
             with self.database.read() as connection:
-                check_unchanged(jobs.unfinished(connection), self.ground.cluster)
+                check_unchanged(jobs.unfinished(connection), self.platform.cluster)
         except Invalid:
-            self.ground.close()
+            self.platform.close()
             self.database.close()
             raise
 
-    def _open_store(self, patience_s: float) -> Database:
+    def _open_store(self, timeout_s: float) -> Database:
         url = self.config.store.url or self.home / DATABASE_FILE
         database = Database(url, synchronous=self.config.store.synchronous)
-        _own(database, patience_s)
+        _own(database, timeout_s)
         database.migrate()
         ensure_admin_token(self.home, database, self.clock.now_us)
         with database.read() as connection:
@@ -183,28 +183,28 @@ class Service:
             requests_per_s=server.requests_per_s, requests_burst=server.requests_burst, hosts=server.hosts
         )
         return Services(
-            scheduler=self.scheduler, database=self.database, logs=self.ground.logs, notices=self.notices,
+            scheduler=self.scheduler, database=self.database, logs=self.platform.logs, notices=self.notices,
             secrets=self.secrets, metrics=self.meters, auth=Auth(self.database, self.clock.now_us),
             audit=AuditTrail(self.database, self.clock.now_us), divides=self.divides, limits=limits, clock=self.clock,
-            pods=self.ground.pods, agents=self.ground.agents,
+            pods=self.platform.pods, agents=self.platform.agents,
         )  # fmt: skip
 
 
-def _own(database: Database, patience_s: float) -> None:
-    """Whoever led before may need a moment to let go of it."""
-    until_s = time.monotonic() + patience_s
+def _own(database: Database, timeout_s: float) -> None:
+    """Lock the store. The previous leader may need a moment to release it."""
+    until_s = time.monotonic() + timeout_s
     while True:
         try:
             return database.own()
         except StoreInUse as error:
             if time.monotonic() >= until_s:
-                cure = "stop the other service, or give this one another home"
+                cure = "stop the other service, or use another home folder"
                 raise Invalid("store", str(error), cure) from None
         time.sleep(0.5)
 
 
-def _called(host: str) -> str:
-    """The address by which this machine reaches it."""
+def _url_host(host: str) -> str:
+    """Host name in URLs for this machine."""
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 

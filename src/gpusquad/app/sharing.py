@@ -1,4 +1,4 @@
-"""Cards of this machine that jobs share: who keeps them to their parts, and who else is on those cards."""
+"""Shared cards of this machine: enforcement of shares, and unmanaged processes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from gpusquad.model.virtual import physical
 from gpusquad.server.services.cluster.agent_watch import UNHELD, stranger_of
 
 QUOTAS_FOLDER = "quotas"
-NOT_KEPT = "jobs that share a card are not kept to their parts"
+NOT_ENFORCED = "shares are not enforced"
 _log = structlog.get_logger("gpusquad.sharing")
 
 
 def make_sharing(
     config: SharingConfig, home: Path, cards: Sequence[Card], simulated: bool, policy_of: Callable[[str], str]
 ) -> CardSharing:
-    """Nothing is started here: a card's daemon comes with its first tenant. Without the library jobs run all the same,
-    and are told that nobody keeps them to their parts."""
+    """Starts nothing: a card daemon starts with its first GPU client. Without the library jobs still run, and their
+    events record that shares are not enforced."""
     if simulated:
         return NoSharing("the cards are simulated")
     if not config.enforce:
-        return _written_down(home, "sharing.enforce is false in config.toml")
+        return _recorded_only(home, "sharing.enforce is false in config.toml")
     settings = CardSharingSettings(
         folder=folder_of(home, _path(config.folder)), library_folder=_path(config.library_folder),
         policy=policy_of, strangers=config.unmanaged, has_mps=config.mps != "off", idle_s=config.idle_s,
@@ -44,13 +44,13 @@ def make_sharing(
     try:
         client_library(settings)
     except (Invalid, OSError) as error:
-        return _written_down(home, str(error))
+        return _recorded_only(home, str(error))
     return SquadQuota(settings, cards)
 
 
 def folder_of(home: Path, below: Path | None = None) -> Path:
-    """Of the cards' shared memory: each service has its own, for what one does not know it clears away. With a name
-    that is short enough for sockets."""
+    """Folder of the cards' shared memory. Each service has its own, because it deletes what it does not know. The name
+    is short enough for socket paths."""
     mark = hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:8]
     return (below or default_folder(home)) / mark
 
@@ -59,19 +59,19 @@ def _path(text: str) -> Path | None:
     return Path(text).expanduser() if text else None
 
 
-def _written_down(home: Path, why: str) -> CardSharing:
-    _log.warning(NOT_KEPT, because=why)
-    return QuotaFile(f"{NOT_KEPT}: {why}", folder=home / QUOTAS_FOLDER)
+def _recorded_only(home: Path, why: str) -> CardSharing:
+    _log.warning(NOT_ENFORCED, because=why)
+    return QuotaFile(f"{NOT_ENFORCED}: {why}", folder=home / QUOTAS_FOLDER)
 
 
 class SquadWatch(UnmanagedWatch[Mapping[str, Any]]):
-    """With each sample of the agent: daemons that died are started again, and all are told who is on their cards."""
+    """On each sample of the agent, restarts dead card daemons and sends each the processes on its card."""
 
     def __init__(self, sharing: CardSharing, clock_s: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(sharing, _on_cards, _tell, clock_s)
+        super().__init__(sharing, _on_cards, _log_unmanaged, clock_s)
 
     def hear(self, look: Mapping[str, Any]) -> None:
-        """One message of the agent, whatever it is."""
+        """Handle one message of the agent; only samples matter."""
         if look.get("kind") == "samples":
             super().hear(look)
 
@@ -80,7 +80,7 @@ class SquadWatch(UnmanagedWatch[Mapping[str, Any]]):
         super().see(look)
 
     def marked(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same message of the agent, with those processes of jobs marked that nothing holds, as last seen."""
+        """A copy of the agent's message that marks job processes without limits, as last seen."""
         unheld = self.unheld
         if message.get("kind") != "samples" or not unheld:
             return message
@@ -103,16 +103,16 @@ def _on_cards(message: Mapping[str, Any]) -> dict[str, dict[int, ListedProcess]]
 
 
 def _on_card(process: Mapping[str, Any]) -> ListedProcess:
-    """Parts are given to attempts of jobs."""
+    """Shares belong to attempts of jobs."""
     owner = f"{process['job']}.{process.get('attempt')}" if process.get("job") is not None else None
     return ListedProcess(stranger_of(process), owner)
 
 
-def _tell(card: str, one: ListedProcess) -> None:
+def _log_unmanaged(card: str, one: ListedProcess) -> None:
     about = {"pid": one.process.pid, "name": one.process.name, "memory_bytes": one.process.memory_bytes}
     if one.owner is None:
-        _log.warning("a process on a shared card is no job, so nothing holds it", card=card, **about)
+        _log.warning("unmanaged process on a shared card: belongs to no job", card=card, **about)
     else:
         job = one.owner.rpartition(".")[0]
-        what = "a process on a shared card runs without the library, though of a job, so nothing holds it"
-        _log.warning(what, card=card, job=job, **about)
+        message = "unmanaged process on a shared card: belongs to a job but runs without the library"
+        _log.warning(message, card=card, job=job, **about)

@@ -1,6 +1,6 @@
-"""Cards that are divided otherwise than when jobs came onto them.
+"""Refuses a changed number of virtual cards while jobs run on the old ones.
 
-To the scheduler other virtual cards are other cards: jobs on the old ones would be lost, though their processes run.
+To the scheduler, changed virtual cards are different cards: jobs on the old ones would be lost although they run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_NAMED = 5
 
 
 def check_unchanged(rows: Iterable[JobRow], cluster: Cluster) -> None:
-    """Nobody is on a card that is here, but in other parts now."""
+    """Refuse to start if a job runs on a virtual card that no longer exists although its physical card does."""
     shown = {card.id for node in cluster.nodes for card in node.cards}
     here = {physical(card) for card in shown}
     held = [(row, _elsewhere(row, shown, here)) for row in rows if JobState(row.state) in ON_CARDS]
@@ -28,8 +28,8 @@ def check_unchanged(rows: Iterable[JobRow], cluster: Cluster) -> None:
         before = _parts(stranded[0][1][0])
         raise Invalid(
             "cluster.virtual",
-            f"was {before}, and these jobs are still on their cards: {_names([row for row, _ in stranded])}",
-            f"set virtual = {before} again and start; to change it, `gpusquad drain` the node and let them end first",
+            f"was {before}, and these jobs still run on their cards: {_names([row for row, _ in stranded])}",
+            f"set virtual = {before}; before a change, drain the node with `gpusquad drain` and wait for them",
         )  # fmt: skip
 
 

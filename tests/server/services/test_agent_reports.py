@@ -201,11 +201,11 @@ def test_whether_others_join_a_card_beside_a_stranger_is_the_rule_of_its_agent(
     reports: AgentReports, rule: str, admits: bool
 ):
     divides = ReportedDivides(reports)
-    assert not divides.admits_strangers("a/0"), "nobody said that anybody is kept to a part of it"
+    assert not divides.allows_unmanaged("a/0"), "nobody said that anybody is kept to a part of it"
     message = report("a/0")
     message["cards"][0]["divided"] = {"policy": "equal", "rule": rule}
     reports.take("a", message)
-    assert divides.admits_strangers("a/0") == divides.admits_strangers("a/0.1of2") == admits
+    assert divides.allows_unmanaged("a/0") == divides.allows_unmanaged("a/0.1of2") == admits
 
 
 def test_a_process_that_nothing_holds_is_handed_on_as_such(reports: AgentReports, heard: Heard):

@@ -118,7 +118,7 @@ def test_why_names_the_process_that_holds_the_card_and_how_to_get_it_back(world:
 
 
 def test_a_process_of_a_job_that_nothing_holds_bars_the_card_by_the_same_rule(tmp_path, database) -> None:
-    world = World(tmp_path, "1x1", database, admits_strangers=lambda card: False)
+    world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: False)
     first = world.submit(name="first", **PART)
     world.settle()
     for i in range(4):
@@ -134,7 +134,7 @@ def test_a_process_of_a_job_that_nothing_holds_bars_the_card_by_the_same_rule(tm
 
 def test_a_rule_that_changes_holds_for_strangers_that_are_known(tmp_path, database) -> None:
     rules = {"card": False}
-    world = World(tmp_path, "1x1", database, admits_strangers=lambda card: rules["card"])
+    world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: rules["card"])
     world.submit(name="first", **PART)
     world.settle()
     seen = []
@@ -147,7 +147,7 @@ def test_a_rule_that_changes_holds_for_strangers_that_are_known(tmp_path, databa
 
 @pytest.mark.parametrize("admits", [True, False])
 def test_whether_others_join_a_shared_card_beside_a_stranger_is_a_rule(tmp_path, database, admits: bool) -> None:
-    world = World(tmp_path, "1x1", database, admits_strangers=lambda card: admits)
+    world = World(tmp_path, "1x1", database, allows_unmanaged=lambda card: admits)
     first = world.submit(name="first", **PART)
     world.settle()
     for i in range(4):

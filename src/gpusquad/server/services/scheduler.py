@@ -89,7 +89,7 @@ class Setup:
     maker: JobObjectCreator | None = None
     """Makes jobs that are submitted here, where the engine only finds them."""
     observer: Observer = field(default_factory=Observer)
-    admits_strangers: Callable[[str], bool] = lambda card: False
+    allows_unmanaged: Callable[[str], bool] = lambda card: False
     """Jobs are kept to their parts of cards, and others may join them where a process is that nothing holds."""
 
 
@@ -118,7 +118,7 @@ class Scheduler:
         self._intake = Intake(self._context, self._tenants, self._holds, self._submissions)
         self._queries = QueryService(self._context, self._intake)
         self._policy = PolicyService(self._context, self._tenants, setup.mode)
-        self._node_service = NodeService(self._context, self._outcomes, setup.admits_strangers)
+        self._node_service = NodeService(self._context, self._outcomes, setup.allows_unmanaged)
         self._cluster_sync = ClusterSync(
             self._context, self._outcomes, self._holds, self._node_service, self._sharing_updates,
             self._intake.next_sequence, self._submissions,

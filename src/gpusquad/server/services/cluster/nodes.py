@@ -39,11 +39,11 @@ GANG_SIZES = (1, 2, 4, 8, 16)
 class NodeService:
     """Keeps why a card may not be used, and shows all machines."""
 
-    def __init__(self, context: SchedulerContext, outcomes: Outcomes, admits_strangers: Callable[[str], bool]) -> None:
-        """``admits_strangers``: whether others may join a shared card where a process is that nothing holds."""
+    def __init__(self, context: SchedulerContext, outcomes: Outcomes, allows_unmanaged: Callable[[str], bool]) -> None:
+        """``allows_unmanaged``: whether others may join a shared card where a process is that nothing holds."""
         self._context = context
         self._outcomes = outcomes
-        self._admits_strangers = admits_strangers
+        self._allows_unmanaged = allows_unmanaged
         self._strangers: dict[str, str] = {}
         """Card -> who is on it that is no job, in words."""
         self._blocks: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -248,7 +248,7 @@ class NodeService:
 
     def _judge_strangers(self, card: str, leaving: str = "") -> None:
         """Beside them is room for parts of the card alone, and only where whoever has one is kept to it."""
-        if self._admits_strangers(card) and self._is_shared(card, leaving):
+        if self._allows_unmanaged(card) and self._is_shared(card, leaving):
             self._unblock(card, OUTSIDE)
         else:
             self._block(card, OUTSIDE, self._strangers[card])

@@ -34,7 +34,7 @@ class ReportedDivides:
     def status(self, card: str) -> Mapping[str, Any] | None:
         return self._reports.divided().get(card)
 
-    def admits_strangers(self, card: str) -> bool:
+    def allows_unmanaged(self, card: str) -> bool:
         """Whether others may join it where a process is that nothing holds, by the rule of its node's agent."""
         return (self.status(physical(card)) or {}).get("rule") in ("report", "share")
 
