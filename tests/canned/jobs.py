@@ -56,8 +56,8 @@ def reasons() -> list[dict[str, Any]]:
     return [
         {"code": "no_block", "message": NO_BLOCK[1], "cure": "ask for 4 GPUs on each of two nodes",
          "numbers": {"needed": 8, "largest": 5}, "who": []},
-        {"code": "reserved", "message": "would delay sweep-lr-0.1 (promised in 40m): it may run 2h30m",
-         "cure": "a run of at most 40m may slip in before", "numbers": {"ahead_us": 1}, "who": [job_id(5)]},
+        {"code": "reserved", "message": "would delay sweep-lr-0.1 (reserved to start in 40m): it may run 2h30m",
+         "cure": "a run of at most 40m can be backfilled", "numbers": {"ahead_us": 1}, "who": [job_id(5)]},
     ]  # fmt: skip
 
 

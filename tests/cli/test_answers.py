@@ -14,9 +14,9 @@ def test_why(service, gsq):
         "llama-finetune (0004bxdf) has been pending for 2 h, position 1 in the queue",
         "  no block  needs 8 GPUs on one node, the largest free block is 5",
         "            → ask for 4 GPUs on each of two nodes",
-        "  reserved  would delay sweep-lr-0.1 (promised in 40m): it may run 2h30m",
+        "  reserved  would delay sweep-lr-0.1 (reserved to start in 40m): it may run 2h30m",
         "            0005bxdf",
-        "            → a run of at most 40m may slip in before",
+        "            → a run of at most 40m can be backfilled",
     ]
 
 

@@ -64,7 +64,7 @@ def test_a_part_of_the_sms_waits_for_as_large_a_part_of_the_memory() -> None:
     submit(state, job("a", Request(share=Share(8 * GIB, 100))), job("b", Request(share=Share(sm_milli=500))))
     (reason,) = why(state, "b")
     assert "needs 50% of the memory (6.4 GB) and 50% of the SMs of one card" in str(reason)
-    assert "name share.memory" in reason.cure
+    assert "set share.memory" in reason.cure
     assert (reason.numbers["needed_bytes"], reason.numbers["most_bytes"]) == (6 * GIB, 4 * GIB)
     submit(state, job("c", Request(share=Share(sm_milli=333))))  # 4 GiB less what does not divide
     assert "c" not in state.queue
@@ -75,7 +75,7 @@ def test_a_part_of_the_memory_that_was_named() -> None:
     submit(state, job("a", Request(share=Share(8 * GIB))), job("b", Request(share=Share(memory_milli=500))))
     (reason,) = why(state, "b")
     assert "needs 50% of the memory (6.4 GB) of one card" in str(reason)
-    assert reason.cure == "wait, or ask for a smaller share"
+    assert reason.cure == "wait, or request a smaller share"
 
 
 def test_of_a_card_whose_memory_is_not_known_no_bytes_are_told() -> None:
@@ -83,8 +83,8 @@ def test_of_a_card_whose_memory_is_not_known_no_bytes_are_told() -> None:
     submit(state, job("a", Request(share=Share(sm_milli=500))), job("b", Request(share=Share(sm_milli=600))))
     (reason,) = why(state, "b")
     assert reason.message == (
-        "needs 60% of the memory and 60% of the SMs of one card; the most free on any is 50% of the SMs, "
-        "and how much memory they have is not known"
+        "needs 60% of the memory and 60% of the SMs of one card; the most free on any is 50% of the SMs; "
+        "their memory size is unknown"
     )
     assert reason.numbers == {"needed_sm_milli": 600, "most_sm_milli": 500}
 
@@ -122,7 +122,7 @@ def test_reservation_names_whom_it_would_delay() -> None:
     submit(state, job("long", Request(gpus=2)), hours=3)
     (reason,) = why(state, "long")
     assert (reason.code, reason.who) == (ReasonCode.RESERVED, ("head",))
-    assert reason.cure == "a run of at most 1h00m may slip in before"
+    assert reason.cure == "a run of at most 1h00m can be backfilled"
 
 
 def test_behind_under_the_plan_that_lets_nobody_pass() -> None:

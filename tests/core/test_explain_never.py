@@ -22,14 +22,14 @@ TWO_KINDS = Cluster((
 
 
 @pytest.mark.parametrize(("request_", "count", "words"), [
-    (Request(gpus=16), 1, "asks for 16 GPUs on one node; the largest node has 8"),
+    (Request(gpus=16), 1, "requests 16 GPUs on one node; the largest node has 8"),
     (Request(gpus=8, gpu_models=("V100",)), 1, "the largest node with V100 has 4"),
-    (Request(gpus=1, gpu_models=("H100",)), 1, "asks for GPU model H100; there are A100, V100"),
-    (Request(gpus=1, card="x"), 1, "there is no card 'x'"),
-    (Request(share=Share(80 * GIB)), 1, "asks for a card with 85.9 GB; the largest has 42.9 GB"),
+    (Request(gpus=1, gpu_models=("H100",)), 1, "requests GPU model H100; the cluster has A100, V100"),
+    (Request(gpus=1, card="x"), 1, "card 'x' does not exist"),
+    (Request(share=Share(80 * GIB)), 1, "requests a card with 85.9 GB; the largest has 42.9 GB"),
     (Request(gpus=1, min_card_memory_bytes=20 * GIB, gpu_models=("V100",)), 1, "the largest with V100 has 17.2 GB"),
-    (Request(gpus=1), 13, "a gang of 13 tasks, but room for 12 at most"),
-    (Request(cpu_milli=200_000), 1, "asks for 200 cores a task; the largest node has 128 cores"),
+    (Request(gpus=1), 13, "the gang has 13 tasks; the idle cluster has room for 12"),
+    (Request(cpu_milli=200_000), 1, "requests 200 cores per task; the largest node has 128 cores"),
     (Request(memory_bytes=512 * GIB), 1, "the largest node has 274.9 GB of memory"),
     (Request(gpus=8, cpu_milli=100_000), 1, "no node has 8 GPUs, 100 cores together"),
 ])  # fmt: skip
@@ -48,24 +48,24 @@ def test_the_cure_of_too_much_memory_can_be_typed() -> None:
     state = state_of(Cluster((Node("n0", (Card("a", "H100", 80 * GIB),), 64_000, 256 * GIB),)))
     told = refusal(state, job("j", Request(share=Share(85_900_000_000))))
     assert told is not None
-    assert "share.memory: asks for a card with 85900000000 bytes; the largest has 85899345920 bytes" in told.message
-    assert told.cure == "ask for at most 85.8 GB"
-    asked = parse_bytes(told.cure.removeprefix("ask for at most "), "share.memory")
+    assert "share.memory: requests a card with 85900000000 bytes; the largest has 85899345920 bytes" in told.message
+    assert told.cure == "request at most 85.8 GB"
+    asked = parse_bytes(told.cure.removeprefix("request at most "), "share.memory")
     assert refusal(state, job("k", Request(share=Share(asked)))) is None
     told = refusal(state, job("l", Request(gpus=1, min_card_memory_bytes=90 * GIB)))
     assert told is not None
-    assert told.message.startswith("gpu_memory: asks for a card with 96.6 GB; the largest has 85.9 GB")
+    assert told.message.startswith("gpu_memory: requests a card with 96.6 GB; the largest has 85.9 GB")
 
 
 @pytest.mark.parametrize(("request_", "cure"), [
-    (Request(share=Share(6 * GIB)), "ask for a percentage of it: 30%"),
-    (Request(gpus=1, min_card_memory_bytes=GIB), "leave it out"),
+    (Request(share=Share(6 * GIB)), "request a percentage of it: 30%"),
+    (Request(gpus=1, min_card_memory_bytes=GIB), "omit it"),
 ])  # fmt: skip
 def test_bytes_are_never_there_where_nobody_knows_of_any(request_: Request, cure: str) -> None:
     state = state_of(Cluster((Node("n", (Card("c", "A100", memory_bytes=0),), 1000, GIB),)))
     told = refusal(state, job("j", request_))
     assert told is not None
-    assert "GB; how much memory the cards have is not known" in told.message
+    assert "GB; the memory size of the cards is unknown" in told.message
     assert told.cure == cure
 
 
@@ -76,7 +76,7 @@ def test_a_task_never_has_several_virtual_cards() -> None:
     state, asked = state_of(VIRTUAL), job("j", Request(gpus=2))
     told = refusal(state, asked)
     assert told is not None
-    assert "gpus: asks for 2 virtual cards a task" in told.message
+    assert "gpus: requests 2 virtual cards per task" in told.message
     assert "gpus: 1" in told.cure
     assert why_never(state, asked) == told
     assert refusal(state, job("k", Request(gpus=1), 4)) is None
@@ -89,7 +89,7 @@ def test_a_task_whose_programs_have_one_card_each_takes_virtual_ones() -> None:
     assert len(state.runs["j"].placement.all_cards()) == 2
     told = refusal(state, job("k", Request(gpus=3, gpus_together=2)))
     assert told is not None
-    assert "asks for 2 virtual cards a container" in told.message
+    assert "requests 2 virtual cards per container" in told.message
 
 
 def test_who_asks_for_one_card_is_not_told_of_virtual_ones() -> None:
@@ -122,7 +122,7 @@ def test_never_by_rules() -> None:
     assert told.code is ReasonCode.LANE_LIMIT
     told = refusal(state, job("c", Request(gpus=1), lane="fast"))
     assert told is not None
-    assert "there is no lane 'fast'" in told.message
+    assert "'fast' does not exist" in told.message
     assert refusal(state, job("d", Request(gpus=1))) is None
 
 

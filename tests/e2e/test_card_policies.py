@@ -30,7 +30,7 @@ def test_what_is_set_for_a_card_outlives_the_service(service: RunningService) ->
 
 def test_several_virtual_cards_for_one_task_are_refused(make_service) -> None:
     service = make_service(config="[cluster]\nvirtual = 4\n")
-    with pytest.raises(ApiError, match="gpus: asks for 2 virtual cards a task") as refused:
+    with pytest.raises(ApiError, match="gpus: requests 2 virtual cards per task") as refused:
         service.submit(name="wide", gpus=2, command=["true"])
     assert "gpus: 1" in (refused.value.cure or "")
     assert service.wait(service.submit(name="one", gpus=1, command=["true"]))["state"] == "succeeded"

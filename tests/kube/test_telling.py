@@ -106,7 +106,7 @@ def test_what_cannot_be_scheduled_says_so(small: ControlPlane, tmp_path: Path) -
         make(small, "half-0", 1, group="half", size=3)
         make(small, "gated", 1, schedulingGates=[{"name": "test/gate"}])
         huge = wait_for(small, "huge", lambda pod: scheduled(pod) != {})
-        assert "asks for 99 GPUs on one node; the largest node has 4" in scheduled(huge)["message"]
+        assert "requests 99 GPUs on one node; the largest node has 4" in scheduled(huge)["message"]
         half = wait_for(small, "half-0", lambda pod: scheduled(pod) != {})
         assert "gang half: waits for 2 of 3 pods" in scheduled(half)["message"]
         wait_for_event(small, "half-0", "FailedScheduling")

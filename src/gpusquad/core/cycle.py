@@ -17,7 +17,7 @@ from gpusquad.model.units import US_PER_S, show_us
 
 
 def cycle(state: SchedulerState, now_us: int) -> list[Decision]:
-    """What to do now. The state already reflects the decisions when they are returned."""
+    """Decide what to do now. The state already reflects the returned decisions."""
     state.now_us = now_us
     open_windows(state)
     extend_overdue(state)
@@ -25,19 +25,19 @@ def cycle(state: SchedulerState, now_us: int) -> list[Decision]:
     update_ranks(state)
     update_caution(state)
     block_over_limit(state)
-    board = CycleSession(state)
+    session = CycleSession(state)
     if state.claims:
-        board.start_claims()
-    state.policies.plan.walk(board)
-    board.finish()
-    board.decisions.extend(resize(state))
-    board.decisions.extend(preempt(state))
-    board.decisions.extend(stop_over_limit(state))
-    return board.decisions
+        session.start_claims()
+    state.policies.plan.walk(session)
+    session.finish()
+    session.decisions.extend(resize(state))
+    session.decisions.extend(preempt(state))
+    session.decisions.extend(stop_over_limit(state))
+    return session.decisions
 
 
 def open_windows(state: SchedulerState) -> None:
-    """Maintenance that is over gives its nodes back, so everybody is looked at anew."""
+    """Remove ended maintenance windows. Their nodes are free, so all jobs are considered again."""
     windows = state.timeline.windows
     over = [w for w in windows if w.end_us is not None and w.end_us <= state.now_us]
     if over:
@@ -47,7 +47,7 @@ def open_windows(state: SchedulerState) -> None:
 
 
 def update_ranks(state: SchedulerState) -> None:
-    """As often as the order needs it."""
+    """Rank the queue again, as often as the order policy needs it."""
     match state.policies.order.varies:
         case "never":
             return
@@ -58,20 +58,20 @@ def update_ranks(state: SchedulerState) -> None:
 
 
 def extend_overdue(state: SchedulerState) -> None:
-    """Who runs past its prediction is believed to need its next quantile, past all of them as long again as it is late,
-    never more than its limit; promises that counted on it are remade."""
+    """Extend runs past their predicted end: to the next quantile; after the last one, by as long as the run is late;
+    never beyond the time limit. Reservations are rebuilt."""
     for run in state.runs.overdue(state.now_us):
         longer_us = _next_belief_us(run, state.now_us - run.started_us)
         state.move_end(run.job.id, run.started_us + longer_us, f"{run.job.id} runs longer than predicted")
 
 
 def drop_missed(state: SchedulerState) -> None:
-    """A promised start that is past, its gang still waiting, holds no longer, and nor does what was promised after it:
-    nobody decided in time. Left standing, it would keep cards from those ahead of it, who are then promised what it
-    needs to start late: both would wait for ever, on idle cards."""
+    """Rebuild the reservations if one has a start in the past, because no cycle ran in time. It would keep cards from
+    jobs ahead of it, which would then reserve what it needs to start late: both would wait indefinitely, on idle
+    cards."""
     reservations = state.timeline.reservations.items()
     if any(reservation.start_us < state.now_us and job_id not in state.claims for job_id, reservation in reservations):
-        state.rebuild_reservations("a promised start was missed")
+        state.rebuild_reservations("a reserved start was missed")
 
 
 def _next_belief_us(run: Run, passed_us: int) -> int:
@@ -79,7 +79,7 @@ def _next_belief_us(run: Run, passed_us: int) -> int:
     beliefs_us = prediction.later_us or (prediction.high_us,)
     later_us = next((u for u in beliefs_us if u > passed_us), None)
     if later_us is None:
-        # Not twice its whole time: a promise far off would let everybody slip in before it.
+        # Not twice its whole time: all jobs could be backfilled before a reservation that far in the future.
         last_us = min(beliefs_us[-1], passed_us)
         later_us = passed_us + max(passed_us - last_us, last_us // 8, US_PER_S)
     limit_us = run.job.limit_us
@@ -87,7 +87,7 @@ def _next_belief_us(run: Run, passed_us: int) -> int:
 
 
 def stop_over_limit(state: SchedulerState) -> Iterator[Decision]:
-    """An estimate never ends a job, a limit does."""
+    """Stop runs that reached their time limit. An estimate never stops a job."""
     for at_us, _, job_id in state.runs.limits:
         if at_us > state.now_us:
             break

@@ -1,6 +1,6 @@
-"""The one event loop's body: events change the state, a cycle decides, the engine carries it out.
+"""Body of the event loop: events change the state, a cycle decides, the engine carries it out.
 
-Live services and the simulator call the same two methods; they differ only in where events and time come from.
+The service and the simulator call the same two methods. They differ only in the source of events and time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gpusquad.model.decision import Decision, Preempt, Refuse, Resize, Start, St
 
 
 class Driver:
-    """Feeds events to the state and decisions to the engine."""
+    """Passes events to the state and decisions to the engine."""
 
     def __init__(self, state: SchedulerState, carry_out: CarryOut) -> None:
         self.state = state
@@ -53,30 +53,30 @@ class Driver:
             JobSubmitted: self._submitted,
             GangAdopted: self._adopted,
             GangStarted: self._started,
-            GangStopping: self._leaving,
+            GangStopping: self._stopping,
             GangEnded: self._ended,
             JobUpdated: self._updated,
             GangSlowed: self._slowed,
-            EndPredicted: self._predicted,
-            RunTimePredicted: self._foretold,
+            EndPredicted: self._end_predicted,
+            RunTimePredicted: self._run_time_predicted,
             GangResized: self._resized,
             CardChanged: self._card_changed,
             NodeChanged: self._node_changed,
             ClusterChanged: self._cluster_changed,
-            NodeSetsChanged: self._nodes_allowed,
-            ForeignUsageChanged: self._others_hold,
+            NodeSetsChanged: self._node_sets_changed,
+            ForeignUsageChanged: self._foreign_usage_changed,
             JobCancelled: self._cancelled,
             PoliciesChanged: self._policies_changed,
             WindowsChanged: self._windows_changed,
         }
 
     def apply(self, now_us: int, event: Event) -> None:
-        """Let an event change the state; decisions come with the next ``decide``."""
+        """Apply an event to the state. The next ``decide`` reacts to it."""
         self.state.now_us = now_us
         self._handlers[type(event)](event)
 
     def decide(self, now_us: int) -> Sequence[Decision]:
-        """Run a cycle and hand its decisions to the engine."""
+        """Run a cycle and pass its decisions to the engine."""
         self.cycles += 1
         decisions = cycle(self.state, now_us)
         if self._refused:
@@ -89,7 +89,7 @@ class Driver:
         return decisions
 
     def next_wake_us(self) -> int:
-        """When to decide again even if nothing happens: a prediction runs out, a loan is called in."""
+        """When to decide again without an event: a predicted end, a time limit, a reclaim or a window."""
         state = self.state
         limits = (at_us for at_us, _, job_id in state.runs.limits if not state.runs[job_id].leaving)
         wake = next(limits, NEVER_US)
@@ -104,7 +104,7 @@ class Driver:
         return wake
 
     def forget(self, job_id: str) -> None:
-        """A job is over for good; services that live long keep nothing of it here."""
+        """Drop what is kept of a finished job."""
         self.job_states.pop(job_id, None)
         self.state.forget(job_id)
 
@@ -143,7 +143,7 @@ class Driver:
         if self.job_states.get(event.job_id) is JobState.STARTING:
             self._move(event.job_id, JobState.RUNNING)
 
-    def _leaving(self, event: GangStopping) -> None:
+    def _stopping(self, event: GangStopping) -> None:
         if event.job_id in self.state.runs:
             self.state.runs[event.job_id].leaving = True
             if self.job_states[event.job_id] is not JobState.STOPPING:
@@ -155,7 +155,7 @@ class Driver:
             self._move(event.job_id, JobState.PENDING)
             self.state.requeue(run, event.kept_us, preempted=True)
         elif event.how == "lost":
-            if self.job_states[event.job_id] is not JobState.LOST:  # known already, by a card that broke
+            if self.job_states[event.job_id] is not JobState.LOST:  # already known from a lost card
                 self._move(event.job_id, JobState.LOST)
             self._move(event.job_id, JobState.PENDING)
             self.state.requeue(run, event.kept_us, preempted=False)
@@ -171,10 +171,10 @@ class Driver:
             end_us = min(self.state.now_us + round(left_us * event.ratio), NEVER_US)
             self.state.move_end(event.job_id, end_us, f"{event.job_id} is slowed by a neighbour")
 
-    def _predicted(self, event: EndPredicted) -> None:
+    def _end_predicted(self, event: EndPredicted) -> None:
         update_predicted_end(self.state, event)
 
-    def _foretold(self, event: RunTimePredicted) -> None:
+    def _run_time_predicted(self, event: RunTimePredicted) -> None:
         self.state.update_prediction(event.job_id, event.prediction)
 
     def _resized(self, event: GangResized) -> None:
@@ -190,26 +190,26 @@ class Driver:
         if bool(space.card_broken[card]) is not event.ok:
             return
         space.set_card_ok(card, event.ok)
-        self.state.rebuild_reservations(f"card {event.card_id} {'came back' if event.ok else 'was lost'}")
+        self.state.rebuild_reservations(f"card {event.card_id} {'is back' if event.ok else 'was lost'}")
 
     def _node_changed(self, event: NodeChanged) -> None:
         self.state.space.set_node_up(self.state.space.fixed.node_index[event.node_id], event.up)
-        self.state.rebuild_reservations(f"node {event.node_id} {'came back' if event.up else 'is drained'}")
+        self.state.rebuild_reservations(f"node {event.node_id} {'is back' if event.up else 'is drained'}")
 
     def _cluster_changed(self, event: ClusterChanged) -> None:
         self.state = with_cluster(self.state, event.cluster)
 
-    def _nodes_allowed(self, event: NodeSetsChanged) -> None:
+    def _node_sets_changed(self, event: NodeSetsChanged) -> None:
         self.state.allow(event.allowed)
 
-    def _others_hold(self, event: ForeignUsageChanged) -> None:
+    def _foreign_usage_changed(self, event: ForeignUsageChanged) -> None:
         self.state.set_foreign(event.node_id, event.foreign)
 
     def _cancelled(self, event: JobCancelled) -> None:
         if event.job_id in self.state.queue:
             self.state.withdraw(event.job_id)
             self._move(event.job_id, JobState.CANCELLED)
-        else:  # refused, and nobody was told yet
+        else:  # refused, and not reported yet
             self._refused = [one for one in self._refused if one.job_id != event.job_id]
 
     def _policies_changed(self, event: PoliciesChanged) -> None:
@@ -217,4 +217,4 @@ class Driver:
 
     def _windows_changed(self, event: WindowsChanged) -> None:
         self.state.timeline.windows = list(event.windows)
-        self.state.rebuild_reservations("maintenance changed")
+        self.state.rebuild_reservations("the maintenance windows changed")

@@ -1,6 +1,6 @@
-"""Jobs that somebody asks for here and that have to be made elsewhere: on a cluster, as objects of its own.
+"""Jobs that are submitted to the service and created as objects of a cluster.
 
-The service does not queue such a job. It has the objects made, and the engine then finds them like anybody else's.
+The service does not queue such a job. It creates the objects, and the engine then finds them like any others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpusquad.model.job import Job
 
 @dataclass(frozen=True, slots=True)
 class TaskProgram:
-    """What the tasks of one role run."""
+    """Command and environment of the tasks of one role."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -22,39 +22,39 @@ class TaskProgram:
 
 @dataclass(frozen=True, slots=True)
 class JobObjectRequest:
-    """One job, complete."""
+    """A complete job to create."""
 
     job: Job
-    """What it asks for and how it is to be treated. Its id is not its own yet: that follows from what is made."""
+    """Its request and attributes. The final ID follows from the created object."""
     mark: str
-    """Tells it from every other; the same if the same submission is sent again."""
+    """Idempotency key: equal if the same submission is sent again."""
     programs: tuple[TaskProgram, ...]
-    """Role by role."""
+    """One per role."""
     image: str = ""
-    """Empty: the usual one."""
+    """Empty: the default image."""
     workdir: str = ""
     grace_s: float = 30.0
     retries: int = 0
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables and their values."""
+    """Environment variables with their values."""
 
 
 class JobObjectCreator(Protocol):
-    """Called from any thread."""
+    """Creates job objects. Called from any thread."""
 
     def job_id(self, wanted: JobObjectRequest) -> str:
-        """Under which it will be found. Raises ``Invalid`` for a job that cannot be made there."""
+        """The ID that the job will have. Raises ``Invalid`` if it cannot be created there."""
         ...
 
     def make(self, wanted: Sequence[JobObjectRequest]) -> None:
-        """All of them or none. What is there already from the same submission is left as it is. Raises ``Invalid``
-        where it is refused, ``ConnectionError`` where there was no answer."""
+        """Create all of them or none. Keeps objects that exist already from the same submission. Raises ``Invalid`` if
+        the cluster refuses, ``ConnectionError`` if there is no answer."""
         ...
 
     def lacks(self, job_id: str) -> str:
-        """What the job waits for to be found, in words; empty: nothing is known of it."""
+        """What the job still lacks to be found, for users. Empty: unknown."""
         ...
 
     def note(self, job_id: str, job: Job) -> None:
-        """It is to be treated otherwise from now on: written where whoever finds it again reads it. Does not wait."""
+        """Store changed attributes of the job where a later search reads them. Does not wait."""
         ...

@@ -1,7 +1,7 @@
-"""What an engine sees in a cluster that is not ours alone: gangs that others put there, nodes that come and go.
+"""What an engine observes in a cluster that others use too: gangs that they created, nodes that come and go.
 
-On one machine the service knows every job because it was asked to run it. On a cluster the cluster is right about what
-exists and where it runs: the engine tells what it sees, and the service keeps up.
+On one machine the service knows every job because it was submitted there. On a cluster the API is the authority on what
+exists and where it runs: the engine reports what it observes, and the service follows.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from gpusquad.model.sharing_params import SharingParams
 
 @dataclass(frozen=True, slots=True)
 class TaskLocation:
-    """Where one task is."""
+    """Node and cards of one task."""
 
     node: str
     cards: tuple[str, ...]
     sharing_params: SharingParams | None = field(default=None, compare=False)
-    """What the node is told of it. None: nobody has said yet."""
+    """Its parameters on a shared card, as sent to the node. None: not set yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangFound:
-    """A gang that is complete: it waits to be placed, or it runs already."""
+    """A complete gang was found: pending or already running."""
 
     job: Job
     places: tuple[TaskLocation, ...] = ()
-    """By rank, where it is on its cards already: it is adopted there."""
+    """By rank, if it already runs: it is adopted there."""
     started_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GangWithdrawn:
-    """A gang that waited is there no more: deleted, or no longer complete."""
+    """A pending gang was deleted or is no longer complete."""
 
     job_id: str
     cause: str
@@ -50,41 +50,42 @@ class GangWithdrawn:
 
 @dataclass(frozen=True, slots=True)
 class GangsResynced:
-    """After a start: these are all gangs there are. Whoever is on record and not among them has gone meanwhile."""
+    """All gangs that exist after a start. Gangs on record that are not listed have ended meanwhile."""
 
     job_ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObserved:
-    """The nodes, what the names of sets of nodes mean, and what others hold. What is None is as before."""
+    """The nodes, the named node sets and the foreign usage. None: unchanged."""
 
     cluster: Cluster | None = None
     allowed: Mapping[str, NDArray[np.bool_]] | None = None
     others: tuple[ForeignUsageChanged, ...] = ()
     broken: frozenset[str] | None = None
-    """All cards that must not be used, by the word of whoever is beside them."""
+    """All cards that the agents report as unusable."""
 
 
 Sighting = GangFound | GangWithdrawn | GangsResynced | ClusterObserved
 
 
 class ClusterEngine(Engine, Protocol):
-    """An engine for gangs that others make. Its ``recover`` begins the telling: all that is on record was resumed."""
+    """An engine for gangs that others create. It starts to report after ``recover``, when all on record were
+    resumed."""
 
     def resume(self, job: Job, attempt: int, places: Sequence[TaskLocation], has_started: bool) -> None:
-        """After a start: what was decided before. It goes on there, or is reported as ended. Later: which attempt it is
-        that was found on its cards."""
+        """After a start: continue an earlier decision, or report that the gang has ended. Later: which attempt was
+        found running."""
         ...
 
     def withdraw(self, job_id: str, cause: str) -> None:
-        """Nobody wants it any more, waiting or running: whoever makes its tasks again is to stop."""
+        """Cancel a pending or running job. The controller that recreates its tasks is stopped."""
         ...
 
     def finished(self, job_id: str) -> None:
-        """It is over for good, by the service's own judgement: what is made of its tasks again is another job."""
+        """The service considers the job finished. Tasks created again belong to another job."""
         ...
 
     def another_life(self, job_id: str) -> None:
-        """That job is over, and its name is there again: it is found under another id."""
+        """A finished job's name is used again: the new gang is found under another ID."""
         ...

@@ -1,4 +1,4 @@
-"""How the core meets the outside: events come in, decisions go out. Time comes with both; the core has no clock."""
+"""Interfaces of the core: events in, decisions out. Both carry the time; the core has no clock."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from gpusquad.model.placement import Placement
 from gpusquad.model.sharing_params import SharingParams
 from gpusquad.model.views import RunTimePrediction
 
-# -- events of the core --------------------------------------------------------------------------------------------
+# -- events --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PriorAttempts:
-    """What a job has behind it when it comes back to the queue or is found running."""
+    """History of a job that is requeued or adopted."""
 
     attempt: int = 0
     kept_us: int = 0
     served_gpu_us: int = 0
     preemptions: int = 0
     sequence: int | None = None
-    """Its arrival number; None: it arrives now."""
+    """Its arrival number. None: it arrives now."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSubmitted:
-    """A job asks to run, for the first time or again."""
+    """A job was submitted or requeued."""
 
     job: Job
     prediction: RunTimePrediction
@@ -42,7 +42,7 @@ class JobSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class GangAdopted:
-    """A gang that started before this scheduler did."""
+    """A gang was found running that started before this scheduler."""
 
     job: Job
     prediction: RunTimePrediction
@@ -53,54 +53,54 @@ class GangAdopted:
 
 @dataclass(frozen=True, slots=True)
 class GangStarted:
-    """Every task of a gang runs."""
+    """All tasks of a gang run."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class GangStopping:
-    """A gang was told to go from outside the cycle: its user cancelled it, or it hangs."""
+    """A gang is being stopped by a decision outside the cycle: its user cancelled it, or it hangs."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class GangEnded:
-    """A gang is gone from its cards: finished, failed, or preempted as told. Held: it waits apart to be tried again."""
+    """A gang has left its cards. ``held``: it waits outside the queue for a retry."""
 
     job_id: str
     how: Literal["succeeded", "failed", "timed_out", "cancelled", "preempted", "lost", "held"]
     kept_us: int = 0
-    """Work that outlives the attempt (checkpoints); counts when the job runs again."""
+    """Work kept by checkpoints for the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobUpdated:
-    """A job's goal, priority or estimate is another one now; it may wait or run."""
+    """The SLO, priority or estimate of a pending or running job changed."""
 
     job: Job
     prediction: RunTimePrediction | None = None
-    """None: as before."""
+    """None: unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoliciesChanged:
-    """Other policies or tenants from now on; who runs, runs on."""
+    """The policies or tenants changed. Running jobs continue."""
 
     policies: Any
 
 
 @dataclass(frozen=True, slots=True)
 class WindowsChanged:
-    """Maintenance was announced or called off."""
+    """The maintenance windows changed."""
 
     windows: tuple[MaintenanceWindow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GangSlowed:
-    """A neighbour came or went: what is left takes that many times as long."""
+    """The neighbours of a gang changed: its remaining time is multiplied by ``ratio``."""
 
     job_id: str
     ratio: float
@@ -108,19 +108,19 @@ class GangSlowed:
 
 @dataclass(frozen=True, slots=True)
 class EndPredicted:
-    """Whoever watches a gang run expects another end than was foretold: by its progress, for example."""
+    """A new predicted end of a running gang, for example from its progress."""
 
     job_id: str
     end_us: int
     why: str
-    """Told to whoever has to wait longer for it."""
+    """Cause for jobs that have to wait longer."""
     high_end_us: int | None = None
-    """By when it is over in nine of ten cases. None: as far behind the end as before."""
+    """P90 of the end. None: as far behind the end as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTimePredicted:
-    """A waiting job is foretold anew: more is known by now of jobs like it."""
+    """A new run-time prediction of a pending job, after more similar jobs have ended."""
 
     job_id: str
     prediction: RunTimePrediction
@@ -128,14 +128,14 @@ class RunTimePredicted:
 
 @dataclass(frozen=True, slots=True)
 class GangResized:
-    """The tasks an elastic gang was told to give up have gone."""
+    """The tasks that an elastic gang had to release have ended."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CardChanged:
-    """A card is lost or comes back; or it is still lost, and something else is known of it."""
+    """A card was lost or returned, or the outage of a lost card changed."""
 
     card_id: str
     ok: bool
@@ -144,7 +144,7 @@ class CardChanged:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
-    """A node is drained (takes nothing new) or takes work again."""
+    """A node was drained (accepts no new work) or reopened."""
 
     node_id: str
     up: bool
@@ -152,22 +152,22 @@ class NodeChanged:
 
 @dataclass(frozen=True, slots=True)
 class ClusterChanged:
-    """Nodes came, went or changed their size. Who ran on what is gone is not known to the core any more, and nobody may
-    go anywhere by a name until ``NodesAllowed`` says what the names mean now."""
+    """Nodes were added, removed or resized. The core drops runs on removed nodes. Named node sets are empty until the
+    next ``NodeSetsChanged``."""
 
     cluster: Cluster
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSetsChanged:
-    """What the names stand for that requests give as ``where``: one flag a node, in the cluster's order."""
+    """Node sets by the name in ``Request.where``: one flag per node, in cluster order."""
 
     allowed: Mapping[str, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignUsageChanged:
-    """Somebody else's work came to a node or left it: all of it, as it is now."""
+    """The foreign usage of a node changed. Contains all of it."""
 
     node_id: str
     foreign: ForeignUsage
@@ -175,7 +175,7 @@ class ForeignUsageChanged:
 
 @dataclass(frozen=True, slots=True)
 class JobCancelled:
-    """The user takes a pending job back."""
+    """The user cancelled a pending job."""
 
     job_id: str
 
@@ -202,7 +202,7 @@ Event = (
 )
 
 CarryOut = Callable[[int, Sequence[Decision]], None]
-"""An engine's end of the loop: told the time and what to do. What comes of it returns as events."""
+"""Passes the time and decisions to an engine. Results return as events."""
 
 
 # -- engines that run real tasks -----------------------------------------------------------------------------------
@@ -240,10 +240,10 @@ class Launch:
     grace_s: float
     simulated: bool = False
     run_as: tuple[int, int] | None = None
-    """User and group id; None: as the service itself."""
+    """User and group ID. None: those of the service."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     sharing_params: SharingParams = field(default_factory=SharingParams)
-    """What it is worth beside others on a card."""
+    """Its parameters on a shared card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,63 +259,62 @@ class TaskEnd:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
-    """Every task of the attempt runs (or runs on, after a restart of the service)."""
+    """All tasks of the attempt run, also after a restart of the service."""
 
     job_id: str
     attempt: int
     pids: tuple[int, ...]
     note: str = ""
-    """What could not be done as asked, for example limits that are not allowed here."""
+    """What could not be satisfied, for example limits that are not permitted here."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """No task of the attempt runs any more."""
+    """All tasks of the attempt have ended."""
 
     job_id: str
     attempt: int
     how: Literal["succeeded", "failed", "stopped", "lost"]
-    """stopped: as told. lost: its end was not seen."""
+    """stopped: by a decision. lost: its end was not observed."""
     cause: str
     first: TaskEnd | None = None
-    """The task that ended the gang, where one did."""
+    """The task that ended the gang, if any."""
     never_started: bool = False
     ended_us: int | None = None
-    """When, by the clock of where it ran: a report can come long after. None: when it is reported."""
+    """End time by the clock of its node, since the report may be late. None: the time of the report."""
 
 
 Report = AttemptStarted | AttemptEnded
 
 
 class Engine(Protocol):
-    """Runs gangs. Calls return at once; what becomes of them is reported, from any thread, at least once."""
+    """Runs gangs. Calls return at once; results are reported at least once, from any thread."""
 
     def launch(self, launch: Launch) -> None:
-        """Start all tasks of an attempt, or none. A second call for the same attempt never starts anything."""
+        """Start all tasks of an attempt or none. A second call for the same attempt starts nothing."""
         ...
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
-        """Ask the tasks to end, and make them after the grace time. Unknown attempts are reported lost."""
+        """Request the tasks to end and kill them after the grace period. Unknown attempts are reported as lost."""
         ...
 
     def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
-        """On cards that its tasks share, this is what they are worth from now on. Unknown attempts: nothing."""
+        """Set the parameters of its tasks on shared cards. Ignores unknown attempts."""
         ...
 
     def resize(self, job_id: str, attempt: int, tasks: int, before_bytes: int, memory_bytes: int) -> None:
-        """Each task may hold less of its card's memory from now on. Invalid: one of them holds more, or it cannot be
-        changed here; then nothing has changed. May take seconds."""
+        """Reduce the memory quota of each task. Raises ``Invalid`` without any change if a task holds more, or if this
+        engine cannot change it. May take seconds."""
         ...
 
     def peak_memory_bytes(self, job_id: str, attempt: int, tasks: int) -> Sequence[int]:
-        """By task: the most memory of its card that it has held since the attempt began, exactly. 0: not known. May
-        take seconds."""
+        """Exact peak of the card memory of each task since the attempt started. 0: unknown. May take seconds."""
         ...
 
     def recover(self, attempts: Sequence[tuple[str, int]]) -> None:
-        """After a restart: report on each of these, and stop whatever else of ours still runs."""
+        """After a restart: report on each of these attempts, and stop all others of this service."""
         ...
 
     def close(self) -> None:
-        """Stop watching. Tasks run on."""
+        """Stop watching. Tasks continue."""
         ...

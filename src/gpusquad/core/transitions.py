@@ -1,4 +1,4 @@
-"""The one table of job states. Nothing else decides what may follow what."""
+"""The table of job states and their allowed transitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """State of a job."""
 
     HELD = "held"
     PENDING = "pending"
@@ -36,7 +36,7 @@ NEXT: dict[JobState | None, frozenset[JobState]] = {
 
 
 class WrongTransition(RuntimeError):
-    """An event that the job's state does not allow: a bug in an engine or in the core."""
+    """An event that the state of the job does not allow: a bug in an engine or in the core."""
 
 
 def advance(job_id: str, now: JobState | None, then: JobState) -> JobState:

@@ -1,4 +1,4 @@
-"""What there is to run on: nodes with cards, and times at which they are not to be used."""
+"""Nodes, their cards, and maintenance windows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Card:
     memory_bytes: int = 80 * GIB
     sms: int = 132
     domain: int = 0
-    """NVLink domain inside the node: cards of one domain talk fast."""
+    """NVLink domain within the node."""
 
 
 def is_model(card_model: str, asked: str) -> bool:
-    """Whether a card is what somebody means: ``H100`` is an ``NVIDIA H100 80GB HBM3``, and ``h100 80gb`` too."""
+    """Whether a user's model name matches a card: ``H100`` and ``h100 80gb`` match ``NVIDIA H100 80GB HBM3``."""
     have, want = card_model.casefold(), asked.casefold()
     return have == want or set(want.split()) <= set(have.split())
 
@@ -39,12 +39,12 @@ class Node:
     memory_bytes: int = 0
     rack: str = ""
     extras: tuple[tuple[str, int], ...] = ()
-    """Whatever else it has so many of. What is not named here it has none of."""
+    """Other countable resources with amounts. A resource that is not listed has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignUsage:
-    """What is held on a node by those whom this scheduler neither placed nor may take off."""
+    """Resources of a node used by work that this scheduler did not place and must not stop."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -54,7 +54,7 @@ class ForeignUsage:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Why a card is lost, and what brings it back."""
+    """Why a card is unavailable, and what to do about it."""
 
     cause: str = ""
     cure: str = ""
@@ -65,7 +65,7 @@ UNKNOWN_OUTAGE = Outage()
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceWindow:
-    """Maintenance: nodes that must be empty from ``start_us`` to ``end_us`` (None: until told otherwise)."""
+    """Nodes that must be empty from ``start_us`` to ``end_us`` (None: until the window is removed)."""
 
     id: str
     nodes: tuple[str, ...]
@@ -98,10 +98,10 @@ def grid(text: str) -> Cluster:
     """``NODESxGPUS``: equal nodes with ample CPU and memory, for example ``312x8``."""
     match = _GRID.fullmatch(text)
     if match is None or int(match[1]) < 1:
-        raise Invalid("cluster", f"cannot read {text!r}", "write NODESxGPUS, for example 4x8, or name a file")
+        raise Invalid("cluster", f"cannot read {text!r}", "write NODESxGPUS, for example 4x8, or give a file")
     nodes, gpus = int(match[1]), int(match[2])
     if nodes > 1_000_000 or nodes * max(gpus, 1) > 10_000_000:
-        raise Invalid("cluster", f"{text!r} is more than ten million cards")
+        raise Invalid("cluster", f"{text!r} has more than ten million cards")
     cpu_milli, memory_bytes = 16_000 * max(gpus, 1), 256 * GIB * max(gpus, 1)
     return Cluster(
         tuple(

@@ -1,4 +1,4 @@
-"""What the cycle returns. Engines carry it out; nothing else changes the world."""
+"""Decisions of a scheduling cycle, which engines carry out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the whole gang there, now."""
+    """Start all tasks of the gang now."""
 
     job_id: str
     placement: Placement
@@ -19,7 +19,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Take a running gang off its cards; it queues again with its submit time."""
+    """Stop a running gang for another job. It is requeued with its original submit time."""
 
     job_id: str
     for_job: str
@@ -28,7 +28,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End a gang for good: over its limit, or never able to run."""
+    """End a job that exceeded its time limit or can never run."""
 
     job_id: str
     cause: str
@@ -36,7 +36,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Not admitted: no state of the configured cluster could run it."""
+    """Reject an infeasible job: no state of the configured cluster can run it."""
 
     job_id: str
     reason: Reason
@@ -44,7 +44,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Run an elastic gang on another number of tasks from now on."""
+    """Change the number of tasks of a running elastic gang."""
 
     job_id: str
     placement: Placement

@@ -1,10 +1,10 @@
-"""The errors that people can do something about: they name the field, what is wrong and the cure."""
+"""Errors that users can fix: field, problem and cure."""
 
 from __future__ import annotations
 
 
 class Invalid(ValueError):
-    """A value from outside that cannot be used."""
+    """An invalid value from outside the program."""
 
     def __init__(self, field: str, problem: str, cure: str = "") -> None:
         self.field = field
@@ -13,9 +13,9 @@ class Invalid(ValueError):
         super().__init__(f"{field}: {problem}" + (f" ({cure})" if cure else ""))
 
     def under(self, prefix: str) -> Invalid:
-        """The same error seen from the object that holds the field."""
+        """The same error with the field's path prefixed."""
         return type(self)(f"{prefix}.{self.field}", self.problem, self.cure)
 
 
 class NotReady(Invalid):
-    """Nothing is wrong with what was asked for: something here is not in order, and may be another time."""
+    """The request is valid but cannot be served now, for a cause on this side that may pass."""

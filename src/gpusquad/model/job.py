@@ -1,4 +1,4 @@
-"""Jobs: gangs of tasks with what each task asks for, and what is known of their run time."""
+"""Jobs: gangs of tasks, their requests and what is known of their run time."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from gpusquad.model.lazy import lazy
 from gpusquad.model.units import WHOLE_MILLI
 
 Isolation = Literal["shared", "isolated"]
-"""Of a tenant on a shared card. ``shared``: runs beside its neighbours (MPS), so that a fatal fault of one reaches all.
-``isolated``: a context of its own that takes turns with the others."""
+"""Of a GPU client on a shared card. ``shared``: runs concurrently with its neighbours (MPS); a fatal fault of one ends
+all. ``isolated``: time-sliced, in a context of its own."""
 ProfileSource = Literal["declared", "measured", "predicted"]
 URGENT = "urgent"
 SLOT_SM_MILLI = 1
-"""The smallest part of the SMs stands for a place on a card, without a part of its memory."""
+"""An SM share of one thousandth without memory requests a slot on a card and no part of its memory."""
 SLOT_MEMORY_BYTES = 1 << 30
-"""What is counted for a place all the same: it is of no use where less of the card's memory is left."""
+"""Memory accounted for such a slot, because a client cannot use a card with less free memory."""
 PRIORITY_CLASSES = {"low": -1, "normal": 0, "high": 1, URGENT: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of one card. ``sm_milli`` 0 means no part of the SMs is held: best effort."""
+    """A request for part of one card. ``sm_milli`` 0 guarantees no SMs (best effort)."""
 
     memory_bytes: int = 0
     sm_milli: int = 0
     isolation: Isolation = "shared"
     memory_milli: int = 0
-    """Thousandths of the card's memory, where no bytes are named; if neither is, as many as of the SMs."""
+    """Thousandths of the card's memory if no bytes are given. If neither is given, equal to ``sm_milli``."""
 
     def __post_init__(self) -> None:
         if self.memory_bytes < 0:
             raise Invalid("share.memory", f"{self.memory_bytes} is negative")
         if not 0 <= self.sm_milli <= WHOLE_MILLI:
-            raise Invalid("share.sm", f"{self.sm_milli} thousandths is not a share of one GPU", "use 0 to 1")
+            raise Invalid("share.sm", f"{self.sm_milli} thousandths is outside 0 to 1000", "use 0 to 1")
         if self.isolation not in ("shared", "isolated"):
-            raise Invalid("share.isolation", f"{self.isolation!r} is not known", "use shared or isolated")
+            raise Invalid("share.isolation", f"{self.isolation!r} is unknown", "use shared or isolated")
         if not 0 <= self.memory_milli <= WHOLE_MILLI:
-            raise Invalid("share.memory", f"{self.memory_milli} thousandths is not a part of one card", "use 0 to 1")
+            raise Invalid("share.memory", f"{self.memory_milli} thousandths is outside 0 to 1000", "use 0 to 1")
         if not (self.memory_bytes or self.sm_milli or self.memory_milli):
-            raise Invalid("share", "asks for nothing", "give memory, sm or both")
+            raise Invalid("share", "requests no resources", "set memory, sm or both")
         if self.memory_bytes:
             object.__setattr__(self, "memory_milli", 0)
         elif not self.memory_milli and self.sm_milli > SLOT_SM_MILLI:
@@ -50,16 +50,16 @@ class Share:
 
     @property
     def is_slot_only(self) -> bool:
-        """It may hold what nobody else on the card was promised."""
+        """Without a memory quota: may hold memory that no other client has reserved."""
         return not (self.memory_bytes or self.memory_milli)
 
     @property
     def named_memory_milli(self) -> int:
-        """0 where it need not be said: bytes are named, or it follows from the part of the SMs."""
+        """``memory_milli`` as given by the user. 0 if bytes are given or if it follows from ``sm_milli``."""
         return 0 if self.memory_milli == self.sm_milli > SLOT_SM_MILLI else self.memory_milli
 
     def memory_on(self, card_bytes: int) -> int:
-        """What is counted for it on a card with that much memory."""
+        """Bytes accounted for it on a card with ``card_bytes`` of memory."""
         if self.is_slot_only:
             return min(SLOT_MEMORY_BYTES, card_bytes)
         return self.memory_bytes or card_bytes * self.memory_milli // WHOLE_MILLI
@@ -67,26 +67,26 @@ class Share:
 
 @dataclass(frozen=True)
 class Request:
-    """What one task asks for. Equal requests are one *shape*: the core decides them together."""
+    """Resources of one task. Equal requests are one *shape*; the core handles them together."""
 
     gpus: int = 0
     share: Share | None = None
     cpu_milli: int = 0
     memory_bytes: int = 0
     gpu_models: tuple[str, ...] = ()
-    """Any of these models will do; empty: any model."""
+    """Accepted card models. Empty: any."""
     min_card_memory_bytes: int = 0
-    """For whole GPUs: the least memory a card must have."""
+    """For whole GPUs: minimum memory of a card."""
     card: str | None = None
-    """A card named by the user."""
+    """ID of the card that the user chose."""
     extras: tuple[tuple[str, int], ...] = ()
-    """Whatever else a node has so many of: names in order, with the amount a task takes (pods, network adapters)."""
+    """Other countable resources of a node, for example pods or network adapters: sorted names with amounts per task."""
     where: str = ""
-    """The name of a set of nodes, which the engine keeps (``NodesAllowed``): nowhere else. Empty: anywhere."""
+    """Name of the set of allowed nodes, which the engine maintains (``NodeSetsChanged``). Empty: all nodes."""
     most_per_node: int = 0
-    """No more tasks of this shape on one node. 0: as many as fit."""
+    """Maximum number of tasks of this shape on one node. 0: no limit."""
     gpus_together: int = 0
-    """The most of its whole GPUs that one program of the task sees: containers of a pod have theirs apart. 0: all."""
+    """Maximum number of its whole GPUs that one program sees, since containers of a pod have their own. 0: all."""
 
     def __post_init__(self) -> None:
         for name in ("gpus", "cpu_milli", "memory_bytes", "min_card_memory_bytes", "most_per_node", "gpus_together"):
@@ -94,11 +94,11 @@ class Request:
                 raise Invalid(name, f"{getattr(self, name)} is negative")
         names = [name for name, _ in self.extras]
         if names != sorted(set(names)) or any(amount < 1 for _, amount in self.extras):
-            raise Invalid("extras", f"{self.extras!r} are not names in order, each with a positive amount")
+            raise Invalid("extras", f"{self.extras!r} must be sorted names, each with a positive amount")
         if self.share is not None and self.gpus:
-            raise Invalid("share", "a task asks for whole GPUs or for a share of one, not both")
+            raise Invalid("share", "cannot be combined with gpus", "request whole GPUs or a share")
         if self.card is not None and self.share is None and self.gpus != 1:
-            raise Invalid("card", "a named card goes with gpus: 1 or a share")
+            raise Invalid("card", "requires gpus: 1 or a share")
 
     @lazy
     def _hash(self) -> int:
@@ -111,12 +111,12 @@ class Request:
 
     @property
     def cards(self) -> int:
-        """How many cards a task touches."""
+        """Number of cards that a task uses."""
         return self.gpus if self.share is None else 1
 
     @property
     def cards_at_once(self) -> int:
-        """How many cards one program of it sees."""
+        """Number of cards that one program of the task sees."""
         return min(self.cards, self.gpus_together or self.cards)
 
     @property
@@ -149,7 +149,7 @@ class Role:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the most tasks it may run with."""
+        """Minimum and maximum number of tasks."""
         low = self.count if self.min_count is None else self.min_count
         high = self.count if self.max_count is None else self.max_count
         return low, high
@@ -157,14 +157,14 @@ class Role:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gang:
-    """What a set of roles asks for as a whole. Compared by identity: equal gangs are one object."""
+    """Total request of a set of roles. Equal gangs are one object, so they are compared by identity."""
 
     groups: tuple[tuple[Request, int], ...]
     bounds: tuple[tuple[int, int], ...]
     tasks: int
     gpus: int
     min_gpus: int
-    """Cards touched when elastic roles run at their least."""
+    """Cards used when elastic roles have their minimum number of tasks."""
     gpu_milli: int
     cpu_milli: int
     memory_bytes: int
@@ -174,7 +174,7 @@ class Gang:
 
 @lru_cache(maxsize=65536)
 def gang_of(roles: tuple[Role, ...]) -> Gang:
-    """Worked out once for all jobs with such roles."""
+    """The gang of these roles, cached."""
     counts: dict[Request, list[int]] = {}
     for role in roles:
         low, high = role.bounds
@@ -197,7 +197,7 @@ def gang_of(roles: tuple[Role, ...]) -> Gang:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the job is expected to use of a card: soft, apart from what it asks for."""
+    """Expected use of a card. A hint for placement, independent of the request."""
 
     utilisation_ratio: float = 1.0
     memory_bytes: int = 0
@@ -207,7 +207,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """A goal: a deadline for a batch job; latency, throughput, availability for a service."""
+    """A deadline for a batch job; latency, throughput and availability targets for a service."""
 
     deadline_us: int | None = None
     latency_us: int | None = None
@@ -217,37 +217,37 @@ class Slo:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a preemption costs: the work since the last checkpoint and the restart."""
+    """Cost of a preemption: the work since the last checkpoint and the restart."""
 
     every_us: int | None = None
-    """None: no checkpoint, all work is lost."""
+    """Checkpoint interval. None: no checkpoints, a preemption loses all work."""
     restart_us: int = 0
     preemptible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineEstimate:
-    """What was worked out before the job ran, by a model of its network say: one source of forecasts among others."""
+    """Run time and memory computed before the run, for example from the network. One source of predictions."""
 
     run_us: int | None = None
-    """The middle of what is expected, for as many GPUs as it asks for."""
+    """Median run time on the requested number of GPUs."""
     run_high_us: int | None = None
-    """Nine runs of ten are expected to be over by then."""
+    """P90 of the run time."""
     memory_bytes: int = 0
-    """The most that one card will hold of it. 0: not known."""
+    """Peak memory on one card. 0: unknown."""
     by_gpus: tuple[tuple[int, int], ...] = ()
-    """GPUs of the whole gang, and the middle run time with so many; the fewest first."""
+    """Pairs of the gang's number of GPUs and the median run time on them, by ascending number."""
 
     def __post_init__(self) -> None:
         if self.run_us is None and self.run_high_us is None and not self.memory_bytes and not self.by_gpus:
-            raise Invalid("expect", "says nothing", "give run, memory or by_gpus")
+            raise Invalid("expect", "is empty", "set run, memory or by_gpus")
         if self.run_high_us is not None and self.run_high_us < (self.run_us or 0):
-            raise Invalid("expect.run_high", "is less than run", "it is the time within which nine runs of ten end")
+            raise Invalid("expect.run_high", "is less than run", "set it to the time by which 90 % of the runs end")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A gang: all of its tasks start together or none does."""
+    """A submitted job: one gang, whose tasks start together or not at all."""
 
     id: str
     roles: tuple[Role, ...]
@@ -258,32 +258,32 @@ class Job:
     queue: str = ""
     priority: str = "normal"
     lane: str = ""
-    """Set by the lane rules when empty."""
+    """Empty: chosen by the lane rules."""
     app: str = ""
-    """Application label or image: what *standalone* means by like with like."""
+    """Application label or image. Jobs with the same value share measurements; *standalone* groups them."""
     estimate_us: int | None = None
     limit_us: int | None = None
     slo: Slo | None = None
     profile: Profile | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     command: str = ""
-    """What it runs, on one line and cut short: tells alike jobs by."""
+    """Command on one line, shortened. Predictors use it to find similar jobs."""
     expected: OfflineEstimate | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
             raise Invalid("id", "is empty")
         if not self.roles:
-            raise Invalid("roles", "a job needs at least one role")
+            raise Invalid("roles", "is empty", "add at least one role")
         if self.priority not in PRIORITY_CLASSES:
-            raise Invalid("priority", f"{self.priority!r} is none of {', '.join(PRIORITY_CLASSES)}")
+            raise Invalid("priority", f"{self.priority!r} is not one of {', '.join(PRIORITY_CLASSES)}")
         for name in ("submitted_us", "estimate_us", "limit_us"):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise Invalid(name, f"{value} is negative")
 
     def submitted_at(self, submitted_us: int) -> Job:
-        """The same job, had it come then. Its deadline is as long after that as it was said to be."""
+        """The same job with another submit time. The deadline moves with it."""
         slo = self.slo
         if slo is not None and slo.deadline_us is not None:
             slo = replace(slo, deadline_us=slo.deadline_us + submitted_us - self.submitted_us)
@@ -291,17 +291,17 @@ class Job:
 
     @lazy
     def gang(self) -> Gang:
-        """The tasks by shape, with their sums; equal gangs are one object."""
+        """Tasks by shape, with totals. Equal gangs are one object."""
         return gang_of(self.roles)
 
     @property
     def groups(self) -> tuple[tuple[Request, int], ...]:
-        """Tasks by shape: roles that ask for the same are decided together."""
+        """Number of tasks by shape. Roles with equal requests are one shape."""
         return self.gang.groups
 
     @property
     def bounds(self) -> tuple[tuple[int, int], ...]:
-        """The least and the most tasks of each group."""
+        """Minimum and maximum number of tasks of each group."""
         return self.gang.bounds
 
     @property
@@ -318,7 +318,7 @@ class Job:
 
     @property
     def gpus(self) -> int:
-        """Cards touched by the whole gang: whole GPUs plus one for each shared task."""
+        """Cards used by the gang: whole GPUs plus one for each task with a share."""
         return self.gang.gpus
 
     @property

@@ -64,7 +64,7 @@ def job_from_dict(data: dict, where: str = "") -> Job:
     job_id = fields.text("id", required=True)
     texts = {name: fields.text(name, "default" if name == "tenant" else "") for name in _TEXTS}
     if not texts["tenant"]:
-        raise Invalid(fields.at("tenant"), "is empty", "leave it out for the default tenant")
+        raise Invalid(fields.at("tenant"), "is empty", "omit it for the default tenant")
     return Job(
         id=job_id,
         roles=_roles(fields),
@@ -114,7 +114,7 @@ def _roles(fields: Fields) -> tuple[Role, ...]:
         return (_role(fields, FLAT_ROLE),)
     flat = [name for name in _ROLE[1:] if name in fields]
     if flat:
-        raise Invalid(fields.at(flat[0]), "stands beside roles", "move it into each role that needs it")
+        raise Invalid(fields.at(flat[0]), "cannot be combined with roles", "move it into each role that needs it")
     roles: list[Role] = []
     for index, row in enumerate(fields.rows("roles", MOST_ROLES)):
         inner = Fields(row, f"{fields.at('roles')}[{index}]", _ROLE)
@@ -140,7 +140,9 @@ def _role(fields: Fields, name: str) -> Role:
 
 def _request(fields: Fields) -> Request:
     if not any(name in fields for name in ("gpus", "share", "cpu", "memory", "extras")):
-        raise Invalid(fields.at("gpus"), "is missing, and nothing else is asked for", "give gpus, share, cpu or memory")
+        raise Invalid(
+            fields.at("gpus"), "is missing, and no other resource is requested", "set gpus, share, cpu or memory"
+        )
     share = _share(fields)
     if share is not None and "gpus" in fields:
         raise Invalid(
@@ -150,12 +152,12 @@ def _request(fields: Fields) -> Request:
     models = _models(fields)
     min_memory = fields.bytes("gpu_memory")
     if models and not gpus and share is None:
-        raise Invalid(fields.at("gpu_model"), "is given without a GPU", "add gpus or share")
+        raise Invalid(fields.at("gpu_model"), "requires a GPU", "add gpus or share")
     if min_memory and not gpus:
-        raise Invalid(fields.at("gpu_memory"), "goes with whole GPUs", "for a part of a card write share: {memory: …}")
+        raise Invalid(fields.at("gpu_memory"), "requires whole GPUs", "for a part of a card write share: {memory: …}")
     card = fields.text("card", required=True) if "card" in fields else None
     if card is not None and share is None and gpus != 1:
-        raise Invalid(fields.at("card"), "names one card", "use gpus: 1 or a share with it")
+        raise Invalid(fields.at("card"), "requires one card", "use gpus: 1 or a share")
     cpu_milli, memory_bytes = fields.cpu_milli("cpu"), fields.bytes("memory")
     return _one_request(
         gpus, share, cpu_milli, memory_bytes, models, min_memory, card, fields.amounts("extras"),
@@ -175,7 +177,7 @@ def _share(fields: Fields) -> Share | None:
     (memory, memory_milli), sm = inner.bytes_or_milli("memory"), inner.milli("sm")
     isolation = cast(Isolation, inner.choice("isolation", "shared", _ISOLATIONS))
     if not (memory or sm or memory_milli):
-        raise Invalid(inner.where, "asks for nothing", "give memory, sm or both")
+        raise Invalid(inner.where, "requests no resources", "set memory, sm or both")
     return Share(memory, sm, isolation, memory_milli)
 
 
@@ -211,7 +213,7 @@ def _checkpoint(fields: Fields) -> Checkpoint:
     inner = Fields(fields.raw("checkpoint"), fields.at("checkpoint"), ("every", "restart", "preemptible"))
     every_us = inner.optional_us("every")
     if every_us == 0:
-        raise Invalid(inner.at("every"), "is zero", "leave it out if there are no checkpoints")
+        raise Invalid(inner.at("every"), "is zero", "omit it if there are no checkpoints")
     return Checkpoint(every_us, inner.us("restart"), inner.flag("preemptible", True))
 
 

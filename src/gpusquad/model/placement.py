@@ -1,4 +1,4 @@
-"""Where a gang runs: one entry a task, by index into the cluster's nodes and cards."""
+"""Placements: nodes and cards of every task, as indexes into the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapePlacement:
-    """The tasks of one shape. ``cards`` has one row a task (no column for CPU-only tasks)."""
+    """Placement of the tasks of one shape. ``cards`` has one row per task (no columns for CPU-only tasks)."""
 
     request_index: int
     nodes: Ints
@@ -21,11 +21,11 @@ class ShapePlacement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """A whole gang placed. Parts follow ``Job.groups``."""
+    """Placement of a whole gang. Parts are in the order of ``Job.groups``."""
 
     parts: tuple[ShapePlacement, ...]
     note: str = ""
-    """What the policy could not do as asked, in words."""
+    """What the place policy could not satisfy, for users."""
 
     def all_cards(self) -> list[int]:
         if len(self.parts) == 1:
@@ -40,5 +40,5 @@ class Placement:
         return self.as_lists() == other.as_lists()
 
     def as_lists(self) -> list[dict[str, object]]:
-        """Plain data, for dumps and for comparing."""
+        """Plain data for snapshots and comparison."""
         return [{"group": p.request_index, "nodes": p.nodes.tolist(), "cards": p.cards.tolist()} for p in self.parts]

@@ -1,4 +1,4 @@
-"""Why something is not done: a code for machines, numbers, a sentence and a cure for people."""
+"""Why a job is pending: a code and numbers for programs, a message and a cure for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ReasonCode(StrEnum):
-    """Every refusal the scheduler knows."""
+    """All codes for a pending or refused job."""
 
     NEVER_FITS = "never_fits"
     TENANT_LIMIT = "tenant_limit"
@@ -33,14 +33,14 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One blocker."""
+    """One reason why a job is pending."""
 
     code: ReasonCode
     message: str
     cure: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
     who: tuple[str, ...] = ()
-    """Jobs or nodes the reason is about."""
+    """Jobs or nodes that cause it."""
 
     def __str__(self) -> str:
         return self.message + (f"; {self.cure}" if self.cure else "")

@@ -1,4 +1,4 @@
-"""What a policy may see. Policies are written against these; the core implements them."""
+"""Interfaces between policies and the core. The core implements them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
 
 BRIEF_US = 10 * US_PER_S
-"""Waiting is not counted as slowdown against less than this: the usual bound of the bounded slowdown."""
+"""Lower bound of the run time in the bounded slowdown, as usual in the literature."""
 
 WIDTH_POWER = 0.5
-"""What width costs a gang in merit: 1 would be all its card time, 0 its run time alone."""
+"""Exponent of the number of GPUs in the merit. 1 would divide by all card time, 0 by the run time alone."""
 
 
 LeftUs = Callable[[Job], int | None]
-"""Predicted run time still ahead; None: not known, or without end."""
+"""Predicted remaining run time. None: unknown or unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A placement that could not be made: one code and a number."""
+    """Why one placement failed."""
 
     code: ReasonCode
     number: float = 0.0
     note: str = ""
-    """What a number cannot say, where a place decides by more than room."""
+    """Detail from a place policy that decides by more than free capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,41 +48,41 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True)
 class RunTimePrediction:
-    """Predicted run time: a middle and a high quantile, and where it comes from."""
+    """Predicted run time: a median and a high quantile, with their source."""
 
     mid_us: int
-    """When its cards are counted on to be free: the shadow that limits who may slip in."""
+    """Median. The timeline releases the cards after this time, which sets the shadow time of reservations."""
     high_us: int
-    """How long it may stay: by this it must fit to slip in."""
+    """High quantile. A backfilled job must end before a reservation by this time."""
     source: str = "estimate"
     promise_us: int | None = None
-    """What a promise to somebody who waits for its cards is made by. None: the high one."""
+    """Run time by which a job that waits for these cards gets its reported start. None: ``high_us``."""
     later_us: tuple[int, ...] = ()
-    """What is believed next, in turn, when it runs past its prediction."""
+    """Next predictions, in ascending order, for a run that exceeds the current one."""
     careful_us: int | None = None
-    """How long it may stay when somebody's patience is over. None: the high one."""
+    """Used instead of ``high_us`` while the head of the queue has waited too long. None: ``high_us``."""
     merit: float = 0.0
-    """Expected slowdown that a second of waiting adds, for each second it is expected to run: who has more is better
-    served first. 0: not known, taken from the middle."""
+    """Expected slowdown added per second of waiting, divided by the expected run time in seconds. The larger, the
+    earlier the job should start. 0: unknown, derived from the median."""
     mean_us: int | None = None
-    """How long it takes on average: what many such jobs together ask of the cards. None: the middle one."""
+    """Mean, for estimating the total load of many jobs. None: the median."""
 
     @property
-    def worth(self) -> float:
-        """The merit, or what it would be if the middle were certain."""
+    def effective_merit(self) -> float:
+        """The merit, or the merit of a run time that is exactly the median."""
         return self.merit or US_PER_S * US_PER_S / (max(self.mid_us, BRIEF_US) * self.mid_us)
 
     def merit_for_width(self, gpus: int) -> float:
-        """For the cards it takes: not in full, because a wide gang also clears the way when it goes."""
-        return self.worth / max(1, gpus) ** WIDTH_POWER
+        """Merit of a gang on ``gpus`` cards. Width counts only in part, because a wide gang also frees many cards."""
+        return self.effective_merit / max(1, gpus) ** WIDTH_POWER
 
     @property
     def expected_us(self) -> int:
-        """The mean, where it is known."""
+        """The mean if known, else the median."""
         return self.mid_us if self.mean_us is None else self.mean_us
 
     def within(self, limit_us: int) -> RunTimePrediction:
-        """Nothing lasts longer than its limit."""
+        """The prediction capped at a time limit."""
         if self.high_us <= limit_us and (not self.later_us or self.later_us[-1] <= limit_us):
             return self
         later_us = tuple(dict.fromkeys(min(u, limit_us) for u in self.later_us))
@@ -93,7 +93,7 @@ class RunTimePrediction:
                        promise_us=promise_us, careful_us=careful_us, later_us=later_us)  # fmt: skip
 
     def less(self, done_us: int) -> RunTimePrediction:
-        """What is left when so much is done."""
+        """The prediction for the rest of a run after ``done_us``."""
         return replace(
             self,
             mid_us=max(1, self.mid_us - done_us),
@@ -107,49 +107,49 @@ class RunTimePrediction:
 
 @dataclass(frozen=True, slots=True)
 class OrderTenant:
-    """A tenant as the orders see it."""
+    """A tenant as order policies see it."""
 
     name: str
     weight: float
     dominant_ratio: float
-    """Largest share of any resource held now."""
+    """Largest fraction of any resource that the tenant holds now."""
     decayed_gpu_s: float
-    """GPU seconds used, fading with the half life."""
+    """GPU seconds used, decayed with the half-life."""
 
 
 class OrderView(Protocol):
-    """What an order sees of the world."""
+    """What an order policy can read."""
 
     @property
     def now_us(self) -> int: ...
     @property
     def gpus(self) -> int:
-        """Cards there are."""
+        """Number of cards in the cluster."""
         ...
 
     @property
     def due_until_us(self) -> int:
-        """Who is due until then has to go first: now, or later where some would be late if the others waited till due.
-        For orders that say when a job is due."""
+        """Jobs due by this instant go first. It is later than now if some of them would start too late otherwise.
+        Used by order policies that define when a job is due."""
         ...
 
     def prediction(self, job: Job) -> RunTimePrediction: ...
     def remaining_us(self, job: Job) -> int:
-        """Predicted run time still ahead (middle quantile), what was done and kept taken off."""
+        """Predicted remaining run time (median), without the work that checkpoints kept."""
         ...
 
     def served_gpu_s(self, job: Job) -> float:
-        """GPU seconds the job has had so far."""
+        """GPU seconds the job has used so far, in all attempts."""
         ...
 
     def tenant(self, name: str) -> OrderTenant: ...
     def waiting(self) -> Sequence[Job]:
-        """Pending jobs by request time."""
+        """Pending jobs by submit time."""
         ...
 
 
 class ClusterArraysView(Protocol):
-    """The cluster's unchanging arrays. Cards of a node stand together, nodes in cluster order."""
+    """Constant arrays of the cluster. The cards of a node are adjacent; nodes are in cluster order."""
 
     node_ids: list[str]
     card_ids: list[str]
@@ -168,7 +168,7 @@ class ClusterArraysView(Protocol):
 
 
 class SpaceView(Protocol):
-    """Free capacity, as arrays. Read only for policies."""
+    """Free capacity as arrays. Policies must not write to them."""
 
     fixed: ClusterArraysView
     card_ok: NDArray[np.bool_]
@@ -177,17 +177,17 @@ class SpaceView(Protocol):
     card_sm_free: Ints
     card_slots_free: Ints
     card_load: NDArray[np.float64]
-    """Summed profiled utilisation of who shares the card."""
+    """Sum of the profiled utilisation of the jobs that share the card."""
     node_up: NDArray[np.bool_]
     node_idle: Ints
     node_cpu_free: Ints
     node_memory_free: Ints
     sharers: dict[int, tuple[Job, ...]]
-    """Who shares a card."""
+    """Jobs that share a card."""
     card_neighbours_key: Ints
-    """Equal for cards whose sharers are equal in all that matters to neighbours: one look serves them all."""
+    """Equal for cards whose sharers are equivalent as neighbours, so that a policy needs to evaluate only one."""
     expected_sharers: dict[int, tuple[tuple[Job, ...], ...]]
-    """Who will share a card at later instants of the stay, where a promise brings somebody new."""
+    """Sets of jobs that will share a card later during the stay, because of reservations."""
 
     def room(self, request: Request) -> Ints: ...
     def total_room(self, request: Request) -> int: ...
@@ -197,29 +197,30 @@ class SpaceView(Protocol):
 
 
 class Trial(Protocol):
-    """A placement in the making: what is put shows in ``space`` at once, and can be undone without a trace."""
+    """A placement being built. ``space`` reflects every task put so far; a refusal undoes them all."""
 
     space: SpaceView
     job: Job
     groups: tuple[TaskGroup, ...]
-    """Who needs a certain card or model first, then the largest GPU-memory demand."""
+    """Groups that need a named card or model first, then by descending GPU memory."""
     demand: Sequence[tuple[Request, float]]
-    """What tasks usually ask for here, with weights: fragmentation is measured against it."""
+    """Typical task requests with weights, against which fragmentation is measured."""
     rate: Rate | None
-    """How fast jobs are believed to run beside each other. None: nobody knows."""
+    """Predicted rate of a job beside given neighbours. None: unknown."""
     left_us: LeftUs | None
-    """How long a job is believed to run from now on, beside whom it is. None: nobody knows."""
+    """Predicted remaining run time of a job beside its current neighbours. None: unknown."""
     waiting: int
-    """How many jobs wait, this one among them: so many may be served before a card is idle for the last of them."""
+    """Number of pending jobs, including this one."""
     must_place: bool
-    """Nothing better is known to come for this gang: refuse only what cannot be."""
+    """No better placement is expected later: refuse only if the gang cannot be placed at all."""
 
     def put(self, group: TaskGroup, nodes: Ints, cards: Ints) -> None:
-        """Place tasks: ``cards`` has one row a task."""
+        """Place tasks. ``cards`` has one row per task."""
         ...
 
     def fill(self, group: TaskGroup, nodes: Ints, per_node: int | None = None) -> bool:
-        """Place all tasks of a group on these nodes in this order, each as full as it goes (or ``per_node`` a turn)."""
+        """Place all tasks of a group on these nodes in this order. Fills each node, or places ``per_node`` tasks on
+        every node per round."""
         ...
 
     def done(self, note: str = "") -> Placement: ...
@@ -227,25 +228,25 @@ class Trial(Protocol):
 
 
 class PlanSession(Protocol):
-    """A plan's hands: it walks the order, starts who may start, and gives promises."""
+    """What a plan policy can do in one cycle."""
 
     def in_order(self) -> Iterable[Job]:
-        """Pending jobs, next first."""
+        """Pending jobs in the order of the order policy."""
         ...
 
     def start(self, job: Job) -> bool:
-        """Start the gang now if it fits without moving any promise later."""
+        """Start the gang now if it fits without delaying a reservation."""
         ...
 
     def start_unconditionally(self, job: Job) -> bool:
-        """Start the gang now even where its place sees no gain in it, if nobody knows when it could start otherwise."""
+        """Start the gang now although the place policy sees no gain, if no later start is known."""
         ...
 
     def reserve(self, job: Job) -> bool:
-        """Promise the gang the earliest instant at which it fits whole; False if no instant is known."""
+        """Reserve cards at the earliest instant at which the whole gang fits. False: no such instant is known."""
         ...
 
     def candidates(self, by: str, aged_s: float = inf) -> Iterable[Job]:
-        """Pending jobs without a promise that might fit now: in order, shortest first or by merit; before them by
-        request time those who have waited longer than ``aged_s``."""
+        """Pending jobs without a reservation that might fit now: in order, shortest first or by merit. Jobs that have
+        waited longer than ``aged_s`` come first, by submit time."""
         ...

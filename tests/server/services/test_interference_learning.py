@@ -220,7 +220,7 @@ def test_whoever_would_gain_nothing_waits_and_is_told_why_and_until_when(tmp_pat
     world.settle()
     assert (world.state(runs), world.state(waits)) == ("running", "pending")
     told = [reason.message for reason in world.scheduler.why(waits).reasons]
-    assert any("sharing a card would gain nothing" in text and "30% of its speed alone" in text for text in told), told
+    assert any("sharing a card would bring no gain" in text and "30% of its speed alone" in text for text in told), told
     assert world.scheduler.reservations()[waits].start_us == 100 * SECOND_US
 
 

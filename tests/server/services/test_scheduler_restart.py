@@ -178,7 +178,7 @@ def test_a_limit_does_not_hide_that_a_job_is_too_large_for_the_cluster_there_is_
     world.scheduler = world.make()
     world.settle()
     assert world.state(waiting) == "failed"
-    assert "asks for 2 GPUs on one node; the largest node has 1" in last(world, waiting)
+    assert "requests 2 GPUs on one node; the largest node has 1" in last(world, waiting)
 
 
 def test_a_job_that_came_in_just_before_a_crash_does_not_wait_for_what_was_over(world: World) -> None:

@@ -1,6 +1,6 @@
-"""Free capacity as arrays, one per resource, and all that changes it.
+"""Free capacity as arrays, one per resource, and all operations that change it.
 
-Who asks what fits is told by ``Space``, which is one of these and keeps an index of it.
+``Space`` extends it with an index of what fits.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gpusquad.model.share_memory import memory_taken
 from gpusquad.model.units import WHOLE_MILLI
 
 MAX_SHARERS = 48
-"""Slots of a card: as many clients as MPS takes on every supported generation."""
+"""Client slots of a card: the number of MPS clients on every supported generation."""
 NO_FOREIGN_USAGE = ForeignUsage()
 _CHANGES_KEPT = 100_000
 
 
 class Capacity:
-    """Free now (or at a future instant, in a copy)."""
+    """Capacity that is free now or, in a copy, at a future instant."""
 
     def __init__(self, fixed: ClusterArrays) -> None:
         self.fixed = fixed
         self.card_ok = np.ones(len(fixed.card_ids), dtype=bool)
-        """Healthy, and not held by somebody whom this scheduler has no say over."""
+        """Healthy and not in foreign use."""
         self.card_broken = np.zeros(len(fixed.card_ids), dtype=bool)
         self.card_foreign = np.zeros(len(fixed.card_ids), dtype=bool)
         self.card_memory_free = fixed.card_memory.copy()
@@ -43,22 +43,22 @@ class Capacity:
         self.node_memory_free = fixed.node_memory.copy()
         self.node_extra_free = fixed.node_extras.copy()
         self.foreign: dict[int, ForeignUsage] = {}
-        """What others hold on a node, apart from cards."""
+        """Foreign usage by node."""
         self.allowed: Mapping[str, NDArray[np.bool_]] = {}
-        """For each name that a request may give as ``where``: the nodes it means. A name not here means none."""
+        """``Request.where`` -> allowed nodes. An unknown name allows none."""
         self.idle_total = int(self.node_idle.sum())
         self.all_well = True
         """No card lost, no node drained."""
         self.card_load = np.zeros(len(fixed.card_ids))
         self.sharers: dict[int, tuple[Job, ...]] = {}
         self.card_neighbours_key = np.zeros(len(fixed.card_ids), dtype=np.int64)
-        """Equal where the sharers are equal in all that matters to neighbours; 0 where there are none."""
+        """Equal for cards whose sharers are equivalent as neighbours. 0: no sharers."""
         self.expected_sharers: dict[int, tuple[tuple[Job, ...], ...]] = {}
-        """Who will share a card at later instants, by a promise. Only in copies that stand for a span of time."""
+        """Sets of jobs that will share a card later because of reservations. Only in copies that cover a period."""
         self._forget_changes()
 
     def copy(self) -> Self:
-        """The same capacity, to try things on."""
+        """An independent copy."""
         other = object.__new__(type(self))
         other.fixed = self.fixed
         for name in ("card_ok", "card_broken", "card_foreign", "card_memory_free", "card_sm_free", "card_slots_free",
@@ -78,7 +78,7 @@ class Capacity:
             self.take_part(job, part)
 
     def release(self, job: Job, placement: Placement) -> None:
-        """Add a gang's capacity again."""
+        """Add back the capacity of a gang."""
         for part in placement.parts:
             self.release_part(job, part)
 
@@ -109,7 +109,7 @@ class Capacity:
         self._change_node(request, part.nodes, +1)
 
     def release_rows(self, cards: Ints, nodes: Ints, amounts: Ints | None) -> None:
-        """Give back whole cards (and of rows whose card is -1 what a task took of its node), many at once."""
+        """Release many whole cards at once. Rows with card -1 release only what a task used of its node."""
         if amounts is not None:
             np.add.at(self.node_cpu_free, nodes, amounts[:, 0])
             np.add.at(self.node_memory_free, nodes, amounts[:, 1])
@@ -123,7 +123,7 @@ class Capacity:
         self._changed.append(nodes)
 
     def keep_least(self, other: Capacity) -> None:
-        """Free here and free there: what is left for somebody who needs both instants."""
+        """Reduce to what is free in both spaces, for a job that runs at both instants."""
         for name in ("card_memory_free", "card_sm_free", "card_slots_free", "node_cpu_free", "node_memory_free",
                      "node_extra_free"):  # fmt: skip
             mine = getattr(self, name)
@@ -141,7 +141,7 @@ class Capacity:
         self._forget_changes()
 
     def _expect(self, other: Capacity) -> None:
-        """Whoever shares a card there and not here comes while somebody new would be on it."""
+        """Record jobs that share a card only in ``other``: they join while a new job would be on it."""
         for card, there in other.sharers.items():
             here = {job.id for job in self.sharers.get(card, ())}
             if any(job.id not in here for job in there):
@@ -150,16 +150,16 @@ class Capacity:
             self.expected_sharers[card] = (*self.expected_sharers.get(card, ()), *companies)
 
     def healthy_cards(self) -> int:
-        """Of nodes that are up."""
+        """Number of usable cards on nodes that are up."""
         return int(np.count_nonzero(self.card_ok & self.node_up[self.fixed.card_node]))
 
     def set_card_ok(self, card: int, ok: bool) -> None:
-        """A card is lost or comes back. What runs there is ended by the caller."""
+        """Mark a card as lost or usable. The caller ends what runs there."""
         self.card_broken[card] = not ok
         self._card_changed(card)
 
     def set_foreign(self, node: int, foreign: ForeignUsage) -> None:
-        """What others hold on a node, now: instead of what they held before."""
+        """Replace the foreign usage of a node."""
         before = self.foreign.get(node, NO_FOREIGN_USAGE)
         if foreign == before:
             return
@@ -179,7 +179,7 @@ class Capacity:
         self._changed.append(np.array([node], dtype=np.int64))
 
     def set_allowed(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Other nodes for those who may not go everywhere."""
+        """Replace the named sets of allowed nodes."""
         self.allowed = allowed
         self._forget_changes()
 
@@ -191,7 +191,7 @@ class Capacity:
         self._changed.append(self.fixed.card_node[one])
 
     def set_node_up(self, node: int, up: bool) -> None:
-        """A node takes new work or does not; what runs there runs on."""
+        """Drain or reopen a node. Running work continues."""
         self.node_up[node] = up
         self._note_health()
         first = int(self.fixed.node_first[node])
@@ -200,7 +200,7 @@ class Capacity:
         self._changed.append(np.array([node], dtype=np.int64))
 
     def hide(self, nodes: Ints) -> None:
-        """Nothing new may go to these nodes (in a copy: they are promised elsewhere)."""
+        """Close these nodes for new work, in a copy."""
         for node in nodes:
             self.set_node_up(int(node), False)
 
@@ -217,7 +217,7 @@ class Capacity:
         self._set_idle(cards, self.card_slots_free[cards] == MAX_SHARERS)
 
     def _add_sharers(self, job: Job, cards: Ints) -> None:
-        """Remember who shares a card: places look at neighbours and at the summed load."""
+        """Record the sharers of a card. Place policies use neighbours and the total load."""
         for card in cards.tolist():
             self.sharers[card] = (*self.sharers.get(card, ()), job)
             self.card_load[card] = summed_load(self.sharers[card])
@@ -235,11 +235,11 @@ class Capacity:
         np.subtract.at(self.card_neighbours_key, cards, _kind(job))
 
     def _set_idle(self, cards: Ints, idle: bool | NDArray[np.bool_]) -> None:
-        """Idle means: healthy, on a node that takes work, and nobody on it."""
+        """Idle: healthy, on a node that is up, and unused."""
         nodes = self.fixed.card_node[cards]
         before = self.card_idle[cards]
         if isinstance(idle, bool) and self.all_well and before.all() != idle and not (idle and before.any()):
-            # Most often all of them change and none is lost or drained.
+            # The usual case: all of them change and none is lost or drained.
             self.card_idle[cards] = idle
             np.add.at(self.node_idle, nodes, 1 if idle else -1)
             self.idle_total += len(cards) if idle else -len(cards)
@@ -263,17 +263,17 @@ class Capacity:
             self._forget_changes()
 
     def _forget_changes(self) -> None:
-        """Everything may have changed: what was worked out from capacity before is void."""
+        """Discard all cached results, because anything may have changed."""
         self._changed: list[Ints] = []
-        """Nodes on which something changed, in that order."""
+        """Changed nodes, oldest first."""
 
 
 def _kind(job: Job) -> int:
-    """A number for all that can make it another neighbour. Kinds of a card are summed: cut so that the sum of as many
-    as can share a card stays a whole number of 64 bits."""
+    """Hash of everything that matters to neighbours. Cards store the sum over their sharers; the shift keeps the sum of
+    ``MAX_SHARERS`` hashes within 64 bits."""
     return hash((job.app, job.profile, job.gang, job.priority, job.slo)) >> 8
 
 
 def summed_load(jobs: Iterable[Job]) -> float:
-    """Summed anew each time, so that no rounding is left behind."""
+    """Total load of these jobs. Always summed from scratch, so that no rounding error accumulates."""
     return sum(job.profile.utilisation_ratio if job.profile else 0.0 for job in jobs)

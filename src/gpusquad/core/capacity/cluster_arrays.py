@@ -1,4 +1,4 @@
-"""A cluster as arrays: its nodes and cards, how large they are and which of them a request may go to."""
+"""A cluster as arrays: nodes, cards, their sizes, and which cards a request may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusquad.model.virtual import part_named
 
 
 class ClusterArrays:
-    """What does not change while jobs come and go. Shared by all copies of a space."""
+    """Arrays that do not change while jobs run. Shared by all copies of a space."""
 
     def __init__(self, cluster: Cluster) -> None:
         nodes = cluster.nodes
@@ -46,18 +46,18 @@ class ClusterArrays:
         self._eligible: dict[tuple, NDArray[np.bool_] | None] = {}
 
     def eligible_cards(self, request: Request) -> NDArray[np.bool_] | None:
-        """Cards of the right model, size and name; None when any card will do."""
+        """Cards that match model, size and ID. None: all cards do."""
         key = (request.gpu_models, request.min_card_memory_bytes, request.card, self.needs_whole(request))
         if key not in self._eligible:
             self._eligible[key] = self._work_out_eligible(request)
         return self._eligible[key]
 
     def needs_whole(self, request: Request) -> bool:
-        """No virtual card will do: nobody keeps one program to parts of many cards."""
+        """Whether virtual cards are excluded: one program cannot be limited to parts of several cards."""
         return self.has_virtual and request.cards_at_once > 1
 
     def amounts(self, request: Request) -> Ints:
-        """What a task takes of its node: CPU, memory and all extras there are, in their order."""
+        """What a task uses of its node: CPU, memory and all extras, in the order of ``extra_index``."""
         taken = np.zeros(2 + len(self.extra_index), dtype=np.int64)
         taken[:2] = request.cpu_milli, request.memory_bytes
         for name, amount in request.extras:

@@ -1,7 +1,7 @@
-"""What fits: an index over free capacity of how many tasks of a shape each node has room for.
+"""Index over free capacity: how many tasks of a shape fit on each node.
 
-Everything the cycle asks often is answered from arrays: a *shape* (a distinct request) keeps the room it has on every
-node, and brings that up to date lazily from the log of nodes that changed since it was last asked.
+The room of each *shape* (a distinct request) is cached per node. It is updated lazily, from the log of nodes that
+changed since the last query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHAPES_KEPT = 4096
 
 
 class _Room:
-    """How many tasks of one shape fit on each node, and up to which change that is known."""
+    """Number of tasks of one shape that fit on each node, valid up to change number ``seen``."""
 
     __slots__ = ("per_node", "seen", "total")
 
@@ -32,22 +32,22 @@ class _Room:
 
 
 class Space(Capacity):
-    """Free capacity, and what there is room for in it."""
+    """Free capacity with cached room per shape."""
 
     def room(self, request: Request) -> Ints:
-        """How many tasks of that shape each node has room for."""
+        """Number of tasks of this shape that fit on each node."""
         if request.needs_only_idle_cards:
             return self.node_idle
         return self._room(request).per_node
 
     def total_room(self, request: Request) -> int:
-        """How many tasks of that shape the whole cluster has room for."""
+        """Number of tasks of this shape that fit on the whole cluster."""
         if request.needs_only_idle_cards:
             return self.idle_total
         return self._room(request).total
 
     def fits(self, job: Job) -> bool:
-        """Whether the whole gang fits; exact for gangs of one shape, necessary for mixed ones."""
+        """Whether the whole gang fits. Exact for gangs of one shape, a necessary condition for mixed ones."""
         gang = job.gang
         if len(gang.groups) == 1:
             return self.total_room(gang.groups[0][0]) >= gang.bounds[0][0]
@@ -56,7 +56,7 @@ class Space(Capacity):
         )
 
     def card_room(self, request: Request, cards: Ints | slice = slice(None)) -> Ints:
-        """How many tasks asking for that share each of these cards has room for."""
+        """Number of tasks with this share that fit on each of these cards."""
         share = request.share
         assert share is not None
         room = np.minimum(self.card_slots_free[cards], self._memory_room(share, cards))
@@ -111,11 +111,11 @@ class Space(Capacity):
         return np.maximum(room, 0) * self._open_nodes(request)[pick]
 
     def _open_nodes(self, request: Request) -> NDArray[np.bool_]:
-        """That are up and that such a task may go to."""
+        """Nodes that are up and allowed for such a task."""
         return self.node_up & self.allowed.get(request.where, np.False_) if request.where else self.node_up
 
     def node_fits(self, request: Request) -> NDArray[np.bool_]:
-        """Nodes with everything one task needs but cards."""
+        """Nodes with everything that one task needs, except cards."""
         fits = self.node_cpu_free >= request.cpu_milli
         fits &= self.node_memory_free >= request.memory_bytes
         for name, amount in request.extras:
@@ -148,7 +148,7 @@ class Space(Capacity):
         return self.fixed.node_first[nodes][owner] + within, owner
 
     def idle_cards_of(self, node: int, request: Request) -> Ints:
-        """The idle cards of a node that such a task may take, in card order."""
+        """Idle cards of a node that such a task may use, in card order."""
         first = int(self.fixed.node_first[node])
         idle = self.card_idle[first : first + int(self.fixed.node_cards[node])]
         eligible = self.fixed.eligible_cards(request)
@@ -173,7 +173,7 @@ class Space(Capacity):
         )  # fmt: skip
 
     def _may_hold(self, job: Job, placement: Placement) -> bool:
-        """Every task on a node it may go to, and no more of a shape on one than it says."""
+        """Whether all nodes are allowed and ``most_per_node`` is respected."""
         for part in placement.parts:
             request = job.groups[part.request_index][0]
             if not self._open_nodes(request)[part.nodes].all():
@@ -183,13 +183,13 @@ class Space(Capacity):
         return True
 
     def count_placed(self, request: Request, nodes: Ints) -> None:
-        """Tasks of the gang being placed, of which there may be only so many on a node."""
+        """Count tasks of the gang being placed, for ``most_per_node``."""
         placed = self._placed.setdefault(request, np.zeros(len(self.node_up), dtype=np.int64))
         np.add.at(placed, nodes, 1)
         self._changed.append(nodes)
 
     def forget_placed(self) -> None:
-        """The gang is placed, or not: the next one starts afresh."""
+        """Reset these counts when the placement of a gang has ended."""
         for placed in self._placed.values():
             self._changed.append(np.flatnonzero(placed))
         self._placed = {}

@@ -1,4 +1,4 @@
-"""Try a gang on a space and undo it without a trace."""
+"""A placement being built on a space, which can be undone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.model.views import LeftUs, Refusal, TaskGroup
 
 
 class SpaceTrial:
-    """One gang being placed. What is put is taken from the space at once; ``undo`` gives it all back."""
+    """Implements ``model.views.Trial``. ``put`` takes capacity from the space at once; ``undo`` releases all of it."""
 
     __slots__ = ("_parts", "demand", "groups", "job", "left_us", "must_place", "rate", "space", "waiting")
 
@@ -70,13 +70,13 @@ class SpaceTrial:
         return Refusal(code, float(self.space.total_room(group.request)), note)
 
     def undo(self) -> None:
-        """Leave the space as it was."""
+        """Release everything put so far."""
         self.space.forget_placed()
         while self._parts:
             self.space.release_part(self.job, self._parts.pop())
 
     def _put_one(self, group: TaskGroup, node: Ints) -> None:
-        """Most gangs are one task: no need to work out who goes where."""
+        """Fast path for one task, the most frequent case."""
         gpus = group.request.gpus
         if gpus:
             cards = self.space.idle_cards_of(int(node[0]), group.request)[:gpus]
@@ -114,7 +114,7 @@ class SpaceTrial:
         return True
 
     def _fill_shares(self, group: TaskGroup, nodes: Ints, per_node: int | None) -> bool:
-        """Card by card, the fullest that still has room first."""
+        """Place shares card by card, starting with the fullest that has room."""
         left = group.count
         while left:
             placed = 0
@@ -148,14 +148,14 @@ def _groups(job: Job, counts: Sequence[int] | None) -> tuple[TaskGroup, ...]:
 
 
 def _hardest_first(group: TaskGroup) -> tuple:
-    """Who needs a certain card or model goes before who takes any; then the largest GPU-memory demand."""
+    """Sort key: groups that need a named card or model first, then by descending GPU memory."""
     request = group.request
     return (request.card is None, not request.gpu_models, -_gpu_memory(request), -request.gpus, -request.cpu_milli,
             group.index)  # fmt: skip
 
 
 def _gpu_memory(request: Request) -> int:
-    """Of a card that nobody has chosen yet: it counts as larger than any."""
+    """GPU memory of a task. The card is not chosen yet, so whole cards count as larger than any share."""
     return (
         request.share.memory_on(1 << 40)
         if request.share

@@ -1,5 +1,5 @@
-"""Why a job waits, where it stands, when it starts, what if: the cycle's own code run on a copy. Nothing here changes
-the state that is asked."""
+"""Why a job is pending, its position, its start, and what-if queries. Runs the cycle's own code on a copy, so the given
+state does not change."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ __all__ = ["Eta", "WhatIf", "copy_state", "position", "refusal", "what_if", "whe
 
 
 def why(state: SchedulerState, job_id: str) -> list[Reason]:
-    """Everything that keeps a pending job from starting now; empty if the cycle would start it."""
+    """All reasons why a pending job does not start now. Empty: the cycle would start it."""
     _check_pending(state, job_id)
     return next(reasons for _, reasons in whys(state, (job_id,)))
 
 
 def whys(state: SchedulerState, job_ids: Iterable[str], spend: bool = False) -> Iterator[tuple[str, list[Reason]]]:
-    """The same for several, one after the other: the copy and the cycle are made once for all of them.
+    """The same for several jobs, with one copy and one cycle for all of them.
 
-    ``spend``: the state is a copy already, and nobody needs it after this.
+    ``spend``: the state is already a copy and may be modified.
     """
     after = state if spend else copy_state(state)
     cycle(after, after.now_us)
-    asked = _Asked(after)
+    tried = _RecordingSession(after)
     for job_id in job_ids:
-        yield job_id, _reasons(after, after.queue[job_id], asked) if job_id in after.queue else []
+        yield job_id, _reasons(after, after.queue[job_id], tried) if job_id in after.queue else []
 
 
-def _reasons(after: SchedulerState, waiting: PendingJob, asked: _Asked) -> list[Reason]:
+def _reasons(after: SchedulerState, waiting: PendingJob, tried: _RecordingSession) -> list[Reason]:
     until_us = after_us(after.now_us, waiting.stay_us)
     short = shortages(after, waiting.job, until_us)
     reasons = [*_over_limits(after, waiting.job), *short]
     if not short:
         reasons += _reserved(after, waiting, until_us)
-    return reasons + _behind(after, waiting.job, asked)
+    return reasons + _behind(after, waiting.job, tried)
 
 
 def position(state: SchedulerState, job_id: str) -> int:
-    """Where a pending job stands in the order; 1 is next."""
+    """Position of a pending job in the queue; 1 is the head."""
     _check_pending(state, job_id)
     return state.queue.position(state.queue[job_id]) + 1
 
@@ -62,7 +62,7 @@ def _check_pending(state: SchedulerState, job_id: str) -> None:
         return
     if job_id in state.runs:
         passed = show_us(state.now_us - state.runs[job_id].started_us)
-        raise Invalid("job", f"{job_id} does not wait: it has been running for {passed}")
+        raise Invalid("job", f"{job_id} is not pending: it has been running for {passed}")
     raise Invalid("job", f"there is no pending job {job_id!r}")
 
 
@@ -70,7 +70,7 @@ def _check_pending(state: SchedulerState, job_id: str) -> None:
 
 
 def _over_limits(state: SchedulerState, job: Job) -> list[Reason]:
-    """Both limits, where the cycle stops at the first."""
+    """All limits that the job exceeds, not only the first."""
     least, tenant, lane = job.gang.min_gpus, state.accounts.tenant(job.tenant), state.lane(job)
     cards = len(state.space.fixed.card_ids)
     lane_limit = int(lane.limit_ratio * cards) if lane.limit_ratio < 1 else None
@@ -81,19 +81,19 @@ def _over_limits(state: SchedulerState, job: Job) -> list[Reason]:
     ):
         if limit is not None and held + least > limit:
             reasons.append(Reason(
-                code, f"{name} holds {held} of at most {limit} GPUs, and it needs {least}",
-                f"wait until {least + held - limit} come free, or have the limit raised" if least <= limit
-                else "it asks for more than the limit itself: ask for less",
+                code, f"{name} holds {held} of at most {limit} GPUs; the job needs {least}",
+                f"wait until {least + held - limit} are free, or ask for a higher limit" if least <= limit
+                else "the request exceeds the limit itself: request less",
                 {"held": held, "needed": least, "limit": limit},
             ))  # fmt: skip
     return reasons
 
 
-# -- promises to others --------------------------------------------------------------------------------------------
+# -- reservations --------------------------------------------------------------------------------------------------
 
 
 def _reserved(state: SchedulerState, waiting: PendingJob, until_us: int) -> list[Reason]:
-    """It fits, but whom would it delay? The fewest promises that must go for it to start."""
+    """It fits, but would delay others: a minimal set of reservations without which it could start."""
     job_id = waiting.job.id
     in_way = [
         p.job.id for p in state.timeline.reservations.values()
@@ -112,7 +112,7 @@ def _reserved(state: SchedulerState, waiting: PendingJob, until_us: int) -> list
 
 
 def _starts_without(state: SchedulerState, job_id: str, dropped: Collection[str]) -> bool:
-    """Whether the gang could start now if these held no promise. Limits are told apart from this."""
+    """Whether the gang could start now without these reservations. Ignores limits, which are separate reasons."""
     trial = copy_state(state)
     for name in dropped:
         trial.timeline.reservations.pop(name)
@@ -127,11 +127,11 @@ def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> 
     reservations = sorted((state.timeline.reservations[name] for name in who), key=lambda p: p.start_us)
     ahead_us = max(0, reservations[0].start_us - state.now_us)
     runs_us = waiting.stay_us
-    told = listed(f"{p.job.id} (promised in {show_us(p.start_us - state.now_us)})" for p in reservations)
-    long = "its run time is not known" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
+    told = listed(f"{p.job.id} (reserved to start in {show_us(p.start_us - state.now_us)})" for p in reservations)
+    long = "its run time is unknown" if runs_us >= NEVER_US else f"it may run {show_us(runs_us)}"
     return Reason(
         ReasonCode.RESERVED, f"would delay {told}: {long}",
-        f"a run of at most {show_us(ahead_us)} may slip in before" if ahead_us else "wait",
+        f"a run of at most {show_us(ahead_us)} can be backfilled" if ahead_us else "wait",
         {"ahead_us": ahead_us, "runs_us": runs_us}, tuple(p.job.id for p in reservations),
     )  # fmt: skip
 
@@ -139,22 +139,22 @@ def _reservation(state: SchedulerState, waiting: PendingJob, who: list[str]) -> 
 # -- the order -----------------------------------------------------------------------------------------------------
 
 
-def _behind(state: SchedulerState, job: Job, asked: _Asked) -> list[Reason]:
-    """The plan did not even ask for this job: it is held up by those before it."""
-    asked.walk()
-    if job.id in asked.who or state.queue[job.id].blocked:
+def _behind(state: SchedulerState, job: Job, tried: _RecordingSession) -> list[Reason]:
+    """The plan policy did not try this job, because jobs ahead of it block it."""
+    tried.walk()
+    if job.id in tried.who or state.queue[job.id].blocked:
         return []
     place = position(state, job.id)
-    ahead = asked.last or state.queue.at(0).job.id
+    ahead = tried.last or state.queue.at(0).job.id
     return [Reason(
-        ReasonCode.BEHIND, f"number {place} in line, behind {ahead}, which the plan lets nobody pass",
-        "wait, or choose a plan with backfill",
+        ReasonCode.BEHIND, f"position {place} in the queue, behind {ahead}; the plan policy does not backfill past it",
+        "wait, or use a plan policy with backfill",
         {"position": place}, (ahead,),
     )]  # fmt: skip
 
 
-class _Asked:
-    """A board on which nothing moves: it notes for whom the plan asks after a cycle in which nobody could start."""
+class _RecordingSession:
+    """A plan session that starts nothing. It records which jobs the plan policy tries to start."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
@@ -163,7 +163,7 @@ class _Asked:
         self._has_walked = False
 
     def walk(self) -> None:
-        """Once: nothing moves, so another walk would see the same."""
+        """Run the plan policy once; the result would not change."""
         if not self._has_walked:
             self._has_walked = True
             self._state.policies.plan.walk(self)

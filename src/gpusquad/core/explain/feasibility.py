@@ -1,4 +1,4 @@
-"""Refused at submission: what no state of the configured cluster could run, and which limit that is."""
+"""Infeasible jobs, refused at submission: why no state of the configured cluster can run them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MAY_BE_LIFTED = frozenset({ReasonCode.TENANT_LIMIT, ReasonCode.LANE_LIMIT})
 
 
 def refusal(state: SchedulerState, job: Job, comes_back: bool = False) -> Reason | None:
-    """The reason not to admit the gang; None if it could run some day. Who was let in before waits for limits to be
-    lifted again, but not for nodes that nobody has."""
+    """The reason to refuse the gang. None: feasible. A requeued job (``comes_back``) waits for limits to be raised
+    again, but not for nodes that do not exist."""
     ruled_out = _by_rules(state, job)
     if ruled_out is not None and not (comes_back and ruled_out.code in _MAY_BE_LIFTED):
         return ruled_out
@@ -29,12 +29,12 @@ def refusal(state: SchedulerState, job: Job, comes_back: bool = False) -> Reason
 
 
 def why_never(state: SchedulerState, job: Job) -> Reason:
-    """The first limit that keeps the gang off the configured cluster, all healthy and empty."""
+    """The first reason why the gang cannot run on the configured cluster, healthy and empty."""
     return _by_rules(state, job) or _as_built(state, job)
 
 
 def _as_built(state: SchedulerState, job: Job) -> Reason:
-    """What the cluster lacks for it."""
+    """What the hardware of the cluster lacks for it."""
     space = Space(state.space.fixed)
     space.allowed = state.space.allowed
     for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True):
@@ -42,11 +42,11 @@ def _as_built(state: SchedulerState, job: Job) -> Reason:
             return reason
     for reason in _sums(space, job):
         return reason
-    return _never("the place finds no arrangement for it even when all is idle", "ask for less, or change the place")
+    return _never("the place policy cannot place it on the idle cluster", "request less, or use another place policy")
 
 
 def _by_rules(state: SchedulerState, job: Job) -> Reason | None:
-    """Limits that are set, not built: lanes and tenants."""
+    """Limits by configuration: lanes and tenants."""
     try:
         lane = state.lane(job)
     except Invalid as error:
@@ -56,61 +56,59 @@ def _by_rules(state: SchedulerState, job: Job) -> Reason | None:
     if tenant is not None and tenant.limit_gpus is not None and least > tenant.limit_gpus:
         return Reason(
             ReasonCode.TENANT_LIMIT,
-            f"asks for {least} GPUs; tenant {tenant.name} may never hold more than {tenant.limit_gpus}",
-            "ask for less, or have the limit raised", {"asked": least, "limit": tenant.limit_gpus},
+            f"requests {least} GPUs; the limit of tenant {tenant.name} is {tenant.limit_gpus}",
+            "request less, or ask for a higher limit", {"asked": least, "limit": tenant.limit_gpus},
         )  # fmt: skip
     limit = int(lane.limit_ratio * cards)
     if lane.limit_ratio < 1 and least > limit:
         return Reason(
             ReasonCode.LANE_LIMIT,
-            f"asks for {least} GPUs; lane {lane.name} may never hold more than {limit} of {cards}",
-            "ask for less, or choose another lane",
+            f"requests {least} GPUs; the limit of lane {lane.name} is {limit} of {cards}",
+            "request less, or choose another lane",
             {"asked": least, "limit": limit},
         )
     return None
 
 
 def _one_shape(space: Space, request: Request, tasks: int) -> Iterator[Reason]:
-    """What is wrong with the request itself, then with the number of tasks."""
+    """Problems of the request itself, then of the number of tasks."""
     if request.cards:
         yield from _no_such_card(space, request)
     yield from _too_much_for_a_node(space, request)
     yield from _nowhere_to_go(space, request)
     room = space.total_room(request)
     if not room:
-        yield _never(
-            f"no node has {_wants(request)} together, even when everything is idle", "ask for less of one of them"
-        )
+        yield _never(f"no node has {_wants(request)} together, even when idle", "request less of one of them")
     if room < tasks:
         yield _never(
-            f"a gang of {tasks} tasks, but room for {room} at most when everything is idle",
-            f"ask for at most {room} tasks", asked=tasks, most=room,
+            f"the gang has {tasks} tasks; the idle cluster has room for {room}",
+            f"request at most {room} tasks", asked=tasks, most=room,
         )  # fmt: skip
 
 
 def _no_such_card(space: Space, request: Request) -> Iterator[Reason]:
     fixed = space.fixed
     if request.card is not None and request.card not in fixed.card_index:
-        yield _never(f"there is no card {request.card!r}", "leave the card open, or look up its name")
+        yield _never(f"card {request.card!r} does not exist", "omit the card, or look up its name")
     if not fixed.card_ids:
-        yield _never("asks for GPUs; the cluster has none", "ask for CPU and memory only", asked=request.cards, most=0)
+        yield _never("requests GPUs; the cluster has none", "request CPU and memory only", asked=request.cards, most=0)
     if request.gpu_models and not any(is_model(name, asked) for name in fixed.models for asked in request.gpu_models):
         models = " or ".join(request.gpu_models)
-        yield _never(f"asks for GPU model {models}; there are {', '.join(fixed.models)}", "choose one of those")
+        yield _never(f"requests GPU model {models}; the cluster has {', '.join(fixed.models)}", "choose one of those")
     wanted = request.share.memory_bytes if request.share else request.min_card_memory_bytes
     largest = int(fixed.card_memory[_of_its_kind(space, request)].max(initial=0))
     field = "share.memory" if request.share else "gpu_memory"
     if wanted and not largest:
-        unknown = f"how much memory the cards{_whose(request)} have is not known"
+        unknown = f"the memory size of the cards{_whose(request)} is unknown"
         yield _never(
-            f"{field}: asks for a card with {show_bytes(wanted)}; {unknown}",
-            "ask for a percentage of it: 30%" if request.share else "leave it out", asked=wanted,
+            f"{field}: requests a card with {show_bytes(wanted)}; {unknown}",
+            "request a percentage of it: 30%" if request.share else "omit it", asked=wanted,
         )  # fmt: skip
     elif wanted > largest:
-        asked, there = _told_apart(wanted, largest)
+        asked, there = _distinct(wanted, largest)
         yield _never(
-            f"{field}: asks for a card with {asked}; the largest{_whose(request)} has {there}",
-            f"ask for at most {at_most_bytes(largest)}", asked=wanted, most=largest,
+            f"{field}: requests a card with {asked}; the largest{_whose(request)} has {there}",
+            f"request at most {at_most_bytes(largest)}", asked=wanted, most=largest,
         )  # fmt: skip
 
 
@@ -122,13 +120,13 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
         if not largest and fixed.needs_whole(request):
             whose, asked = "container" if request.gpus_together else "task", request.cards_at_once
             yield _never(
-                f"gpus: asks for {asked} virtual cards a {whose}; it can have one of them",
-                f"ask for gpus: 1 a {whose}, and for more of them", asked=asked, most=1,
+                f"gpus: requests {asked} virtual cards per {whose}; at most one is possible",
+                f"request gpus: 1 per {whose}, and more of them", asked=asked, most=1,
             )  # fmt: skip
         if request.gpus > largest:
             yield _never(
-                f"asks for {request.gpus} GPUs on one node; the largest node{_whose(request)} has {largest}",
-                f"ask for at most {largest} a task, and for more tasks", asked=request.gpus, most=largest,
+                f"requests {request.gpus} GPUs on one node; the largest node{_whose(request)} has {largest}",
+                f"request at most {largest} per task, and more tasks", asked=request.gpus, most=largest,
             )  # fmt: skip
     extras = {name: fixed.node_extras[row] for name, row in fixed.extra_index.items()}
     nothing = np.zeros(1, dtype=np.int64)
@@ -139,19 +137,19 @@ def _too_much_for_a_node(space: Space, request: Request) -> Iterator[Reason]:
         most = int(there.max(initial=0))
         if asked > most:
             yield _never(
-                f"asks for {show(what, asked)} a task; the largest node has {show(what, most)}",
-                f"ask for at most {show(what, most)}", asked=asked, most=most,
+                f"requests {show(what, asked)} per task; the largest node has {show(what, most)}",
+                f"request at most {show(what, most)}", asked=asked, most=most,
             )  # fmt: skip
 
 
 def _nowhere_to_go(space: Space, request: Request) -> Iterator[Reason]:
     if request.where and not space.allowed.get(request.where, np.False_).any():
         nodes = len(space.node_up)
-        yield _never(f"may go to none of the {nodes} nodes", "let it go to more nodes", asked=1, most=0)
+        yield _never(f"none of the {nodes} nodes is allowed", "allow more nodes", asked=1, most=0)
 
 
 def _sums(space: Space, job: Job) -> Iterator[Reason]:
-    """Each shape fits alone: the gang may ask for too much in all."""
+    """Each shape fits alone, but the total may exceed the cluster."""
     least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
     fixed = space.fixed
     for what, asked, most in (
@@ -161,13 +159,13 @@ def _sums(space: Space, job: Job) -> Iterator[Reason]:
     ):
         if asked > most:
             yield _never(
-                f"the gang asks for {show(what, asked)} in all; the cluster has {show(what, most)}",
-                "ask for fewer tasks", asked=asked, most=most,
+                f"the gang requests {show(what, asked)} in total; the cluster has {show(what, most)}",
+                "request fewer tasks", asked=asked, most=most,
             )  # fmt: skip
 
 
 def _of_its_kind(space: Space, request: Request) -> Ints:
-    """Cards of the models asked for, whatever their size."""
+    """Cards of the requested models, of any size."""
     fixed = space.fixed
     if not request.gpu_models:
         return np.arange(len(fixed.card_ids))
@@ -175,8 +173,8 @@ def _of_its_kind(space: Space, request: Request) -> Ints:
     return np.flatnonzero(np.isin(fixed.card_model, wanted))
 
 
-def _told_apart(one: int, other: int) -> tuple[str, str]:
-    """In short, unless that says the same of both."""
+def _distinct(one: int, other: int) -> tuple[str, str]:
+    """Both amounts in short form, or in bytes if the short forms are equal."""
     shown = show_bytes(one), show_bytes(other)
     return shown if shown[0] != shown[1] else (f"{one} bytes", f"{other} bytes")
 

@@ -1,7 +1,7 @@
-"""When a pending job starts and what one more job would change: the plan replayed forward in virtual time, on a copy.
+"""Forecasts: when a pending job starts and what one more job would change, by replaying the plan on a copy.
 
-An ETA is a forecast, not a promise: nobody new arrives, and every gang ends at its predicted end. It is worked out
-twice, with the middle quantiles and as if every gang needed its high one.
+An ETA assumes that no job arrives and that every gang ends at its predicted end. It is computed twice, with the medians
+and with the high quantiles.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from gpusquad.model.views import RunTimePrediction
 
 Quantile = Literal["mid", "high"]
 STEPS = 5000
-"""Instants looked ahead; a start beyond them is not known."""
+"""Maximum number of instants to replay. A later start is unknown."""
 _CYCLES_AT_ONCE = 100
-"""Preempting makes room and the next cycle uses it: so often at one instant, and no more."""
+"""Maximum number of cycles at one instant. A cycle after a preemption uses the freed cards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eta:
-    """When a job starts by prediction; None: not known."""
+    """Forecast start of a job. None: unknown."""
 
     start_us: int | None
     high_us: int | None
-    """If every gang needs the high quantile of its time."""
+    """Start if every run takes its high quantile."""
     promised_us: int | None = None
-    """Only a reservation is a promise."""
+    """Start by its reservation. None: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What one more job would do."""
+    """Effects of one more job."""
 
     refused: Reason | None
     starts_now: bool
     placement: Placement | None
-    """Where, if it starts now."""
+    """Its placement if it starts now."""
     eta: Eta
     delayed: tuple[tuple[str, int], ...] = ()
-    """Pending jobs that would start later, and by how many microseconds; the most delayed first."""
+    """Pending jobs that would start later, with the delay in microseconds, largest first."""
     preempted: tuple[str, ...] = ()
-    """Running jobs that would be told to go for it now."""
+    """Running jobs that would be preempted for it now."""
 
 
 def when(state: SchedulerState, job_id: str, steps: int = STEPS) -> Eta:
-    """Replays until the job starts."""
+    """Forecast the start of a pending job."""
     if job_id not in state.queue:
         raise Invalid("job", f"there is no pending job {job_id!r}")
     mid, high = Replay(state, "mid"), Replay(state, "high")
@@ -69,9 +69,9 @@ def when(state: SchedulerState, job_id: str, steps: int = STEPS) -> Eta:
 
 
 def what_if(state: SchedulerState, job: Job, prediction: RunTimePrediction, steps: int = STEPS) -> WhatIf:
-    """As if the job were submitted now (its ``submitted_us`` counts as it is)."""
+    """Effects of submitting the job now. Its ``submitted_us`` is used as given."""
     if job.id in state.queue or job.id in state.runs:
-        raise Invalid("job.id", f"{job.id!r} is already here", "give it another id")
+        raise Invalid("job.id", f"{job.id!r} already exists", "use another id")
     with_it = copy_state(state)
     reason = refusal(with_it, job)
     if reason is not None:
@@ -90,29 +90,29 @@ def what_if(state: SchedulerState, job: Job, prediction: RunTimePrediction, step
 
 
 class Replay:
-    """A copy of the state on its way into the future."""
+    """A copy of the state, replayed into the future."""
 
     def __init__(self, state: SchedulerState, quantile: Quantile) -> None:
         self.state = copy_state(state)
         self.started: dict[str, int] = {}
-        """When each job that waits now starts first."""
-        self.placed: dict[str, Placement] = {}  # and where
+        """First start of each job that is pending now."""
+        self.placed: dict[str, Placement] = {}
         self._quantile = quantile
         self._ends: list[tuple[int, str, int]] = []
         self._versions: dict[str, int] = {}
-        """How often a gang's end was worked out: only the last one stands."""
+        """Number of end predictions of each gang. Only the last one is valid."""
         self.first = self._decide(state.now_us)
         reservations = self.state.timeline.reservations.items()
-        self.promised = {
+        self.reserved_us = {
             name: reservation.first_us for name, reservation in reservations if reservation.first_us < NEVER_US
         }
-        """By the first cycle."""
+        """Reserved starts after the first cycle."""
         for run in self.state.runs.by_id.values():
             if run.job.id not in self._versions:
                 self._expect(run)
 
     def run(self, jobs: Collection[str], steps: int) -> None:
-        """Until all of these have started, or nothing more is known."""
+        """Replay until all of these have started or no further event is known."""
         missing = set(jobs) - set(self.started)
         while missing and steps > 0:
             now_us = self._next_us()
@@ -124,7 +124,7 @@ class Replay:
             steps -= 1
 
     def _decide(self, now_us: int) -> list[Decision]:
-        """A cycle, and what its decisions bring about at once; returns those of the first."""
+        """Run a cycle and its immediate consequences; returns the decisions of the first cycle."""
         first = decisions = cycle(self.state, now_us)
         for _ in range(_CYCLES_AT_ONCE):
             freed = [self._carry_out(decision) for decision in decisions]
@@ -134,7 +134,7 @@ class Replay:
         return first
 
     def _carry_out(self, decision: Decision) -> bool:
-        """Whether capacity came free."""
+        """Carry out a decision; returns whether capacity was freed."""
         if isinstance(decision, Start):
             self.started.setdefault(decision.job_id, self.state.now_us)
             self.placed.setdefault(decision.job_id, decision.placement)
@@ -159,23 +159,23 @@ class Replay:
             self.state.requeue(run, ran_us // every_us * every_us if every_us else 0, preempted=True)
 
     def _expect(self, run: Run) -> None:
-        """When the gang will end in this replay."""
+        """Schedule the end of a gang in this replay."""
         end_us = run.end_us if self._quantile == "mid" else run.high_end_us
         if run.job.limit_us is not None:
             end_us = min(end_us, run.started_us + run.job.limit_us)
         version = self._versions[run.job.id] = self._versions.get(run.job.id, 0) + 1
         heapq.heappush(self._ends, (max(end_us, self.state.now_us), run.job.id, version))
 
-    def _stands(self, entry: tuple[int, str, int]) -> bool:
+    def _is_valid(self, entry: tuple[int, str, int]) -> bool:
         return entry[1] in self.state.runs and self._versions[entry[1]] == entry[2]
 
     def _next_us(self) -> int:
         state = self.state
-        while self._ends and not self._stands(self._ends[0]):
+        while self._ends and not self._is_valid(self._ends[0]):
             heapq.heappop(self._ends)
         times = [self._ends[0][0] if self._ends else NEVER_US, next_reclaim_us(state)]
         if state.runs.ends:
-            times.append(state.runs.ends[0][0] + 1)  # one that runs past its prediction is noticed then
+            times.append(state.runs.ends[0][0] + 1)  # an overrun is noticed then
         for window in state.timeline.windows:
             times += [at_us for at_us in (window.start_us, window.end_us) if at_us is not None and at_us > state.now_us]
         return min(times)
@@ -184,15 +184,15 @@ class Replay:
         self.state.now_us = now_us
         while self._ends and self._ends[0][0] <= now_us:
             entry = heapq.heappop(self._ends)
-            if self._stands(entry):
+            if self._is_valid(entry):
                 self.state.finish(entry[1])
 
 
 def _eta(mid: Replay, high: Replay, job_id: str) -> Eta:
     mid_us, high_us = mid.started.get(job_id), high.started.get(job_id)
     if mid_us is not None and high_us is not None:
-        high_us = max(mid_us, high_us)  # longer runs can let a gang start earlier; a range is still a range
-    return Eta(mid_us, high_us if mid_us is not None else None, mid.promised.get(job_id))
+        high_us = max(mid_us, high_us)  # longer runs can let a gang start earlier; keep the range ordered
+    return Eta(mid_us, high_us if mid_us is not None else None, mid.reserved_us.get(job_id))
 
 
 def _pending(state: SchedulerState) -> set[str]:
@@ -200,7 +200,7 @@ def _pending(state: SchedulerState) -> set[str]:
 
 
 def _delays(state: SchedulerState, then: Replay, steps: int) -> tuple[tuple[str, int], ...]:
-    """Who waits now and would start later than without the job."""
+    """Pending jobs that would start later than without the job."""
     without = Replay(state, "mid")
     without.run(_pending(state), steps)
     both = [(name, then.started[name] - at_us) for name, at_us in without.started.items() if name in then.started]

@@ -1,7 +1,7 @@
-"""What would have to be otherwise for a gang to fit: one kind of obstacle lifted at a time, then several.
+"""Which obstacles keep a gang from fitting, found by lifting one kind at a time, then several.
 
-An obstacle is *real* if it belongs to a smallest set of obstacles that, lifted together, lets the gang fit. So a real
-one always makes the difference in some situation, and a gang that does not fit always has one.
+An obstacle is *real* if it belongs to a minimal set of obstacles that, lifted together, lets the gang fit. A gang that
+does not fit always has one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gpusquad.model.units import WHOLE_MILLI
 
 
 class Obstacle(StrEnum):
-    """What stands between a gang and the configured cluster, all healthy and empty."""
+    """Difference between the current cluster and the configured one, healthy and empty."""
 
     CARDS = "cards"
-    """Others are on the cards."""
+    """Cards are in use."""
     CPU = "cpu"
     MEMORY = "memory"
     EXTRAS = "extras"
-    """Whatever else of a node others hold."""
+    """Other resources of nodes are in use."""
     WHERE = "where"
-    """Nodes it may not go to."""
+    """Nodes that are not allowed for the task."""
     DOWN = "down"
     """Lost cards and drained nodes."""
     WINDOW = "window"
@@ -49,13 +49,13 @@ class RelaxedSpaces:
         self._known: dict[Lifted, Space] = {}
 
     def lifted(self, what: Lifted = NOTHING) -> Space:
-        """A space to look at; copy it before placing anything."""
+        """The space with these obstacles lifted. Copy it before placing anything."""
         if what not in self._known:
             self._known[what] = _lift(self.space, what, self.closed)
         return self._known[what]
 
     def present(self, requests: Iterable[Request]) -> list[Obstacle]:
-        """Obstacles that can matter for such tasks at all."""
+        """Obstacles that can affect such tasks."""
         asked = list(requests)
         matters = {
             Obstacle.CARDS: any(r.cards for r in asked),
@@ -70,7 +70,7 @@ class RelaxedSpaces:
 
 
 def real_obstacles(present: list[Obstacle], fits: Callable[[Lifted], bool]) -> list[Obstacle]:
-    """All members of smallest sets that let the gang fit; none if it fits as it is, or with nothing at all."""
+    """All members of minimal sets that let the gang fit. Empty if it fits already, or even with all lifted does not."""
     smallest: list[Lifted] = []
     for size in range(len(present) + 1):
         for some in map(frozenset, combinations(present, size)):
@@ -107,7 +107,7 @@ def _lift(space: Space, what: Lifted, closed: Ints) -> Space:
 
 
 class _Anywhere(dict):
-    """Every node, whatever the name."""
+    """Allows every node for every name."""
 
     def __init__(self, nodes: int) -> None:
         self._all = np.ones(nodes, dtype=bool)
@@ -117,7 +117,7 @@ class _Anywhere(dict):
 
 
 def _count_idle(free: Space) -> None:
-    """Bring what follows from the arrays up to date."""
+    """Update the derived arrays."""
     fixed = free.fixed
     free.card_ok = ~(free.card_broken | free.card_foreign)
     free.card_idle = free.card_ok & free.node_up[fixed.card_node] & (free.card_slots_free == MAX_SHARERS)

@@ -1,4 +1,4 @@
-"""The tasks of one shape before the free capacity: what they are short of, in numbers."""
+"""What the tasks of one shape lack in the free capacity, in numbers."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from gpusquad.model.reasons import Reason, ReasonCode
 from gpusquad.model.share_memory import memory_taken
 from gpusquad.model.units import WHOLE_MILLI, show_bytes
 
-_NAMED = 8
-"""So many names in one message; the rest is counted."""
+_MAX_NAMES = 8
+"""Maximum number of names in one message. The rest is counted."""
 
 
 @dataclass
 class ShapeFit:
-    """The tasks of one shape, alone before the free capacity."""
+    """The tasks of one shape, compared with the free capacity on their own."""
 
     reliefs: RelaxedSpaces
     request: Request
     tasks: int
     label: str
-    """Which roles they are, where a gang has several shapes."""
+    """Prefix with their roles, if the gang has several shapes."""
     elastic: bool
     holders: dict[int, list[str]]
-    """Who is on each card."""
+    """Card -> IDs of the jobs on it."""
 
     def obstacles(self) -> list[Obstacle]:
         return real_obstacles(self.reliefs.present([self.request]), self._fits)
 
     def reasons(self, real: list[Obstacle]) -> list[Reason]:
-        """One obstacle after the other, and the gang as a whole."""
+        """One reason per obstacle, and one for the gang as a whole."""
         reasons: list[Reason] = []
         if 0 < self.room < self.tasks:
             reasons.append(self._gang())
@@ -61,16 +61,16 @@ class ShapeFit:
 
     @cached_property
     def room(self) -> int:
-        """How many of the tasks there is room for now."""
+        """Number of tasks that fit now."""
         return self.free.total_room(self.request)
 
     def _fits(self, lifted: Lifted) -> bool:
         return self.reliefs.lifted(lifted).total_room(self.request) >= self.tasks
 
     def _gang(self) -> Reason:
-        cure = "wait" if self.elastic else f"wait, or let it start with {self.room} (min: {self.room})"
+        cure = "wait" if self.elastic else f"wait, or allow {self.room} tasks (min: {self.room})"
         return Reason(
-            ReasonCode.GANG, f"{self.label}room for {self.room} of {self.tasks} tasks, and a gang starts whole", cure,
+            ReasonCode.GANG, f"{self.label}room for {self.room} of {self.tasks} tasks; a gang starts as a whole", cure,
             {"tasks": self.tasks, "room": self.room},
         )  # fmt: skip
 
@@ -94,20 +94,20 @@ class ShapeFit:
 
     @cached_property
     def _idle(self) -> Ints:
-        """Idle cards of the right kind on each node."""
+        """Number of idle eligible cards on each node."""
         eligible = self.free.fixed.eligible_cards(self.request)
         idle = self.free.card_idle if eligible is None else self.free.card_idle & eligible
         return np.bincount(self.free.fixed.card_node, weights=idle, minlength=len(self.free.node_up)).astype(np.int64)
 
     @cached_property
     def _has_rest(self) -> np.ndarray:
-        """Nodes with the CPU, memory and all else for one task."""
+        """Nodes with the CPU, memory and extras for one task."""
         return self.free.node_fits(self.request)
 
     def _too_few(self, idle: int, needed: int) -> Reason:
         kind = self._kind()
         others = self.free.idle_total - idle
-        cure = f"wait, or ask for at most {idle}" if idle else "wait"
+        cure = f"wait, or request at most {idle}" if idle else "wait"
         if kind and others:
             cure += f"; {others} cards of other kinds are idle"
         return Reason(
@@ -119,7 +119,7 @@ class ShapeFit:
     def _no_block(self, needed: int, largest: int, where: str) -> Reason:
         return Reason(
             ReasonCode.NO_BLOCK, f"{self.label}needs {needed} {where}, largest free block {largest}",
-            f"wait, or ask for at most {largest} on one node" if largest else "wait",
+            f"wait, or request at most {largest} on one node" if largest else "wait",
             {"needed": needed, "largest": largest},
         )  # fmt: skip
 
@@ -129,8 +129,8 @@ class ShapeFit:
         others = self.free.idle_total
         by = f" by {listed(who)}" if who else ""
         return Reason(
-            ReasonCode.CARD_TAKEN, f"{self.label}card {card} is taken{by}",
-            "wait" + (f", or name no card: {others} others are idle" if others else ""), {"other_idle": others}, who,
+            ReasonCode.CARD_TAKEN, f"{self.label}card {card} is in use{by}",
+            "wait" + (f", or omit the card: {others} others are idle" if others else ""), {"other_idle": others}, who,
         )  # fmt: skip
 
     def _kind(self) -> str:
@@ -144,7 +144,7 @@ class ShapeFit:
     # -- shares of cards -------------------------------------------------------------------------------------------
 
     def _shares(self) -> list[Reason]:
-        """Nothing to say where some tasks have room: the gang as a whole is short of it, and that is said already."""
+        """Empty if some tasks have room, because the reason for the whole gang covers that."""
         if self.room:
             return []
         free, fixed = self.free, self.free.fixed
@@ -152,7 +152,7 @@ class ShapeFit:
         eligible = fixed.eligible_cards(self.request)
         usable = usable if eligible is None else usable & eligible
         if (free.card_room(self.request) * usable).any():
-            # Some cards would do, but their nodes have too little CPU or memory: only the others count.
+            # Some cards have room, but their nodes lack CPU or memory. Only cards of other nodes count.
             usable &= self._has_rest[fixed.card_node]
             return [self._no_share(np.flatnonzero(usable), "one card of a node with the CPU and memory for it")]
         return [self._no_share(np.flatnonzero(usable), "one card")]
@@ -167,7 +167,7 @@ class ShapeFit:
         text += f"; the most free on any is {_show_free(most_bytes, most_milli)}"
         who = tuple(self.holders.get(free.fixed.card_index.get(card, -1), ())) if card is not None else ()
         if card is not None:
-            text = f"card {card} is taken{' by ' + listed(who) if who else ''}: {text}"
+            text = f"card {card} is in use{' by ' + listed(who) if who else ''}: {text}"
         return Reason(
             ReasonCode.NO_SHARE if card is None else ReasonCode.CARD_TAKEN, text, _smaller(share),
             {**({} if most_bytes is None else {"needed_bytes": needed_bytes, "most_bytes": most_bytes}),
@@ -175,8 +175,8 @@ class ShapeFit:
         )  # fmt: skip
 
     def _nearest(self, share: Share, cards: Ints) -> tuple[int, int | None]:
-        """What it needs of the memory of that card which lacks least of it, and what is free there. None: there are
-        cards, and how much memory they have is not known."""
+        """Memory needed and free on the card where the least is missing. None: the memory size of the cards is
+        unknown."""
         sizes = self.free.fixed.card_memory[cards]
         if not sizes.any():
             return share.memory_bytes, None if len(cards) else 0
@@ -188,7 +188,7 @@ class ShapeFit:
     # -- CPU and memory of nodes -----------------------------------------------------------------------------------
 
     def _per_node(self, code: ReasonCode, what: str, free: Ints, needed: int) -> Reason:
-        """Where the cards are; on any node if there are no cards at all."""
+        """Considers nodes with suitable cards, or all nodes if there are none."""
         up = self.free.node_up
         beside = up & self._has_cards
         nodes = np.flatnonzero(beside if beside.any() else up)
@@ -199,11 +199,11 @@ class ShapeFit:
         text = f"{self.label}needs {each}{show(what, needed)}; {where} at most {show(what, most)} free on one"
         if most >= needed:
             text += f", room for {room} of {self.tasks} tasks"
-        cure = f"wait, or ask for at most {show(what, most)}" if 0 < most < needed else "wait"
+        cure = f"wait, or request at most {show(what, most)}" if 0 < most < needed else "wait"
         return Reason(code, text, cure, {"needed": needed, "most": most, "tasks": self.tasks, "room": room})
 
     def _extras(self) -> Iterable[Reason]:
-        """Those that no node has enough of; if each has a node somewhere, all of them."""
+        """Extras that no node has enough of. If each is available on some node, all of them."""
         free, names = self.free, self.free.fixed.extra_index
         left = [
             (name, free.node_extra_free[names[name]], amount) for name, amount in self.request.extras if name in names
@@ -215,8 +215,8 @@ class ShapeFit:
         nodes = len(self.free.node_up)
         may = int(np.count_nonzero(self.free.allowed.get(self.request.where, np.zeros(nodes, dtype=bool))))
         return Reason(
-            ReasonCode.WHERE, f"{self.label}may go to {may} of {nodes} nodes, and they have no room for it",
-            "wait, or let it go to more nodes", {"nodes": nodes, "allowed": may},
+            ReasonCode.WHERE, f"{self.label}{may} of {nodes} nodes are allowed, and they have no room for it",
+            "wait, or allow more nodes", {"nodes": nodes, "allowed": may},
         )  # fmt: skip
 
     @cached_property
@@ -229,8 +229,8 @@ class ShapeFit:
         return self._idle >= request.gpus
 
 
-def scenes(state: SchedulerState, reliefs: RelaxedSpaces, job: Job) -> list[ShapeFit]:
-    """The shapes of the gang, each alone, at the least number of tasks it may run with."""
+def shape_fits(state: SchedulerState, reliefs: RelaxedSpaces, job: Job) -> list[ShapeFit]:
+    """One ``ShapeFit`` per shape of the gang, with the minimum number of tasks."""
     holders: dict[int, list[str]] = {}
     if any(request.card is not None for request, _ in job.groups):
         for run in state.runs.by_id.values():
@@ -245,10 +245,10 @@ def scenes(state: SchedulerState, reliefs: RelaxedSpaces, job: Job) -> list[Shap
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first few, and how many more."""
+    """The first names, and the number of others."""
     names = list(names)
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def show(what: str, amount: int) -> str:
@@ -259,8 +259,8 @@ def show(what: str, amount: int) -> str:
 
 def _smaller(share: Share) -> str:
     if share.memory_milli and not share.named_memory_milli:
-        return "wait, ask for a smaller share, or name share.memory if it needs less"
-    return "wait" if share.is_slot_only else "wait, or ask for a smaller share"
+        return "wait, request a smaller share, or set share.memory if it needs less"
+    return "wait" if share.is_slot_only else "wait, or request a smaller share"
 
 
 def _show_memory(share: Share, needed_bytes: int) -> str:
@@ -272,7 +272,7 @@ def _show_memory(share: Share, needed_bytes: int) -> str:
 
 def _show_free(memory_bytes: int | None, sm_milli: int) -> str:
     if memory_bytes is None:
-        return f"{_show_sm(sm_milli)}, and how much memory they have is not known"
+        return f"{_show_sm(sm_milli)}; their memory size is unknown"
     return f"{show_bytes(memory_bytes)} and {_show_sm(sm_milli)}"
 
 

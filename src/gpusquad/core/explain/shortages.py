@@ -1,4 +1,4 @@
-"""Which resources a waiting gang is short of right now, in numbers. Promises and the order are no part of it."""
+"""Which resources a pending gang lacks now, in numbers. Ignores reservations and the order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from gpusquad.core.capacity.space import Space
 from gpusquad.core.explain.obstacles import Obstacle, RelaxedSpaces, real_obstacles
-from gpusquad.core.explain.shape_fit import listed, scenes, show
+from gpusquad.core.explain.shape_fit import listed, shape_fits, show
 from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.cluster import UNKNOWN_OUTAGE
 from gpusquad.model.job import Job
@@ -17,16 +17,16 @@ from gpusquad.model.views import Refusal
 
 
 def shortages(state: SchedulerState, job: Job, until_us: int) -> list[Reason]:
-    """Why the gang does not fit now if it runs until then; empty if it fits."""
+    """Why the gang does not fit from now until ``until_us``. Empty: it fits."""
     reliefs = RelaxedSpaces(state.space, state.timeline.closed_nodes(state.now_us, until_us))
     answer = state.try_place(reliefs.lifted().copy(), job)
     if isinstance(answer, Placement):
         return []
     reasons: list[Reason] = []
     outside: set[Obstacle] = set()
-    for scene in scenes(state, reliefs, job):
-        real = scene.obstacles()
-        reasons += scene.reasons(real)
+    for shape_fit in shape_fits(state, reliefs, job):
+        real = shape_fit.obstacles()
+        reasons += shape_fit.reasons(real)
         outside.update(real)
     if not outside:
         outside.update(_obstacles_together(state, reliefs, job))
@@ -39,7 +39,7 @@ def shortages(state: SchedulerState, job: Job, until_us: int) -> list[Reason]:
 
 
 def can_place(state: SchedulerState, space: Space, job: Job) -> bool:
-    """Whether the place finds room; the space stays as it is."""
+    """Whether the place policy can place the gang. Does not change the space."""
     return isinstance(state.try_place(space.copy(), job), Placement)
 
 
@@ -47,7 +47,7 @@ def can_place(state: SchedulerState, space: Space, job: Job) -> bool:
 
 
 def _only_together(reliefs: RelaxedSpaces, job: Job, real: set[Obstacle], answer: Refusal) -> list[Reason]:
-    """Every shape fits alone: the sums over the whole cluster are short, or else the place finds no arrangement."""
+    """Every shape fits alone: the totals of the cluster are short, or the place policy finds no arrangement."""
     free = reliefs.lifted()
     least = [(request, low) for (request, _), (low, _) in zip(job.groups, job.bounds, strict=True)]
     cpu, memory = int(free.node_cpu_free[free.node_up].sum()), int(free.node_memory_free[free.node_up].sum())
@@ -65,17 +65,19 @@ def _only_together(reliefs: RelaxedSpaces, job: Job, real: set[Obstacle], answer
         return reasons
     if answer.code is ReasonCode.INTERFERENCE:
         return [_interference(answer)]
-    text = "each part of the gang has room alone, but the place finds none for all at once"
+    text = "each role of the gang fits alone, but the place policy cannot place all of them together"
     if len(job.groups) == 1:
-        text = "there is room by count, but the place finds no arrangement it allows"
-    return [Reason(ReasonCode.PLACE, text, "wait, or choose another place", {"tasks": sum(low for _, low in least)})]
+        text = "there are enough free resources, but the place policy finds no allowed arrangement"
+    return [
+        Reason(ReasonCode.PLACE, text, "wait, or use another place policy", {"tasks": sum(low for _, low in least)})
+    ]
 
 
 def _interference(answer: Refusal) -> Reason:
-    """There is room, but whoever is there and the gang would cost each other more than they gain."""
+    """There is room, but interference with the neighbours would outweigh the gain."""
     return Reason(
-        ReasonCode.INTERFERENCE, f"sharing a card would gain nothing: {answer.note}",
-        "wait for an idle card or other neighbours, or choose a place that does not look at them",
+        ReasonCode.INTERFERENCE, f"sharing a card would bring no gain: {answer.note}",
+        "wait for an idle card or other neighbours, or use a place policy that ignores interference",
         {"room": answer.number},
     )  # fmt: skip
 
@@ -85,7 +87,7 @@ def _obstacles_together(state: SchedulerState, reliefs: RelaxedSpaces, job: Job)
     return real_obstacles(present, lambda lifted: can_place(state, reliefs.lifted(lifted), job))
 
 
-# -- outside the cards ---------------------------------------------------------------------------------------------
+# -- outages and windows -------------------------------------------------------------------------------------------
 
 
 def _down(state: SchedulerState) -> Reason:
@@ -97,20 +99,20 @@ def _down(state: SchedulerState) -> Reason:
     texts = [f"node {listed(nodes)}"] * bool(nodes) + [f"card {listed(named)}"] * bool(cards)
     cures = dict.fromkeys([known.cure for known in outages if known.cure])
     return Reason(
-        ReasonCode.DOWN, f"out of service: {', '.join(texts)}", "; ".join(cures) or "bring them back",
+        ReasonCode.DOWN, f"out of service: {', '.join(texts)}", "; ".join(cures) or "return them to service",
         {"nodes": len(nodes), "cards": len(cards)}, (*nodes, *cards),
     )  # fmt: skip
 
 
 def _window(state: SchedulerState, until_us: int) -> Reason:
-    """Maintenance that the gang would run into, or that is on."""
+    """Maintenance that is active or would start during the run."""
     now_us = state.now_us
     hit = [w for w in state.timeline.windows if w.start_us < until_us and (w.end_us is None or now_us < w.end_us)]
     nodes = tuple(dict.fromkeys(name for window in hit for name in window.nodes))
     start_us = min(window.start_us for window in hit)
     ahead_us = max(0, start_us - now_us)
-    when = f"begins in {show_us(ahead_us)}" if ahead_us else "is on"
-    cure = f"a run of at most {show_us(ahead_us)} fits before it" if ahead_us else "wait until it is over"
+    when = f"starts in {show_us(ahead_us)}" if ahead_us else "is active"
+    cure = f"a run of at most {show_us(ahead_us)} fits before it" if ahead_us else "wait until it ends"
     return Reason(
         ReasonCode.WINDOW,
         f"maintenance of {listed(nodes)} {when}",

@@ -1,4 +1,4 @@
-"""Folds samples of a run's cards into evidence: when they last worked, and since when they only spin."""
+"""Turns samples of a run's cards into evidence: when they last worked, and since when they only spin."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpusquad.core.hang.hang import Evidence, HangRules
 from gpusquad.model.units import US_PER_S
 
 _GAP_US = 60 * US_PER_S
-"""Between two samples. After a longer one (the machine slept, the clock was set, nobody watched) we start afresh."""
+"""Maximum gap between two samples. After a longer one (suspend, clock change, no agent) the evidence starts again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardActivity:
-    """How one of the run's cards was at a sample. None: not known."""
+    """A sample of one of the run's cards. None: unknown."""
 
     utilisation_ratio: float | None
     power_w: float | None = None
@@ -24,7 +24,7 @@ class CardActivity:
 
 @dataclass(frozen=True, slots=True)
 class RunActivity:
-    """One run, as the samples so far show it. A new value comes out of every sample."""
+    """Activity of one run, from the samples so far. Immutable: every sample gives a new value."""
 
     seen_us: int | None = None
     watched_since_us: int | None = None
@@ -41,9 +41,9 @@ class RunActivity:
         gpu_ratio: float | None = None,
         cpu_ratio: float | None = None,
     ) -> RunActivity:
-        """One more sample. ``gpu_ratio``: what the run itself did on its cards, where known apart from neighbours."""
-        fresh = self.seen_us is None or not 0 <= now_us - self.seen_us <= _GAP_US
-        before = RunActivity(watched_since_us=now_us) if fresh else self
+        """Add a sample. ``gpu_ratio``: utilisation by the run itself, without its neighbours, if known."""
+        restarts = self.seen_us is None or not 0 <= now_us - self.seen_us <= _GAP_US
+        before = RunActivity(watched_since_us=now_us) if restarts else self
         stuck = _wait_for_each_other(cards, rules)
         works = _works(cards, gpu_ratio, cpu_ratio, rules)
         return replace(
@@ -62,7 +62,7 @@ class RunActivity:
         last_progress_us: int | None = None,
         high_us: int | None = None,
     ) -> Evidence:
-        """With what else is known of the run. Only after a first sample."""
+        """Combine with other facts about the run. Requires at least one sample."""
         return Evidence(
             now_us=self.seen_us if self.seen_us is not None else started_us,
             started_us=started_us,
@@ -79,7 +79,7 @@ class RunActivity:
 
 
 def spins(card: CardActivity, rules: HangRules) -> bool:
-    """Busy by the clock but not by the power: kernels that wait for each other."""
+    """Whether the card is busy but draws little power, as with kernels that wait for each other."""
     if None in (card.utilisation_ratio, card.power_w, card.power_limit_w):
         return False
     assert card.utilisation_ratio is not None
@@ -92,14 +92,14 @@ def spins(card: CardActivity, rules: HangRules) -> bool:
 
 
 def _wait_for_each_other(cards: Sequence[CardActivity], rules: HangRules) -> bool:
-    """Some spin and the others do nothing: one rank is away and its peers wait for it."""
+    """Whether some cards spin and the others are idle: one rank is missing and its peers wait for it."""
     idle = [_is_idle(card.utilisation_ratio, rules) for card in cards]
     spinning = [spins(card, rules) for card in cards]
     return any(spinning) and all(a or b for a, b in zip(idle, spinning, strict=True))
 
 
 def _works(cards: Sequence[CardActivity], gpu_ratio: float | None, cpu_ratio: float | None, rules: HangRules) -> bool:
-    """A run with cards works on them; its CPUs are busy also while it waits for others. Unknown counts as work."""
+    """Whether the run works. With cards only their activity counts, since CPUs are busy while waiting. Unknown: yes."""
     if not cards:
         return not _is_idle(cpu_ratio, rules)
     if gpu_ratio is not None:

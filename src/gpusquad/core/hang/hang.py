@@ -1,6 +1,7 @@
-"""When a run is likely stuck, and what follows: a warning, then a stop where the tenant's rule says so.
+"""Hang detection: when a run is likely hanging, and what follows: a warning, then a stop if the tenant's rule allows
+it.
 
-Pure: who judges brings the time and the evidence. An estimate never stops a run, so ``overrun`` only ever warns.
+Pure functions: the caller passes the time and the evidence. An estimate never stops a run, so ``overrun`` only warns.
 """
 
 from __future__ import annotations
@@ -16,35 +17,36 @@ RuleName = Literal["silent", "spinning", "overrun"]
 
 @dataclass(frozen=True, slots=True)
 class HangRules:
-    """Thresholds; a time of 0 or less switches a rule off."""
+    """Thresholds. A time of 0 or less disables a rule."""
 
     silent_s: float = 1800.0
-    """No output, no progress and nothing done on the GPUs for so long."""
+    """Time without output, progress and GPU activity."""
     spinning_s: float = 1200.0
-    """GPUs that look busy but draw little power, and no output or progress for so long: a collective that hangs."""
+    """Time with busy GPUs that draw little power, without output or progress: a hanging collective."""
     spinning_utilisation_ratio: float = 0.95
     spinning_power_ratio: float = 0.25
-    """Little power: at most this part of the way from idle to the limit."""
+    """Little power: at most this fraction of the range from idle power to the limit."""
     idle_power_most_ratio: float = 0.25
-    """Of the limit. The lowest power seen is no idle power while a card was busy all along."""
+    """Upper bound of the idle power as a fraction of the limit. The lowest power seen is too high if the card was
+    always busy."""
     active_ratio: float = 0.01
-    """A GPU, or the CPU of a run without one, at work."""
+    """Utilisation from which a GPU, or the CPU of a run without GPUs, counts as active."""
     overrun_times: float = 3.0
-    """The run time against the high forecast."""
+    """Run time over the predicted high quantile."""
     overrun_least_s: float = 600.0
     stop_after_s: float = 600.0
-    """From the warning to the stop."""
+    """Time from the warning to the stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of one run. None: never, or not known."""
+    """Facts about one run. None: never or unknown."""
 
     now_us: int
-    """The time of the last sample, not of the judge's clock: without samples nobody grows more suspect."""
+    """Time of the last sample, not of the caller's clock: without samples no suspicion grows."""
     started_us: int
     watched_since_us: int | None = None
-    """Before this nobody looked, so silence before it is not known."""
+    """Start of the observation. Silence before it is unknown."""
     last_output_us: int | None = None
     last_progress_us: int | None = None
     last_activity_us: int | None = None
@@ -53,16 +55,16 @@ class Evidence:
     power_w: float | None = None
     power_limit_w: float | None = None
     high_us: int | None = None
-    """The forecast of the run time, high quantile."""
+    """Predicted run time, high quantile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """One rule that a run has met."""
+    """A rule that matches a run."""
 
     rule: RuleName
     since_us: int
-    """The last sign of life; of an overrun, when it became one."""
+    """Last sign of life, or start of the overrun."""
     message: str
     cure: str
     may_stop: bool = True
@@ -70,7 +72,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class HangAction:
-    """What to do about a suspicion: tell people, stop the run, or tell that all is well again."""
+    """What to do about a suspicion: warn, stop the run, or report that it is resolved."""
 
     kind: Literal["warn", "stop", "clear"]
     rule: RuleName
@@ -80,23 +82,23 @@ class HangAction:
 
 
 def judge(evidence: Evidence, rules: HangRules) -> list[Suspicion]:
-    """Every rule that the run meets now."""
+    """All rules that match the run now."""
     found = (_silent(evidence, rules), _spinning(evidence, rules), _overrun(evidence, rules))
     return [suspicion for suspicion in found if suspicion is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class HangWatch:
-    """What was said about one run so far. A new value comes out of every step; the old one stays as it was."""
+    """Actions taken for one run so far. Immutable: every step gives a new value."""
 
     warned: Mapping[RuleName, int] = field(default_factory=dict)
-    """When, by rule."""
+    """Rule -> time of the warning."""
     stopped: bool = False
 
     def step(
         self, now_us: int, suspicions: Sequence[Suspicion], rules: HangRules, *, stop: bool
     ) -> tuple[HangWatch, tuple[HangAction, ...]]:
-        """Warn once for each rule, stop once (where ``stop`` allows it), forget what is over."""
+        """Warn once per rule, stop once (if ``stop`` allows it), clear resolved warnings."""
         current: dict[RuleName, Suspicion] = {suspicion.rule: suspicion for suspicion in suspicions}
         over: list[RuleName] = [rule for rule in self.warned if rule not in current or self._is_new(current[rule])]
         notices = [_cleared(rule, now_us) for rule in over if rule not in current]
@@ -113,14 +115,14 @@ class HangWatch:
         return HangWatch(warned, self.stopped or stops), tuple(notices)
 
     def _is_new(self, suspicion: Suspicion) -> bool:
-        """There was a sign of life after the warning, though nobody judged in between."""
+        """Whether there was a sign of life after the warning, between two evaluations."""
         return suspicion.may_stop and suspicion.since_us > self.warned[suspicion.rule]
 
 
 def crash_backoff_s(
     attempts: int, last_run_s: float, *, fast_s: float = 60.0, first_s: float = 10.0, most_s: float = 900.0
 ) -> float:
-    """How long a job that crashed ``attempts`` times in a row waits for the next try; 0 if it ran for a while."""
+    """Delay before the next attempt of a job that crashed ``attempts`` times in a row. 0 if it ran for ``fast_s``."""
     if attempts <= 0 or last_run_s >= fast_s:
         return 0.0
     return min(first_s * 2.0 ** min(attempts - 1, 64), most_s)
@@ -140,7 +142,7 @@ def _silent(evidence: Evidence, rules: HangRules) -> Suspicion | None:
         _ago("idle", evidence.last_activity_us, evidence),
     )
     message = f"no sign of life for {show_us(evidence.now_us - since_us)}: {', '.join(parts)}"
-    return Suspicion("silent", since_us, message, "look at its logs; cancel it, or let it print or report progress")
+    return Suspicion("silent", since_us, message, "check its logs; cancel it, or let it print or report progress")
 
 
 def _spinning(evidence: Evidence, rules: HangRules) -> Suspicion | None:
@@ -155,9 +157,9 @@ def _spinning(evidence: Evidence, rules: HangRules) -> Suspicion | None:
         drawn = f" at {evidence.power_w:.0f} W of {evidence.power_limit_w:.0f} W"
     message = (
         f"GPUs{busy} busy{drawn} without output or progress for {show_us(evidence.now_us - since_us)}: "
-        "a collective operation is likely stuck"
+        "a collective operation is likely hanging"
     )
-    return Suspicion("spinning", since_us, message, "see which rank stopped first in the logs; cancel and resubmit")
+    return Suspicion("spinning", since_us, message, "find in the logs which rank stopped first; cancel and resubmit")
 
 
 def _overrun(evidence: Evidence, rules: HangRules) -> Suspicion | None:
@@ -167,8 +169,8 @@ def _overrun(evidence: Evidence, rules: HangRules) -> Suspicion | None:
     ran_us = evidence.now_us - evidence.started_us
     if ran_us < allowed_us:
         return None
-    message = f"runs for {show_us(ran_us)}; at most {show_us(evidence.high_us)} was expected"
-    cure = "change its estimate if this is right; set a limit if it should end"
+    message = f"has run for {show_us(ran_us)}; at most {show_us(evidence.high_us)} was predicted"
+    cure = "update its estimate if this is right; set a time limit if it should end"
     return Suspicion("overrun", evidence.started_us + allowed_us, message, cure, may_stop=False)
 
 

@@ -1,7 +1,7 @@
-"""Elastic gangs: they grow into what nobody asks for, and give it back when somebody waits.
+"""Elastic gangs grow into idle capacity and shrink when jobs are pending.
 
-Growing takes capacity at once, like a start. Shrinking gives it back only when the engine reports ``Resized``: tasks
-that are told to go still hold their cards until they have gone.
+Growing takes capacity at once, like a start. Shrinking releases it only when the engine reports ``GangResized``: tasks
+that are being stopped hold their cards until they have ended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpusquad.core.capacity.trial import SpaceTrial
-from gpusquad.core.planning.slowdown import promise_between
+from gpusquad.core.planning.slowdown import reservation_between
 from gpusquad.core.state.limits import headroom
 from gpusquad.core.state.runs import Run
 from gpusquad.core.state.state import SchedulerState, cards_of, tasks_in
@@ -20,7 +20,7 @@ from gpusquad.model.placement import Placement, ShapePlacement
 
 
 def resize(state: SchedulerState) -> Iterator[Decision]:
-    """What to grow or shrink now."""
+    """Grow or shrink elastic gangs."""
     if not state.resizes:
         return
     elastic = [run for run in state.runs.elastic.values() if not run.leaving and run.shrinks_to is None]
@@ -34,7 +34,7 @@ def resize(state: SchedulerState) -> Iterator[Decision]:
 
 
 def apply_shrink(state: SchedulerState, job_id: str) -> None:
-    """The tasks told to go have gone."""
+    """Release the tasks of a shrunk gang, which have ended."""
     run = state.runs[job_id]
     placement = run.shrinks_to
     assert placement is not None
@@ -42,7 +42,7 @@ def apply_shrink(state: SchedulerState, job_id: str) -> None:
     state.space.take(run.job, placement)
     _swap(state, run, placement)
     run.shrinks_to = None
-    state.rebuild_reservations(f"{job_id} runs on fewer tasks")
+    state.rebuild_reservations(f"{job_id} was shrunk")
 
 
 def _grow(state: SchedulerState, run: Run) -> Iterator[Decision]:
@@ -60,14 +60,14 @@ def _grow(state: SchedulerState, run: Run) -> Iterator[Decision]:
         return
     extra = {part.request_index: part for part in more.parts}
     placement = Placement(tuple(_joined(part, extra.get(part.request_index)) for part in run.placement.parts))
-    cause = f"grows from {tasks_in(run.placement)} to {tasks_in(placement)} tasks: nobody waits"
+    cause = f"grows from {tasks_in(run.placement)} to {tasks_in(placement)} tasks: no job is pending"
     _swap(state, run, placement)
     state.reservations_may_advance = True  # it ends sooner now
     yield Resize(run.job.id, placement, cause)
 
 
 def _place_more(state: SchedulerState, run: Run, counts: list[int]) -> Placement | None:
-    """Further tasks, on nodes that stay open for as long as it runs."""
+    """Place further tasks on nodes without maintenance during the run."""
     closes = state.timeline.closed_nodes(state.now_us, run.end_us) if state.timeline.windows else []
     space = state.timeline.available(state.now_us, run.end_us, state.now_us) if closes else state.space
     trial = SpaceTrial(space, run.job, state.policies.demand, counts, rate=state.rate, left_us=state.left_us)
@@ -80,7 +80,7 @@ def _place_more(state: SchedulerState, run: Run, counts: list[int]) -> Placement
 
 
 def _shrink_for_first(state: SchedulerState, elastic: list[Run]) -> Iterator[Decision]:
-    """Elastic gangs go down to their least, one after another, if that lets the first in the queue fit."""
+    """Shrink elastic gangs to their minimum, one after another, if that makes the head of the queue fit."""
     first = next((w for w in state.queue if not w.blocked and w.job.id not in state.claims), None)
     if first is None or any(run.shrinks_to is not None for run in state.runs.elastic.values()):
         return
@@ -88,7 +88,7 @@ def _shrink_for_first(state: SchedulerState, elastic: list[Run]) -> Iterator[Dec
     chosen: list[tuple[Run, Placement]] = []
     for run in sorted(elastic, key=lambda run: -run.sequence):
         least = _least(run)
-        if tasks_in(least) == tasks_in(run.placement) or _breaks_a_promise(state, run, least, first.job.id):
+        if tasks_in(least) == tasks_in(run.placement) or _would_delay_reservation(state, run, least, first.job.id):
             continue
         space.release(run.job, run.placement)
         space.take(run.job, least)
@@ -99,18 +99,18 @@ def _shrink_for_first(state: SchedulerState, elastic: list[Run]) -> Iterator[Dec
         return
     for run, least in chosen:
         run.shrinks_to = least
-        yield Resize(run.job.id, least, f"gives back tasks so that {first.job.id} can start")
+        yield Resize(run.job.id, least, f"releases tasks so that {first.job.id} can start")
 
 
-def _breaks_a_promise(state: SchedulerState, run: Run, least: Placement, but: str) -> bool:
-    """With fewer tasks it ends later: nobody who was promised its cards may have to wait for that."""
+def _would_delay_reservation(state: SchedulerState, run: Run, least: Placement, but: str) -> bool:
+    """Whether a reservation relies on its cards in the additional time it needs with fewer tasks."""
     others = [p for p in state.timeline.reservations.values() if p.job.id != but]
     slowed_us = state.now_us + max(0, run.end_us - state.now_us) * tasks_in(run.placement) // tasks_in(least)
-    return promise_between(others, run.end_us, slowed_us, run.job, least) is not None
+    return reservation_between(others, run.end_us, slowed_us, run.job, least) is not None
 
 
 def _least(run: Run) -> Placement:
-    """The gang at its least: the tasks placed first stay."""
+    """Placement of the gang with its minimum number of tasks. The tasks placed first stay."""
     parts = []
     for part, (low, _) in zip(run.placement.parts, run.job.bounds, strict=True):
         keep = min(low, len(part.nodes))
@@ -127,7 +127,7 @@ def _joined(part: ShapePlacement, more: ShapePlacement | None) -> ShapePlacement
 
 
 def _swap(state: SchedulerState, run: Run, placement: Placement) -> None:
-    """Other tasks from now on; what is left takes inversely as long."""
+    """Change the placement of a run. The remaining time scales inversely with the number of tasks."""
     before, after = tasks_in(run.placement), tasks_in(placement)
     lane = run.lane.name
     state.accounts.change(run.job, cards_of(run.placement), lane, state.now_us, -1)
@@ -135,6 +135,6 @@ def _swap(state: SchedulerState, run: Run, placement: Placement) -> None:
     state.runs.remove(run.job.id)
     left_us = max(0, run.end_us - state.now_us)
     run.slack_us = min(run.slack_us, left_us) * before // after
-    run.end_us = state.now_us - (-left_us * before // after)  # rounded up: a promise may count on it
+    run.end_us = state.now_us - (-left_us * before // after)  # rounded up: a reservation may rely on it
     run.placement = placement
     state.runs.add(run)

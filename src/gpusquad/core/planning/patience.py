@@ -1,5 +1,5 @@
-"""Predictions may be wrong at the cost of whoever waits, for a while. When the first in line has waited too long, all
-are judged by careful quantiles until it runs."""
+"""Caution: predictions may be wrong at the cost of pending jobs, for a while. When the head of the queue has waited too
+long, the careful quantiles apply to all jobs until it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusquad.model.units import US_PER_S
 
 
 def update_caution(state: SchedulerState) -> None:
-    """Change over when the patience of the first in line is over, and back when it has started."""
+    """Use the careful quantiles while the head of the queue has waited longer than ``patience_s``."""
     plan = state.policies.plan
     patience_s = getattr(plan, "patience_s", inf)
     if patience_s == inf and not state.careful:
@@ -23,7 +23,7 @@ def update_caution(state: SchedulerState) -> None:
 
 
 def _part(state: SchedulerState, waiting: PendingJob) -> float:
-    """Wide gangs lose patience sooner: what they wait for takes longer to come free."""
+    """Factor of ``patience_s``. It is smaller for wide gangs, because their cards take longer to become free."""
     wide = getattr(state.policies.plan, "wide", 0.0)
     return 1.0 - wide * min(1.0, waiting.job.gpus / max(1, state.gpus))
 

@@ -1,7 +1,8 @@
-"""Preemption: who may push whom off, whom it costs least, and why it was them.
+"""Preemption: which jobs may preempt which runs, and which victims cost least.
 
-Three rules: a higher class (``priority``), whoever the order puts first (``order``), and a tenant that calls in what
-others borrowed of its guarantee (``reclaim``). A victim must free something that is needed; the cheapest go first.
+Three rules: a higher class (``priority``), a job that the order policy puts first (``order``), and a tenant that
+reclaims what others borrowed of its guarantee (``reclaim``). A victim must free something that is needed; the cheapest
+go first.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ from gpusquad.model.job import URGENT
 from gpusquad.model.placement import Placement
 from gpusquad.model.units import US_PER_S, show_us
 
-LOOKED_AT = 8
-"""How far down the queue to look for somebody who may preempt: each look costs a trial."""
+MAX_PREEMPTORS = 8
+"""Number of jobs at the head of the queue that may preempt. Each costs a trial."""
 LEAVING_US = 1
-"""Victims are planned to be gone just after now; the engine says when they really are."""
+"""Planned time until victims have ended. The engine reports when they have."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRule:
-    """Whom a waiting job may push off, and in which words."""
+    """Which runs a pending job may preempt, and by which rule."""
 
     name: str
     victims: list[Run]
     """Cheapest first."""
     spend: Callable[[Run], bool] = lambda run: True
-    """Asked for each in turn: whether there is still a reason to take this one too."""
+    """Called for each victim in order: whether the rule still allows this one."""
 
 
 def preempt(state: SchedulerState) -> list[Decision]:
-    """Make room for the first waiting jobs that may; they start when the cards are free."""
+    """Preempt runs for jobs at the head of the queue, which start when the cards are free."""
     if not len(state.runs) or not len(state.queue) or not _enabled(state):
         return []
     decisions: list[Decision] = []
     rules = _Rules(state)
     tried: set[tuple[int, str, int]] = set()
-    for position in range(min(LOOKED_AT, len(state.queue))):
+    for position in range(min(MAX_PREEMPTORS, len(state.queue))):
         waiting = state.queue.at(position)
         if waiting.blocked or waiting.job.id in state.claims:
             continue
@@ -62,7 +63,7 @@ def preempt(state: SchedulerState) -> list[Decision]:
 
 
 def next_reclaim_us(state: SchedulerState) -> int:
-    """When the next waiting job may call in what was borrowed."""
+    """When the next pending job may reclaim borrowed GPUs."""
     if not _any_guarantee(state):
         return NEVER_US
     due = (w.job.submitted_us + _reclaim_us(state, w) for w in state.queue if state.accounts.under_guarantee(w.job))
@@ -70,14 +71,14 @@ def next_reclaim_us(state: SchedulerState) -> int:
 
 
 def lost_us(run: Run, now_us: int) -> int:
-    """What preempting a gang now would cost it: work since its last checkpoint, and the restart."""
+    """Cost of preempting a gang now: work since its last checkpoint, and the restart."""
     ran = now_us - run.started_us
     checkpoint = run.job.checkpoint
     return (ran % checkpoint.every_us if checkpoint.every_us else ran) + checkpoint.restart_us
 
 
 def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule) -> list[Run]:
-    """The cheapest gangs whose leaving lets the waiting one fit; empty if there are none."""
+    """The cheapest gangs whose preemption makes the pending one fit. Empty: none."""
     if state.space.idle_total + sum(run.job.gpus for run in rule.victims) < waiting.job.gang.min_gpus:
         return []
     space = _open_space(state, waiting)
@@ -93,7 +94,7 @@ def choose_victims(state: SchedulerState, waiting: PendingJob, rule: PreemptionR
 
 
 def _open_space(state: SchedulerState, waiting: PendingJob) -> Space:
-    """What is free now, on nodes that stay open for as long as the gang would be there."""
+    """Capacity free now on nodes without maintenance during the stay of the gang."""
     space = state.space.copy()
     if state.timeline.windows:
         closed = state.timeline.closed_nodes(state.now_us, after_us(state.now_us, waiting.stay_us))
@@ -102,7 +103,7 @@ def _open_space(state: SchedulerState, waiting: PendingJob) -> Space:
 
 
 def _spare(state: SchedulerState, space: Space, waiting: PendingJob, chosen: list[Run]) -> list[Run]:
-    """Let those stay who turned out not to be needed, the dearest first."""
+    """Remove victims that are not needed, the most expensive first."""
     needed = list(chosen)
     for run in reversed(chosen[:-1]):
         space.take(run.job, run.placement)
@@ -122,9 +123,9 @@ def _can_place(state: SchedulerState, space: Space, waiting: PendingJob) -> bool
 
 
 def _evict(state: SchedulerState, waiting: PendingJob, rule: PreemptionRule, victims: list[Run]) -> Iterable[Decision]:
-    """Tell the victims to go, and hold what they leave for the one they leave for, before anything promised so far."""
+    """Preempt the victims and reserve their cards for the pending job, ahead of all reservations."""
     job, now_us = waiting.job, state.now_us
-    state.rebuild_reservations(f"{job.id} takes cards by {rule.name}")
+    state.rebuild_reservations(f"{job.id} preempts others by {rule.name}")
     space = _open_space(state, waiting)
     for run in victims:
         run.leaving = True
@@ -153,12 +154,13 @@ def _any_guarantee(state: SchedulerState) -> bool:
 
 
 class _Rules:
-    """Who may push whom off, worked out once for all who wait."""
+    """Possible victims, computed once for all pending jobs."""
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         now_us = state.now_us
-        # Who started at this very instant stays, or two could push each other off for ever without time passing.
+        # A run that started at this instant stays. Otherwise two jobs could preempt each other endlessly at one
+        # instant.
         staying = [
             run
             for run in state.runs.by_id.values()
@@ -171,7 +173,7 @@ class _Rules:
         self._ranks: dict[str, tuple] = {}
 
     def of(self, waiting: PendingJob) -> Iterable[PreemptionRule]:
-        """The rules by which this job may push others off, the strongest claim first."""
+        """The rules by which this job may preempt others, the strongest first."""
         state, job = self._state, waiting.job
         if state.accounts.under_guarantee(job) and state.now_us - job.submitted_us >= _reclaim_us(state, waiting):
             others = [run for run in self._staying if run.job.tenant != job.tenant]
@@ -200,7 +202,7 @@ def _may_leave(state: SchedulerState, run: Run) -> bool:
 
 
 def _paying_back(state: SchedulerState) -> Callable[[Run], bool]:
-    """A tenant gives back no more than it borrowed."""
+    """A tenant returns no more than it borrowed."""
     left: dict[str, int] = {}
 
     def spend(run: Run) -> bool:

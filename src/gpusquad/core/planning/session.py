@@ -1,4 +1,5 @@
-"""The plan's hands: start a gang, promise it an instant, find who might slip in. Nothing here moves a promise later."""
+"""What a plan policy can do in one cycle: start a gang, reserve cards for it, list backfill candidates. Nothing here
+delays a reservation."""
 
 from __future__ import annotations
 
@@ -21,29 +22,31 @@ from gpusquad.model.reasons import ReasonCode
 from gpusquad.model.units import US_PER_S
 
 CONSECUTIVE_INSTANTS = 16
-"""So many instants are looked at one after another for somebody whose place wants other neighbours."""
+"""Number of consecutive instants tried for a job whose place policy refuses the neighbours. Then instants are
+skipped."""
 
 
 class CycleSession:
-    """One cycle's working area."""
+    """Implements ``model.views.PlanSession`` for one cycle."""
 
     def __init__(self, state: SchedulerState) -> None:
         self.state = state
         self.decisions: list[Decision] = []
         self._refused: dict[int, int] = {}
-        """Shape -> the shortest stay already refused in this cycle: capacity only shrinks, so a longer one is too."""
+        """Shape -> end of the shortest stay refused in this cycle. Capacity only shrinks, so longer stays are refused
+        too."""
         self._interfering: set[int] = set()
-        """Shapes for which there is room in this cycle, but beside nobody it would be good to join."""
+        """Shapes that have room in this cycle but were refused because of their neighbours."""
         self._interfered = 0
         self._windows: dict[tuple[str, ...], Space] = {}
         self._renewed: set[str] = set()
         self._overcommits = bool(getattr(state.policies.place, "overcommit", False))
         self._reranks = bool(getattr(state.policies.order, "changes_with_each_start", False))
 
-    # -- the plan asks ---------------------------------------------------------------------------------------------
+    # -- for plan policies -----------------------------------------------------------------------------------------
 
     def in_order(self) -> Iterator[Job]:
-        """Next first. Orders that change with each start are asked again after one."""
+        """Jobs in order. After a start, the queue is sorted again if the order changes with each start."""
         queue = self.state.queue
         position, seen = 0, set()
         while position < len(queue):
@@ -68,11 +71,11 @@ class CycleSession:
         if state.has_limits and over_limit(state, job) is not None:
             return False
         until_us = after_us(state.now_us, waiting.stay_us)
-        promised = job.id in state.timeline.reservations
-        if not promised and until_us >= self._refused.get(waiting.shape, FOREVER_US + 1):
+        is_reserved = job.id in state.timeline.reservations
+        if not is_reserved and until_us >= self._refused.get(waiting.shape, FOREVER_US + 1):
             return False
         placement = self._find(waiting, until_us)
-        if placement is None and promised:
+        if placement is None and is_reserved:
             placement = self._use_reserved_cards(waiting, until_us)
         if placement is None:
             return False
@@ -91,7 +94,7 @@ class CycleSession:
         return True
 
     def _stay_past(self, reservation: Reservation, job: Job, placement: Placement) -> None:
-        """Somebody will still be there when the promise begins: that much less is left over then."""
+        """Account for a job that still runs when the reservation starts: less capacity is left over then."""
         if not job.has_shares:
             reservation.spare_cards -= cards_of(placement)
         if reservation.wall is not None:
@@ -102,7 +105,8 @@ class CycleSession:
         return any(queue[job_id].rank < waiting.rank for job_id in self.state.timeline.reservations)
 
     def start_claims(self) -> None:
-        """Those for whom others left go before everybody; who does not fit when all have left gives up."""
+        """Start jobs for which others were preempted, before all others. A job that still does not fit loses its
+        claim."""
         state = self.state
         for job_id in list(state.claims):
             if not self.start(state.queue[job_id].job) and not any(run.leaving for run in state.runs.by_id.values()):
@@ -110,8 +114,8 @@ class CycleSession:
                 state.timeline.reservations.pop(job_id, None)
 
     def start_unconditionally(self, job: Job) -> bool:
-        """Who waits for better neighbours without knowing when they come would wait for ever beside a service that
-        never ends: the best of the bad ones will do."""
+        """A job that waits for better neighbours could wait indefinitely beside a service that never ends. So it
+        accepts the best of the refused ones if no later start is known."""
         waiting = self.state.queue[job.id]
         if waiting.shape not in self._interfering:
             return False
@@ -135,13 +139,13 @@ class CycleSession:
         new = self._first_reservation(state.queue[job.id], old)
         if old is not None and (new is None or new.start_us > old.start_us) and old.start_us > state.now_us:
             if old.placement is not None:
-                # Something ended early: there may be more than was counted.
+                # A run ended early: more cards may be spare than counted.
                 old.spare_cards, old.wall = UNKNOWN_SPARE, None
             return True
         if new is None:
             state.timeline.reservations.pop(job.id, None)
             return False
-        self._give(new)
+        self._set_reservation(new)
         return True
 
     def candidates(self, by: str, aged_s: float = inf) -> Iterator[Job]:
@@ -164,7 +168,7 @@ class CycleSession:
             yield waiting.job
 
     def finish(self) -> None:
-        """Promises the plan did not renew have lapsed; everybody has been looked at."""
+        """Drop reservations that the plan policy did not renew. All pending jobs have been considered."""
         reservations = self.state.timeline.reservations
         for job_id in [i for i in reservations if i not in self._renewed and i not in self.state.claims]:
             del reservations[job_id]
@@ -178,7 +182,7 @@ class CycleSession:
     # -- starting --------------------------------------------------------------------------------------------------
 
     def _find(self, waiting: PendingJob, until_us: int) -> Placement | None:
-        """Cards for the gang now, such that every promise in its way still holds."""
+        """Place the gang now without delaying a reservation."""
         state, job = self.state, waiting.job
         if not self._overcommits and not state.space.fits(job):
             return self._refuse(waiting, 0)
@@ -196,7 +200,7 @@ class CycleSession:
         return self._find_in_front(in_way, waiting, until_us) or self._refuse(waiting, until_us)
 
     def _use_reserved_cards(self, waiting: PendingJob, until_us: int) -> Placement | None:
-        """Its time has come: the cards it was promised will do where the place policy finds no others."""
+        """Use its reserved cards if the start is due and the place policy finds no others."""
         state, job = self.state, waiting.job
         placement = state.timeline.reservations[job.id].placement
         if placement is None or state.timeline.reservations[job.id].start_us > state.now_us:
@@ -212,7 +216,8 @@ class CycleSession:
         return placement
 
     def _find_beside(self, reservation: Reservation, waiting: PendingJob, until_us: int) -> Placement | None:
-        """One promise in the way: the gang may take its cards if as good ones are left for it at that instant."""
+        """Place the gang beside one reservation. It may use reserved cards if equivalent ones are left at that
+        instant."""
         job = waiting.job
         if reservation.placement is None and not job.has_shares:
             placement = (
@@ -222,12 +227,12 @@ class CycleSession:
                 return placement or self._refuse(waiting, until_us)
         placement = self._find_in_front([reservation], waiting, until_us)
         if placement is None and all(request.needs_only_idle_cards for request, _ in reservation.job.groups):
-            # Any idle card is as good to it as the named ones. For blocks of cards the trial is rarely worth its time.
+            # Any idle card is equivalent to the reserved ones. For blocks of cards the trial is rarely worth its cost.
             placement = self._find_by_moving_cards(reservation, job)
         return placement or self._refuse(waiting, until_us)
 
     def _find_in_front(self, in_way: list[Reservation], waiting: PendingJob, until_us: int) -> Placement | None:
-        """Only capacity that is free now and not promised at any instant of the stay."""
+        """Place the gang on capacity that is free now and not reserved at any instant of the stay."""
         state = self.state
         for reservation in in_way:
             self._name_cards(reservation)
@@ -249,7 +254,7 @@ class CycleSession:
         if placement is None:
             return None
         state.space.take(waiting.job, placement)
-        # The window has the gang taken already; any other is out of date (and so is this one where nodes close).
+        # This window already contains the gang. All others are stale, and so is this one if nodes close.
         self._windows = {} if state.timeline.windows else {key: window}
         return placement
 
@@ -261,7 +266,7 @@ class CycleSession:
         return reservation.wall
 
     def _find_by_moving_cards(self, reservation: Reservation, job: Job) -> Placement | None:
-        """Start the gang wherever it fits, if the promised one then still fits at its instant on other cards."""
+        """Place the gang on any cards, if the reservation can then move to other cards at the same instant."""
         state = self.state
         placement = self._place_now(job)
         if placement is None:
@@ -295,7 +300,8 @@ class CycleSession:
             self._refused[waiting.shape] = min(known, until_us)
 
     def _may_fit(self) -> np.ndarray:
-        """A quick no for most: by shape, and by what promises leave over for those who stay too long."""
+        """Fast filter of the queue: by shape, and by the spare cards of reservations for jobs that stay past their
+        start."""
         state = self.state
         queue = state.queue
         if self._overcommits:
@@ -313,10 +319,10 @@ class CycleSession:
                 may &= short | (cards[queue.shapes] <= reservation.spare_cards)
         return may
 
-    # -- promising -------------------------------------------------------------------------------------------------
+    # -- reservations ----------------------------------------------------------------------------------------------
 
     def _first_reservation(self, waiting: PendingJob, old: Reservation | None) -> Reservation | None:
-        """The earliest instant at which the whole gang fits, all promises given before left as they are."""
+        """A reservation at the earliest instant at which the whole gang fits without delaying other reservations."""
         state, job = self.state, waiting.job
         timeline = state.timeline
         alone = timeline.first_fit_alone(job, state.now_us, old.start_us if old else None)
@@ -325,12 +331,12 @@ class CycleSession:
             reservation = self._reservation_alone(waiting, alone)
             if reservation is not None or not job.has_shares:
                 return reservation
-            # There is room then, but the place may want other neighbours.
+            # There is room then, but the place policy may refuse the neighbours.
         return self._first_of(waiting, [at_us for at_us in timeline.instants(state.now_us) if at_us >= alone])
 
     def _first_of(self, waiting: PendingJob, instants: list[int]) -> Reservation | None:
-        """The more often the place refused the neighbours there will be, the more instants are passed over: a promise
-        a little later than it could be is worth more than the time to look at every end of ten thousand."""
+        """The first of these instants at which the gang can be placed. The more often the place policy refused the
+        neighbours, the more instants are skipped: a slightly later reservation is better than trying 10,000 ends."""
         look_at, before = 0, self._interfered
         last_known_us = max((at_us for at_us in instants if at_us < NEVER_US), default=NEVER_US)
         for index, at_us in enumerate(instants):
@@ -363,19 +369,20 @@ class CycleSession:
         return Reservation(job, at_us, end_us, placement, self._left_over(job, placement, at_us))
 
     def _left_over(self, job: Job, placement: Placement, at_us: int) -> int:
-        """Cards idle at that instant beside those promised."""
+        """Cards idle at that instant besides the reserved ones."""
         if job.has_shares:
             return UNKNOWN_SPARE
         return self.state.timeline.space_at(at_us).idle_total - cards_of(placement)
 
     def _name_cards(self, reservation: Reservation) -> None:
-        """From a count of cards to cards by name: others are about to be promised some, or to share some."""
+        """Choose cards for a reservation that only counts them, because other jobs are about to reserve or share
+        some."""
         if reservation.placement is None:
             placement = self.state.try_place(self.state.timeline.space_at(reservation.start_us), reservation.job)
             if isinstance(placement, Placement):
                 reservation.placement = placement
 
-    def _give(self, reservation: Reservation) -> None:
+    def _set_reservation(self, reservation: Reservation) -> None:
         state = self.state
         job_id = reservation.job.id
         if reservation.start_us < NEVER_US and job_id not in state.first_reserved_us:
@@ -387,14 +394,15 @@ class CycleSession:
         self._refused.clear()
 
     def _record_if_later(self, job_id: str, start_us: int) -> None:
-        """Also of who starts at once, just too late: what moved its promise took it away, and no other is given."""
+        """Record a start that is later than first reserved. Also for a job that starts now, which gets no reservation
+        again."""
         state = self.state
         first_us = state.first_reserved_us.get(job_id, start_us)
         if start_us > first_us and state.replan_cause:
             state.delayed_starts.append((job_id, first_us, start_us, state.replan_cause))
 
     def _latest_end_waited_for(self, reservation: Reservation) -> int:
-        """The promise is made for the high quantile of the ends it waits for."""
+        """The start reported to the user: the latest high quantile of the ends that the reservation waits for."""
         latest = reservation.start_us
         for end_us, _, job_id in self.state.runs.ends:
             if end_us > reservation.start_us:
@@ -404,7 +412,7 @@ class CycleSession:
 
 
 def _by_age_then(by: str, waiting: list[PendingJob], born_before_us: float) -> list[PendingJob]:
-    """Who came before that instant goes by request time, the others by what the plan says."""
+    """Jobs submitted before that instant by submit time, then the others by the given criterion."""
     key = _shortest if by == "shortest" else _merit
     young = [w for w in waiting if w.job.submitted_us >= born_before_us]
     old = [] if len(young) == len(waiting) else [w for w in waiting if w.job.submitted_us < born_before_us]
@@ -418,5 +426,5 @@ def _shortest(waiting: PendingJob) -> float:
 
 
 def _merit(waiting: PendingJob) -> float:
-    """Most slowdown saved for the card time it takes."""
+    """Largest merit first."""
     return -waiting.prediction.merit_for_width(waiting.job.gpus)

@@ -1,4 +1,4 @@
-"""What a newcomer on a shared card does to the ends that promises count on."""
+"""How a new job on a shared card delays ends that reservations rely on."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 def delayed_reservation(state: SchedulerState, job: Job, placement: Placement, until_us: int) -> Reservation | None:
-    """A promise that would move later because the gang, already seated there, slows others or is slowed itself."""
+    """A reservation that would be delayed because the gang, already placed in the space, slows others or is slowed."""
     reservations = [p for p in state.timeline.reservations.values() if p.job.id != job.id]
     rate = state.rate
     if rate is None or not reservations or not job.has_shares:
         return None
     own_end_us = _stretched(state.now_us, until_us, 1.0, _slowest(state, rate, job, placement, without=None))
-    found = promise_between(reservations, until_us, own_end_us, job, placement)
+    found = reservation_between(reservations, until_us, own_end_us, job, placement)
     for neighbour in _neighbours(state, job, placement):
         if found is not None:
             break
         before = _slowest(state, rate, neighbour.job, neighbour.placement, without=job)
         after = _slowest(state, rate, neighbour.job, neighbour.placement, without=None)
         slowed_us = _stretched(state.now_us, neighbour.end_us, before, after)
-        found = promise_between(reservations, neighbour.end_us, slowed_us, neighbour.job, neighbour.placement)
+        found = reservation_between(reservations, neighbour.end_us, slowed_us, neighbour.job, neighbour.placement)
     return found
 
 
 def crowded_out(state: SchedulerState, job: Job, placement: Placement) -> bool:
-    """Whether the gang, already seated there, and a neighbour are said not to fit on one card."""
+    """Whether the gang, already placed in the space, and a neighbour have rate 0 on one card."""
     rate = state.rate
     if rate is None or not job.has_shares:
         return False
@@ -48,16 +48,16 @@ def gpu_of(space: Space, card: int) -> str:
 
 
 def _stretched(now_us: int, end_us: int, before: float, after: float) -> int:
-    """What is left takes longer at the new rate, and for ever where there is none."""
+    """The end after the rate changed. NEVER_US if the new rate is 0."""
     if after <= 0:
         return NEVER_US
     return min(now_us + round(max(0, end_us - now_us) * before / after), NEVER_US)
 
 
-def promise_between(
+def reservation_between(
     reservations: list[Reservation], end_us: int, slowed_us: int, job: Job, placement: Placement
 ) -> Reservation | None:
-    """A promise that begins after the old end and before the new one, on what this gang holds."""
+    """A reservation that starts between the old end and the new one and relies on what this gang holds."""
     cards = set(placement.all_cards())
     nodes = set(placement.all_nodes()) if job.cpu_milli or job.memory_bytes else set()
     for reservation in reservations:
@@ -67,7 +67,7 @@ def promise_between(
 
 
 def _counts_on(reservation: Reservation, cards: set[int], nodes: set[int]) -> bool:
-    """Whether it waits for any of these cards, or for CPU or memory of these nodes."""
+    """Whether it needs any of these cards, or CPU or memory of these nodes."""
     if reservation.placement is None:
         return True
     return not (

@@ -1,6 +1,6 @@
-"""Nobody should wait longer than the order says. To put first who is late already comes too late: after a rush they
-stand in line behind each other. So every cycle asks who would be late if from now on all went by the instant they are
-due, and everybody due until the last of those goes first."""
+"""Starvation guard. Jobs should start by the instant at which the order policy says they are due. Promoting only jobs
+that are already late is not enough: after a burst they would queue behind each other. So every cycle finds the jobs
+that would be late if all started by due time from now on, and promotes all jobs due by the last of those."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpusquad.core.state.state import SchedulerState
 from gpusquad.model.placement import Ints
 
 _USED = 0.75
-"""Of the card time there is, how much gangs in line can make use of."""
+"""Fraction of the card time that queued gangs can use."""
 
 
 def promote_overdue(state: SchedulerState) -> None:
-    """Rank anew when others have to go first."""
+    """Rank the queue again when the set of promoted jobs changes."""
     before_us, state.due_until_us = state.due_until_us, state.now_us
     if not len(state.queue):
         return
@@ -23,7 +23,7 @@ def promote_overdue(state: SchedulerState) -> None:
     state.due_until_us = max(state.now_us, _last_late_us(state, due_us))
     low_us, high_us = sorted((before_us, state.due_until_us))
     if ((due_us > low_us) & (due_us <= high_us)).any():
-        state.resort("others have waited long enough")
+        state.resort("overdue jobs were promoted")
 
 
 def _due_us(state: SchedulerState, waiting: PendingJob) -> int:
@@ -34,7 +34,7 @@ def _due_us(state: SchedulerState, waiting: PendingJob) -> int:
 
 
 def _last_late_us(state: SchedulerState, due_us: Ints) -> int:
-    """When the last is due of those who would be late if all went in that order."""
+    """Due time of the last job that would be late if all started by due time. 0: none."""
     line = np.argsort(due_us, kind="stable")
     gpus = state.space.healthy_cards()
     horizon_us = max(due - w.job.submitted_us for due, w in zip(due_us.tolist(), state.queue, strict=True))

@@ -1,4 +1,4 @@
-"""The state at one instant as plain data: dumped in production, loaded elsewhere, decided again with equal outcome."""
+"""Snapshots: the state at one instant as plain data. A loaded snapshot leads to the same decisions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KINDS = ("order", "plan", "place")
 
 
 def dump_snapshot(state: SchedulerState) -> dict:
-    """Plain data, ready for JSON."""
+    """The state as plain data for JSON."""
     space, fixed, known = state.space, state.space.fixed, (state.queue, state.runs)
     return to_plain(Snapshot(
         version=VERSION, now_us=state.now_us, sequence=state.sequence, settled=state.capacity_unchanged,
@@ -65,11 +65,11 @@ def dump_snapshot(state: SchedulerState) -> dict:
 
 
 def load_snapshot(data: dict, rate: Rate | None = None) -> SchedulerState:
-    """A state that decides as the dumped one would have, given the rate function it had."""
+    """A state that decides like the dumped one, given the same rate function."""
     if not isinstance(data, dict) or "version" not in data:
-        raise Invalid("snapshot.version", "is missing", "this is no snapshot")
+        raise Invalid("snapshot.version", "is missing", "use a file written by gpusquad")
     if data["version"] != VERSION:
-        raise Invalid("snapshot.version", f"{data['version']!r} is not known", f"this program reads version {VERSION}")
+        raise Invalid("snapshot.version", f"{data['version']!r} is unknown", f"this program reads version {VERSION}")
     saved = from_plain(Snapshot, data, "snapshot")
     state = SchedulerState(saved.cluster, _load_policies(saved.policies), saved.windows, rate)
     load_allowed(state, saved)
@@ -95,13 +95,13 @@ def _save_policies(policies: Policies) -> SavedPolicies:
                          demand=policies.demand, names=policies.names)  # fmt: skip
 
 
-def _text_of(kind: str, policy: object, said: str | None) -> str:
-    """The text it was made from; for one made by hand its registered name and parameters."""
-    if said is not None and said.partition(":")[0].strip() in names(kind) and create(kind, said) == policy:
-        return said
+def _text_of(kind: str, policy: object, text: str | None) -> str:
+    """The text a policy was created from; otherwise its registered name and parameters."""
+    if text is not None and text.partition(":")[0].strip() in names(kind) and create(kind, text) == policy:
+        return text
     name = next((n for n in names(kind) if find(kind, n) is type(policy)), None)
     if name is None:
-        raise Invalid(f"policies.{kind}", f"{type(policy).__name__} has no name", "register it to dump a snapshot")
+        raise Invalid(f"policies.{kind}", f"{type(policy).__name__} is not registered", "register it first")
     values = [f"{f.name}={getattr(policy, f.name)}" for f in fields(policy) if f.init] if is_dataclass(policy) else []
     return f"{name}:{','.join(values)}" if values else name
 
@@ -112,7 +112,7 @@ def _load_policies(saved: SavedPolicies) -> Policies:
                     demand=saved.demand, names=dict(saved.names))  # fmt: skip
 
 
-# -- who runs, who waits, who was promised what --------------------------------------------------------------------
+# -- runs, pending jobs, reservations ------------------------------------------------------------------------------
 
 
 def _save_waiting(waiting: PendingJob) -> SavedPendingJob:

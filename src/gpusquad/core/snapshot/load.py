@@ -1,4 +1,4 @@
-"""From a checked snapshot back to a state: each part is put where it was, and what contradicts another is refused."""
+"""Restores a state from a checked snapshot and refuses contradictions."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def load_runs(state: SchedulerState, saved: Snapshot) -> None:
             shrinks_to=_load_if_any(each.shrinks_to, each.job, state.space, f"{where}.shrinks_to"),
         ))  # fmt: skip
     state.runs.any_node_rows = saved.any_node_rows
-    _load_seats(state, saved)
+    _load_sharers(state, saved)
 
 
-def _load_seats(state: SchedulerState, saved: Snapshot) -> None:
-    """Sharers in the order they had: a gang that grew kept its old seats and runs as the newest."""
+def _load_sharers(state: SchedulerState, saved: Snapshot) -> None:
+    """Restore the order of the sharers. A gang that grew kept its position on its old cards but is the newest run."""
     space = state.space
     for name, order in saved.sharers.items():
         card = _index(space.fixed.card_index, name, "snapshot.sharers")
         if sorted(order) != sorted(job.id for job in space.sharers.get(card, ())):
-            raise Invalid(f"snapshot.sharers.{name}", "are not the jobs that share it")
+            raise Invalid(f"snapshot.sharers.{name}", "does not list the jobs that share the card")
         space.sharers[card] = tuple(state.runs[job_id].job for job_id in order)
         space.card_load[card] = summed_load(space.sharers[card])
 
@@ -71,7 +71,7 @@ def load_queue(state: SchedulerState, saved: Snapshot) -> None:
     waiting: dict[str, PendingJob] = {}
     for i, each in enumerate(saved.pending):
         if each.job.id in waiting:
-            raise Invalid(f"snapshot.pending[{i}].job.id", f"{each.job.id!r} is there twice")
+            raise Invalid(f"snapshot.pending[{i}].job.id", f"{each.job.id!r} occurs twice")
         _check_new(each.job.id, state, f"snapshot.pending[{i}]")
         one = PendingJob(
             each.job, _known(each.forecast), state.shape_of(each.job), each.sequence, state.lane(each.job),
@@ -86,7 +86,7 @@ def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
     for i, each in enumerate(saved.promises):
         where = f"snapshot.promises[{i}]"
         if each.job_id not in state.queue:
-            raise Invalid(f"{where}.job_id", f"{each.job_id!r} does not wait")
+            raise Invalid(f"{where}.job_id", f"{each.job_id!r} is not pending")
         job = state.queue[each.job_id].job
         placement = _load_if_any(each.placement, job, state.space, f"{where}.placement")
         state.timeline.reservations[job.id] = Reservation(
@@ -94,7 +94,7 @@ def load_reservations(state: SchedulerState, saved: Snapshot) -> None:
         )
     for job_id in saved.claims:
         if job_id not in state.queue:
-            raise Invalid("snapshot.claims", f"{job_id!r} does not wait")
+            raise Invalid("snapshot.claims", f"{job_id!r} is not pending")
     state.claims = dict(saved.claims)
 
 
@@ -107,7 +107,7 @@ def _load_placement(saved: SavedPlacement, job: Job, space: Space, where: str) -
     for i, each in enumerate(saved.parts):
         at = f"{where}.parts[{i}]"
         if not 0 <= each.group < len(job.groups):
-            raise Invalid(f"{at}.group", f"{each.group} is none of the {len(job.groups)} shapes of {job.id}")
+            raise Invalid(f"{at}.group", f"{each.group} is not one of the {len(job.groups)} shapes of {job.id}")
         per_task = job.groups[each.group][0].cards
         if len(each.cards) != len(each.nodes) or any(len(row) != per_task for row in each.cards):
             raise Invalid(f"{at}.cards", f"expected {per_task} for each of {len(each.nodes)} tasks")
@@ -128,19 +128,19 @@ def load_accounts(state: SchedulerState, saved: SavedAccounts) -> None:
 
 
 def _known(forecast: RunTimePrediction) -> RunTimePrediction:
-    """The one object that stands for no forecast: the core tells it by identity."""
+    """Replace an equal prediction by ``UNKNOWN``, which the core compares by identity."""
     return UNKNOWN if forecast == UNKNOWN else forecast
 
 
 def _index(index: dict[str, int], name: str, where: str) -> int:
     if name not in index:
-        raise Invalid(where, f"there is no {name!r}")
+        raise Invalid(where, f"{name!r} does not exist")
     return index[name]
 
 
 def _check_new(job_id: str, state: SchedulerState, where: str) -> None:
     if job_id in state.runs:
-        raise Invalid(f"{where}.job.id", f"{job_id!r} is there twice")
+        raise Invalid(f"{where}.job.id", f"{job_id!r} occurs twice")
 
 
 def _check_indexes(nodes: np.ndarray, cards: np.ndarray, space: Space, where: str) -> None:
@@ -149,11 +149,11 @@ def _check_indexes(nodes: np.ndarray, cards: np.ndarray, space: Space, where: st
         if indexes.size and not 0 <= indexes.min() <= indexes.max() < count:
             raise Invalid(f"{where}.{name}", f"has an index outside the {count} of the cluster")
     if (fixed.card_node[cards] != nodes[:, None]).any():
-        raise Invalid(f"{where}.cards", "lie on other nodes than the tasks")
+        raise Invalid(f"{where}.cards", "are not on the nodes of the tasks")
 
 
 def _check_free(space: Space, job: Job, placement: Placement, where: str) -> None:
-    """Whole cards are held by one gang only; shares may be over-committed by the policy that placed them."""
+    """Check that whole cards are held by one gang only. A place policy may overcommit shares."""
     whole = [p.cards.ravel() for p in placement.parts if job.groups[p.request_index][0].gpus]
     taken = [card for cards in whole for card in cards if not space.card_idle[card]]
     if taken or _has_twice(whole):

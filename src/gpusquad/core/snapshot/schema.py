@@ -1,4 +1,4 @@
-"""What a snapshot holds, field by field: the schema of version 1."""
+"""Fields of a snapshot file, version 1. The names are part of the format; the state may use others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SavedPlacement:
 
 @dataclass(frozen=True)
 class SavedPendingJob:
-    """A pending job. ``key`` is the order's key when it was last ranked."""
+    """A pending job. ``key`` is the order policy's key when it was last ranked."""
 
     job: Job
     forecast: RunTimePrediction
@@ -94,16 +94,19 @@ class SavedAccounts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that decisions depend on."""
+    """All state that decisions depend on."""
 
     version: int
     now_us: int
     sequence: int
     settled: bool
+    """``SchedulerState.capacity_unchanged``."""
     brighter: bool
+    """``SchedulerState.reservations_may_advance``."""
     any_node_rows: bool
     with_rate: bool
-    """A rate function had a say. Being code, it is not dumped: who loads brings it, or decides without."""
+    """Whether a rate function was used. It is code and not part of the file; the caller of ``load_snapshot`` supplies
+    it."""
     why_moved: str
     resizes: bool
     careful: bool
@@ -113,7 +116,7 @@ class Snapshot:
     pending: tuple[SavedPendingJob, ...]
     running: tuple[SavedRun, ...]
     sharers: dict[str, tuple[str, ...]]
-    """Who shares a card, in the order they came: sums of loads depend on it, if only in the last digit."""
+    """Jobs that share a card, in order of arrival, because the rounding of the total load depends on it."""
     cards_lost: tuple[str, ...]
     nodes_drained: tuple[str, ...]
     promises: tuple[SavedReservation, ...]
@@ -124,6 +127,6 @@ class Snapshot:
     outages: dict[str, Outage] = field(default_factory=dict)
     """Why cards are lost."""
     allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """For each name that a request gives as where: the nodes it means."""
+    """``Request.where`` -> allowed nodes."""
     foreign: dict[str, ForeignUsage] = field(default_factory=dict)
-    """What others hold, by node."""
+    """Foreign usage by node."""

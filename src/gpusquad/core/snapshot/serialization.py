@@ -1,7 +1,7 @@
-"""Dataclasses as plain data and back, exactly: what a dump needs, where every microsecond counts.
+"""Exact conversion of dataclasses to plain data and back, for snapshots.
 
-Not the edge: users write seconds and units there (``model.edge``). Here a field keeps its name and its number, a field
-at its default is left out, and reading checks every type.
+Unlike ``model.codec``, which reads seconds and units from users, this keeps names and numbers as they are. A field at
+its default is omitted, and reading checks every type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER = "number"
 
 
 def to_plain(value: Any) -> Any:
-    """Dictionaries, lists, text, numbers."""
+    """Convert to dictionaries, lists, text and numbers."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             f.name: to_plain(getattr(value, f.name))
@@ -41,9 +41,9 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(cls: type[T], data: Any, where: str) -> T:
-    """One ``cls`` from what ``to_plain`` wrote; every error names the field by its full path."""
+    """Read a ``cls`` written by ``to_plain``. Errors give the full path of the field."""
     if not isinstance(data, dict):
-        raise Invalid(where, f"expected fields with names, got {type(data).__name__}")
+        raise Invalid(where, f"expected named fields, got {type(data).__name__}")
     fields, hints = _fields(cls)
     for name in data:
         if name not in fields:
@@ -61,7 +61,7 @@ def from_plain(cls: type[T], data: Any, where: str) -> T:
 
 
 def read(hint: Any, data: Any, where: str) -> Any:
-    """A value of that type."""
+    """Read a value of the type ``hint``."""
     if hint is Any:
         return _anything(data, where)
     if dataclasses.is_dataclass(hint):
@@ -71,7 +71,7 @@ def read(hint: Any, data: Any, where: str) -> Any:
         return _optional(args, data, where)
     if origin is typing.Literal:
         if data not in args:
-            raise Invalid(where, f"{data!r} is none of {', '.join(map(str, args))}")
+            raise Invalid(where, f"{data!r} is not one of {', '.join(map(str, args))}")
         return data
     if origin is tuple:
         return _tuple(args, data, where)
@@ -110,7 +110,7 @@ def _number(data: Any, where: str) -> float:
 
 
 def _anything(data: Any, where: str) -> Any:
-    """Keys of orders: text, numbers and lists of them."""
+    """Read the key of an order policy: text, numbers and lists of them."""
     if isinstance(data, list):
         return tuple(_anything(item, where) for item in data)
     if isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Who holds how much: tenants' guarantees and limits, what they hold now, what they used of late."""
+"""Quotas of tenants, what they hold now, and their decayed usage."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from gpusquad.model.views import OrderTenant
 
 @dataclass(frozen=True, slots=True)
 class TenantQuota:
-    """What a tenant is entitled to. GPUs are counted as cards touched."""
+    """Quota of a tenant. GPUs are counted as cards used."""
 
     name: str
     weight: float = 1.0
     guaranteed_gpus: int | None = None
-    """Held for it: what others borrowed of this comes back within ``reclaim_s``. None: no guarantee."""
+    """GPUs it can always get back: others return what they borrowed within ``reclaim_s``. None: no guarantee."""
     limit_gpus: int | None = None
-    """The most it may hold, borrowed included. None: all there is."""
+    """GPUs it may hold at most, borrowed ones included. None: no limit."""
     reclaim_s: float = 300.0
 
     def __post_init__(self) -> None:
         if not (self.weight > 0 and math.isfinite(self.weight)):
-            raise Invalid(f"tenant.{self.name}.weight", f"{self.weight!r} is not above zero")
+            raise Invalid(f"tenant.{self.name}.weight", f"{self.weight!r} is not greater than zero")
         for name in ("guaranteed_gpus", "limit_gpus"):
             if (getattr(self, name) or 0) < 0:
                 raise Invalid(f"tenant.{self.name}.{name}", f"{getattr(self, name)} is negative")
         if not self.reclaim_s >= 0:
-            raise Invalid(f"tenant.{self.name}.reclaim_s", f"{self.reclaim_s!r} is not a time")
+            raise Invalid(f"tenant.{self.name}.reclaim_s", f"{self.reclaim_s!r} is not a non-negative time")
 
 
 @dataclass(slots=True)
 class TenantUsage:
-    """What a tenant holds and has used."""
+    """What a tenant holds now and has used."""
 
     gpus: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
     decayed_gpu_us: float = 0.0
     at_us: int = 0
-    """The instant ``decayed_gpu_us`` is worked out for."""
+    """Instant for which ``decayed_gpu_us`` holds."""
 
 
 class Accounts:
-    """Holdings of all tenants, and of all lanes."""
+    """Usage of all tenants and lanes."""
 
     def __init__(self, tenants: dict[str, TenantQuota], gpus: int, cpu_milli: int, memory_bytes: int,
                  half_life_us: int = 7 * 86_400 * US_PER_S) -> None:  # fmt: skip
@@ -67,7 +67,7 @@ class Accounts:
         return self.held[name]
 
     def change(self, job: Job, gpus: int, lane: str, now_us: int, sign: int) -> None:
-        """A gang starts (+1) or is gone (-1)."""
+        """Account for a gang that starts (+1) or has ended (-1)."""
         held = self.of(job.tenant)
         self._bring_up(held, now_us)
         held.gpus += sign * gpus
@@ -83,7 +83,7 @@ class Accounts:
         return OrderTenant(name, self.tenant(name).weight, dominant, held.decayed_gpu_us / US_PER_S)
 
     def under_guarantee(self, job: Job) -> bool:
-        """Whether the tenant would still be within what is held for it."""
+        """Whether the tenant would still be within its guarantee with this job."""
         guaranteed = self.tenant(job.tenant).guaranteed_gpus
         return guaranteed is not None and self.of(job.tenant).gpus + job.gpus <= guaranteed
 
@@ -92,7 +92,7 @@ class Accounts:
         return max(0, self.of(name).gpus - (self.tenant(name).guaranteed_gpus or 0))
 
     def _bring_up(self, held: TenantUsage, now_us: int) -> None:
-        """Fade what was used and add what was held since then, both continuously."""
+        """Decay the usage and add what was held since ``at_us``, both continuously."""
         passed = now_us - held.at_us
         if passed <= 0:
             return

@@ -1,4 +1,4 @@
-"""Lanes: a behaviour for a kind of job. Rules sort jobs into them; the first that matches decides."""
+"""Lanes: classes of jobs with their own treatment. The first rule that matches a job decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.model.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Who goes here, and how it is treated."""
+    """Which jobs belong to it, and how they are treated."""
 
     name: str
     min_gpus: int = 0
@@ -21,13 +21,13 @@ class Lane:
     preemptible: bool = True
     """Whether its running jobs may be preempted."""
     limit_ratio: float = 1.0
-    """The most of all GPUs that the lane may hold at once."""
+    """Fraction of all GPUs that the lane may hold at most."""
 
     def __post_init__(self) -> None:
         if self.min_gpus < 0 or (self.max_gpus is not None and self.max_gpus < self.min_gpus):
-            raise Invalid(f"lane.{self.name}", f"{self.min_gpus} to {self.max_gpus} GPUs holds no job")
+            raise Invalid(f"lane.{self.name}", f"{self.min_gpus} to {self.max_gpus} GPUs matches no job")
         if not 0 < self.limit_ratio <= 1:
-            raise Invalid(f"lane.{self.name}.limit_ratio", f"{self.limit_ratio!r} is not a part of the cluster")
+            raise Invalid(f"lane.{self.name}.limit_ratio", f"{self.limit_ratio!r} is not above 0 and at most 1")
 
     def takes(self, job: Job) -> bool:
         return (
@@ -41,14 +41,14 @@ class Lane:
 REST = Lane("rest")
 WHOLE_NODE_GPUS = 8
 DEFAULT_LANES = (Lane("large", min_gpus=WHOLE_NODE_GPUS, preemptible=False), Lane("small"))
-"""Two lanes, split at a whole node: large jobs run through, small ones give way."""
+"""Two lanes, split at a whole node: large jobs are not preemptible, small ones are."""
 
 
 def lane_of(job: Job, lanes: tuple[Lane, ...]) -> Lane:
-    """The lane the job named, else the first whose rule takes it."""
+    """The lane named by the job, else the first whose rule matches."""
     if job.lane:
         for lane in lanes:
             if lane.name == job.lane:
                 return lane
-        raise Invalid("lane", f"there is no lane {job.lane!r}", f"choose from {', '.join(x.name for x in lanes)}")
+        raise Invalid("lane", f"{job.lane!r} does not exist", f"choose from {', '.join(x.name for x in lanes)}")
     return next((lane for lane in lanes if lane.takes(job)), REST)

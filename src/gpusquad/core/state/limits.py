@@ -1,4 +1,4 @@
-"""Limits of tenants and lanes: who is over one waits without standing in anybody's way."""
+"""Limits of tenants and lanes. A job over a limit waits without blocking others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def block_over_limit(state: SchedulerState) -> None:
-    """Tenants and lanes at their limit wait without standing in anybody's way."""
+    """Mark the pending jobs that would exceed a limit."""
     if not state.has_limits:
         return
     for waiting in state.queue:
@@ -22,7 +22,7 @@ def block_over_limit(state: SchedulerState) -> None:
 
 
 def headroom(state: SchedulerState, job: Job) -> int:
-    """How many more GPUs its tenant and its lane may hold."""
+    """Number of GPUs that its tenant and its lane may still take."""
     most = len(state.space.fixed.card_ids)
     if not state.has_limits:
         return most
@@ -34,7 +34,7 @@ def headroom(state: SchedulerState, job: Job) -> int:
 
 
 def over_limit(state: SchedulerState, job: Job) -> tuple[str, str, int, int] | None:
-    """Which limit the gang would break: (kind, name, held, limit)."""
+    """The limit that the gang would exceed: (kind, name, held, limit)."""
     least = job.gang.min_gpus
     tenant = state.accounts.tenant(job.tenant)
     held = state.accounts.of(job.tenant).gpus

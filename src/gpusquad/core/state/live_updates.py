@@ -1,4 +1,4 @@
-"""What a scheduler that lives on must take in its stride: gangs that ran before it, goals and policies that change."""
+"""Changes to a live scheduler: adopted gangs, updated jobs, new policies, a changed cluster."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gpusquad.model.views import RunTimePrediction
 
 SLACK_US = 5 * US_PER_S
 SLACK_RATIO = 0.05
-"""An end that moves by less than both (the ratio: of what is left) stays: plans are not remade for every breath."""
+"""A predicted end that moves by less than both is ignored, to avoid replanning. The ratio is of the remaining time."""
 
 
 def adopt(state: SchedulerState, event: GangAdopted) -> Run:
-    """A gang is found on its cards: it holds them, and counts, as if this scheduler had started it."""
+    """Adopt a gang that already runs, as if this scheduler had started it."""
     job, past = event.job, event.past
     if past.sequence is None:
         state.sequence += 1
@@ -45,7 +45,7 @@ def adopt(state: SchedulerState, event: GangAdopted) -> Run:
 
 
 def update(state: SchedulerState, job: Job, prediction: RunTimePrediction | None) -> None:
-    """The job is another one now; what it asks for stays."""
+    """Replace a job by a version with other attributes and the same request."""
     if job.id in state.queue:
         _update_waiting(state, job, prediction)
     elif job.id in state.runs:
@@ -53,7 +53,7 @@ def update(state: SchedulerState, job: Job, prediction: RunTimePrediction | None
 
 
 def update_predicted_end(state: SchedulerState, event: EndPredicted) -> None:
-    """A running gang is expected to end at another time. Later: promises are remade. Sooner: they may come forward."""
+    """Change the predicted end of a run. Later: reservations are rebuilt. Sooner: they may advance."""
     run = state.runs.by_id.get(event.job_id)
     if run is None or run.leaving:
         return
@@ -66,14 +66,14 @@ def update_predicted_end(state: SchedulerState, event: EndPredicted) -> None:
         return
     if not moves:
         end_us = run.end_us
-    if not run.job.is_elastic:  # whose forecast is one for all its tasks
-        run.prediction = _seen_forecast(run, end_us, max(end_us, high_end_us))
+    if not run.job.is_elastic:  # whose prediction is for its full number of tasks
+        run.prediction = _observed_prediction(run, end_us, max(end_us, high_end_us))
     if moves:
         state.move_end(event.job_id, end_us, event.why)
 
 
 def with_policies(state: SchedulerState, policies: Policies) -> SchedulerState:
-    """The same world under other policies. Promises are made anew: they belong to an order and a plan."""
+    """The same state under other policies, without reservations: these belong to an order and a plan."""
     other = _like(state, state.space.fixed.cluster, policies, "the policies changed")
     other.space.allowed = state.space.allowed
     _move_in(state, other, lambda placement: placement)
@@ -81,8 +81,8 @@ def with_policies(state: SchedulerState, policies: Policies) -> SchedulerState:
 
 
 def with_cluster(state: SchedulerState, cluster: Cluster) -> SchedulerState:
-    """The same queue and policies on other nodes. Who ran on nodes or cards that are gone is left out."""
-    other = _like(state, cluster, state.policies, "nodes came or went")
+    """The same queue and policies on other nodes. Runs on removed nodes or cards are dropped."""
+    other = _like(state, cluster, state.policies, "the nodes changed")
     _move_in(state, other, _translation(state.space.fixed, other.space.fixed))
     return other
 
@@ -100,7 +100,7 @@ def _like(state: SchedulerState, cluster: Cluster, policies: Policies, why: str)
 
 
 def _move_in(state: SchedulerState, other: SchedulerState, translate: Callable[[Placement], Placement | None]) -> None:
-    """Everybody who runs or waits, and what is known of the nodes."""
+    """Copy all runs, pending jobs and node states."""
     _copy_health(state, other)
     for run in sorted(state.runs.by_id.values(), key=lambda run: run.sequence):
         placement = translate(run.placement)
@@ -116,7 +116,7 @@ def _move_in(state: SchedulerState, other: SchedulerState, translate: Callable[[
 
 
 def _translation(before: ClusterArrays, after: ClusterArrays) -> Callable[[Placement], Placement | None]:
-    """From indexes into one cluster to those into another, by name."""
+    """Maps placements from one cluster to another, by names."""
     nodes = np.array([after.node_index.get(name, -1) for name in before.node_ids], dtype=np.int64)
     cards = np.array([after.card_index.get(name, -1) for name in before.card_ids], dtype=np.int64)
 
@@ -175,7 +175,7 @@ def _matters(before_us: int, then_us: int, now_us: int) -> bool:
     return abs(then_us - before_us) > max(SLACK_US, SLACK_RATIO * (max(before_us, then_us) - now_us))
 
 
-def _seen_forecast(run: Run, end_us: int, high_end_us: int) -> RunTimePrediction:
+def _observed_prediction(run: Run, end_us: int, high_end_us: int) -> RunTimePrediction:
     mid_us, high_us = max(1, end_us - run.started_us), max(1, high_end_us - run.started_us)
     return replace(run.prediction, mid_us=mid_us, high_us=high_us, source="progress", promise_us=None,
                    mean_us=None, later_us=(high_us,) if high_us > mid_us else ())  # fmt: skip

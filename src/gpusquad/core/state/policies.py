@@ -1,4 +1,4 @@
-"""Everything that can be chosen, chosen: what a mode bundles."""
+"""The policies and settings that a mode bundles."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from gpusquad.registry import create
 
 @dataclass(frozen=True, slots=True)
 class PreemptionConfig:
-    """Who may push a running gang off its cards."""
+    """Which jobs may preempt a running gang."""
 
     by: Literal["none", "priority", "order"] = "none"
-    """priority: a higher class; order: whoever the order (srpt, las) puts before it, higher classes included."""
+    """priority: jobs of a higher class; order: jobs that the order policy (srpt, las) puts first, or of a higher
+    class."""
     min_run_s: float = 60.0
-    """A gang that just started is left alone that long."""
+    """Minimum run time before a gang can be preempted."""
     most_per_job: int = 3
-    """Nobody is preempted more often than this."""
+    """Maximum number of preemptions of one job."""
 
 
 @dataclass(frozen=True)
 class Policies:
-    """The order, the plan, the place and their surroundings."""
+    """The order, plan and place policies with their settings."""
 
     order: Any
     plan: Any
@@ -34,13 +35,13 @@ class Policies:
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     tenants: tuple[TenantQuota, ...] = ()
     demand: tuple[tuple[Request, float], ...] = ()
-    """What tasks usually ask for, for places that measure fragmentation."""
+    """Typical task requests with weights, for place policies that measure fragmentation."""
     names: dict[str, str] = field(default_factory=dict)
-    """The same as text, for the record."""
+    """Kind -> the text it was created from."""
 
 
 def make_policies(order: str = "fifo", plan: str = "easy", place: str = "binpack", **rest: Any) -> Policies:
-    """From text: ``make_policies("fifo", "easy:backfill=shortest", "binpack")``."""
+    """Create policies from text: ``make_policies("fifo", "easy:backfill=shortest", "binpack")``."""
     return Policies(
         order=create("order", order), plan=create("plan", plan), place=create("place", place),
         names={"order": order, "plan": plan, "place": place}, **rest,

@@ -1,4 +1,4 @@
-"""Who waits, in order, with the numbers that decide quickly kept beside as arrays."""
+"""The pending queue, sorted, with the numbers for fast filtering in arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PendingJob:
     job: Job
     prediction: RunTimePrediction
     shape: int
-    """Jobs that ask for the same have the same number."""
+    """Number of its shape: jobs with equal requests have the same."""
     sequence: int
     """Arrival number: breaks ties."""
     lane: Lane
@@ -35,22 +35,22 @@ class PendingJob:
     served_gpu_us: int = 0
     preemptions: int = 0
     is_new: bool = True
-    """Not looked at yet by any cycle."""
+    """No cycle has considered it yet."""
     blocked: bool = False
-    """Over its tenant's or lane's limit: passed over, holds no promise."""
+    """Over its tenant's or lane's limit: skipped, without a reservation."""
     rank: tuple = ()
     stay_us: int = 0
-    """How long it may be on its cards: the high quantile, for elastic gangs at their least."""
+    """Predicted time on its cards (high quantile), for elastic gangs with their minimum number of tasks."""
     must_place: bool = False
-    """Nothing better is known to come: its place is asked to refuse only what cannot be."""
+    """See ``Trial.must_place``."""
     due_us: int | None = None
-    """When it should be on its cards at the latest, once the order was asked."""
+    """When it should start at the latest, cached from the order policy."""
 
     def __post_init__(self) -> None:
         self.set_caution(careful=False)
 
     def set_caution(self, careful: bool) -> None:
-        """By which quantile it is expected to stay."""
+        """Choose the quantile for ``stay_us``."""
         job, prediction = self.job, self.prediction
         high_us = prediction.high_us if not careful or prediction.careful_us is None else prediction.careful_us
         if job.is_elastic:
@@ -58,8 +58,8 @@ class PendingJob:
         self.stay_us = min(high_us, FOREVER_US)
 
     def cluster_time_us(self, gpus: int, horizon_us: int) -> float:
-        """Of the whole cluster's time, as far as anybody looks ahead. Of gangs wider than half of it only one can run:
-        the rest is lost. What takes nobody knows how long counts nothing: it alone would make all behind it late."""
+        """Time it occupies the whole cluster, at most ``horizon_us``. Of gangs wider than half of the cluster only one
+        can run at a time. An unknown run time counts as 0, because it would make all jobs behind it late."""
         asked, expected_us = self.job.gpu_milli, self.prediction.expected_us
         if not asked or expected_us >= NEVER_US:
             return 0.0
@@ -93,17 +93,17 @@ class Queue:
 
     @property
     def shapes(self) -> Ints:
-        """Shape number of each, in order."""
+        """Shape number of each job, in order."""
         return self._shape[: len(self._waiting)]
 
     @property
     def stay_us(self) -> Ints:
-        """How long each may stay, in order."""
+        """``stay_us`` of each job, in order."""
         return self._stay_us[: len(self._waiting)]
 
     def insert(self, waiting: PendingJob, key: Key) -> int:
-        """Put a job at its place and return the position."""
-        self._by_id[waiting.job.id] = waiting  # first, so that whoever ranks it can ask about it
+        """Insert a job by rank and return its position."""
+        self._by_id[waiting.job.id] = waiting  # first, because the order policy may query it
         waiting.rank = rank_of(waiting, key)
         position = bisect_left(self._ranks, waiting.rank)
         self._make_room(position)
@@ -127,7 +127,7 @@ class Queue:
         return bisect_left(self._ranks, waiting.rank)
 
     def resort(self, key: Key) -> bool:
-        """Rank everybody anew; says whether the order changed."""
+        """Rank all jobs again; returns whether the order changed."""
         ranked = [(rank_of(w, key), w) for w in self._waiting]
         changed = any(a[0] > b[0] for a, b in pairwise(ranked))
         if changed:
@@ -143,7 +143,7 @@ class Queue:
         return changed
 
     def reposition(self, waiting: PendingJob, key: Key) -> bool:
-        """One of them is ranked anew, or stays otherwise; says whether the order changed."""
+        """Rank one job again and update its stay; returns whether the order changed."""
         before = self.position(waiting)
         rank = rank_of(waiting, key)
         if rank == waiting.rank:
@@ -153,7 +153,7 @@ class Queue:
         return self.insert(waiting, lambda _: rank[1:-1]) != before
 
     def set_caution(self, careful: bool) -> None:
-        """Expect everybody to stay by another quantile."""
+        """Choose the quantile for the stays of all jobs."""
         for waiting in self._waiting:
             waiting.set_caution(careful)
         self._stay_us[: len(self._waiting)] = [w.stay_us for w in self._waiting]
@@ -168,5 +168,5 @@ class Queue:
 
 
 def rank_of(waiting: PendingJob, key: Key) -> tuple:
-    """Urgent jobs above all, then the order's key, then arrival."""
+    """Urgent jobs first, then by the order policy's key, then by arrival."""
     return (waiting.job.priority != URGENT, *key(waiting.job), waiting.sequence)

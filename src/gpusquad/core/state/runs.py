@@ -1,4 +1,4 @@
-"""Who runs, until when, and what that frees: rows in arrays, so that the future is a few operations away."""
+"""Running gangs, their predicted ends, and the capacity these free, as arrays for fast queries about the future."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from gpusquad.model.placement import Ints, Placement
 from gpusquad.model.views import RunTimePrediction
 
 NEVER_US = 1 << 60
-"""An end that nobody knows."""
+"""An unknown end."""
 FOREVER_US = NEVER_US + 1
-"""Past every end, the unknown ones too."""
+"""After every end, including unknown ones."""
 _DEAD_US = NEVER_US + 2
 
 
 def after_us(now_us: int, duration_us: int) -> int:
-    """When something of that length is over: past everything if the length is unknown."""
+    """End of a period; FOREVER_US if its length is unknown."""
     return min(now_us + duration_us, FOREVER_US)
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A gang on its cards."""
+    """A gang that holds cards."""
 
     job: Job
     placement: Placement
     prediction: RunTimePrediction
     started_us: int
     end_us: int
-    """Predicted end (middle quantile); moves when it overruns or a neighbour slows it."""
+    """Predicted end (median). It moves if the run overruns or a neighbour slows it down."""
     sequence: int
     lane: Lane
     attempt: int = 0
@@ -44,11 +44,11 @@ class Run:
     """GPU time of earlier attempts."""
     preemptions: int = 0
     leaving: bool = False
-    """Told to go; its cards are free when the engine says so."""
+    """It is being stopped. Its cards are free when the engine reports the end."""
     shrinks_to: Placement | None = None
-    """Where it will run when the tasks told to go have gone."""
+    """Its placement when the tasks being stopped have ended."""
     slack_us: int = 0
-    """How much of the predicted end is there because somebody's patience is over."""
+    """Part of ``end_us`` that was added because the head of the queue has waited too long."""
     rows: tuple[int, int] = field(default=(0, 0))
     has_shares: bool = False
 
@@ -60,17 +60,17 @@ class Run:
 
 
 class Releases:
-    """Resources that come free, one row a card or task: which node, which card, when. Dead rows never come free."""
+    """Future releases of resources, one row per card or task: node, card, time. Dead rows never release."""
 
     def __init__(self) -> None:
         self.count = 0
         self.dead = 0
         self.end_us = np.zeros(64, dtype=np.int64)
         self.card = np.zeros(64, dtype=np.int64)
-        """-1: a row that frees no card, but what a task took of its node."""
+        """-1: the row releases no card, only what a task used of its node."""
         self.node = np.zeros(64, dtype=np.int64)
         self.kind = np.zeros(64, dtype=np.int64)
-        """What the row frees of its node: a row of the table of amounts."""
+        """What the row releases of its node: index into the table of amounts."""
 
     def append(self, end_us: int, card: Ints | int, node: Ints, kind: int) -> None:
         size = len(node)
@@ -84,7 +84,7 @@ class Releases:
         self.count += size
 
     def keep(self, alive: Ints) -> None:
-        """Close the gaps."""
+        """Remove dead rows."""
         self.count = len(alive)
         self.dead = 0
         for name in ("end_us", "card", "node", "kind"):
@@ -105,7 +105,7 @@ class Runs:
         self.ends: list[tuple[int, int, str]] = []
         """(predicted end, sequence, job), soonest first."""
         self.limits: list[tuple[int, int, str]] = []
-        """(when its time limit is up, sequence, job), soonest first."""
+        """(end of its time limit, sequence, job), soonest first."""
         self.sharing: dict[str, Run] = {}
         self.elastic: dict[str, Run] = {}
         self.any_node_rows = False
@@ -151,14 +151,14 @@ class Runs:
         return run
 
     def move_end(self, run: Run, end_us: int) -> None:
-        """A prediction changed."""
+        """Change the predicted end of a run."""
         del self.ends[bisect_left(self.ends, (run.end_us, run.sequence, run.job.id))]
         run.end_us = end_us
         insort(self.ends, (end_us, run.sequence, run.job.id))
         self._rows.end_us[run.rows[0] : run.rows[1]] = end_us
 
     def overdue(self, now_us: int) -> list[Run]:
-        """Runs whose predicted end is past."""
+        """Runs past their predicted end."""
         late = []
         for end_us, _, job_id in self.ends:
             if end_us >= now_us:
@@ -167,17 +167,17 @@ class Runs:
         return late
 
     def nth_card_free_us(self, n: int) -> int:
-        """When the n-th card held whole comes free (later than NEVER_US if there are not that many)."""
+        """When the n-th of the cards held whole is released (after NEVER_US: there are fewer)."""
         if n > self._rows.count:
             return FOREVER_US
         return int(np.partition(self._rows.end_us[: self._rows.count], n - 1)[n - 1])
 
     def cards_free_by(self, at_us: int) -> int:
-        """How many rows come free by then."""
+        """Number of rows released by then."""
         return int(np.count_nonzero(self._rows.end_us[: self._rows.count] <= at_us))
 
     def release_until(self, space: Space, at_us: int) -> None:
-        """Give back, in a copy of the space, what is predicted to be free at that instant."""
+        """Release in a copy of the space what is predicted to be free at that instant."""
         rows = self._rows
         due = np.flatnonzero(rows.end_us[: rows.count] <= at_us)
         space.release_rows(rows.card[due], rows.node[due],
@@ -200,7 +200,7 @@ class Runs:
             self._rows.append(run.end_us, cards.ravel(), np.repeat(nodes, request.gpus), 0)
 
     def _kind(self, request: Request) -> int:
-        """0 frees nothing of a node."""
+        """Index of the request in the table of amounts. Row 0 releases nothing of a node."""
         kind = self._kinds.get(request)
         if kind is None:
             kind = self._kinds[request] = len(self._kinds) + 1
@@ -208,7 +208,7 @@ class Runs:
         return kind
 
     def _table(self, fixed: ClusterArrays) -> Ints:
-        """What each kind of row frees of its node."""
+        """What each kind of row releases of its node."""
         if self._amounts is None or self._amounts[0] is not fixed:
             nothing = np.zeros(2 + len(fixed.extra_index), dtype=np.int64)
             self._amounts = fixed, np.stack([nothing, *(fixed.amounts(request) for request in self._kinds)])

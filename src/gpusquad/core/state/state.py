@@ -1,4 +1,4 @@
-"""The scheduler's knowledge: capacity, who runs, who waits, who was promised what. Events and the cycle change it."""
+"""State of the scheduler: capacity, runs, queue, reservations. Events and the cycle change it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gpusquad.model.views import OrderTenant, Refusal, RunTimePrediction
 
 UNKNOWN = RunTimePrediction(NEVER_US, NEVER_US, "none")
 MAX_CAUSES = 3
-"""Named for one move of a promise."""
+"""Maximum number of causes reported for one change of the reservations."""
 _AND = "; "
 
 
 class SchedulerState:
-    """One pool of nodes under one set of policies. Also the view that orders see."""
+    """One pool of nodes under one set of policies. Implements ``OrderView``."""
 
     def __init__(self, cluster: Cluster, policies: Policies, windows: tuple[MaintenanceWindow, ...] = (),
                  rate: Rate | None = None) -> None:  # fmt: skip
@@ -48,30 +48,30 @@ class SchedulerState:
         self.now_us = 0
         self.sequence = 0
         self.capacity_unchanged = False
-        """No capacity came free since the last cycle: only fresh jobs can do anything."""
+        """No capacity was freed since the last cycle, so only new jobs can start."""
         self.reservations_may_advance = True
-        """Something ended sooner than predicted since the last cycle, so promises may come forward."""
+        """A run ended sooner than predicted since the last cycle, so reservations may move forward."""
         self.new_jobs: list[PendingJob] = []
         self.claims: dict[str, str] = {}
-        """Jobs for whom others were told to leave, and by which rule: they start first when the cards are free."""
+        """Job -> rule by which others were preempted for it. These jobs start first when the cards are free."""
         self.first_reserved_us: dict[str, int] = {}
         self.delayed_starts: list[tuple[str, int, int, str]] = []
         self.replan_cause = ""
         self.last_replan_cause = ""
-        """Why promises were remade in the last cycle, for whoever tells people."""
+        """Why reservations were rebuilt in the last cycle, for events."""
         self.later_ends: dict[str, int] = {}
-        """Running job -> its predicted end, where that moved later: whoever tells people takes it from here."""
+        """Running job -> its predicted end, if that moved later. Cleared by the service that reports it."""
         self.careful = False
-        """The first in line has waited too long: all are judged by careful quantiles until it runs."""
+        """The head of the queue has waited too long: the careful quantiles apply to all jobs until it runs."""
         self.due_until_us = 0
-        """By which all are ranked, under an order that says when they are due."""
+        """See ``OrderView.due_until_us``."""
         self.resizes = True
-        """Whether the engine can change the number of tasks of a gang that runs."""
+        """Whether the engine can change the number of tasks of a running gang."""
         self.outages: dict[str, Outage] = {}
-        """Card -> why it is lost, where that is known."""
+        """Card -> why it is lost, if known."""
         self.shapes: dict[object, int] = {}
         self.shape_jobs: list[Job] = []
-        """One job of each shape, to ask with."""
+        """One job of each shape, as its example."""
         self.shape_waiting: dict[int, int] = {}
         self.has_limits = any(t.limit_gpus is not None for t in policies.tenants) or any(
             lane.limit_ratio < 1 for lane in policies.lanes
@@ -79,7 +79,7 @@ class SchedulerState:
         self._configured: Space | None = None
         self._possible: dict[int, bool] = {}
 
-    # -- the view -------------------------------------------------------------------------------------------------
+    # -- OrderView ------------------------------------------------------------------------------------------------
 
     @property
     def gpus(self) -> int:
@@ -96,7 +96,7 @@ class SchedulerState:
         return self.prediction(job).mid_us
 
     def left_us(self, job: Job) -> int | None:
-        """Predicted run time still ahead, beside whom it is now; None: not known, or without end."""
+        """Predicted remaining run time beside the current neighbours. None: unknown or unlimited."""
         known = job.id in self.runs or job.id in self.queue
         left_us = self.remaining_us(job) if known else NEVER_US
         return None if left_us >= NEVER_US // 2 else left_us
@@ -116,7 +116,7 @@ class SchedulerState:
     def key(self, job: Job) -> tuple:
         return self.policies.order.key(job, self)
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------------------------------------------
 
     def enqueue(
         self,
@@ -129,7 +129,7 @@ class SchedulerState:
         preemptions: int = 0,
         sequence: int | None = None,
     ) -> PendingJob:
-        """A job joins the queue, new or again."""
+        """Add a new or requeued job to the queue."""
         if sequence is None:
             self.sequence += 1
             sequence = self.sequence
@@ -156,7 +156,7 @@ class SchedulerState:
         return waiting
 
     def withdraw(self, job_id: str) -> None:
-        """The user takes a pending job back; whoever it held up may move."""
+        """Remove a pending job that its user cancelled. Jobs behind it may start."""
         self.dequeue(job_id)
         self.claims.pop(job_id, None)
         if self.timeline.reservations.pop(job_id, None):
@@ -164,12 +164,12 @@ class SchedulerState:
             self.capacity_changed()
 
     def begin(self, waiting: PendingJob, placement: Placement) -> Run:
-        """A gang starts. Its capacity is taken from the space by the caller's trial."""
+        """Start a gang. The caller's trial has already taken its capacity from the space."""
         self.dequeue(waiting.job.id)
         prediction = waiting.prediction
         mid_us = prediction.mid_us
         if waiting.job.is_elastic:
-            mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a promise may count on it
+            mid_us = -(-mid_us * waiting.job.tasks // tasks_in(placement))  # rounded up: a reservation may rely on it
         run = Run(waiting.job, placement, prediction, self.now_us, min(self.now_us + mid_us, NEVER_US),
                   waiting.sequence, waiting.lane, waiting.attempt, waiting.kept_us, waiting.served_gpu_us,
                   waiting.preemptions)  # fmt: skip
@@ -180,7 +180,7 @@ class SchedulerState:
         return run
 
     def finish(self, job_id: str) -> Run:
-        """A gang is gone from its cards, for whatever reason."""
+        """Remove a gang that has left its cards, for any reason."""
         run = self.runs.remove(job_id)
         self.later_ends.pop(job_id, None)
         self.reservations_may_advance |= run.end_us > self.now_us
@@ -190,9 +190,9 @@ class SchedulerState:
         return run
 
     def requeue(self, run: Run, kept_us: int, preempted: bool) -> PendingJob:
-        """Runs again later, with its request time and what its checkpoint kept."""
+        """Queue it again with its submit time and the work that checkpoints kept."""
         served = run.served_gpu_us + (self.now_us - run.started_us) * run.job.gpu_milli // 1000
-        # A first restart adds its time; later ones are in the forecast already.
+        # The first restart adds its time. The prediction already contains that of later ones.
         less_us = kept_us - (run.job.checkpoint.restart_us if run.attempt == 0 else 0)
         left = run.prediction if run.prediction is UNKNOWN else run.prediction.less(less_us)
         return self.enqueue(run.job, left, attempt=run.attempt + 1,
@@ -200,7 +200,7 @@ class SchedulerState:
                             preemptions=run.preemptions + preempted, sequence=run.sequence)  # fmt: skip
 
     def move_end(self, job_id: str, end_us: int, why: str) -> None:
-        """A predicted end changed. Later: promises that counted on it are made anew, and say why."""
+        """Change a predicted end. If it is later, reservations are rebuilt, with this cause."""
         run = self.runs[job_id]
         if end_us > run.end_us:
             self.rebuild_reservations(why)
@@ -211,16 +211,16 @@ class SchedulerState:
         self.capacity_changed()
 
     def update_prediction(self, job_id: str, prediction: RunTimePrediction) -> None:
-        """A waiting job has another forecast now."""
+        """Replace the prediction of a pending job."""
         if job_id not in self.queue:
             return
         waiting = self.queue[job_id]
         before_us = waiting.stay_us
         waiting.prediction = prediction
-        waiting.due_us = None  # an order may go by the forecast
+        waiting.due_us = None  # an order policy may use the prediction
         waiting.set_caution(self.careful)
         if self.queue.reposition(waiting, self.key):
-            self.replan_cause = _all_of(self.replan_cause, f"{job_id} is foretold anew")
+            self.replan_cause = _all_of(self.replan_cause, f"{job_id} has a new prediction")
             self._clear_reservations()
             self.reservations_may_advance = True
             self.capacity_changed()
@@ -229,7 +229,7 @@ class SchedulerState:
             self.capacity_changed()
 
     def _change_reserved_stay(self, waiting: PendingJob) -> None:
-        """The start stays promised. Only a longer stay, which may be in others' way, has to be planned anew."""
+        """Keep the reserved start. Only a longer stay, which may collide with others, has to be planned again."""
         reservation = self.timeline.reservations.get(waiting.job.id)
         if reservation is None:
             return
@@ -241,8 +241,8 @@ class SchedulerState:
             reservation.end_us = end_us
 
     def set_caution(self, careful: bool) -> None:
-        """Count on careful ends and stays, or on the usual ones again. Promises are made anew, and nobody is told:
-        what was promised first was promised by the careful ones."""
+        """Use the careful quantiles for ends and stays, or the usual ones again. Rebuilds all reservations without an
+        event, because the first reported start already used the careful quantiles."""
         self.careful = careful
         for run in list(self.runs.by_id.values()):
             end_us = run.end_us - run.slack_us
@@ -257,19 +257,19 @@ class SchedulerState:
         self.capacity_changed()
 
     def add_slack(self, run: Run) -> None:
-        """Count on its cards no sooner than its high quantile. Who starts now was let in by its careful one, and is
-        counted no longer: others were promised what it leaves."""
+        """Move its predicted end to the high quantile. For a run that starts now, at most to its careful quantile, by
+        which it was admitted: reservations of others rely on that end."""
         careful_us, end_us = run.prediction.careful_us, run.high_end_us
         if run.started_us == self.now_us and careful_us is not None:
             end_us = min(end_us, max(run.end_us, run.started_us + careful_us))
         run.slack_us, run.end_us = end_us - run.end_us, end_us
 
     def forget(self, job_id: str) -> None:
-        """A job is over for good: nothing of it is needed any more."""
+        """Drop what is kept of a finished job."""
         self.first_reserved_us.pop(job_id, None)
 
     def allow(self, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Other nodes for those who may not go everywhere."""
+        """Replace the named sets of allowed nodes."""
         before = self.space.allowed
         if before.keys() == allowed.keys() and all(np.array_equal(before[name], allowed[name]) for name in allowed):
             return
@@ -277,15 +277,15 @@ class SchedulerState:
         self.space.set_allowed(allowed)
         self._possible, self._configured = {}, None
         if grew:
-            self.rebuild_reservations("other nodes may be used")
+            self.rebuild_reservations("the allowed nodes changed")
         self.capacity_changed()
 
     def set_foreign(self, node_id: str, foreign: ForeignUsage) -> None:
-        """Others' work on a node is another one now. More of it may break a promise, less may bring one forward."""
+        """Replace the foreign usage of a node. More may break a reservation, less may advance one."""
         node = self.space.fixed.node_index[node_id]
         if self.space.foreign.get(node, NO_FOREIGN_USAGE) != foreign:
             self.space.set_foreign(node, foreign)
-            self.rebuild_reservations(f"others' work on {node_id} changed")
+            self.rebuild_reservations(f"foreign usage of {node_id} changed")
 
     def capacity_changed(self) -> None:
         self.capacity_unchanged = False
@@ -297,7 +297,7 @@ class SchedulerState:
         self.capacity_changed()
 
     def resort(self, why: str = "") -> None:
-        """Rank everybody anew; a promise stays with whoever was promised unless overtaken."""
+        """Rank all pending jobs again. Reservations are rebuilt only if the order changed."""
         if self.queue.resort(self.key):
             self.replan_cause = _all_of(self.replan_cause, why) if why else self.replan_cause
             self._clear_reservations()
@@ -305,14 +305,14 @@ class SchedulerState:
             self.capacity_changed()
 
     def _clear_reservations(self) -> None:
-        """All but those for whom others are already leaving."""
+        """Drop all reservations, except of jobs for which others are being preempted."""
         reservations = self.timeline.reservations
         self.timeline.reservations = {i: p for i, p in reservations.items() if i in self.claims}
         for reservation in self.timeline.reservations.values():
             reservation.wall = None
 
     def _drop_reservations_behind(self, position: int) -> None:
-        """A job ahead arrived: promises to those behind it no longer stand."""
+        """Drop the reservations of jobs behind a new job."""
         reservations = self.timeline.reservations
         if not reservations:
             return
@@ -327,11 +327,11 @@ class SchedulerState:
             self.reservations_may_advance = True
             self.capacity_changed()
 
-    # -- what is asked often --------------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------------------------
 
     def shape_of(self, job: Job) -> int:
         gang = job.gang
-        # A place may look at whom they join, and at who matters more.
+        # A place policy may consider neighbours and priorities.
         key = (gang, job.app, job.profile, job.priority, job.slo is None) if gang.has_shares else gang
         shape = self.shapes.get(key)
         if shape is None:
@@ -343,14 +343,14 @@ class SchedulerState:
         return lane_of(job, self.policies.lanes)
 
     def try_place(self, space: Space, job: Job, must_place: bool = False) -> Placement | Refusal:
-        """Ask the place policy; what it places is taken from that space."""
+        """Let the place policy place the gang in ``space``, which then lacks that capacity."""
         must_place = must_place or (job.id in self.queue and self.queue[job.id].must_place)
         counts = elastic_counts(job, space, headroom(self, job)) if job.is_elastic else None
         answer = self._propose(space, job, counts, must_place)
         if isinstance(answer, Refusal) and job.is_elastic:
             counts = [low for low, _ in job.bounds]
             answer = self._propose(space, job, counts, must_place)
-        # Shapes are placed one after another, so the first may take what only it could leave to the second.
+        # Shapes are placed one after another. If the first took what the second needs, another order may succeed.
         for turn in range(1, len(job.groups)):
             if not isinstance(answer, Refusal):
                 break
@@ -379,7 +379,7 @@ class SchedulerState:
 
 
 def _all_of(before: str, why: str) -> str:
-    """Several things can move a promise in one cycle, and none of them alone is to be blamed."""
+    """Several events can change the reservations in one cycle; report all of them."""
     causes = before.split(_AND) if before else []
     return before if why in causes or len(causes) >= MAX_CAUSES else _AND.join([*causes, why])
 
@@ -393,7 +393,7 @@ def tasks_in(placement: Placement) -> int:
 
 
 def elastic_counts(job: Job, space: Space, most_gpus: int) -> list[int]:
-    """As many tasks as there is room for and the limits allow, within the bounds."""
+    """Number of tasks per group: as many as fit and the limits allow, within the bounds."""
     counts = []
     left = most_gpus - job.gang.min_gpus
     for (request, _), (low, high) in zip(job.groups, job.bounds, strict=True):

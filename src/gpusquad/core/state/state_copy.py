@@ -1,4 +1,4 @@
-"""A state to try things on: whatever is asked of it, the original stays as it is."""
+"""Copies of the state for what-if queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusquad.core.state.timeline import Timeline
 
 
 def copy_state(state: SchedulerState) -> SchedulerState:
-    """An equal state. Jobs, placements and policies never change, so they are shared; all else is the copy's own."""
+    """An independent copy. Jobs, placements and policies are immutable and therefore shared."""
     other = copy(state)
     other.space = state.space.copy()
     other.runs = copy_runs(state.runs)
@@ -42,13 +42,13 @@ def copy_runs(runs: Runs) -> Runs:
     other = Runs()
     for run in runs.by_id.values():
         other.add(replace(run))
-    # It stays set when the last run with CPU is gone, and decides how promises are made.
+    # It stays set when the last run with CPU has ended, and affects how reservations are made.
     other.any_node_rows = runs.any_node_rows
     return other
 
 
 def refill_queue(state: SchedulerState, waiting: list[PendingJob]) -> None:
-    """Queue these with the ranks they have, not with those the order would give now: that is the next cycle's work."""
+    """Fill the queue with these jobs by their stored ranks. The next cycle ranks them again."""
     state.queue = Queue()
     state.new_jobs = []
     state.shape_waiting = {}

@@ -1,7 +1,7 @@
-"""The future as far as it is known: predicted ends, promises given, maintenance windows.
+"""The predicted future: ends of runs, reservations, maintenance windows.
 
-A promise is kept by what it leaves to others: at the instant it begins there is a *wall*, the capacity then, less what
-is promised. Somebody who would still run at that instant must fit in front of the wall and behind it.
+The *wall* of a reservation is the capacity at its start, without the reserved cards. A job that would still run at that
+instant must fit both into the capacity that is free now and into the wall.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ UNKNOWN_SPARE = 1 << 40
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A waiting gang's earliest start, and the cards it will have."""
+    """Cards set aside for a pending gang from a start time on."""
 
     job: Job
     start_us: int
     end_us: int
     placement: Placement | None
-    """None while counting cards is enough."""
+    """None while the number of cards is enough."""
     spare_cards: int = UNKNOWN_SPARE
-    """Cards idle at the start beside those promised: nobody who needs more may stay so long. """
+    """Cards idle at the start besides the reserved ones. A job that needs more must end before the start."""
     first_us: int = 0
-    """The start first promised (from high quantiles)."""
+    """The first start reported to the user, from high quantiles."""
     wall: Space | None = None
-    """Capacity at the start less what is promised, once worked out; ends as predicted do not change it."""
+    """Cached capacity at the start without the reserved cards. A run that ends as predicted does not change it."""
 
     def overlaps(self, start_us: int, end_us: int) -> bool:
         return self.start_us < end_us and start_us < self.end_us
 
 
 class Timeline:
-    """Answers: what is free from then until then, and when does a gang fit first."""
+    """Free capacity over time, and the first instant at which a gang fits."""
 
     def __init__(self, space: Space, runs: Runs, windows: tuple[MaintenanceWindow, ...] = ()) -> None:
         self.space = space
         self.runs = runs
         self.windows = list(windows)
         self.reservations: dict[str, Reservation] = {}
-        """In the order of the queue they were given in."""
+        """In the order of the queue."""
 
     def space_at(self, at_us: int) -> Space:
-        """Capacity at an instant with nobody new started: a copy."""
+        """A copy of the capacity at an instant, if no job starts before."""
         future = self.space.copy()
         self.runs.release_until(future, at_us)
         return future
 
     def available(self, start_us: int, end_us: int, now_us: int, without: str = "") -> Space:
-        """What somebody may use who runs from start to end and moves no promise: a copy."""
+        """A copy of the capacity that a job may use from start to end without delaying a reservation."""
         reservations = [p for p in self.reservations.values() if p.job.id != without and p.overlaps(start_us, end_us)]
         free = self._less_reserved(start_us, now_us, reservations)
         for at_us in sorted({p.start_us for p in reservations if p.start_us > start_us}):
@@ -75,7 +75,7 @@ class Timeline:
         return free
 
     def closed_nodes(self, start_us: int, end_us: int) -> list[int]:
-        """Nodes with a maintenance window in that time."""
+        """Nodes with a maintenance window in this period."""
         index = self.space.fixed.node_index
         return sorted({
             index[name] for window in self.windows for name in window.nodes
@@ -87,25 +87,25 @@ class Timeline:
             free.hide(np.array(self.closed_nodes(start_us, end_us), dtype=np.int64))
 
     def instants(self, now_us: int) -> list[int]:
-        """When capacity may grow: predicted ends (who is due and still runs: just after now), ends of promises and
-        of windows. NEVER_US stands for ends that nobody knows."""
+        """When capacity may grow: predicted ends (for overdue runs: just after now), ends of reservations and of
+        windows. NEVER_US stands for unknown ends."""
         times = {end_us for end_us, _, _ in self.runs.ends}
         times.update(p.end_us for p in self.reservations.values())
         times.update(w.end_us for w in self.windows if w.end_us is not None)
         return sorted({max(t, now_us + 1) for t in times if t <= NEVER_US})
 
     def first_fit_alone(self, job: Job, now_us: int, hint_us: int | None = None) -> int:
-        """The first instant at which the gang fits if nobody else were promised anything (after NEVER_US: none)."""
+        """The first instant at which the gang fits if there were no other reservations (after NEVER_US: none)."""
         if self.can_fit_by_count(job):
             return self._first_fit_by_count(job, now_us)
         if self.space.fits(job):
-            return now_us  # it waits for a window or for others' promises, not for cards
+            return now_us  # it waits for a window or for others' reservations, not for cards
         ends = self.runs.ends
         low, high = bisect_right(ends, (now_us, _LAST)), len(ends)
         if low and self._fits_at(job, now_us):
             return now_us + 1
         if hint_us is not None:
-            # The last answer is most often still right: look there and just before it first.
+            # The last answer is usually still right: check it and the instant before it first.
             guess = bisect_right(ends, (hint_us, _LAST)) - 1
             if guess >= low and self._fits_at(job, ends[guess][0]):
                 high = bisect_left(ends, (ends[guess][0],))
@@ -123,7 +123,7 @@ class Timeline:
         return self.space_at(at_us).fits(job)
 
     def can_fit_by_count(self, job: Job) -> bool:
-        """One idle card a task is all it needs, and cards come free one run at a time."""
+        """Each task needs only one idle card, and all cards are held whole, so counting cards is exact."""
         return (
             self.space.all_well
             and not self.runs.sharing
