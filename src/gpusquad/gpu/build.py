@@ -1,19 +1,18 @@
-"""The library that tenant processes load: found where the wheel brought it, else built from its sources at first use.
+"""The shim, the library that GPU clients preload: shipped with the wheel, or built from its sources at first use.
 
-It needs a C compiler and nothing of CUDA. The result is kept in a folder named by the sources, so that a new version
-never meets an old library and two processes that build at once do no harm.
+The build needs a C compiler and nothing of CUDA. The result is stored in a folder named by a hash of the sources, so
+that a new version never uses an old library. Two processes may build at once.
 
-Wherever it was built, it loads with glibc 2.17 or later (``OLDEST_GLIBC``; a test looks at every symbol it asks for).
-Where it cannot load it enforces nothing:
+The library loads with glibc 2.17 or later (``OLDEST_GLIBC``; a test checks every symbol that it requires). Where it
+cannot load, it enforces nothing:
 
-- older glibc: no program of that container starts, for the linker asks for symbols that are not there;
-- a file that is no library, or is missing: the linker says so on stderr and the program runs on;
+- older glibc: no program in that container starts, because the dynamic linker does not find all symbols;
+- a file that is missing or not a library: the dynamic linker reports it on stderr and the program continues;
 - musl (Alpine) in a container: it does not read ``/etc/ld.so.preload``, so nothing happens;
-- musl with ``LD_PRELOAD``: the program does not start. A process that may run such programs must not be given that
-  variable: use the file;
-- statically linked programs, and those that call the kernel driver themselves: nothing is preloaded.
+- musl with ``LD_PRELOAD``: the program does not start. Where such programs may run, use the file and not the variable;
+- statically linked programs, and programs that call the kernel driver directly: nothing is preloaded.
 
-Such a process is a stranger on the card: it is seen by NVML and treated by the card's rule for strangers.
+Such a process is unmanaged. NVML lists it, and the card's rule for unmanaged processes applies.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ from gpusquad.model.errors import NotReady
 SOURCES = Path(__file__).with_name("shim")
 FLAGS = (
     *("-O2", "-fPIC", "-shared", "-std=gnu11", "-D_GNU_SOURCE", "-fvisibility=hidden"),
-    "-ftls-model=initial-exec",  # a thread's own variables without a call; there is room for these few everywhere
+    "-ftls-model=initial-exec",  # no call per thread-local variable; static TLS has room for these few
     *("-Wall", "-Wextra", "-Werror"),
     *("-Wl,-Bsymbolic", "-Wl,-z,relro", "-Wl,-z,defs"),
 )
 LIBRARIES = ("-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0", "-Wl,--as-needed", "-lm")
-"""Parts of the C library itself since glibc 2.34, but named all the same, for older ones."""
+"""Part of the C library itself since glibc 2.34. Named for older versions."""
 OLDEST_GLIBC = (2, 17)
 
-_FIRST = "old_glibc.h"
+_INCLUDED_FIRST = "old_glibc.h"
 _NAME = "libgpusquad.so"
 
 
 def library(cache: Path | None = None) -> Path:
-    """The library's path; built into ``cache`` (default: the user's) if it is nowhere yet."""
+    """Return the path of the library. Build it in ``cache`` (default: the user's cache folder) if there is none yet."""
     shipped = SOURCES / f"libgpusquad-{platform.machine()}.so"
     if shipped.exists():
         return shipped
@@ -66,23 +65,23 @@ def compile_library(sources: Path, target: Path, flags: Sequence[str] = ()) -> N
     compiler = shutil.which("gcc")
     if compiler is None:
         raise NotReady(
-            "gcc", "is not installed, and it builds the library for tenants", "apt-get install gcc libc6-dev"
+            "gcc", "is not installed; it is needed to build the GPU sharing library", "apt-get install gcc libc6-dev"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / _NAME
         parts = [str(path) for path in source_files(sources) if path.suffix == ".c"]
-        first = ["-include", str(sources / _FIRST)] if (sources / _FIRST).exists() else []
+        first = ["-include", str(sources / _INCLUDED_FIRST)] if (sources / _INCLUDED_FIRST).exists() else []
         command = [compiler, *FLAGS, *flags, "-I", str(sources), *first, "-o", str(made), *parts, *LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise NotReady("gcc", f"could not build the library for tenants:\n{done.stderr.strip()}")
+            raise NotReady("gcc", f"could not build the GPU sharing library:\n{done.stderr.strip()}")
         made.chmod(0o755)
         os.replace(made, target)
 
 
 def reclaimer(path: Path | None = None) -> Callable[[Path], int]:
-    """Gives back the bytes of a tenant's dead processes, under the same lock as its living ones."""
+    """Return a function that releases the bytes of a client's dead processes and returns how many."""
     found = ctypes.CDLL(str(path or library())).gpusquad_reclaim
     found.argtypes, found.restype = [ctypes.c_char_p], ctypes.c_int64
     return lambda client: found(os.fsencode(client))

@@ -1,1 +1,1 @@
-"""The files through which a card's daemon and its tenants speak: their layout, and what each may read and write."""
+"""The region: the shared-memory files of a card, through which its daemon and its clients communicate."""

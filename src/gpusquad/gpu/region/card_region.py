@@ -1,8 +1,8 @@
-"""The shared memory of a card, from the daemon's side: files in a folder, written by one and read by many.
+"""The shared memory of a card as the daemon uses it: files in a folder, each with one writer and many readers.
 
-``FOLDER/decisions`` is written by the daemon alone; ``FOLDER/clients/<slot>`` by the processes of that tenant. Another
-user id can read both and write neither, nor can a container that has them mounted so. Between processes of one user id
-outside containers nothing of this holds: they may write to each other's files, as to each other's memory.
+Only the daemon writes ``FOLDER/decisions``, and only the processes of a client write ``FOLDER/tenants/<slot>``. Other
+user ids can read both and write neither, and so can a container that mounts them read-only. Processes of one user id
+outside containers are not separated: they can write each other's files, as they can each other's memory.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from gpusquad.model.errors import Invalid
 _ALL_BYTES = ctypes.sizeof(ClientLayout)
 _HEAD_BYTES = ClientLayout.kernel.offset
 _SERVED_AT = ClientLayout.served.offset
-"""Without the kernels, which fill most of the file."""
+"""``_HEAD_BYTES`` excludes the kernel table, which is most of the file."""
 
 _LIBC = ctypes.CDLL(None)
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAKE = 1
-_EVERYBODY = 2**31 - 1
+_ALL_WAITERS = 2**31 - 1
 _FLOCK = "hh4xqqi4x"
 """``struct flock`` of 64-bit Linux: type, whence, start, length, pid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What a tenant found out about one kernel of one shape."""
+    """What a client has measured about one kernel of one shape."""
 
     identity: int
     name: str
@@ -64,7 +64,7 @@ class Kernel:
 
 
 class CardRegion:
-    """The files of one card. Made anew, or picked up as another daemon left them: then its tenants run on."""
+    """The files of one card. Created, or taken over from an earlier daemon, whose clients then continue."""
 
     slots = SLOTS
 
@@ -79,13 +79,13 @@ class CardRegion:
         uuid: str = "",
         reclaim: Callable[[Path], int] | None = None,
     ) -> None:
-        """``context_bytes`` is what a process's first context costs on this card; ``reclaim`` is ``build.reclaimer()``,
-        without which the bytes of the dead are given back when all of a tenant's processes have ended, or by the others
-        when they need them."""
+        """``context_bytes`` is the cost of a process's first context here. ``reclaim`` is ``build.reclaimer()``.
+        Without it, the bytes of dead processes are released when all processes of the client have ended, or by its
+        other processes when they need them."""
         self.folder, self._context_bytes, self._reclaim = folder, context_bytes, reclaim
         (folder / "tenants").mkdir(parents=True, exist_ok=True)
-        for place in (folder, folder / "tenants"):
-            place.chmod(0o755)  # whatever the daemon's umask is
+        for one in (folder, folder / "tenants"):
+            one.chmod(0o755)  # independent of the daemon's umask
         path = folder / "decisions"
         if not _is_ours(path, DecisionsLayout):
             fresh = DecisionsLayout(magic=MAGIC, version=VERSION, size=ctypes.sizeof(DecisionsLayout), slots=SLOTS)
@@ -94,9 +94,9 @@ class CardRegion:
         self._decisions.fail_open_ms = fail_open_ms
         self._decisions.groups, self._decisions.sms_per_group = groups, sms_per_group
         self._decisions.card = uuid.encode()
-        self._clients = {slot: _open(self.path(slot)) for slot in self._left()}
+        self._clients = {slot: _open(self.path(slot)) for slot in self._slots_in_use()}
 
-    def _left(self) -> list[int]:
+    def _slots_in_use(self) -> list[int]:
         attached = (slot for slot in range(SLOTS) if self._decisions.grants[slot].state == LIVE)
         return [slot for slot in attached if _is_ours(self.path(slot), ClientLayout)]
 
@@ -105,37 +105,37 @@ class CardRegion:
         return tuple(sorted(self._clients))
 
     def path(self, slot: int) -> Path:
-        """The tenant's file: what ``$GPUSQUAD_TENANT`` names, or is mounted at ``/run/gpusquad/client``."""
+        """Return the client's file: ``$GPUSQUAD_TENANT``, or ``/run/gpusquad/tenant`` in a container."""
         return self.folder / "tenants" / str(slot)
 
     def attach(self, slot: int, *, uid: int | None = None, gid: int | None = None, quota_bytes: int = 0) -> None:
-        """An empty page that ``uid`` may write, and a grant that holds nobody but for the quota."""
+        """Give the slot to a client: an empty page that ``uid`` may write, and a grant that limits only memory."""
         if not 0 <= slot < SLOTS:
             raise Invalid("slot", f"is {slot}; a card has slots 0 to {SLOTS - 1}")
         fresh = ClientLayout(magic=MAGIC, version=VERSION, size=ctypes.sizeof(ClientLayout), slot=slot)
         _replace_file(self.path(slot), bytes(fresh), uid, gid)
-        self._forget(slot)
+        self._close_slot(slot)
         self._clients[slot] = _open(self.path(slot))
         self._decisions.grants[slot].slot_generation += 1
         self.write({slot: Grant(quota_bytes=quota_bytes)})
 
     def detach(self, slot: int) -> None:
-        """Its processes, if any are left, run on without gate, mask and quota: stop them first."""
-        self._forget(slot)
+        """Free the slot. Processes that are left continue without gate, mask and quota, so stop them first."""
+        self._close_slot(slot)
         layout = self._decisions.grants[slot]
         self._decisions.grants[slot] = GrantLayout(slot_generation=layout.slot_generation)
         self.path(slot).unlink(missing_ok=True)
-        self._let_know()
+        self._notify()
 
-    def _forget(self, slot: int) -> None:
+    def _close_slot(self, slot: int) -> None:
         fd = self._clients.pop(slot, None)
         if fd is not None:
             os.close(fd)
 
     def close(self) -> None:
-        """Lets go of the files; they stay, for the next daemon."""
+        """Close the files. They stay for the next daemon."""
         for slot in self.attached:
-            self._forget(slot)
+            self._close_slot(slot)
 
     def write(self, grants: Mapping[int, Grant]) -> None:
         for slot, grant in grants.items():
@@ -157,37 +157,37 @@ class CardRegion:
             layout.priority_level = grant.priority_level
             layout.credit_us = grant.credit_us
             layout.state = LIVE
-        self._let_know()
+        self._notify()
 
-    def _let_know(self) -> None:
+    def _notify(self) -> None:
         self._decisions.epoch = (self._decisions.epoch + 1) & 0xFFFFFFFF
         _wake(ctypes.addressof(self._decisions) + DecisionsLayout.epoch.offset)
 
     def beat(self, now_ns: int) -> None:
-        """``now_ns`` is CLOCK_MONOTONIC's, which all processes of a machine share."""
+        """Record the heartbeat. ``now_ns`` is CLOCK_MONOTONIC, which all processes of a machine share."""
         self._decisions.heartbeat_ns = now_ns
 
     def _read(self, slot: int, nbytes: int) -> ClientLayout:
-        """By a copy: a tenant may shorten its file at any moment, and whoever touches a mapping of it then dies."""
+        """Copy the file: a client may truncate it at any moment, and an access to a mapping is then fatal."""
         content = os.pread(self._clients[slot], nbytes, 0)
         return ClientLayout.from_buffer_copy(content.ljust(_ALL_BYTES, b"\0"))
 
     def page(self, slot: int) -> ClientPage:
         client = self._read(slot, _HEAD_BYTES)
-        all_of_them = [process for process in client.procs if process.pid]
-        live = [process for process in all_of_them if process.state == LIVE]
+        processes = [process for process in client.procs if process.pid]
+        live = [process for process in processes if process.state == LIVE]
         return ClientPage(
-            requested_us=sum(process.requested_us for process in all_of_them),
-            completed_us=sum(process.completed_us for process in all_of_them),
-            launches=sum(process.launches + process.copies + process.graphs for process in all_of_them),
-            iterations=sum(process.iterations for process in all_of_them),
+            requested_us=sum(process.requested_us for process in processes),
+            completed_us=sum(process.completed_us for process in processes),
+            launches=sum(process.launches + process.copies + process.graphs for process in processes),
+            iterations=sum(process.iterations for process in processes),
             in_flight=sum(process.in_flight for process in live),
             waiting=sum(process.waiting for process in live),
             used_bytes=client.used_bytes,
             peak_bytes=client.peak_bytes,
             mask_now=live[0].mask_now if live else 0,
-            moves=sum(process.moves for process in all_of_them),
-            waited_ns=sum(process.waited_ns for process in all_of_them),
+            moves=sum(process.moves for process in processes),
+            waited_ns=sum(process.waited_ns for process in processes),
             pids=tuple(process.pid for process in live),
             uses_collectives=any(process.uses_collectives for process in live),
         )
@@ -197,7 +197,7 @@ class CardRegion:
         return tuple(process.period_us for process in processes if process.state == LIVE and process.period_us)
 
     def kernels(self, slot: int) -> tuple[Kernel, ...]:
-        """Rows that are being written just now are left out."""
+        """Return the rows of the kernel table, except those that a process is writing."""
         client, again = self._read(slot, _ALL_BYTES), self._read(slot, _ALL_BYTES)
         rows = zip(client.kernel, again.kernel, strict=True)
         whole = (row for row, later in rows if row.sequence % 2 == 0 and row.sequence == later.sequence)
@@ -217,7 +217,7 @@ class CardRegion:
             return 0
         if self._reclaim is not None:
             return max(0, self._reclaim(self.path(slot)))
-        return _bury_all(self.path(slot))
+        return _free_all(self.path(slot))
 
 
 def _kernel(row: KernelLayout) -> Kernel:
@@ -237,16 +237,16 @@ def _live(client: ClientLayout) -> list[int]:
     return [index for index, process in enumerate(client.procs) if process.state == LIVE]
 
 
-def _bury_all(path: Path) -> int:
-    """Sums are changed under a lock that Python cannot take, but none is needed once nobody is left."""
-    fd = _open(path)  # of its own, so that the locks taken through it go with it
+def _free_all(path: Path) -> int:
+    """Free all processes, if none is left. Then the lock of the sums, which Python cannot take, is not needed."""
+    fd = _open(path)  # a new descriptor: closing it releases the locks taken through it
     try:
-        if not all(_take(fd, index) for index in range(PROCESSES)):
+        if not all(_lock(fd, index) for index in range(PROCESSES)):
             return 0
         client = ClientLayout.from_buffer_copy(os.pread(fd, _ALL_BYTES, 0))
         lost = sum(client.procs[index].used_bytes for index in _live(client))
         for process in client.procs:
-            _bury(process)
+            _free(process)
         client.used_bytes = client.lock = 0
         os.pwrite(fd, bytes(client)[:_HEAD_BYTES], 0)
         return lost
@@ -254,7 +254,7 @@ def _bury_all(path: Path) -> int:
         os.close(fd)
 
 
-def _bury(process: ProcessLayout) -> None:
+def _free(process: ProcessLayout) -> None:
     process.used_bytes = process.in_flight = process.waiting = 0
     process.state = FREE
 
@@ -269,7 +269,7 @@ def _is_ours(path: Path, layout: type[ctypes.Structure]) -> bool:
 
 
 def _replace_file(path: Path, content: bytes, uid: int | None = None, gid: int | None = None) -> None:
-    """By a new file under the old name: whoever has the old one mapped must not find it shortened."""
+    """Write a new file under the same name. A process that has the old one mapped must not see it truncated."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -296,12 +296,12 @@ def _map(path: Path) -> DecisionsLayout:
 
 
 def _is_locked(fd: int, index: int) -> bool:
-    """Whether a process holds the byte: the kernel lets go of it however the process dies."""
-    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, index, 1, 0)
-    return struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK
+    """Return whether a process holds the byte. The kernel releases it however the process dies."""
+    request = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, index, 1, 0)
+    return struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request))[0] != fcntl.F_UNLCK
 
 
-def _take(fd: int, index: int) -> bool:
+def _lock(fd: int, index: int) -> bool:
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, index, 1, 0))
     except BlockingIOError:
@@ -312,12 +312,12 @@ def _take(fd: int, index: int) -> bool:
 def _wake(address: int) -> None:
     number = _FUTEX.get(platform.machine())
     if number is None:
-        raise Invalid("machine", f"is {platform.machine()}; tenants can be woken on {' and '.join(_FUTEX)} only")
+        raise Invalid("machine", f"is {platform.machine()}; clients can be woken on {' and '.join(_FUTEX)} only")
     _LIBC.syscall(
         ctypes.c_long(number),
         ctypes.c_void_p(address),
         ctypes.c_int(_FUTEX_WAKE),
-        ctypes.c_int(_EVERYBODY),
+        ctypes.c_int(_ALL_WAITERS),
         None,
         None,
         0,

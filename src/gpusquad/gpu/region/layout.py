@@ -1,6 +1,6 @@
-"""How the region of a card lies in memory: the mirror of ``shim/region.h``, which is the truth.
+"""The memory layout of a card's region. It mirrors ``shim/region/region.h``, which defines it.
 
-A test compiles a program that prints every offset and size and compares it with these.
+A test compiles a program that prints every offset and size and compares them with these.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from ctypes import Structure, c_char, c_float, c_uint32, c_uint64
 MAGIC = 0x47535144
 VERSION = 2
 SLOTS = 32
-"""Tenants on a card."""
+"""Clients on a card."""
 PROCESSES = 16
-"""Processes of a tenant."""
+"""Processes of a client."""
 KERNELS = 256
-"""Kernels a tenant tells durations of."""
+"""Kernels in a client's table."""
 SERVED = 1022
-"""Requests a tenant tells of before the oldest is overwritten."""
+"""Reported requests before the oldest is overwritten."""
 
 FREE, LIVE = 0, 1
 LEND = 1

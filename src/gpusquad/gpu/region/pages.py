@@ -1,4 +1,4 @@
-"""What the daemon of a card reads and writes, apart from how it lies in shared memory."""
+"""What the card daemon reads and writes, independent of the memory layout."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from gpusquad.model.squad import UNGATED_US
 
 @dataclass(frozen=True, slots=True)
 class ClientPage:
-    """What the processes of a tenant tell, added up."""
+    """Sum of what the processes of a GPU client report."""
 
     requested_us: int = 0
-    """Predicted GPU time of all that was launched."""
+    """Predicted GPU time of everything launched."""
     completed_us: int = 0
-    """The part of that which the card has done, predicted in the same way: what is missing is queued."""
+    """The part of it that is complete, predicted in the same way. The difference is queued."""
     launches: int = 0
     """Kernels, graphs and copies."""
     iterations: int = 0
     in_flight: int = 0
-    """Batches queued and not yet known to be done."""
+    """Batches that are queued and not known to be complete."""
     waiting: int = 0
-    """Processes that stand at the gate."""
+    """Threads that wait at the gate."""
     used_bytes: int = 0
     peak_bytes: int = 0
     mask_now: int = 0
-    """Groups its work goes to now; 0: unrestricted."""
+    """SM groups that its work goes to now; 0: unrestricted."""
     moves: int = 0
     waited_ns: int = 0
     pids: tuple[int, ...] = ()
-    """Of live processes, each in its own namespace."""
+    """Process ids of live processes, each in its own namespace."""
     uses_collectives: bool = False
-    """One of them takes part in collectives: nothing of it is held, for peers on other cards would spin meanwhile."""
+    """One of its processes uses collectives. It is not held, because its peers on other cards would spin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a tenant may do. All of GPU time here is cumulative, as the tenant counts what it asked for."""
+    """What a client may do. All GPU times are cumulative, like `ClientPage.requested_us`."""
 
     squad: int = 0
     quota_bytes: int = 0
@@ -46,42 +46,40 @@ class Grant:
     mask: int = 0
     neighbours: int = 0
     restricted_us: int = 0
-    """The mask holds until so much was asked for; 0: for the whole squad."""
+    """The mask applies until `requested_us` reaches this; 0: for the whole squad."""
     borrows: bool = False
-    """While all mates are idle nothing holds it back, but that no more than a loan is queued at a time."""
+    """While all neighbours are idle, only the loan limits what it may have queued."""
     loan_us: int = 0
-    """How much GPU time that is: the wait of a mate that wakes. 0: the library's default, 2 ms."""
+    """GPU time of a loan, and so the wait of a neighbour that gets work again. 0: the shim's default, 2 ms."""
     loan_wait_max_us: int = 0
-    """So long it waits when its queue does not move, for it may be waiting for this very launch. 0: 5 ms."""
+    """Longest wait of a borrower. Its queue may be waiting for this very launch. 0: 5 ms."""
     virtual_card_mask: int = 0
-    """Groups that it never leaves, lent or released: those of its virtual card. 0: the whole card."""
+    """SM groups of its virtual card, which it never leaves. 0: the whole card."""
     linger_us: int = 0
-    """A mate counts as busy until so long after it was."""
+    """A neighbour counts as busy for this long after its last work."""
     yield_to: int = 0
-    """Slots of mates that go first: while one of them is busy, what this one has queued stands still on the card."""
+    """Slots. While one of these clients is busy, queued work of this one pauses on the card."""
     yield_point_us: int = 0
-    """It can be made to so often: once in so much queued GPU time, and before every longer kernel. 0: 50."""
+    """Queued GPU time between two points where it can pause. It can also pause before every longer kernel. 0: 50."""
     yield_max_ms: int = 0
-    """So long it stands still at a time; then it goes for a hundredth of that. Whoever goes first may hang, or wait for
-    its work by ways that nobody sees. 0: 10 s."""
-
+    """Longest pause; then it runs for a hundredth of that time. The client it yields to may hang, or wait for its work in
+    a way that the shim does not see. 0: 10 s."""
     priority_level: int = 0
-    """While it is on no groups its blocks go before those of lower levels, as soon as SMs are free."""
+    """While it is on no SM partition, its thread blocks are scheduled before those of clients with a lower level."""
 
 
 class Region(Protocol):
-    """The shared memory of one card, from the daemon's side."""
+    """The shared memory of one card, as the daemon uses it."""
 
     slots: int
 
     @property
     def attached(self) -> tuple[int, ...]:
-        """Slots in use: those of an earlier daemon too, whose tenants run on."""
+        """Slots in use, also those that an earlier daemon left."""
         ...
 
     def attach(self, slot: int, *, uid: int | None = None, gid: int | None = None, quota_bytes: int = 0) -> None:
-        """Make room for a tenant: an empty page that this user may write, and a grant that holds back nothing but
-        memory."""
+        """Give the slot to a client: an empty page that this user may write, and a grant that limits only memory."""
         ...
 
     def detach(self, slot: int) -> None: ...
@@ -89,22 +87,22 @@ class Region(Protocol):
     def page(self, slot: int) -> ClientPage: ...
 
     def periods_us(self, slot: int) -> tuple[int, ...]:
-        """How long an iteration takes, of each live process in whose launches one was found."""
+        """Return the length of an iteration for each live process in whose launches one was found."""
         ...
 
     def served(self, slot: int, seen: int | None) -> tuple[int, tuple[int, ...]]:
-        """How many requests its programs told of so far, and how many microseconds those took that came after ``seen``
-        of them, as far as they are still there. None: only how many."""
+        """Return how many requests its programs have reported, and the durations in microseconds of those after the
+        first ``seen`` that are not overwritten. None: only the number."""
         ...
 
     def reclaim(self, slot: int) -> int:
-        """Give back what processes held that died. The bytes."""
+        """Release the bytes of dead processes and return how many."""
         ...
 
     def write(self, grants: Mapping[int, Grant]) -> None:
-        """All of them, then let tenants know."""
+        """Write all of them, then wake the clients."""
         ...
 
     def beat(self, now_ns: int) -> None:
-        """The daemon is alive."""
+        """Record the daemon's heartbeat."""
         ...

@@ -122,7 +122,7 @@ struct gs_region {
   const struct gs_decisions *decisions; /* read-only mapping */
   const struct gs_grant *grant;         /* ours, in `decisions` */
   struct gs_client *client;
-  struct gs_process *process; /* ours, in `tenant` */
+  struct gs_process *process; /* ours, in `client` */
   uint32_t slot, index;       /* of the client on the card, of the process in the client */
   int fd;                     /* of the client's file; holds the OFD lock on byte `index`. The mapping has another */
 };

@@ -89,8 +89,8 @@ static bool is_collective(const char *name) {
   return false;
 }
 
-/* Peers of a rank wait for whatever it has to do before the next collective, so from the first one on nothing of it is
- * held, and what stands still goes on. */
+/* The peers of a rank wait for all that it does before the next collective. So from the first collective on, no work of
+ * this process is held, and paused work continues. */
 static void note_collective(void) {
   if (!GS_PEEK(gs_region.process->uses_collectives)) GS_STORE(gs_region.process->uses_collectives, 1);
 }
