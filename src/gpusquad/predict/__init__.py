@@ -1,2 +1,3 @@
-"""How long, how much: predictors with one interface. ``predict(job)`` gives a forecast, ``learn(job, run_us)`` tells
-of a job that has ended."""
+"""Predictors of run time and memory, with one interface: ``predict(job)`` returns a prediction, ``learn(job, run_us)``
+reports a finished job.
+"""

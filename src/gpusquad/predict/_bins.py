@@ -1,7 +1,7 @@
 """Run times in bins that grow by a fixed factor, and distributions over them.
 
-A distribution is kept as *hazards*: of the runs that reached a bin, the part that ends in it. A run that was cut short
-then says all it knows, that it reached its bin, and nothing it does not.
+A distribution is stored as *hazards*: of the runs that reached a bin, the fraction that ends in it. A run that was cut
+short therefore counts as having reached its bin, and for nothing beyond it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpusquad.model.units import US_PER_S
 
 PER_OCTAVE = 4
 COUNT = 24 * PER_OCTAVE
-"""From one second to half a year; what is shorter or longer is in the first or last bin."""
+"""From one second to half a year. Shorter and longer run times are in the first and the last bin."""
 Floats = NDArray[np.float64]
 
 _EDGES_US = US_PER_S * 2.0 ** (np.arange(COUNT + 1) / PER_OCTAVE)
@@ -25,14 +25,13 @@ MIDDLES_US = np.sqrt(_EDGES_US[1:] * _EDGES_US[:-1])
 
 
 def bin_of(us: int) -> int:
-    """The bin of a run time."""
     if us >= _LAST_US:
         return COUNT - 1
     return min(COUNT - 1, int(log2(us / US_PER_S) * PER_OCTAVE)) if us > US_PER_S else 0
 
 
 def shares(hazards: Floats, last: int | None = None) -> Floats:
-    """The part of all runs that ends in each bin. ``last``: nothing is known to run beyond this bin."""
+    """The fraction of all runs that ends in each bin. ``last``: the bin beyond which no run is known to last."""
     ends = hazards.copy()
     ends[COUNT - 1 if last is None else last :] = 1.0
     reached = np.cumprod(1.0 - ends)
@@ -43,8 +42,9 @@ def shares(hazards: Floats, last: int | None = None) -> Floats:
 
 def quantiles(part: Floats, source: str, confidence: float, most_us: int | None = None,
               levels: tuple[float, ...] = LEVELS, asked: Floats | None = None) -> Quantiles:  # fmt: skip
-    """Values at the levels; within a bin along its logarithm. ``asked``: other levels to look the values up at, where
-    experience says that those would be right."""
+    """Values at the levels, interpolated within a bin along its logarithm. ``asked``: levels to look the values up at
+    instead, if experience shows that they are calibrated.
+    """
     reached = np.cumsum(part)
     wanted = (np.asarray(levels) if asked is None else asked) * reached[-1]
     bins = np.minimum(np.searchsorted(reached, wanted), COUNT - 1)
@@ -58,7 +58,7 @@ def quantiles(part: Floats, source: str, confidence: float, most_us: int | None 
 
 
 def spread(run: Quantiles) -> Floats:
-    """Quantiles of any source as parts in bins; what lies outside the levels given fades out over a few bins."""
+    """Quantiles of any source as fractions in bins. What lies outside the given levels fades out over a few bins."""
     bins = np.array([bin_of(value) for value in run.values])
     part = np.full(COUNT, 1e-4)
     below, start = 0.0, max(0, bins[0] - 2 * PER_OCTAVE)

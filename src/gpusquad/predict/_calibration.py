@@ -1,7 +1,7 @@
-"""Quantiles that are kept honest: of the runs so far, nine of ten shall have ended by what was called the ninth tenth.
+"""Calibrated quantiles: nine of ten runs should have ended by their predicted P90.
 
-Adaptive conformal inference (Gibbs and Candès, NeurIPS 2021), on the scale of log odds: where too many ran past a
-quantile, the next is taken from a higher level, and the other way round. Who drifts is followed.
+Adaptive conformal inference (Gibbs and Candès, NeurIPS 2021), on the scale of log odds. If too many runs exceed a
+quantile, the next value is taken from a higher level, and vice versa. Drift is followed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NOMINAL = np.asarray(LEVELS)
 _NOMINAL_ODDS = np.log(_NOMINAL / (1 - _NOMINAL))
 _SPREAD = np.sqrt(_NOMINAL * (1 - _NOMINAL))
 _MOST = 4.0
-"""In log odds: no experience turns a middle into more than a 98th hundredth."""
+"""Largest correction, in log odds. It turns a median into at most a P98."""
 
 
 class QuantileCalibration:
-    """What to ask for so that it comes true: for everybody, and what each tenant adds to it."""
+    """The levels to look up so that the quantiles are calibrated: an offset for all tenants, plus one per tenant."""
 
     def __init__(self, rate: float, most_tenants: int = 10_000) -> None:
         self.rate = rate
@@ -32,12 +32,14 @@ class QuantileCalibration:
         self._tenants: OrderedDict[str, Floats] = OrderedDict()
 
     def levels(self, tenant: str) -> Floats:
-        """Where to look for the values at ``LEVELS``."""
+        """The levels at which to look up the values for ``LEVELS``."""
         odds = _NOMINAL_ODDS + self._all + self._tenants.get(tenant, 0.0)
         return np.maximum.accumulate(1 / (1 + np.exp(-odds)))
 
     def learn(self, tenant: str, foretold: Sequence[int], run_us: int, was_cut: bool) -> None:
-        """A run that was foretold so is over. One that was cut is known to have passed what lay below, no more."""
+        """Learn from a finished run and its prediction. A run that was cut short is only known to have passed the
+        values below its run time.
+        """
         passed = np.asarray(foretold) < run_us
         step = self.rate * (passed - (1 - _NOMINAL)) / _SPREAD
         if was_cut:

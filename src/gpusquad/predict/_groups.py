@@ -12,17 +12,17 @@ from gpusquad.predict._bins import COUNT, Floats
 from gpusquad.predict._similarity import Key, SimilarityKey, as_key
 
 _FORGOTTEN = 0.02
-"""A run that weighs less is dropped."""
+"""A run with a lower weight is dropped."""
 
 
 class RunGroups:
-    """All groups of one kind. Who was not seen longest is forgotten first."""
+    """All groups of one similarity key. The group that was seen least recently is evicted first."""
 
     def __init__(self, kind: SimilarityKey, most: int) -> None:
         self.kind = kind
         self.most = most
         self.runs: OrderedDict[Key, array] = OrderedDict()
-        """Oldest first; a run that was cut in bin b is there as -1 - b."""
+        """Oldest first. A run that was cut in bin b is stored as -1 - b."""
         self._keep = ceil(log(_FORGOTTEN) / log(kind.keeps))
         self._weights = kind.keeps ** np.arange(2 * self._keep + 1)[::-1]
 
@@ -42,7 +42,7 @@ class RunGroups:
         return 0 if key is None else min(self._keep, len(self.runs.get(key, ())))
 
     def tally(self, key: Key | None, ended: Floats, reached: Floats) -> None:
-        """Into rows of zeros: weights of runs that ended in each bin, and of those that came that far."""
+        """Add to rows of zeros the weights of the runs that ended in each bin, and of those that reached it."""
         runs = None if key is None else self.runs.get(key)
         if not runs:
             return
@@ -54,7 +54,7 @@ class RunGroups:
         if not whole.all():
             last = ended + np.bincount(-1 - bins[~whole], weights[~whole], COUNT)
         reached += last[::-1].cumsum()[::-1]
-        if last is not ended:  # a cut run says nothing of the bin that it was cut in
+        if last is not ended:  # a run that was cut short is no evidence about the bin it was cut in
             reached -= last - ended
 
     def dump(self) -> list:
@@ -70,5 +70,5 @@ class RunGroups:
 
 
 def reaches(bin_: int, amount: float, row: Floats) -> None:
-    """Somebody has come as far as that bin and may go on."""
+    """Count a run that has reached a bin and may continue."""
     row[:bin_] += amount

@@ -1,10 +1,10 @@
-"""Nobody gains by short runs that make long ones look short.
+"""Prevents short runs from making an owner's long runs look short.
 
-Predictions count runs, and runs are cheap: whoever lets ten jobs end at once for each that takes a day is rightly
-foretold to be quick ten times of eleven. So it is watched how much of an owner's card time lies within the middle of
-what was foretold. Where next to none does, that owner's distributions are weighed by the square of the run time, up to
-the length its card time mostly goes to: a long job is then worth what it would be worth alone, however many short ones
-stand beside it (the merit is one over the square of the run time). Ordinary owners are far from that; see the bounds.
+Predictions count runs, and runs are cheap. An owner with ten very short jobs for each one-day job is correctly
+predicted to be quick ten times out of eleven. This module therefore tracks how much of an owner's card time lies within
+the predicted median. If almost none does, the owner's distributions are weighted by the square of the run time, up to
+the run time where most of the card time is spent. A long job then counts what it would count alone, however many short
+ones there are (the merit is one over the square of the run time). Ordinary owners are far from this; see the bounds.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from gpusquad.predict._similarity import Key, as_key
 
 _HALF_LIFE_US = 14 * 86400 * US_PER_S
 _FORGIVEN = 2
-"""So many surprises are no habit: the largest are left out."""
+"""Number of overruns that are ignored, the largest first: a few are not a pattern."""
 _SUSPICIOUS = 8.0
-"""Card time over what of it was foretold. In the log KTH-SP2 one forecast in 900 is of an owner who is above this, in
-SDSC-SP2 one in 2,200, in CTC-SP2 one in 100."""
+"""Ratio of card time to the predicted part of it. In the log KTH-SP2 one prediction in 900 is for an owner above this,
+in SDSC-SP2 one in 2,200, in CTC-SP2 one in 100.
+"""
 _CERTAIN = 20.0
 _MOST_POWER = 2.0
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Of one owner, fading."""
+    """Sums of one owner, decaying over time."""
 
     used: float = 0.0
-    """Card seconds."""
+    """Card seconds used."""
     within: float = 0.0
-    """Those of them within the middle foretold."""
+    """Card seconds within the predicted median."""
     squared: float = 0.0
     """Card seconds times run seconds."""
     at_us: int = 0
     surprises: tuple[float, ...] = ()
-    """Card seconds past the middle, of the runs that went furthest; the largest first."""
+    """Card seconds beyond the median, of the runs that exceeded it most. Largest first."""
 
     def add(self, run_s: float, middle_s: float, cards: int, at_us: int) -> None:
         keeps = 0.5 ** (max(0, at_us - self.at_us) / _HALF_LIFE_US)
@@ -56,7 +57,7 @@ class _Sums:
         self.at_us = max(self.at_us, at_us)
 
     def weight(self) -> tuple[float, float]:
-        """By which power of the run time to weigh, and up to which run time."""
+        """The power of the run time to weight by, and the run time up to which it applies."""
         counted = self.used - sum(self.surprises)
         if counted <= _SUSPICIOUS * self.within:
             return 0.0, 0.0
@@ -65,14 +66,14 @@ class _Sums:
 
 
 class OverrunCorrection:
-    """How far the card time of owners, and of tenants as a whole, went past what was foretold of them."""
+    """How far the card time of owners, and of whole tenants, exceeded their predictions."""
 
     def __init__(self, most: int = 100_000) -> None:
         self.most = most
         self._sums: OrderedDict[Key, _Sums] = OrderedDict()
 
     def learn(self, run: PastRun, middle_us: int) -> None:
-        """A run is over whose middle was foretold so. One that was cut has at least come so far."""
+        """Learn from a finished run and its predicted median. A run that was cut short lasted at least this long."""
         for who in _who(run.job):
             sums = self._sums.pop(who, None) or _Sums(at_us=run.ended_us)
             sums.add(max(0, run.run_us) / US_PER_S, middle_us / US_PER_S, max(1, run.job.gpus), run.ended_us)
@@ -81,7 +82,7 @@ class OverrunCorrection:
                 self._sums.popitem(last=False)
 
     def weigh(self, job: Job, part: Floats) -> Floats | None:
-        """The distribution to be used instead for this owner; None: as it is."""
+        """The distribution to use instead for this owner. None: no correction."""
         power, reach_us = max(sums.weight() if (sums := self._sums.get(who)) else (0.0, 0.0) for who in _who(job))
         return part * np.minimum(1.0, MIDDLES_US / reach_us) ** power if power else None
 
@@ -93,7 +94,9 @@ class OverrunCorrection:
 
 
 def _who(job: Job) -> tuple[Key, Key]:
-    """The owner, and the tenant: what one user pads another of the same tenant could use."""
+    """The owner and the tenant. The tenant is included because one user could run short jobs to help another user of
+    it.
+    """
     return (job.tenant, job.user), (job.tenant,)
 
 

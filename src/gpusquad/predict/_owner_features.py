@@ -1,4 +1,4 @@
-"""What is known of a job when it comes in, and of what its owner did before, as a row of numbers."""
+"""What is known of a job at submission, and of its owner's earlier runs, as a row of numbers."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gpusquad.predict._similarity import family
 
 _HOUR_US = 3600 * US_PER_S
 _KEEPS = 0.8
-"""What a run still weighs in a fading mean when the next has come."""
+"""Weight that a run keeps in a decaying mean when the next run ends."""
 _UNKNOWN = -1.0
 _AWAY_US = 60 * 86400 * US_PER_S
-"""Who was not seen for two months may as well never have been."""
+"""An owner not seen for two months counts as unknown."""
 
 
 def log_s(us: float) -> float:
-    """Lengths differ by factors; what is below a second is a second."""
+    """Run times differ by factors, so their logarithm is used. Anything below a second counts as a second."""
     return log(max(US_PER_S, us) / US_PER_S)
 
 
 @dataclass(slots=True)
 class Habit:
-    """The last runs of one owner, or of one owner with one request or such a name."""
+    """The last runs of one owner, or of one owner with one request or one kind of name."""
 
     runs: int = 0
     last: float = _UNKNOWN
@@ -37,7 +37,7 @@ class Habit:
     mean: float = _UNKNOWN
     square: float = 0.0
     used: float = 0.0
-    """Log of the part of the estimate used; fading."""
+    """Logarithm of the used fraction of the estimate; decaying mean."""
     came_us: int = -_AWAY_US
     ended_us: int = -_AWAY_US
     running: dict[str, int] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class Habit:
 
 
 class Habits:
-    """Bounded: who was away longest is forgotten first."""
+    """Bounded. The owner seen least recently is evicted first."""
 
     def __init__(self, most: int = 100_000) -> None:
         self.most = most
         self._known: OrderedDict[Hashable, Habit] = OrderedDict()
 
     def row(self, job: Job) -> Floats:
-        """The features of a job that comes in now."""
+        """The features of a job submitted now."""
         owner, asked, named = (self._of(key) or Habit() for key in _keys(job))
         now_us = job.submitted_us
         hour = now_us // _HOUR_US
@@ -96,14 +96,14 @@ class Habits:
             self._for(key).learn(log_s(run_us), used, at_us)
 
     def stops(self, job: Job) -> None:
-        """Off its cards, however."""
+        """The job released its cards, for whatever reason."""
         for key in _keys(job):
             habit = self._of(key)
             if habit is not None:
                 habit.running.pop(job.id, None)
 
     def runs_alike(self, job: Job) -> int:
-        """How many runs of the same owner with the same request or such a name are known."""
+        """Number of known runs of the same owner with the same request or the same kind of name."""
         return max((habit.runs for key in _keys(job)[1:] if (habit := self._of(key)) is not None), default=0)
 
     def _of(self, key: Hashable) -> Habit | None:

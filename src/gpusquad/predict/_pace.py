@@ -1,7 +1,7 @@
-"""How fast a run counts its steps, and where it stops to do something else: learned from a stream of reports.
+"""The pace of a run's steps and its pauses, learned from a stream of reports.
 
-Everything here is in work time: microseconds as they would be had the run its card for itself, as far as it is known.
-Memory is bounded: old reports are merged into segments, old forecasts are forgotten.
+All times are work time: microseconds as they would be if the run had its card to itself, where that is known. Memory is
+bounded: old reports are merged into segments, and old predictions are dropped.
 """
 
 from __future__ import annotations
@@ -14,35 +14,40 @@ from typing import Any
 from gpusquad.predict._pauses import Pause, PausePredictor, pauses_ahead
 
 WINDOW = 5
-"""Intervals that are looked at together. One that is slow among them is a pause; several are another pace."""
+"""Number of intervals that are compared with each other. One slow interval among them is a pause; several are a new
+pace.
+"""
 MOST_SEGMENTS = 48
 MOST_PAUSES = 32
 MOST_MARKS = 14
 GRAIN_US = 1e6
 MARK_GROWTH = 1.2
-"""A forecast is noted whenever the steps have grown so much, to see later how good it was."""
+"""A prediction is recorded each time the step count has grown by this factor, so that its error can be measured later.
+"""
 PAUSE_RATIO = 0.7
-"""A pause takes at least so much of what its interval took without it."""
+"""Minimum length of a pause, as a multiple of what its interval took without it."""
 SPREADS = 8.0
-"""And stands out of its neighbours by so many of their spreads."""
+"""A pause must also exceed its neighbours by this many times their spread."""
 CHANGE_SCORE = 12.0
-"""How sure a change of pace must be (a squared t)."""
+"""Minimum certainty of a change of pace (a squared t)."""
 MOST_CHANGES = 3
 WARM_UP_RATIO = 0.03
-"""A slow beginning of at most this part of the steps is one that does not come again."""
+"""A slow start within this fraction of the steps is a warm-up, which does not recur."""
 LEAST_FOR_TREND = 6
 REACH, MOST_GROWTH = 0.7, 3.0
-"""A trend goes on for so many times the steps it was seen over, and to so many times the pace now."""
+"""A trend is extrapolated over this multiple of the steps it was observed on, and up to this multiple of the current
+pace.
+"""
 RECORD_FLOOR = 0.03
-"""Forecasts that were off by less than this are equally good."""
+"""Predictions with an error below this count as equally good."""
 TREND_PRIOR = 0.25
-"""Before there is a record: most runs have none."""
+"""Weight of the trend before there is a record. Most runs have no trend."""
 LEAST_RECORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StepSpan:
-    """So many steps in so much time."""
+    """A number of steps and the time they took."""
 
     steps: float
     us: float
@@ -54,7 +59,7 @@ class StepSpan:
 
 @dataclass(frozen=True, slots=True)
 class ReportInterval(StepSpan):
-    """Between two reports."""
+    """The steps between two reports."""
 
     end: int
     """The step at its end."""
@@ -62,24 +67,27 @@ class ReportInterval(StepSpan):
 
 @dataclass(frozen=True, slots=True)
 class PaceEstimate:
-    """What is believed at one moment of the steps to come: a pace that stays, one that grows, and their past."""
+    """The pace expected of the remaining steps, as estimated at one time: constant, or following a trend."""
 
     last: float
-    """Microseconds per step since it last changed."""
+    """Microseconds per step since the last change of pace."""
     mean: float
-    """Over all the time."""
+    """Microseconds per step over the whole run."""
     age_us: float
-    """How long it has been as it is."""
+    """Time since the last change of pace."""
     level: float
-    """Of the trend, now."""
+    """Current microseconds per step of the trend."""
     slope: float
-    """Of the trend: more microseconds per step with every step."""
+    """Change of the trend's microseconds per step, per step."""
     reach: float
-    """So many steps the trend was seen over."""
+    """Number of steps over which the trend is extrapolated."""
 
     def steady_us(self, steps: float) -> float:
-        """The next steps as they were. What has lasted for long will last; what is new is as likely to end again:
-        after an age a it survives another x with a / (a + x), and then comes what was usual."""
+        """Time of the next steps at the current pace.
+
+        An old pace is likely to last; a new one is as likely to end. A pace of age a survives another x with
+        probability a / (a + x). After that the mean pace applies.
+        """
         if steps <= 0:
             return 0.0
         ahead_us = self.last * steps
@@ -90,7 +98,7 @@ class PaceEstimate:
         return steps * (stays * self.last + (1 - stays) * self.mean)
 
     def trend_us(self, steps: float) -> float:
-        """The next steps if it goes on growing or shrinking, for as long as it has been seen to and not without end."""
+        """Time of the next steps if the trend continues, within its limits of length and growth."""
         if steps <= 0:
             return 0.0
         growing = min(steps, self.reach)
@@ -100,7 +108,7 @@ class PaceEstimate:
 
 @dataclass(frozen=True, slots=True)
 class PaceMark:
-    """An outlook, and where the run was then."""
+    """A recorded estimate, and the progress of the run at that time."""
 
     steps: float
     us: float
@@ -109,36 +117,37 @@ class PaceMark:
 
 @dataclass(frozen=True, slots=True)
 class RemainingSteps:
-    """The time of the steps to come, without pauses."""
+    """The time of the remaining steps, without pauses."""
 
     us: float
     error: float
-    """By how much such forecasts were off in this run (standard deviation of the logarithm)."""
+    """Error of such predictions in this run (standard deviation of the logarithm)."""
     tries: float
-    """How many such forecasts there were."""
+    """Number of such predictions."""
 
 
 @dataclass(slots=True)
 class PaceTracker:
-    """Of one run."""
+    """The pace and the pauses of one run."""
 
     recent: list[ReportInterval] = field(default_factory=list)
     waiting: int = 0
-    """Of the recent ones, how many (the last) are not in the segments yet: what follows tells what they are."""
+    """Number of recent intervals, from the end, that are not in the segments yet. Later intervals decide what they are.
+    """
     segments: list[StepSpan] = field(default_factory=list)
     grain_us: float = GRAIN_US
     steps: float = 0.0
     us: float = 0.0
-    """All that went into segments."""
+    """Time that went into segments."""
     pauses: list[Pause] = field(default_factory=list)
-    """The last ones."""
+    """The latest pauses."""
     paused: int = 0
-    """How many there were."""
+    """Number of pauses in total."""
     intervals: int = 0
     marks: list[PaceMark] = field(default_factory=list)
 
     def add(self, interval: ReportInterval, total: float | None) -> None:
-        """One more. Costs the same however many there were."""
+        """Add one interval in constant time."""
         self.recent.append(interval)
         self.waiting += 1
         self.intervals += 1
@@ -151,7 +160,7 @@ class PaceTracker:
             self._mark(total)
 
     def go_back(self, step: int) -> None:
-        """To a checkpoint: the pace stays what it was, pauses from there on will come once more."""
+        """Return to a checkpoint: the pace stays the same, and the pauses after it will occur again."""
         while self.waiting:
             self._settle(self.recent[-self.waiting])
             self.waiting -= 1
@@ -159,7 +168,7 @@ class PaceTracker:
         self.pauses = [pause for pause in self.pauses if pause.end <= step]
 
     def typical_us(self) -> float:
-        """From one report to the next, now."""
+        """Typical time between two reports at present."""
         return _low_median([interval.us for interval in self.recent]) if self.recent else 0.0
 
     def typical_steps(self) -> float:
@@ -171,10 +180,10 @@ class PaceTracker:
     def seen_steps(self) -> float:
         return self.steps + sum(interval.steps for interval in self.recent[len(self.recent) - self.waiting :])
 
-    # -- the steps to come -----------------------------------------------------------------------------------------
+    # -- remaining steps -------------------------------------------------------------------------------------------
 
     def ahead(self, steps: float, total: float) -> RemainingSteps:
-        """The time of so many steps more."""
+        """The time of the next ``steps`` steps."""
         spans = self._spans()
         outlook = _outlook(spans, total)
         done = sum(span.steps for span in spans)
@@ -184,7 +193,9 @@ class PaceTracker:
         return RemainingSteps(us, error, tries)
 
     def _record(self, done: float, busy_us: float, steps: float) -> tuple[float, float, float]:
-        """How much the trend is to be trusted, and how far off we were, most by forecasts that looked as far."""
+        """The weight of the trend, the error of past predictions and their number. Predictions over a similar distance
+        count most.
+        """
         wanted = steps / max(done, 1.0)
         sums = [0.0, 0.0, 0.0]
         seen = []
@@ -210,7 +221,7 @@ class PaceTracker:
         return weight, sqrt(squares / sums[0]), sums[0]
 
     def _spans(self) -> list[StepSpan]:
-        """All that is known, the newest as they look now."""
+        """All spans, with the newest as they look now."""
         if not self.waiting:
             return self.segments
         typical, spread = self._usual()
@@ -218,8 +229,9 @@ class PaceTracker:
         return self.segments + new
 
     def _usual(self) -> tuple[float, float]:
-        """The pace of the last intervals and how they differ, whether from the middle one or from one to the next:
-        when the pace has just changed, only the second is small."""
+        """The pace of the last intervals and their spread: the smaller of the deviation from the median and the
+        difference from one to the next. If the pace has just changed, only the second is small.
+        """
         paces = [interval.pace for interval in self.recent]
         typical = _low_median(paces)
         if len(paces) < 3:
@@ -227,16 +239,16 @@ class PaceTracker:
         steps = [abs(b - a) for a, b in pairwise(paces)]
         return typical, min(_low_median([abs(pace - typical) for pace in paces]), _low_median(steps))
 
-    # -- the pauses to come ----------------------------------------------------------------------------------------
+    # -- future pauses ---------------------------------------------------------------------------------------------
 
     def pauses_ahead(self, step: float, total: float) -> PausePredictor:
-        """Those that follow from the ones seen, if they come as regularly."""
+        """The pauses to expect if they continue as regularly as so far."""
         new = self._new_pauses()
         density = (self.paused + len(new)) / max(self.seen_steps(), 1.0)
         return pauses_ahead(self.pauses + new, step, total, self.typical_steps(), density, self.us)
 
     def _new_pauses(self) -> list[Pause]:
-        """Among those that are not settled. The very first interval is slow for other reasons."""
+        """Pauses in intervals that are not in a segment yet. The very first interval is slow for other reasons."""
         if self.intervals < 3:
             return []
         typical, spread = self._usual()
@@ -244,7 +256,7 @@ class PaceTracker:
         found = ((interval, _split(interval, typical, spread)[1]) for interval in new)
         return [Pause(i.end - i.steps, i.end, pause_us) for i, pause_us in found if pause_us > 0]
 
-    # -- what happens to an interval -------------------------------------------------------------------------------
+    # -- processing of an interval ---------------------------------------------------------------------------------
 
     def _settle(self, interval: ReportInterval) -> None:
         busy_us, pause_us = _split(interval, *self._usual())
@@ -252,7 +264,7 @@ class PaceTracker:
         self.steps += interval.steps
         self.us += busy_us
         self._keep(StepSpan(interval.steps, busy_us))
-        if pause_us > 0 and not is_first:  # what the first took longer was its start
+        if pause_us > 0 and not is_first:  # the extra time of the first interval was its start
             self.pauses.append(Pause(interval.end - interval.steps, interval.end, pause_us))
             del self.pauses[:-MOST_PAUSES]
             self.paused += 1
@@ -269,13 +281,13 @@ class PaceTracker:
             self.segments = [_joined(a, b) for a, b in zip(segments[::2], segments[1::2], strict=False)] + odd
 
     def _mark(self, total: float | None) -> None:
-        """Every now and then, what we would say; to be held against what comes."""
+        """Record the current estimate from time to time, to compare it with what follows."""
         if self.marks and self.steps < MARK_GROWTH * self.marks[-1].steps:
             return
         self.marks.append(PaceMark(self.steps, self.us, _outlook(self.segments, total)))
         del self.marks[:-MOST_MARKS]
 
-    # -- to keep ---------------------------------------------------------------------------------------------------
+    # -- serialisation ---------------------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
         return asdict(self)
@@ -299,7 +311,7 @@ def _joined(a: StepSpan, b: StepSpan) -> StepSpan:
 
 
 def _split(interval: ReportInterval, typical: float, spread: float) -> tuple[float, float]:
-    """What it took to count its steps, and a pause, if it took much longer than its neighbours."""
+    """The time an interval spent on steps, and its pause if it took much longer than its neighbours."""
     usual_us = typical * interval.steps
     extra_us = interval.us - usual_us
     if extra_us <= max(PAUSE_RATIO * usual_us, SPREADS * spread * interval.steps):
@@ -320,7 +332,7 @@ def _outlook(spans: list[StepSpan], total: float | None) -> PaceEstimate:
 
 
 def _warm_up(spans: list[StepSpan], total: float | None) -> int:
-    """How many spans at the beginning were slow because it was the beginning."""
+    """The number of spans at the start that were slow because of the warm-up."""
     if len(spans) < 2:
         return 0
     slow = 1.25 * _low_median([span.pace for span in spans])
@@ -333,7 +345,7 @@ def _warm_up(spans: list[StepSpan], total: float | None) -> int:
 
 
 def _last_change(logs: list[float], weights: list[float]) -> int:
-    """Where the pace that holds now began: the surest change, then the surest after it, and so on."""
+    """The start of the current pace: the most certain change, then the most certain one after it, and so on."""
     if len(logs) < 3:
         return 0
     noise = max(_low_median([abs(b - a) for a, b in pairwise(logs)]) / (0.6745 * sqrt(2)), 0.01)
@@ -347,7 +359,7 @@ def _last_change(logs: list[float], weights: list[float]) -> int:
 
 
 def _surest_change(logs: list[float], weights: list[float]) -> tuple[int, float, float]:
-    """Where the means before and after differ most, and how much."""
+    """The position at which the means before and after differ most, its score, and the difference."""
     all_weight = sum(weights)
     all_sum = sum(weight * value for weight, value in zip(weights, logs, strict=True))
     best = (0, 0.0, 0.0)
@@ -364,7 +376,7 @@ def _surest_change(logs: list[float], weights: list[float]) -> tuple[int, float,
 
 
 def _trend(spans: list[StepSpan], last: float) -> tuple[float, float]:
-    """A straight line through the paces: its end and its slope, less of it the less sure it is."""
+    """A straight line through the paces: its end and its slope. The slope is reduced if it is uncertain."""
     if len(spans) < LEAST_FOR_TREND:
         return last, 0.0
     places, at = [], 0.0

@@ -1,4 +1,4 @@
-"""Where a run stops counting steps to do something else: evaluations, checkpoints. When, how long, how many more."""
+"""Predicts when a run pauses (evaluations, checkpoints), for how long, and how often until its end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from itertools import pairwise
 from math import hypot, inf, sqrt
 
 EARLY_RATIO = 0.03
-"""A pause within this part of the steps is likely of the start, not one of many."""
+"""A pause within this fraction of the steps probably belongs to the start and does not recur."""
 DENSER = 1.5
-"""Times as many pauses per step as so far, at most: whatever rhythm they seem to have."""
+"""Largest density of future pauses, as a multiple of the density so far, whatever their period."""
 LONGEST_TIMES = 5.0
-"""A pause that took more than this times the usual was an accident (the machine slept)."""
+"""A pause longer than this multiple of the median was an accident (the machine was suspended)."""
 MISSED_RATIO = 0.2
-"""A rhythm may have been missed by this part of the pauses."""
+"""Fraction of the pauses that may be missing from a period."""
 ONCE_DOUBT, IRREGULAR_DOUBT = 0.5, 0.3
-"""Of the pauses to come, where one was seen, and where they keep no rhythm."""
+"""Relative uncertainty of future pauses if only one was seen, and if they are irregular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +29,32 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class PausePredictor:
-    """The pauses to come."""
+    """The future pauses."""
 
     us: float
     spread_us: float
     one_us: float
-    """How long one takes; 0: none is known."""
+    """Time of one pause. 0: no pause is known."""
     is_due: bool
-    """One belongs to where the run is now."""
+    """A pause is expected at the current step."""
 
 
 def pauses_ahead(
     pauses: list[Pause], step: float, total: float, between: float, density: float, busy_us: float
 ) -> PausePredictor:
-    """Those that follow from the ones seen. ``between``: steps from report to report; ``density``: pauses per step so
-    far; ``busy_us``: the time that went into steps so far."""
+    """Predict future pauses from those seen.
+
+    ``between``: steps between two reports. ``density``: pauses per step so far. ``busy_us``: time spent on steps so
+    far.
+    """
     if not pauses:
         return PausePredictor(0.0, 0.0, 0.0, False)
     one_us, spread_us = _usual(pauses)
     rhythm = _rhythm(pauses, 2 * between)
     count = rhythm.count(min(pauses[-1].start, step), total)
     if len(pauses) == 1:
-        # Seen once: it may come again after as many steps. A very long or a very early one is rather an accident.
+        # Seen once: it may recur after the same number of steps. A very long or very early pause was probably an
+        # accident.
         part = pauses[0].end / max(total, pauses[0].end)
         count *= busy_us / (busy_us + one_us) * (part / (part + EARLY_RATIO)) ** 2
     count = min(count, DENSER * density * max(total - step, 0.0) + 1)
@@ -60,7 +64,7 @@ def pauses_ahead(
 
 
 def _usual(pauses: list[Pause]) -> tuple[float, float]:
-    """The mean and its spread, whatever accident is among them."""
+    """The mean and its spread, robust against accidents."""
     times_us = sorted(pause.us for pause in pauses)
     most_us = LONGEST_TIMES * times_us[(len(times_us) - 1) // 2]
     tamed = [min(us, most_us) for us in times_us]
@@ -72,12 +76,12 @@ def _usual(pauses: list[Pause]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Rhythm:
-    """Every so many steps a pause."""
+    """The number of steps between two pauses."""
 
     gap: float
     regular: bool
     counted: bool
-    """By the number of the step: every multiple of the gap."""
+    """Pauses occur at step numbers that are multiples of the gap."""
 
     def next(self, last: Pause) -> float:
         if self.counted:
@@ -85,7 +89,7 @@ class _Rhythm:
         return (last.start + last.end) / 2 + self.gap
 
     def count(self, last: float, total: float) -> float:
-        """From the last one to the end."""
+        """Number of pauses after the last one."""
         if self.counted:
             return max(int(total / self.gap + 0.02) - int(last / self.gap + 0.999), 0)
         left = max(total - last, 0.0) / self.gap

@@ -1,4 +1,4 @@
-"""What was believed before a run began, given that it still runs; and that belief together with another one."""
+"""The prior prediction of a run, given that the run still lasts, and its combination with another prediction."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from statistics import NormalDist
 from gpusquad.model.prediction import LEVELS, Quantiles
 
 LEAST_US = 1000.0
-"""Logarithms need something above nothing."""
+"""Lower bound, because logarithms need a positive number."""
 MOST_US = 2.0**62
 GUESS_SPREAD = 0.7
-"""Of the logarithm, where somebody gave a single number."""
+"""Spread of the logarithm if the prior is a single number."""
 LEAST_SPREAD = 0.05
 REFUTED = 3.0
-"""Standard deviations beyond the middle from which a prior knows no more; then it lasts as long as it has lasted."""
+"""Standard deviations beyond the median at which the prior is refuted. The remaining time then follows the elapsed
+time.
+"""
 SURE_SPREAD = 0.1
-"""The least spread of the logarithm that a prior is believed to have, whatever it says."""
+"""Smallest spread of the logarithm that a prior is assumed to have."""
 DOUBT = 4.0
-"""Squared deviations apart at which the prior has half its weight: then it speaks of another kind of run."""
+"""Squared deviations between the two at which the prior has half its weight, because it describes another kind of run.
+"""
 _NORMAL = NormalDist()
 _DEVIATIONS = tuple(_NORMAL.inv_cdf(level) for level in LEVELS)
 _DECILES = LEVELS.index(0.1), LEVELS.index(0.5), LEVELS.index(0.9)
@@ -27,7 +30,7 @@ _DECILE_DEVIATIONS = 2 * 1.2816
 
 
 def still_running(prior: Quantiles, ran_us: float) -> tuple[float, ...]:
-    """The remaining time at ``LEVELS``, of those runs of the prior that last longer than this one has by now."""
+    """The remaining time at ``LEVELS``, of those runs of the prior that last longer than ``ran_us``."""
     points = _points(prior)
     ran_us = max(ran_us, 0.0)
     reached = _deviation(points, log(max(ran_us, LEAST_US)))
@@ -43,8 +46,9 @@ def still_running(prior: Quantiles, ran_us: float) -> tuple[float, ...]:
 
 
 def blended(own: tuple[float, ...], other: tuple[float, ...], confidence: float) -> tuple[float, ...]:
-    """Two distributions at ``LEVELS`` as one: each has the more weight the narrower it is, the other one also by its
-    confidence, and less where the two contradict each other."""
+    """Combine two distributions at ``LEVELS``. The narrower one has more weight. The weight of ``other`` also depends
+    on its confidence, and falls if the two contradict each other.
+    """
     if confidence <= 0:
         return own
     own_logs, other_logs = ([log(min(max(v, LEAST_US), MOST_US)) for v in values] for values in (own, other))
@@ -55,8 +59,8 @@ def blended(own: tuple[float, ...], other: tuple[float, ...], confidence: float)
     trust = min(confidence, 1.0) / (other_spread**2 * (1 + apart / DOUBT))
     weight = trust / (trust + own_spread**-2)
     centre = (1 - weight) * own_logs[middle] + weight * other_logs[middle]
-    # Two that agree are narrower together than each alone (by half of what they would be if they knew nothing of each
-    # other), two that do not are wider.
+    # Two distributions that agree are narrower together than each alone, by half of what they would be if they were
+    # independent. Two that disagree are wider.
     together = sqrt(1 / (trust + own_spread**-2)) / ((1 - weight) * own_spread + weight * other_spread)
     scale = sqrt(min(together, 1.0) * (1 + weight * (1 - weight) * min(apart, 9.0)))
     mixed = (
@@ -67,14 +71,14 @@ def blended(own: tuple[float, ...], other: tuple[float, ...], confidence: float)
 
 
 def spread(middle_us: float, below: float, above: float) -> tuple[float, ...]:
-    """A distribution at ``LEVELS`` around a middle, its logarithm normal to either side."""
+    """A distribution at ``LEVELS`` around a median, with a normal logarithm on either side."""
     return tuple(
         middle_us * exp(min(deviation * (below if deviation < 0 else above), 40.0)) for deviation in _DEVIATIONS
     )
 
 
 def _points(prior: Quantiles) -> list[tuple[float, float]]:
-    """Deviation and logarithm, growing in both."""
+    """Pairs of deviation and logarithm, both ascending."""
     logs = [log(min(max(value, LEAST_US), MOST_US)) for value in prior.values]
     points = [
         (_NORMAL.inv_cdf(min(max(level, 1e-6), 1 - 1e-6)), value)
@@ -104,7 +108,7 @@ def _at(points: list[tuple[float, float]], deviation: float) -> float:
 def _around(
     keys: list[float], points: list[tuple[float, float]], key: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The two points between which a key lies; the two at the end it lies beyond."""
+    """The two points between which a key lies, or the two at the end that it lies beyond."""
     pairs = list(pairwise(points))
     for index, right in enumerate(keys[1:]):
         if key <= right:

@@ -1,4 +1,4 @@
-"""Which past runs a job is compared with: ever wider groups of jobs, the latest remembered more than the oldest."""
+"""The past runs that a job is compared with: ever wider groups of jobs, with more weight on the latest runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def family(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What is known of a job when it comes in, and of what its owner ran before."""
+    """What is known of a job at submission, and of its owner's earlier runs."""
 
     owner: Key
     shape: Key
     estimate: int
-    """Bin of the estimate; -1: none."""
+    """Bin of the estimate. -1: no estimate."""
     estimate_us: int | None
     name: str
     program: str
@@ -40,11 +40,11 @@ class Features:
     last_alike: int
     """Bin of the owner's last run with the same request."""
     again: bool
-    """The owner asks for the same as the last time."""
+    """The request equals that of the owner's last job."""
 
 
 class Owners:
-    """The little that is remembered of every owner, bounded: who was away longest is forgotten first."""
+    """A short record of every owner, bounded: the owner seen least recently is evicted first."""
 
     def __init__(self, most: int = 100_000) -> None:
         self.most = most
@@ -93,21 +93,21 @@ _KEPT = ("last", "alike", "asked")
 
 
 def as_key(plain: object) -> Any:
-    """JSON knows no tuples."""
+    """Convert a list from JSON, which has no tuples."""
     return tuple(as_key(part) for part in plain) if isinstance(plain, list) else plain
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarityKey:
-    """One way to say which jobs are alike."""
+    """One criterion for which jobs are similar."""
 
     name: str
     keeps: float
-    """What a run still weighs when the next of its group has come."""
+    """Weight that a run keeps when the next run of its group ends."""
     key: Callable[[Features], Key | None]
-    """None: says nothing of this job."""
+    """The key of a job. None: the criterion does not apply to this job."""
     says: str
-    """To users: runs … ."""
+    """Text shown to users: runs … ."""
 
 
 def _named(f: Features) -> Key | None:

@@ -1,6 +1,7 @@
-"""Boosted trees as flat arrays: one row goes down all of them at once, in a tenth of a millisecond.
+"""Boosted trees as flat arrays.
 
-The library that grows them takes milliseconds to answer for one row, and a submission waits for the answer.
+One row passes through all trees at once in a tenth of a millisecond. The library that trains them takes milliseconds
+for one row, and a submission waits for the result.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Trees:
-    """Several models over the same features, side by side. A leaf leads to itself."""
+    """Several models over the same features, side by side. A leaf points to itself."""
 
     feature: Rows
     threshold: Floats
@@ -28,13 +29,13 @@ class Trees:
     value: Floats
     roots: Rows
     first: Rows
-    """Where the trees of each model begin among the roots."""
+    """Position of each model's first tree among the roots."""
     base: Floats
-    """What each model says before its trees have their say."""
+    """Value of each model before its trees are added."""
     depth: int
 
     def answers(self, row: Floats) -> Floats:
-        """One number a model."""
+        """One number per model."""
         at = self.roots
         for _ in range(self.depth):
             at = np.where(row[self.feature[at]] <= self.threshold[at], self.left[at], self.right[at])
@@ -42,7 +43,7 @@ class Trees:
 
 
 def flat(models: Sequence[Any]) -> Trees:
-    """From fitted histogram boosters of scikit-learn, of one output each and without missing values."""
+    """Convert fitted histogram boosters of scikit-learn that have one output each and no missing values."""
     nodes, roots, first, base, depth, count = [], [], [], [], 0, 0
     for model in models:
         first.append(len(roots))

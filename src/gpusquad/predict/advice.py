@@ -1,5 +1,6 @@
-"""What a job should ask for, from what is known of its kind. Every number comes with its reason; without evidence
-there is no number."""
+"""Advice on what a job should request, based on similar jobs. Every number has a reason; without evidence there is no
+number.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from gpusquad.predict.similar_runs import RunCircle, RunSummary
 
 GIB = 2**30
 SAFE_LEVEL, WARN_LEVEL = 0.95, 0.9
-"""The part of runs that should fit into what is advised, and into what is asked for without a warning."""
+"""The fraction of runs that should fit into the advised request, and into a request that gets no warning."""
 IDLE_RATIO = 0.05
-"""A card that was busy for less of the time was not used."""
+"""A card that was busy for a smaller fraction of the time counts as unused."""
 LAZY_RATIO = 0.4
-"""One that was busy for less could serve others as well."""
+"""A card that was busy for a smaller fraction of the time could be shared."""
 SHOWN_GPUS = 8
-"""Run times are told up to here, or as far as is asked for."""
+"""Run times are shown up to this number of GPUs, or up to the requested number."""
 _CPU_HEADROOM = 1.2
 _CPU_STEP_MILLI = 500
 
@@ -41,27 +42,27 @@ class RunUtilisation:
 
 @dataclass(frozen=True, slots=True)
 class AdviceInput:
-    """Everything there is to go by."""
+    """The evidence that advice is based on."""
 
     group: RunCircle | None = None
     runs: Sequence[RunSummary] = ()
-    """Of the closest circle of alike jobs."""
+    """Runs of the most similar group of jobs."""
     peak: PeakPrediction | None = None
     uses: Sequence[RunUtilisation] = ()
-    """Of the last runs with as many cards as the latest of them."""
+    """Of the last runs with the same number of cards as the latest one."""
     run: Quantiles | None = None
-    """How long it would run as it is asked for, by whoever predicts that."""
+    """Predicted run time with the current request."""
     card_bytes: Sequence[int] = ()
     """Memory of the cards it may run on."""
     most_gpus: int = SHOWN_GPUS
-    """Cards of the largest machine."""
+    """Cards of the largest node."""
     limit_gpus: int | None = None
-    """What its tenant may hold at once; None: no limit."""
+    """The limit of its tenant. None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingPoint:
-    """What so many GPUs would bring."""
+    """Run time and efficiency with a number of GPUs."""
 
     gpus: int
     run: Quantiles
@@ -70,7 +71,7 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class AdvisedValue:
-    """One number and why."""
+    """One number and its reason."""
 
     value: int
     why: str
@@ -78,21 +79,23 @@ class AdvisedValue:
 
 @dataclass(frozen=True, slots=True)
 class ResourceAdvice:
-    """What to ask for. None: nothing is known that would tell."""
+    """Advised requests. None: no evidence."""
 
     gpus: AdvisedValue | None = None
     memory: AdvisedValue | None = None
-    """Bytes of one card: the least it must have, or the share of it."""
+    """Bytes of one card: the minimum card memory, or the share of it."""
     cpu_milli: AdvisedValue | None = None
     """For each task."""
     times: tuple[ScalingPoint, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    """What would give evidence where there is none."""
+    """What the user can do to provide missing evidence."""
 
 
 def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float = WORTH_RATIO) -> ResourceAdvice:
-    """``is_open``: the job leaves the number of its GPUs to us, so its own says nothing."""
+    """Advise on the requests of a job. ``is_open``: the job leaves its number of GPUs open, so its own number is no
+    evidence.
+    """
     found = curve(job, known.runs, known.run)
     gpus, notes = _gpus(job, known, found, is_open, ratio)
     memory = _memory(known)
@@ -107,8 +110,9 @@ def advise(job: Job, known: AdviceInput, *, is_open: bool = False, ratio: float 
 
 
 def short_of_memory(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) -> str:
-    """A warning if it asks for less memory of a card than such jobs hold; empty: it does not. ``card_bytes``: of the
-    largest card there is, for those who ask for a part of it."""
+    """A warning if the job requests less card memory than similar jobs hold, else an empty text. ``card_bytes``: memory
+    of the largest card, for requests of a fraction.
+    """
     if peak is None:
         return ""
     needed = peak.bytes.at(WARN_LEVEL)
@@ -136,7 +140,7 @@ def _gpus(
         return None, []
     used = _by_use(known)
     if used is not None and not is_open and used.value > job.gpus:
-        used = None  # it asks for less already
+        used = None  # it already requests less
     choices = [choice for choice in (used, _by_scaling(job, known, found, is_open, ratio)) if choice]
     best = min(choices, key=lambda choice: choice.value, default=_by_habit(known) if is_open else None)
     if best is None:
@@ -154,7 +158,7 @@ def _gpus(
 
 
 def _within(best: AdvisedValue, job: Job, known: AdviceInput) -> AdvisedValue:
-    """No more than could ever be had: what is chosen for somebody must not be refused for that."""
+    """Limit the advice to what can be granted, so that the job is not refused because of it."""
     most, why = known.most_gpus, f"no machine has more than {known.most_gpus}"
     if known.limit_gpus is not None and known.limit_gpus < most:
         most, why = known.limit_gpus, f"tenant {job.tenant} may hold no more than {known.limit_gpus}"
@@ -162,7 +166,7 @@ def _within(best: AdvisedValue, job: Job, known: AdviceInput) -> AdvisedValue:
 
 
 def _by_use(known: AdviceInput) -> AdvisedValue | None:
-    """Cards that did nothing in any of the last runs are not needed."""
+    """Leave out cards that were idle in all of the last runs."""
     if not _was_idle(known):
         return None
     cards, idle = len(known.uses[0].busy), min(use.idle for use in known.uses)
@@ -171,7 +175,7 @@ def _by_use(known: AdviceInput) -> AdvisedValue | None:
 
 
 def _by_habit(known: AdviceInput) -> AdvisedValue | None:
-    """With nothing to compare by, as many as the last one had that came to its end."""
+    """Without a comparison, advise the number of GPUs of the last completed run."""
     sizes = [seen.gpus for seen in known.runs if seen.is_whole and seen.gpus]
     if not sizes or known.group is None:
         return None
@@ -179,12 +183,14 @@ def _by_habit(known: AdviceInput) -> AdvisedValue | None:
 
 
 def _was_idle(known: AdviceInput) -> bool:
-    """All of them idle tells of a job that did not come to work, or of a card that does not tell."""
+    """Whether some cards were idle in all runs. If all cards were idle, the job did not start to work or the card
+    reports no utilisation.
+    """
     return bool(known.uses) and all(0 < use.idle < len(use.busy) for use in known.uses)
 
 
 def _by_scaling(job: Job, known: AdviceInput, found: Curve | None, is_open: bool, ratio: float) -> AdvisedValue | None:
-    """Never more than was asked for, tried or worked out, and no guess."""
+    """Advise by scaling: never more than was requested, tried or computed, and never from a default curve."""
     if found is None or found.source == "default":
         return None
     most = min(max(found.known), known.most_gpus) if is_open else job.gpus
@@ -200,7 +206,7 @@ def _brought(found: Curve, gpus: int, unit: str = "") -> str:
 
 
 def _least(found: Curve, runs: Sequence[RunSummary]) -> int:
-    """Fewer than ever came to an end are not advised where such runs failed: they may not fit."""
+    """The smallest number of GPUs to advise. If smaller runs than any completed one failed, they may not fit."""
     failed = {seen.gpus for seen in runs if seen.how == "failed"}
     return min(found.tried) if found.tried and any(0 < size < min(found.tried) for size in failed) else 1
 
@@ -220,7 +226,7 @@ def _memory(known: AdviceInput) -> AdvisedValue | None:
     if known.peak is None:
         return None
     needed = _up_to_gib(known.peak.bytes.at(SAFE_LEVEL))
-    # Cards hold a little less than their name says: what is advised must not shut out the largest.
+    # Cards have a little less memory than their name states. The advice must not exclude the largest card.
     largest = max(GIB, max(known.card_bytes, default=needed) // GIB * GIB)
     peak = known.peak.bytes
     why = f"peak {gib(peak.at(0.5))} in the middle, {gib(peak.at(0.9))} in nine of ten ({_source(known.peak)})"
@@ -240,7 +246,7 @@ def _memory_note(known: AdviceInput) -> str:
 
 
 def _share_note(job: Job, known: AdviceInput, memory: AdvisedValue | None) -> str:
-    """A job that leaves most of its card to nobody."""
+    """A note for a job that leaves most of its card idle."""
     busy = [fmean(use.busy) for use in known.uses if len(use.busy) == 1]
     if job.gpus != 1 or job.has_shares or not busy or memory is None or not known.card_bytes:
         return ""
@@ -253,7 +259,7 @@ def _share_note(job: Job, known: AdviceInput, memory: AdvisedValue | None) -> st
     )
 
 
-# -- the rest ------------------------------------------------------------------------------------------------------
+# -- other -------------------------------------------------------------------------------------------------------
 
 
 def _cpu(runs: Sequence[RunSummary]) -> AdvisedValue | None:
@@ -280,7 +286,7 @@ def gib(amount: int) -> str:
 
 
 def rounded_gib(amount: int) -> str:
-    """As a job file writes it, never less."""
+    """As written in a job file, rounded up."""
     return f"{ceil(amount / GIB)}GiB"
 
 

@@ -1,4 +1,4 @@
-"""What most predictors have in common."""
+"""Common base of most predictors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from gpusquad.predict.replay import MOST_FORETOLD, as_lived
 
 
 class OnlinePredictor:
-    """Learns from one run at a time and has no slow part. Others override what they do otherwise."""
+    """Learns from one run at a time and has no slow part. Other predictors override what differs."""
 
     format: int = 1
-    """Of what ``dump`` writes; another number is not loaded but learned anew from history."""
+    """Version of the format of ``dump``. A dump of another version is discarded, and the predictor learns again from
+    history.
+    """
 
     def predict(self, job: Job) -> Any:
         raise NotImplementedError
@@ -27,13 +29,13 @@ class OnlinePredictor:
         raise NotImplementedError
 
     def fit(self, history: Iterable[PastRun]) -> None:
-        """As if it had been there: what it learns from being wrong is learned too, by the newest runs."""
+        """Learn past runs as if they happened now. The newest are predicted first, to learn from the errors."""
         newest: deque[PastRun] = deque()
         for run in history:
             newest.append(run)
             if len(newest) > MOST_FORETOLD:
                 self._take(newest.popleft())
-        runs = list(newest)  # a deque is slow in its middle
+        runs = list(newest)  # indexing into the middle of a deque is slow
         for what, index, at_us in as_lived(runs):
             run = runs[index]
             if what == "came":
@@ -55,9 +57,9 @@ class OnlinePredictor:
         pass
 
     def dump(self) -> dict[str, Any]:
-        """All that was learned, as plain JSON."""
+        """The whole learned state, as plain JSON."""
         raise NotImplementedError
 
     def load(self, dumped: dict[str, Any]) -> None:
-        """What ``dump`` of this format wrote; raises ValueError, KeyError or TypeError for anything else."""
+        """Load a ``dump`` of this format. Raises ValueError, KeyError or TypeError for anything else."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees for quantiles of the run time, trained again as history grows."""
+"""Gradient-boosted trees for quantiles of the run time, retrained as history grows."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ from gpusquad.predict.recent import Recent
 from gpusquad.registry import register
 
 _GROWN = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
-"""Quantiles that trees are grown for; the others lie between or beyond, along the log odds."""
+"""Quantiles that have trees. The others are interpolated or extrapolated along the log odds."""
 _GROWN_ODDS = np.log(_GROWN / (1 - _GROWN))
 _LEAST_NEW = 500
 _NEW_RATIO = 0.25
 _MOST_OPEN = 200_000
 _OWN_LIMIT = 0.005
-"""If fewer run past their estimate, nothing is expected to (as in ``history``)."""
+"""If the fraction of runs that exceed their estimate is smaller, no job is expected to exceed it (as in ``history``).
+"""
 _LONGEST = log_s(NOTHING_KNOWN_US)
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What was known and foretold of a job that is not over."""
+    """Features and prediction of a job that has not ended."""
 
     row: Floats
     values: tuple[int, ...] | None
-    """At ``LEVELS``; None: before there were trees."""
+    """At ``LEVELS``. None: predicted before there were trees."""
 
 
 @register("predictor", "boosted")
 @dataclass
 class BoostedTrees(OnlinePredictor):
-    """Boosted trees over what owners ran before, calibrated; needs scikit-learn."""
+    """Boosted trees over the owner's earlier runs, calibrated. Needs scikit-learn."""
 
     keep: int = 30_000
-    """Runs to train with: the latest."""
+    """Number of runs to train with, the latest ones."""
     trees: int = 100
     """For each quantile."""
     rate: float = 0.01
-    """How quickly quantiles follow when they were wrong."""
+    """Learning rate of the calibration."""
 
     def __post_init__(self) -> None:
         if self.keep < _LEAST_NEW or self.trees < 1:
@@ -98,7 +99,7 @@ class BoostedTrees(OnlinePredictor):
         return self._new >= max(_LEAST_NEW, _NEW_RATIO * (len(self._rows) - self._new))
 
     def train(self) -> None:
-        """Grown aside; those who ask meanwhile are answered by the old trees."""
+        """Train in the background. Predictions use the old trees meanwhile."""
         rows = list(self._rows)
         self._new = 0
         if rows:
@@ -106,10 +107,12 @@ class BoostedTrees(OnlinePredictor):
                 np.array([row for row, _ in rows]), np.array([length for _, length in rows]), self.trees
             )
 
-    # dump and load stay as they are in Online, not implemented: trees are grown again from history in seconds.
+    # dump and load are not overridden: training the trees again from history takes seconds.
 
     def _keep(self, run: PastRun, row: Floats, said: _Said | None) -> None:
-        """A run that was cut would have lasted longer: as long as was foretold, if that is more than is known of it."""
+        """The run time to train with. A run that was cut would have lasted longer: as long as predicted, if that is
+        more.
+        """
         run_us = run.run_us
         if run.was_cut:
             if said is None or said.values is None:
@@ -136,7 +139,7 @@ class BoostedTrees(OnlinePredictor):
 
 
 def _values(answers: Floats, asked: Floats, most_us: int) -> tuple[int, ...]:
-    """Run times at ``LEVELS``, from the logarithms at the levels grown for, looked up at the levels asked."""
+    """Run times at ``LEVELS``, from the logarithms at the trained levels, looked up at the requested levels."""
     lengths = np.maximum.accumulate(answers)
     odds = np.log(asked / (1 - asked))
     found = np.interp(odds, _GROWN_ODDS, lengths)

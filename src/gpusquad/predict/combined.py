@@ -1,4 +1,4 @@
-"""Every source has its say, weighed by how well it has foretold such jobs, and the result is kept calibrated."""
+"""Combines all sources, weighted by how well each predicted similar jobs, and calibrates the result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gpusquad.predict.offline_estimate import expected_run
 from gpusquad.registry import register
 
 _ENOUGH = 10
-"""With fewer runs behind it, nothing is known better than what the user says."""
+"""With fewer runs than this, the user's estimate is the best source."""
 _SCORE_KEEPS = 0.98
-"""What a source's success weighs when the next run of the tenant has come."""
+"""Weight that a source's score keeps when the next run of the tenant ends."""
 _FLOOR = 1e-3
 _MOST_OPEN = 200_000
 _MOST_TENANTS = 10_000
@@ -33,22 +33,22 @@ _MIDDLE = LEVELS.index(0.5)
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What was foretold of a job that is not over."""
+    """The prediction of a job that has not ended."""
 
     values: tuple[int, ...]
-    """At ``LEVELS``, before anybody was doubted: else the calibration would undo the doubt."""
+    """At ``LEVELS``, before the overrun correction. Otherwise the calibration would undo the correction."""
     parts: tuple[tuple[str, Floats], ...]
 
 
 @register("predictor", "combined")
 @dataclass
 class CombinedPredictor(OnlinePredictor):
-    """The best source for such jobs so far: past runs, or what the job file expects; calibrated."""
+    """The best source for similar jobs so far: past runs, or what the job file expects. Calibrated."""
 
     rate: float = 0.01
-    """How quickly quantiles follow when they were wrong."""
+    """Learning rate of the calibration."""
     honest: bool = True
-    """Whether owners whose card time goes far past what is foretold of them are foretold by it, not by their runs."""
+    """Whether to correct predictions of owners whose card time far exceeds them, by card time instead of by runs."""
 
     format = 2
 
@@ -59,7 +59,7 @@ class CombinedPredictor(OnlinePredictor):
         self._calibration = QuantileCalibration(self.rate)
         self._honesty = OverrunCorrection()
         self._scores: OrderedDict[str, dict[str, float]] = OrderedDict()
-        """Tenant -> source -> fading sum of log likelihoods."""
+        """Tenant -> source -> decaying sum of log likelihoods."""
         self._open: OrderedDict[str, _Said] = OrderedDict()
 
     def predict(self, job: Job) -> Quantiles:
@@ -78,7 +78,7 @@ class CombinedPredictor(OnlinePredictor):
         if weighed is None:
             return result
         doubted = quantiles(weighed, result.source, result.confidence, most_us, asked=asked)
-        # All of its jobs together take what they take: doubt says whom to believe, not how much there is to do.
+        # The correction decides which values to use for single jobs. It does not change the total work of all jobs.
         return replace(doubted, mean=mean(result))
 
     def begin(self, job: Job, at_us: int) -> None:
@@ -93,7 +93,7 @@ class CombinedPredictor(OnlinePredictor):
         self._history.learn(run)
 
     def weights(self, tenant: str, sources: Iterable[str]) -> list[float]:
-        """How much each source counts for a tenant: in the ratio of how likely they made its runs."""
+        """The weights of the sources for a tenant, in proportion to the likelihood of its runs under each."""
         scores = self._scores.get(tenant, {})
         logs = [scores.get(source, 0.0) for source in sources]
         odds = [exp(max(-50.0, value - max(logs))) for value in logs]
@@ -102,7 +102,7 @@ class CombinedPredictor(OnlinePredictor):
     # -- sources ---------------------------------------------------------------------------------------------------
 
     def _parts(self, job: Job) -> list[tuple[str, Floats, float]]:
-        """Source, its distribution over the bins, and its confidence."""
+        """Each source, its distribution over the bins, and its confidence."""
         parts = []
         if self._history.runs >= (1 if job.estimate_us is None else _ENOUGH):
             part, confidence = self._history.distribution(job)
@@ -130,10 +130,10 @@ class CombinedPredictor(OnlinePredictor):
         if len(self._open) > _MOST_OPEN:
             self._open.popitem(last=False)
 
-    # -- kept ------------------------------------------------------------------------------------------------------
+    # -- serialisation ---------------------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
-        """Without what is still open: those runs teach history only."""
+        """Dump the state without open predictions: runs that end later are learned by history only."""
         scores = [[tenant, scores] for tenant, scores in self._scores.items()]
         return {"levels": list(LEVELS), "history": self._history.dump(), "calibration": self._calibration.dump(),
                 "honesty": self._honesty.dump(), "scores": scores}  # fmt: skip
@@ -150,5 +150,5 @@ class CombinedPredictor(OnlinePredictor):
 
 
 def _to_judge(parts: list[tuple[str, Floats, float]]) -> tuple[tuple[str, Floats], ...]:
-    """One alone is judged by nobody: no need to remember what it said."""
+    """A single source needs no comparison, so its prediction need not be kept."""
     return tuple((source, part) for source, part, _ in parts) if len(parts) > 1 else ()

@@ -1,9 +1,8 @@
-"""From past runs: groups of ever more similar jobs each say how such runs went, and are believed as far as they were
-right before.
+"""Predicts from past runs: groups of ever more similar jobs each give a distribution, weighted by their past accuracy.
 
-The groups' hazards are mixed on the scale of log odds with weights that are learned online, as data compressors mix
-their contexts: a sharp, well-founded opinion counts more than several vague ones. How much a group's word counts
-depends on how many runs stand behind it at that point.
+The groups' hazards are mixed on the scale of log odds with weights learned online, as data compressors mix their
+contexts. A sharp, well-founded prediction counts more than several vague ones. The weight of a group depends on the
+number of runs behind it at that point.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from gpusquad.predict.base import OnlinePredictor
 from gpusquad.registry import register
 
 _STEPS = np.array([0.3, 1.2, 3.0, 8.0, 25.0])
-"""How many runs stand behind a hazard: it is trusted by how many."""
+"""Classes of the number of runs behind a hazard. Each class has its own weight."""
 _ROWS = len(KINDS) + 1
 _ROW_INDEX = np.arange(_ROWS)[:, None] * (len(_STEPS) + 1)
 _UNSEEN = 0.05
 _LEAST = 1e-4
 _BASE_KEEPS = 0.9995
 _OWN_LIMIT = 0.005
-"""If fewer run past their estimate, estimates are taken for the limits that they then are."""
+"""If a smaller fraction of runs exceeds the estimate, estimates are treated as limits."""
 _OVERRUN_KEEPS, _OVERRUN_FORGOTTEN = 0.98, 0.1
-"""Who has run past an estimate is believed again after a good hundred runs."""
+"""Decay of an owner's overruns: estimates count again after about a hundred runs."""
 _MOST_RUNNING = 100_000
 _MANY = 64
 _HEARS_OF_RUNNING = [
@@ -42,34 +41,35 @@ _HEARS_OF_RUNNING = [
 ]
 _NAMED = 1 + [kind.name for kind in KINDS].index("named")
 _NAME_PART, _NAME_RUNS = 0.5, 1.5
-"""Where one name tells all, the many groups that know nothing of names would outvote it: it has so large a part of the
-say, half of that when so many of its runs have come so far."""
+"""Largest weight of a group by name, and the number of its runs at which it has half of that. Without it, the many
+groups that ignore names would outvote a name that explains everything.
+"""
 _EVIDENCE = [index for index, kind in enumerate(KINDS) if kind.name in ("alike", "named", "sized")]
 
 
 @dataclass
 class _Opinion:
-    """What the groups say of one job."""
+    """The predictions of the groups for one job."""
 
     odds: Floats
-    """Log odds of ending in each bin, a row a group; the first row is everybody."""
+    """Log odds of ending in each bin, one row per group. The first row is the group of all jobs."""
     trust: np.ndarray
-    """Which weight belongs to each."""
+    """Index of the weight of each."""
     hazards: Floats
-    """Mixed."""
+    """The mixed log odds."""
 
 
 @register("predictor", "history")
 @dataclass
 class History(OnlinePredictor):
-    """Similar past runs, the better ones believed more."""
+    """Similar past runs, with more weight on the more accurate groups."""
 
     rate: float = 5e-5
-    """How quickly trust follows success."""
+    """Learning rate of the weights."""
     prior: float = 1.0
-    """How many runs everybody's experience counts for in a small group."""
+    """Number of runs that the experience of all jobs counts for in a small group."""
     groups: int = 100_000
-    """Of each kind, remembered at most."""
+    """Largest number of groups of each kind."""
 
     format = 2
 
@@ -83,10 +83,10 @@ class History(OnlinePredictor):
         self._weights = np.full(_ROWS * (len(_STEPS) + 1), 1.2 / _ROWS)
         self._all_ended, self._all_reached = np.zeros(COUNT), np.zeros(COUNT)
         self._part_ended, self._part_reached = np.zeros(2 * COUNT), np.zeros(2 * COUNT)
-        """By how much of the estimate was used."""
+        """Bins of the used fraction of the estimate."""
         self._past_estimate = 1.0
         self._overruns: OrderedDict[Key, float] = OrderedDict()
-        """Owners who ran past an estimate lately: a few of them do not make estimates worthless for all others."""
+        """Owners who recently exceeded an estimate, so that a few of them do not make all other estimates worthless."""
         self._running: dict[Key, dict[str, int]] = {}
         self._begun: OrderedDict[str, Key] = OrderedDict()
         self.runs = 0
@@ -98,13 +98,13 @@ class History(OnlinePredictor):
         return quantiles(part, "history", confidence, self.most_us(job))
 
     def distribution(self, job: Job) -> tuple[Floats, float]:
-        """The part of such runs that ends in each bin, and how much stands behind it."""
+        """The fraction of similar runs that ends in each bin, and its evidence."""
         features = self._owners.features(job)
         self._owners.came(job)
         return shares(self._opinion(job, features).hazards, self._last_bin(job)), self._confidence(features)
 
     def begin(self, job: Job, at_us: int) -> None:
-        """It is on its cards now: others like it learn from how long it has been there."""
+        """Note that a job runs now. Similar jobs learn from its elapsed time."""
         self._stops(job)
         request = self._begun[job.id] = _request(job)
         self._running.setdefault(request, {})[job.id] = at_us
@@ -146,7 +146,7 @@ class History(OnlinePredictor):
         return _Opinion(odds, trust, 1 / (1 + np.exp(-np.clip(mixed, -9.0, 9.0))))
 
     def _adjust(self, opinion: _Opinion, bin_: int, only_reached: bool) -> None:
-        """Weights move towards what would have foretold this run."""
+        """Move the weights towards what would have predicted this run."""
         known = bin_ if only_reached else bin_ + 1
         if not known:
             return
@@ -157,7 +157,7 @@ class History(OnlinePredictor):
         self._weights -= self.rate * np.bincount(opinion.trust[:, :known].ravel(), steps, len(self._weights))
 
     def _everybody(self, job: Job, reached: Floats) -> Floats:
-        """The widest group of all: by the part of the estimate used, where there is one."""
+        """The widest group: by the used fraction of the estimate, if the job has one."""
         if job.estimate_us is None:
             reached += self._all_reached
             return (self._all_ended + 0.5 * _UNSEEN) / (self._all_reached + 0.5)
@@ -179,7 +179,7 @@ class History(OnlinePredictor):
             self._learn_of_estimate(run, run.run_us > estimate_us * 1.01)
 
     def _learn_of_estimate(self, run: PastRun, past: bool) -> None:
-        """Whether estimates are kept. A run that was cut before says nothing of it, unless its limit cut it."""
+        """Track whether estimates are exceeded. A run that was cut earlier is no evidence, unless its limit cut it."""
         if run.was_cut and run.how != "timed_out" and not past:
             return
         self._past_estimate += (past - self._past_estimate) / min(self.runs + 1, 1000)
@@ -194,7 +194,7 @@ class History(OnlinePredictor):
             if self._overruns[owner] < _OVERRUN_FORGOTTEN:
                 del self._overruns[owner]
 
-    # -- who runs, and how long at most ----------------------------------------------------------------------------
+    # -- running jobs and upper bounds -----------------------------------------------------------------------------
 
     def _hear_of_running(self, job: Job, reached: Floats) -> None:
         running = self._running.get(_request(job), {})
@@ -219,7 +219,7 @@ class History(OnlinePredictor):
             del self._running[request]
 
     def most_us(self, job: Job) -> int | None:
-        """Nothing is expected to run longer: its limit, or its estimate where estimates are kept like limits."""
+        """Upper bound of the run time: the limit, or the estimate if estimates are treated as limits."""
         limits = [job.limit_us] if job.limit_us is not None else []
         keeps = self._past_estimate < _OWN_LIMIT and (job.tenant, job.user) not in self._overruns
         if job.estimate_us is not None and keeps:
@@ -234,7 +234,7 @@ class History(OnlinePredictor):
         runs = max(self._groups[index].count(KINDS[index].key(features)) for index in _EVIDENCE)
         return 1.0 - exp(-runs / 4)
 
-    # -- kept ------------------------------------------------------------------------------------------------------
+    # -- serialisation ---------------------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
         return {

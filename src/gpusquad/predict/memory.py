@@ -1,4 +1,4 @@
-"""How much memory of a card a job will hold at its peak."""
+"""Predicts the peak of card memory of a job."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from gpusquad.predict.offline_estimate import expected_peak
 from gpusquad.predict.similar_runs import RunCircle, RunSummary, SimilarRuns
 
 FEW = 2
-"""Runs that came to their end before they outweigh what the job file expects."""
+"""Number of completed runs before they outweigh what the job file expects."""
 _DOUBT = 0.25
-"""Spread of one run around its kind, as a logarithm, before there are enough to see it: a factor of 1.4 in nine of ten.
-Alike jobs differ by what nobody told us, the batch size above all."""
+"""Spread of the logarithm of one run around its kind, until there are enough runs to measure it: a factor of 1.4 in
+nine of ten. Similar jobs differ by what gpusquad does not know, above all the batch size.
+"""
 _FAR = 3.0
-"""A run further from the middle than so many spreads is taken for something else, and counts as if it were there."""
+"""A run more than this many spreads from the median is treated as an outlier and counts as if it were at that distance.
+"""
 _LEAST_SPREAD = 0.1
 _TO_SIGMA = 1.4826
-"""From the median distance to the middle to a standard deviation, of a normal distribution."""
+"""From the median absolute deviation to the standard deviation of a normal distribution."""
 _NORMAL = NormalDist()
 
 
 class PeakPrediction(NamedTuple):
-    """A predicted peak and what it stands on."""
+    """A predicted peak and its evidence."""
 
     bytes: Quantiles
     group: RunCircle | None
@@ -35,15 +37,15 @@ class PeakPrediction(NamedTuple):
 
 
 class PeakMemoryPredictor(SimilarRuns):
-    """The most memory one card will hold, by runs of the same kind, else by what the job file brings."""
+    """The peak memory of one card, from runs of the same kind, else from the job file."""
 
     def predict(self, job: Job) -> Quantiles | None:
-        """In bytes; None: nothing is known."""
+        """Bytes. None: no evidence."""
         found = self.peak(job)
         return found.bytes if found is not None else None
 
     def peak(self, job: Job) -> PeakPrediction | None:
-        """The same with its evidence."""
+        """Predict with evidence."""
         found = [one for group, runs in self.circles(job) if (one := _peak_of(job, group, runs)) is not None]
         for one in found:
             if sum(seen.is_whole for seen in one.runs) >= FEW:
@@ -64,8 +66,9 @@ def _peak_of(job: Job, group: RunCircle, runs: Sequence[RunSummary]) -> PeakPred
 
 
 def peak_quantiles(runs: Sequence[RunSummary], weight: float = 1.0) -> Quantiles | None:
-    """Robust to a few runs that were something else. A run that was cut short counts only for what it shows: that it
-    held more than those that came to their end."""
+    """Quantiles that are robust against a few outliers. A run that was cut short counts only if it held more than the
+    completed runs.
+    """
     whole = [log(seen.peak_bytes) for seen in runs if seen.is_whole and seen.peak_bytes]
     cut = [log(seen.peak_bytes) for seen in runs if not seen.is_whole and seen.peak_bytes]
     usual = median(whole) if whole else 0.0
@@ -91,7 +94,7 @@ def _declared(job: Job) -> Quantiles | None:
 
 
 def _at(ordered: Sequence[float], level: float) -> float:
-    """Between the two values that stand around a level."""
+    """Interpolate between the two values around a level."""
     place = level * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""The run time and the peak of memory that a job file brings with it, from a model of the network for example."""
+"""The run time and peak memory given in a job file, for example from a model of the network."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gpusquad.model.job import Job
 from gpusquad.model.prediction import LEVELS, Quantiles
 
 USUAL_FACTOR = 1.5
-"""From the middle to where nine of ten end, where only the middle is given."""
+"""Ratio of P90 to median if only the median is given."""
 _WIDEST = 3.0
-"""A factor of 47 to either side in eight of ten: beyond that nothing is said any more."""
+"""A factor of 47 to either side in eight of ten. Beyond that the estimate carries no information."""
 _NINE_OF_TEN = NormalDist().inv_cdf(0.9)
 
 
 def expected_run(job: Job, confidence: float = 0.5) -> Quantiles | None:
-    """How long the job file says that it runs, for as many GPUs as it asks for; None: it does not say."""
+    """The run time in the job file for the requested number of GPUs. None: not given."""
     expected = job.expected
     if expected is None:
         return None
@@ -30,13 +30,13 @@ def expected_run(job: Job, confidence: float = 0.5) -> Quantiles | None:
 
 
 def expected_peak(job: Job, confidence: float = 0.5) -> Quantiles | None:
-    """The most one card will hold by the job file, in bytes. Such a figure is a little wrong both ways."""
+    """The peak of one card's memory from the job file, in bytes. Such an estimate errs slightly in both directions."""
     peak_bytes = job.expected.memory_bytes if job.expected is not None else 0
     return spread(peak_bytes, round(peak_bytes * 1.15), "analytical", confidence) if peak_bytes else None
 
 
 def spread(mid: int, high: int, source: str, confidence: float = 0.0) -> Quantiles:
-    """Quantiles through a middle and a ninth tenth, as amounts that vary by factors do (log-normal)."""
+    """Log-normal quantiles through a median and a P90."""
     mid, high = max(1, mid), max(1, mid, high)
     sigma = min(log(high / mid) / _NINE_OF_TEN, _WIDEST)
     normal = NormalDist()

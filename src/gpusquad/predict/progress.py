@@ -1,8 +1,8 @@
-"""How much longer a run takes, from the steps it has done of those it has to do.
+"""Predicts the remaining run time from the steps done and the total steps.
 
-The pace is learned without the pauses (evaluations, checkpoints), the pauses by themselves. How sure it is follows
-from how well it would have foretold what has happened since, in this very run. At first what was believed before
-the run began says more; it gives way as the steps go by.
+The pace is learned without the pauses (evaluations, checkpoints), and the pauses separately. The uncertainty follows
+from how well earlier predictions in the same run matched what happened since. At first the prior prediction has more
+weight; it loses weight as steps are done.
 """
 
 from __future__ import annotations
@@ -18,42 +18,44 @@ from gpusquad.predict._pace import PaceTracker, ReportInterval
 from gpusquad.predict._prior import MOST_US, blended, spread, still_running
 
 FORMAT = 1
-LEAST_GAP_US = 0.9 * US_PER_S  # they come once a second, some a little early
-"""Reports that come faster are taken together."""
+LEAST_GAP_US = 0.9 * US_PER_S  # reports come once a second, some slightly early
+"""Reports at shorter intervals are merged."""
 LATE = 5
-"""So many reports in a row from the past: not they are late, the clock was set back."""
+"""After this many reports in a row with an older time, the clock was set back and the reports are not late."""
 MOST = 2**62
 TAIL_S, TAIL_RATIO = 1.0, 0.003
-"""What comes after the last step (last results to disk, the end of a process): seconds, and part of the run so far."""
+"""Time after the last step (writing results, process exit): seconds, and a fraction of the run so far."""
 USUAL_ERROR, USUAL_TRIES = 0.12, 1.5
-"""How far off forecasts of pace are in most runs, and how many own tries that is worth."""
+"""Typical error of pace predictions, and the number of this run's own predictions that it counts for."""
 FEW, FEW_S = 0.5, 15.0
-"""How far off a first interval may be, or what is seen in the first seconds, when things still warm up."""
+"""Error of the first interval and of the first seconds, when the run still warms up."""
 BELOW, ABOVE = 0.9, 1.3
-"""Runs are held up more often than they are hurried."""
+"""Runs are delayed more often than they are accelerated."""
 UNSEEN_RATIO, EASIER, HARDER = 0.03, 0.6, 0.6
-"""After this part of the steps half of what may be in a run was seen; before that it may become easier (when it is
-warm) or harder (its evaluations) by so much, in logarithms."""
+"""After this fraction of the steps, half of what a run contains has been seen. Before that, it may become faster (after
+the warm-up) or slower (evaluations) by this much, in logarithms.
+"""
 FIRST_RATIO, FIRST_TIMES, GUESS = 0.2, 20.0, 0.8
-"""A first report that counts more of the steps than this was not from the beginning; it is rare if none follows for
-one of so many parts of the time until it came; and this is how far off it may be."""
+"""A first report with more than this fraction of the steps was not from the start. Reports are rare if none follows
+within one of this many parts of the time until the first. The last value is the error of such a prediction.
+"""
 NEW_RATIO = 0.25
-"""A neighbour who has just come is taken for one who has been there for this part of the run."""
+"""A new neighbour counts as if it had been there for this fraction of the run."""
 LONGER = 0.5
-"""A pause that nobody expected lasts that part of itself longer."""
+"""An unexpected pause lasts longer by this fraction of itself."""
 
 
 @dataclass(slots=True)
 class _Clock:
-    """Work time: the time by the clock, less what neighbours took. Never goes back."""
+    """Work time: clock time, less the time lost to neighbours. It never goes back."""
 
     at_us: int
     work_us: float = 0.0
     rate: float = 1.0
     ran_us: float = 0.0
-    """All the time it has measured, by the clock."""
+    """Total clock time measured."""
     same_us: float = 0.0
-    """And that since the rate last changed."""
+    """Clock time since the last change of the rate."""
 
     def work(self, at_us: int) -> float:
         return self.work_us + max(at_us - self.at_us, 0) * self.rate
@@ -70,8 +72,10 @@ class _Clock:
             self.rate, self.same_us = rate, 0.0
 
     def stretch(self, work_us: float) -> tuple[float, float]:
-        """The time by the clock of so much work, as a factor: first as it is now, then as it was on the whole, the
-        sooner the newer the present is. And how far the two are apart."""
+        """Clock time per unit of work to come, and the difference between the current and the mean rate.
+
+        The current rate applies first, then the mean rate; the newer the current rate, the sooner.
+        """
         if self.work_us <= 0 or self.same_us >= self.ran_us:
             return 1 / self.rate, 0.0
         usual = self.ran_us / self.work_us
@@ -82,7 +86,7 @@ class _Clock:
 
 @dataclass(slots=True)
 class _Report:
-    """Where the run was, and when, in work time."""
+    """Position of the run, with its work time."""
 
     work_us: float
     step: int
@@ -90,20 +94,20 @@ class _Report:
 
 @dataclass(slots=True)
 class ProgressPredictor:
-    """Of one run. Cheap to tell, cheap to ask, small to keep."""
+    """The progress of one run. Reports, predictions and storage are cheap."""
 
     _clock: _Clock | None = None
     _at_us: int | None = None
-    """Of the last report, by the clock."""
+    """Clock time of the last report."""
     _last: _Report = field(default_factory=lambda: _Report(0.0, 0))
     _begin: _Report = field(default_factory=lambda: _Report(0.0, 0))
-    """Where the interval that is open began."""
+    """Start of the open interval."""
     _total: int | None = None
     _late: int = 0
     _pace: PaceTracker = field(default_factory=PaceTracker)
 
     def see(self, at_us: int, step: int, total: int | None) -> None:
-        """A report: so many steps of so many were done then. In any order, any number of times."""
+        """Report that ``step`` of ``total`` steps were done at a time. Reports may be repeated and in any order."""
         if not (0 <= step < MOST and abs(at_us) < MOST):
             return
         total = total if total is not None and 0 < total < MOST else None
@@ -116,7 +120,7 @@ class ProgressPredictor:
             self._take(self._clock, at_us, step, total)
 
     def slowed(self, at_us: int, rate: float) -> None:
-        """From now on it runs at this part of the speed it has alone: a neighbour came or went."""
+        """Set the rate of the run from now on: a neighbour came or went."""
         if not (isfinite(rate) and 0.001 <= rate <= 1000 and abs(at_us) < MOST):
             return
         if self._clock is None:
@@ -125,8 +129,9 @@ class ProgressPredictor:
         self._clock.set_rate(rate)
 
     def remaining(self, now_us: int, prior: Quantiles | None, started_us: int) -> Quantiles | None:
-        """How much longer, in microseconds at ``LEVELS``. None: it cannot be told from the steps; ask others.
-        ``prior``: the whole run time, as it was believed before the run began."""
+        """The remaining time in microseconds at ``LEVELS``. None: not predictable from the steps. ``prior``: the total
+        run time as predicted before the start.
+        """
         if self._clock is None or self._at_us is None or self._total is None:
             return None
         now_us, started_us = (min(max(at_us, -MOST), MOST) for at_us in (now_us, started_us))
@@ -141,14 +146,14 @@ class ProgressPredictor:
         return Quantiles(LEVELS, tuple(whole), "progress", confidence)
 
     def dump(self) -> dict[str, Any]:
-        """All of it as plain JSON."""
+        """The state as plain JSON."""
         return {"format": FORMAT, "clock": None if self._clock is None else asdict(self._clock), "at_us": self._at_us,
                 "last": asdict(self._last), "begin": asdict(self._begin), "total": self._total, "late": self._late,
                 "pace": self._pace.dump()}  # fmt: skip
 
     @classmethod
     def load(cls, dumped: dict[str, Any]) -> ProgressPredictor:
-        """What ``dump`` wrote; raises ValueError, KeyError or TypeError for anything else."""
+        """Load a ``dump``. Raises ValueError, KeyError or TypeError for anything else."""
         if dumped["format"] != FORMAT:
             raise ValueError(f"progress of format {dumped['format']!r} instead of {FORMAT}")
         clock = None if dumped["clock"] is None else _Clock(**dumped["clock"])
@@ -158,8 +163,9 @@ class ProgressPredictor:
     # -- reports ---------------------------------------------------------------------------------------------------
 
     def _is_in_time(self, clock: _Clock, last_us: int, at_us: int, step: int) -> bool:
-        """An older one than the last was overtaken on its way; unless it knows of more steps, or older ones keep
-        coming: then the clock was set back."""
+        """Whether a report counts. One that is older than the last was overtaken on its way and does not count, unless
+        it has more steps. If older reports keep coming, the clock was set back and they count.
+        """
         if at_us >= last_us:
             self._late = 0
             return True
@@ -171,7 +177,7 @@ class ProgressPredictor:
         return False
 
     def _begin_at(self, clock: _Clock, at_us: int, step: int) -> None:
-        """Count from here, whatever was before."""
+        """Start counting here, regardless of earlier reports."""
         clock.move(at_us)
         self._at_us, self._late = at_us, 0
         self._last, self._begin = _Report(clock.work_us, step), _Report(clock.work_us, step)
@@ -181,7 +187,7 @@ class ProgressPredictor:
         self._total = total
         if went_back:
             if other_total:
-                self._pace = PaceTracker()  # another count of other steps, not the same ones again
+                self._pace = PaceTracker()  # a new count of other steps, not a repetition
             else:
                 self._pace.go_back(step)
             self._begin_at(clock, at_us, step)
@@ -195,10 +201,10 @@ class ProgressPredictor:
             self._pace.add(ReportInterval(step - self._begin.step, took_us, step), total)
             self._begin = _Report(clock.work_us, step)
 
-    # -- the answer ------------------------------------------------------------------------------------------------
+    # -- prediction ------------------------------------------------------------------------------------------------
 
     def _own(self, clock: _Clock, total: int, now_us: int, started_us: int) -> tuple[tuple[float, ...], float] | None:
-        """By the steps alone: the distribution by the clock, and how much stands behind it."""
+        """From the steps alone: the distribution in clock time, and its evidence."""
         left = max(total - self._last.step, 0)
         waited_us = max(clock.work(now_us) - self._last.work_us, 0.0)
         if not self._pace.intervals:
@@ -214,8 +220,9 @@ class ProgressPredictor:
     def _guess(
         self, left: int, total: int, waited_us: float, started_us: int
     ) -> tuple[tuple[float, ...], float] | None:
-        """One report, and for a while no other: of a run that tells only every epoch. All since its start went into
-        these steps, if it began with the first."""
+        """Prediction from a single report with none after it for a while, as from a run that reports once per epoch.
+        All time since the start went into these steps, if the count started at the first step.
+        """
         took_us = (self._at_us or 0) - started_us
         if not 0 < self._last.step <= FIRST_RATIO * total or not 0 < took_us < FIRST_TIMES * waited_us:
             return None
@@ -223,7 +230,7 @@ class ProgressPredictor:
         return spread(max(middle_us - min(waited_us, took_us), 0.5 * middle_us), GUESS, GUESS), 0.02
 
     def _left(self, left: int, total: int, waited_us: float, ran_us: float) -> tuple[float, float]:
-        """Work time to come, and how far off that may be."""
+        """The remaining work time and its error."""
         pace = self._pace
         ahead, pauses = pace.ahead(left, total), pace.pauses_ahead(self._last.step, total)
         tail_us = TAIL_S * US_PER_S + TAIL_RATIO * ran_us
@@ -242,7 +249,7 @@ class ProgressPredictor:
         return FEW * hypot(1 / self._pace.intervals, FEW_S / (FEW_S + seen_s))
 
     def _part(self, left: int) -> float:
-        """Of the steps, how many were watched."""
+        """The fraction of the steps that was observed."""
         done = self._pace.seen_steps()
         return done / (done + left)
 

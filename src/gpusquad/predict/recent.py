@@ -1,4 +1,4 @@
-"""What the same person ran last says more than what they say (Tsafrir, Etsion and Feitelson, TPDS 2007)."""
+"""A user's last run times predict better than the user's estimates (Tsafrir, Etsion and Feitelson, TPDS 2007)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEVELS = (0.5, 0.9)
 @register("predictor", "recent")
 @dataclass
 class Recent(OnlinePredictor):
-    """The mean of the user's last run times (the tenant's, where no user is named), at most the user's estimate."""
+    """The mean of the user's last run times (the tenant's, if no user is named), at most the user's estimate."""
 
     last: int = 2
 
@@ -28,7 +28,7 @@ class Recent(OnlinePredictor):
         self._tenants: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
 
     def predict(self, job: Job) -> Quantiles:
-        """The recent runs; before there are enough, the estimate, then the tenant's mean, then nothing."""
+        """The recent runs. Until there are enough, the estimate, then the tenant's mean, then none."""
         runs = self._runs.get((job.tenant, job.user), ())
         if len(runs) == self.last:
             return _capped(sum(runs) // len(runs), max(runs), job.estimate_us)
@@ -64,8 +64,9 @@ class Recent(OnlinePredictor):
 
 
 def _capped(mid_us: int, high_us: int, estimate_us: int | None) -> Quantiles:
-    """Nobody needs longer than they say. Who wants to slip in must fit by their own estimate, where there is one:
-    a promise is not to break because the last two runs were short."""
+    """Apply the estimate as an upper bound. A job with an estimate is backfilled by that estimate, so that a
+    reservation does not fail because the last two runs were short.
+    """
     if estimate_us is None:
         return Quantiles(_LEVELS, (mid_us, high_us), "history")
     return Quantiles(_LEVELS, (min(mid_us, estimate_us), estimate_us), "history")

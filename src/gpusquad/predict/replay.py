@@ -1,6 +1,7 @@
-"""Past runs in the order in which they were lived: foretold when they came, begun, and learned from when over.
+"""Replays past runs in their original order: predicted at submission, started, and learned at their end.
 
-Whoever learns from being wrong has to say something before it hears the truth, and knows then what was known then.
+A predictor that learns from its errors has to predict before it learns the actual run time, with only what was known at
+that time.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import Literal
 from gpusquad.model.prediction import PastRun
 
 MOST_FORETOLD = 20_000
-"""Of the runs of the past, the newest so many are foretold before they are learned; older ones are only learned."""
+"""Number of past runs, the newest ones, that are predicted before they are learned. Older ones are only learned."""
 Moment = Literal["came", "begins", "ended"]
 
 
 def as_lived(runs: Sequence[PastRun]) -> Iterator[tuple[Moment, int, int]]:
-    """What happened, to which of the runs, and when. They are given by their ends, the oldest first, and end in that
-    order whatever their clocks say. What ended at an instant is known to what comes then."""
+    """The events, with the run's index and time.
+
+    Runs are given in the order of their ends, oldest first, and end in that order whatever their clocks show. An end at
+    a given time is known to a submission at the same time.
+    """
     before = sorted(_before_the_ends(runs))
     told = 0
     for index, run in enumerate(runs):
@@ -29,7 +33,9 @@ def as_lived(runs: Sequence[PastRun]) -> Iterator[tuple[Moment, int, int]]:
 
 
 def _before_the_ends(runs: Sequence[PastRun]) -> Iterator[tuple[int, bool, int]]:
-    """When each came and when it was on its cards: some time before its end. Who runs again comes again then."""
+    """When each run was submitted and when it started, relative to its end. A job that runs again is submitted again
+    then.
+    """
     free_us: dict[str, int] = {}
     for index, run in enumerate(runs):
         last_us = run.ended_us - 1

@@ -1,7 +1,7 @@
-"""How the run time of a job changes with the number of its GPUs, and how many still pay.
+"""How the run time of a job changes with its number of GPUs, and how many are worthwhile.
 
-A run is taken for t(n) = t(1) x (serial + (1 - serial) / n + talk x log2 n): a part that no GPU shortens, a part that n
-of them share, and what they lose by talking to each other.
+The model is t(n) = t(1) x (serial + (1 - serial) / n + talk x log2 n): a part that GPUs do not shorten, a part that n
+GPUs share, and the cost of communication.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from gpusquad.predict.offline_estimate import USUAL_FACTOR, spread
 from gpusquad.predict.similar_runs import RunSummary
 
 WORTH_RATIO = 0.7
-"""The least efficiency at which one more doubling of the GPUs pays, unless told otherwise."""
+"""Default of the lowest efficiency at which doubling the GPUs is worthwhile."""
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 _GUESS = (0.1, 0.005)
-"""Serial part and talk, where nothing is known: rather too little gain from more GPUs than too much. Three of four
-networks scale better than this on one machine (profiles of Sia, SOSP 2023)."""
+"""Serial part and communication if nothing is known. They rather underestimate the gain of more GPUs: three of four
+networks scale better than this on one node (profiles of Sia, SOSP 2023).
+"""
 _USUAL = (0.05, 0.002)
-"""Where runs tell something: what they are weighed against."""
+"""Prior of the fit if there are runs."""
 _USUAL_DOUBT = (0.15, 0.02)
-"""How far networks usually are from that."""
+"""Spread of networks around that prior."""
 _RUN_DOUBT, _KIND_DOUBT = 0.2, 0.05
-"""How far a single run, and the middle of many, lie from the truth, as logarithms."""
+"""Error of a single run, and of the median of many, as logarithms."""
 _DOUBT_PER_DOUBLING = {"history": 0.2, "analytical": 0.2, "default": 0.3}
 _TO_HIGH = 1.28
-"""Standard deviations from the middle to where nine of ten lie."""
+"""Standard deviations from the median to the P90."""
 _SERIAL = tuple(step / 50 for step in range(51))
 _TALK = tuple(step / 200 for step in range(61))
 
@@ -46,17 +47,17 @@ class Curve:
     one_us: float
     """With one GPU."""
     source: str
-    """Of the shape: history, analytical, default."""
+    """Source of the shape: history, analytical, default."""
     confidence: float
     known: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """Sizes that were tried or worked out: the middle in microseconds, and its spread as a logarithm."""
+    """Sizes that were tried or computed: the median in microseconds, and its spread as a logarithm."""
     base: str = "history"
-    """Who says how long it runs with those."""
+    """Source of those run times."""
     tried: frozenset[int] = frozenset()
-    """Sizes at which such jobs ran."""
+    """Sizes at which similar jobs ran."""
 
     def run(self, gpus: int) -> Quantiles:
-        """The run time with so many GPUs."""
+        """The run time with this number of GPUs."""
         if gpus in self.known:
             mid_us, sigma = self.known[gpus]
             return spread(round(mid_us), _high(mid_us, sigma), self.base, self.confidence)
@@ -67,7 +68,7 @@ class Curve:
         return spread(round(mid_us), _high(mid_us, sigma), self.source, self.confidence / 2)
 
     def efficiency(self, gpus: int) -> float:
-        """What each GPU brings, against one alone."""
+        """The gain per GPU, relative to one GPU alone."""
         return self._mid_us(1) / (gpus * self._mid_us(gpus))
 
     def _mid_us(self, gpus: int) -> float:
@@ -75,19 +76,20 @@ class Curve:
 
 
 def relative(shape: Shape, gpus: int) -> float:
-    """The run time in parts of that with one GPU."""
+    """The run time relative to that with one GPU."""
     serial, talk = shape
     return serial + (1 - serial) / gpus + talk * log2(gpus)
 
 
 def curve(job: Job, runs: Sequence[RunSummary], base: Quantiles | None = None) -> Curve | None:
-    """From runs at several sizes, else from what the job file expects, else by a guess that says so. ``base``: how long
-    it runs as it is asked for, where neither tells. None: nothing says how long it runs."""
+    """The curve from runs at several sizes, else from the job file, else from the default shape. ``base``: the run time
+    with the current request, used if neither gives it. None: the run time is unknown.
+    """
     seen = _medians(runs)
     expected = {
         gpus: (float(max(1, us)), _expected_sigma(job)) for gpus, us in (job.expected.by_gpus if job.expected else ())
     }
-    # One model worked them all out: it may be wrong by a factor, but hardly by another one for each size.
+    # One model computed them all. It may be wrong by a factor, but hardly by a different one for each size.
     alike = {gpus: (us, _KIND_DOUBT) for gpus, (us, _) in expected.items()}
     shape_expected = _fit(_points(alike), _USUAL) if len(alike) > 1 else None
     tried = frozenset(seen)
@@ -109,8 +111,9 @@ def curve(job: Job, runs: Sequence[RunSummary], base: Quantiles | None = None) -
 
 
 def worth(found: Curve, most: int, least: int = 1, ratio: float = WORTH_RATIO) -> int:
-    """As many GPUs as still pay: the most, up to ``most``, of which each brings at least ``ratio`` of what each of the
-    fewest possible does."""
+    """The largest worthwhile number of GPUs, up to ``most``: each GPU brings at least ``ratio`` of what each of the
+    smallest possible number does.
+    """
     sizes = sorted({least, most, *(size for size in (*SIZES, *found.known) if least <= size <= most)})
     first = found.efficiency(sizes[0])
     best = sizes[0]
@@ -122,7 +125,7 @@ def worth(found: Curve, most: int, least: int = 1, ratio: float = WORTH_RATIO) -
 
 
 def _medians(runs: Sequence[RunSummary]) -> dict[int, tuple[float, float]]:
-    """The middle run time of each size and how far it can be trusted. Only of runs that came to their end."""
+    """The median run time of each size and its uncertainty, from completed runs only."""
     by_size: dict[int, list[float]] = {}
     for run in runs:
         if run.is_whole and run.gpus and run.run_us:
@@ -141,7 +144,7 @@ def _points(known: Mapping[int, tuple[float, float]]) -> tuple[tuple[int, float,
 
 @lru_cache(maxsize=1024)
 def _fit(points: tuple[tuple[int, float, float], ...], guess: Shape) -> Shape:
-    """The likeliest shape near the guess, looked for on a grid: two numbers, and nothing can go astray."""
+    """The most likely shape near the prior, from a grid search over the two parameters."""
     return min(
         ((serial, talk) for serial in _SERIAL for talk in _TALK), key=lambda shape: _misfit(shape, points, guess)
     )

@@ -1,5 +1,4 @@
-"""Which runs of the past were of the same kind: by who ran them, by their names without what changes from run to run,
-by their application and by what they run."""
+"""Finds past runs of the same kind: by owner, by name without its changing parts, by app and by program."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _COUNTING = frozenset({
     "iter", "job", "lr", "n", "node", "part", "point", "rank", "rep", "round", "run", "sample", "seed", "shard", "size",
     "split", "step", "steps", "sweep", "task", "trial", "try", "v", "version", "wave", "wd", "worker",
 })  # fmt: skip
-"""Words that say what the number behind them counts: without it the jobs are alike."""
+"""Words that name what the following number counts. Jobs that differ only in it are similar."""
 _TOKEN = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"(?<![^\W_])[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![^\W_])")
 _ATTACHED = re.compile(r"([^\W\d_]+)[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![^\W_])")
@@ -35,7 +34,7 @@ _MOST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run, as far as advice needs it."""
+    """One run, with what advice needs."""
 
     job_id: str
     gpus: int
@@ -47,40 +46,40 @@ class RunSummary:
 
     @property
     def is_whole(self) -> bool:
-        """It came to its end. Others may not have reached their peak, nor done all their work."""
+        """Whether the run completed. Other runs may not have reached their peak, nor done all their work."""
         return self.how == "succeeded"
 
 
 class RunCircle(NamedTuple):
-    """A circle of runs that may tell something of a job."""
+    """A group of runs that are evidence for a job."""
 
     name: str
-    """In words, for people: "your runs of resnet50"."""
+    """Text for users: "your runs of resnet50"."""
     key: tuple[str, ...]
     weight: float
-    """How far such runs tell of this one, at most 1."""
+    """How much such runs predict of this job, at most 1."""
 
 
 class SimilarRuns(OnlinePredictor):
-    """The last runs of every kind, by the number of GPUs they had."""
+    """The last runs of every kind, by number of GPUs."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, ...], dict[int, deque[RunSummary]]] = {}
 
     def learn(self, run: PastRun) -> None:
         job = run.job
-        gpus = 0 if job.is_elastic else job.gpus  # how many tasks an elastic one had is not told
+        gpus = 0 if job.is_elastic else job.gpus  # the number of tasks of an elastic job is not known
         seen = RunSummary(job.id, gpus, run.run_us, run.how, run.ended_us, run.peak_memory_bytes, run.cpu_milli)
         for group in groups_of(job):
             self._add(group.key, seen)
 
     def fit(self, history: Iterable[PastRun]) -> None:
-        """Nothing is learned from being wrong: there is no need to say anything before."""
+        """Learn past runs. Nothing is learned from errors, so no predictions are made."""
         for run in history:
             self.learn(run)
 
     def circles(self, job: Job) -> list[tuple[RunCircle, list[RunSummary]]]:
-        """The runs that may tell of it, the closest circle first; in each the latest run last."""
+        """The groups of runs that are evidence for a job, most similar first. In each, the latest run is last."""
         return [
             (group, sorted((seen for runs in sizes.values() for seen in runs), key=_age))
             for group in groups_of(job)
@@ -109,17 +108,17 @@ class SimilarRuns(OnlinePredictor):
 
     def _add(self, key: tuple[str, ...], seen: RunSummary) -> None:
         sizes = self._groups.pop(key, {})
-        self._groups[key] = sizes  # at the end: the first is the one that was quiet for longest
+        self._groups[key] = sizes  # move to the end: the first entry is the least recently used
         runs = sizes.setdefault(seen.gpus, deque(maxlen=LAST))
         for earlier in [other for other in runs if other.job_id == seen.job_id]:
-            runs.remove(earlier)  # an attempt that was cut: the last one says more
+            runs.remove(earlier)  # replace an attempt that was cut: the last one is better evidence
         runs.append(seen)
         if len(self._groups) > MOST_KINDS:
             del self._groups[next(iter(self._groups))]
 
 
 def groups_of(job: Job) -> list[RunCircle]:
-    """From the closest circle to the widest. Nobody is told of the runs of another tenant."""
+    """From the most similar group to the widest. Runs of other tenants are never shown."""
     kind, script = kind_of(job.name) or kind_of(job.command), script_of(job.command)
     who = job.user or job.tenant
     found = []
@@ -136,7 +135,7 @@ def groups_of(job: Job) -> list[RunCircle]:
 
 @lru_cache(maxsize=65536)
 def kind_of(text: str) -> str:
-    """A name without what changes from run to run: ``resnet50-lr0.1-run7`` and ``resnet50-lr1-run8`` are alike."""
+    """A name without its changing parts: ``resnet50-lr0.1-run7`` and ``resnet50-lr1-run8`` are similar."""
     text = _HASH.sub(" ", text[:_MOST_CHARS].lower())
     text = _ATTACHED.sub(lambda found: found[1] if found[1] in _COUNTING else found[0], text)
     tokens = _TOKEN.findall(_NUMBER.sub(" ", text))
@@ -146,7 +145,7 @@ def kind_of(text: str) -> str:
 
 @lru_cache(maxsize=65536)
 def script_of(command: str) -> str:
-    """The program's own file, where one is named."""
+    """The program's own file, if one is named."""
     found = _SCRIPT.search(command)
     return found[0].rsplit("/", 1)[-1] if found else ""
 

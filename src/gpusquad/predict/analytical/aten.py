@@ -1,4 +1,4 @@
-"""What PyTorch's ops are in arithmetic and bytes. Knows their names and shapes, not the framework."""
+"""PyTorch's ops in arithmetic and bytes. Knows their names and shapes, not the framework."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FREE = frozenset(
         _has_compatible_shallow_copy_type _local_scalar_dense"""
     )
 )
-"""Neither the card nor (noticeably) the host has to do anything."""
+"""Ops that cost neither the card nor (noticeably) the host anything."""
 
 
 def ops_of(call: Call) -> tuple[list[Op], bool]:
@@ -39,7 +39,7 @@ def _pointwise(call: Call) -> list[Op]:
 
 
 def family(name: str, kind: Kind = "vector", flops_each: float = 4.0) -> Rule:
-    """Streams its tensors, with some arithmetic, as measured under that name."""
+    """Streams its tensors, with some arithmetic, as measured under this name."""
     return lambda call: [plain_op(call, name, kind, flops_each=flops_each)]
 
 
@@ -47,7 +47,7 @@ def family(name: str, kind: Kind = "vector", flops_each: float = 4.0) -> Rule:
 
 
 def _times(name: str, factor: float, channel: Callable[[Tensor], int], kind: Kind = "reduce") -> Rule:
-    """Passes over its first tensor, so many in all."""
+    """Passes over its first tensor; ``passes`` in total."""
 
     def rule(call: Call) -> list[Op]:
         main = call.inputs[0]
@@ -62,7 +62,7 @@ def _last(tensor: Tensor) -> int:
 
 
 def _image(tensor: Tensor) -> tuple[int, int]:
-    """Channels, and pixels of one."""
+    """Channels, and pixels per channel."""
     return _channel(tensor), max(1, prod(tensor.shape[2:]))
 
 
@@ -80,7 +80,7 @@ def _layer_norm(call: Call) -> list[Op]:
 
 def _batch_norm(call: Call) -> list[Op]:
     main = call.inputs[0]
-    # Training or not is the one flag of these calls; variants without it are for training.
+    # The only flag of these calls is for training. Variants without it are for training.
     trains = next((each for each in call.args if isinstance(each, bool)), True) and "no_training" not in call.name
     name, factor = ("batch_norm", 3) if trains else ("batch_norm_eval", 2)
     one = float(factor * main.bytes)
@@ -140,7 +140,7 @@ def _embedding_backward(call: Call) -> list[Op]:
 
 
 def _gather(call: Call) -> list[Op]:
-    """Only what is picked is read."""
+    """Only the selected elements are read."""
     out = float(sum(each.bytes for each in call.outputs))
     return [plain_op(call, "embedding", "gather", _last(call.outputs[0]), (out, out))]
 
@@ -159,7 +159,7 @@ def _fill(call: Call) -> list[Op]:
 
 
 def _nll_backward(call: Call) -> list[Op]:
-    """Zeros but for one number a row."""
+    """Zeros except for one number per row."""
     return [plain_op(call, "fill", moved=(0.0, float(call.outputs[0].bytes)), kernels=2)]
 
 
@@ -242,4 +242,4 @@ RULES: dict[str, Rule] = {
         _pointwise,
     ),
 }
-"""By name, without the underscore of those that work in place."""
+"""By name, without the trailing underscore of in-place ops."""

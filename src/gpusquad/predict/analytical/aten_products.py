@@ -1,4 +1,4 @@
-"""PyTorch's products in arithmetic and bytes: of matrices, convolutions, fused attention."""
+"""PyTorch's products in arithmetic and bytes: matrices, convolutions, fused attention."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _is_turned(matrix: Tensor) -> bool:
 
 
 def _lead(matrix: Tensor) -> int:
-    """Numbers from the start of a row (as stored) to the next."""
+    """Numbers from the start of a row (as stored) to the start of the next."""
     if len(matrix.shape) < 2:
         return 8
     return max(matrix.strides[-2:]) or 8
@@ -107,14 +107,14 @@ def convolution_backward(call: Call) -> list[Op]:
 def _conv(
     call: Call, way: str, image: Tensor, weight: Tensor, out: Tensor, stride: Any, turned: bool, groups: int
 ) -> Op:
-    """A transposed one is the input's gradient of the one it mirrors."""
+    """A transposed convolution is the input gradient of the convolution it mirrors."""
     if turned:
         image, out = out, image
     batch, cin, *sides = image.shape
     cout, kernel = out.shape[1], weight.shape[2:]
     if len(sides) == 1:
         sides, kernel = [1, *sides], (1, *kernel)
-    depth = prod(sides[:-2])  # of volumes: as so many images
+    depth = prod(sides[:-2])  # a volume counts as several images
     height, width = sides[-2:]
     kh, kw = prod(kernel[:-1]), kernel[-1]
     flops = 2.0 * out.numbers * cin * kh * kw / groups

@@ -1,7 +1,8 @@
-"""Measures a card: short microbenchmarks of single ops, never of whole networks, and what they cost the host.
+"""Measures a card with short microbenchmarks of single ops, never of whole networks, and their cost on the host.
 
-Needs PyTorch and a GPU. ``python -m gpusquad.predict.analytical.calibrate --out card.json`` takes a minute or two; the
-file is then good for every estimate on cards of that model in such a machine."""
+Needs PyTorch and a GPU. ``python -m gpusquad.predict.analytical.calibrate --out card.json`` takes a minute or two. The
+file is valid for all estimates on cards of that model in such a machine.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ CONV_PARTS = 4
 
 
 def calibrate(say: Callable[[str], None] = lambda _: None, thoroughness: float = 1.0) -> MeasuredCard:
-    """Measure the current card; more ``thoroughness`` is more shapes and more time."""
+    """Measure the current card. A higher ``thoroughness`` measures more shapes and takes longer."""
     torch = _torch()
     workspace_bytes = _workspace_bytes(torch)
     clock = DeviceTimer(torch)
     clock.warm_up()
-    probes_host.measure(torch)  # the first of everything takes longer
+    probes_host.measure(torch)  # the first call of everything takes longer
     host_readings = [probes_host.measure(torch)]
     samples: dict[str, Samples] = {}
     for title, probe in _probes(torch, clock, thoroughness):
@@ -42,7 +43,9 @@ def calibrate(say: Callable[[str], None] = lambda _: None, thoroughness: float =
         for name, rows in found.items():
             samples[name] = (*samples.get(name, ()), *(tuple(map(float, row)) for row in rows))
         say(f"{title}: {sum(map(len, found.values()))} measurements in {time.perf_counter() - began:.0f} s")
-        host_readings.append(probes_host.measure(torch))  # hosts change their pace: many readings, some time apart
+        host_readings.append(
+            probes_host.measure(torch)
+        )  # the pace of a host varies, so take many readings, some time apart
     host_us = typical(host_readings)
     constants = {"context_bytes": _context_bytes(torch), "product_workspace_bytes": workspace_bytes}
     return _card(torch, clock, samples, host_us, constants)
@@ -61,7 +64,7 @@ def _probes(torch: Any, clock: DeviceTimer, thoroughness: float) -> Iterator[tup
 
 
 def typical(readings: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What the readings of the host have in common: their means, and by which power of the host's pace they differ."""
+    """The means of the host's readings, and the power of the host's pace by which they differ."""
     found = {name: mean(each[name] for each in readings) for name in readings[0]}
     chains = [name for name in found if name.endswith(probes_host.WAYS[1:]) and found[name] > 0 and "mix" not in name]
     paces = [log(each["pace"] / found["pace"]) for each in readings]
@@ -73,7 +76,7 @@ def typical(readings: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _workspace_bytes(torch: Any) -> float:
-    """What the library for products keeps from its first call on."""
+    """Memory that the matrix library keeps from its first call on."""
     ones = torch.ones(64, 64, device="cuda")
     held = torch.cuda.memory_allocated()
     torch.nn.functional.linear(ones @ ones, ones, ones[0])
@@ -81,7 +84,7 @@ def _workspace_bytes(torch: Any) -> float:
 
 
 def _context_bytes(torch: Any) -> float:
-    """What a process takes of the card beside its tensors: driver context, and the libraries once they are loaded."""
+    """Card memory that a process takes beside its tensors: driver context, and the libraries once they are loaded."""
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info()

@@ -1,4 +1,4 @@
-"""One op as PyTorch was asked for it: names and shapes, without the framework."""
+"""One call of a PyTorch op: names and shapes, without the framework."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpusquad.predict.analytical.op import Dtype, Kind, Op, Phase
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Of one that takes part in an op."""
+    """Shape and type of one tensor of a call."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     width: int = 4
-    """Bytes of a number."""
+    """Bytes per number."""
     dtype: Dtype | None = "fp32"
     """None: not floating point."""
 
@@ -27,7 +27,7 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        """In memory: a dimension that is repeated without being stored costs nothing."""
+        """Bytes in memory. A dimension that is repeated without being stored costs nothing."""
         return self.width * prod(n for n, stride in zip(self.shape, self.strides, strict=True) if stride)
 
     @property
@@ -42,7 +42,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One op as the framework was asked for it."""
+    """One call of an op of the framework."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -53,11 +53,11 @@ class Call:
     is_view: bool = False
     is_pointwise: bool = False
     tf32: bool = False
-    """Whether products of fp32 matrices may be rounded; convolutions always may (both as in PyTorch)."""
+    """Whether products of fp32 matrices may be rounded. Convolutions always may (both as in PyTorch)."""
 
     @property
     def dtype(self) -> Dtype:
-        """Of the first floating-point tensor; whole numbers are moved as fast as floats of four bytes."""
+        """Type of the first floating-point tensor. Integers are moved as fast as four-byte floats."""
         for each in (*self.inputs, *self.outputs):
             if each.dtype is not None:
                 return each.dtype

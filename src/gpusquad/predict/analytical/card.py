@@ -1,4 +1,4 @@
-"""A GPU model as the predictor sees it: its ceilings."""
+"""A GPU model as the offline estimate sees it: its ceilings."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class CardRoofline:
-    """A GPU model's ceilings: measured by calibration, else from its data sheet."""
+    """The ceilings of a GPU model: measured by calibration, else from its data sheet."""
 
     name: str
     memory_bytes: int
     sms: int
     bandwidth: float
-    """Bytes a second of device memory: those of a large copy where measured, else the data sheet's."""
+    """Bytes per second of device memory: measured with a large copy, else from the data sheet."""
     l2_bytes: int
     matmul_flops: Mapping[str, float]
-    """Arithmetic type -> FLOP/s of a large product where measured, else the data sheet's."""
+    """Arithmetic type -> FLOP/s: measured with a large product, else from the data sheet."""
     vector_flops: float
     launch_us: float = 3.0
     """Gap between dependent small kernels in a stream, as a framework launches them."""
     host_op_us: float = 6.0
-    """What the framework needs on the host to issue one op: a step that is not captured takes that long for each."""
+    """Host time of the framework to issue one op, for steps that are not captured in a graph."""
     link_bandwidth: float = 12e9
-    """Bytes a second between the cards of a gang, for all-reduce."""
+    """Bytes per second between the cards of a gang, for all-reduce."""
     curves: Mapping[str, Curve] = field(default_factory=dict)
     """Measured efficiency curves, such as "matmul.bf16": ((log2 of the work, ratio of the ceiling), …)."""
     measured: bool = False
@@ -43,7 +43,7 @@ class CardRoofline:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> CardRoofline:
-        """Back from plain JSON; what is not known here is left out, so that newer files can be read."""
+        """From plain JSON. Unknown keys are ignored, so that newer files can be read."""
         known_fields = {each.name for each in fields(cls)}
         values = {name: value for name, value in plain.items() if name in known_fields}
         curves = values.pop("curves", {})
@@ -55,7 +55,7 @@ class CardRoofline:
 
 
 def known(name: str) -> CardRoofline | None:
-    """A shipped card by the name the driver gives it."""
+    """A shipped card by the name its driver reports."""
     from gpusquad.predict.analytical.cards import find
 
     return find(name)

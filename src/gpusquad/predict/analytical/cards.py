@@ -1,16 +1,17 @@
-"""Common cards by their data sheets, and what of a data sheet's figures a program gets.
+"""Common cards by their data sheets, and the fraction of those figures that a program reaches.
 
-Data sheets state peaks at the highest clock. What large products and copies reach of them follows from four things that
-the sheet (or the architecture's white paper) tells as well:
+Data sheets state peaks at the highest clock. The fraction that large products and copies reach follows from four
+properties that the sheet (or the architecture's white paper) also states:
 
-- Multiprocessors whose schedulers each feed 32 arithmetic lanes issue an FMA every cycle or lose it: loads and address
-  arithmetic take such cycles (Pascal, consumer Ampere, Ada, Hopper). With 16 lanes per scheduler every other cycle is
-  free for them (Volta, Turing, A100).
-- Matrix units reach a part of their own, tensor cores another.
-- Small cards cannot hold their clock: the power limit allows so many FLOP/s for each watt, and more in a finer process.
+- Multiprocessors whose schedulers each feed 32 arithmetic lanes issue an FMA every cycle or lose the cycle. Loads and
+  address arithmetic take such cycles (Pascal, consumer Ampere, Ada, Hopper). With 16 lanes per scheduler every other
+  cycle is free for them (Volta, Turing, A100).
+- Matrix units and tensor cores each reach their own fraction.
+- Small cards cannot hold their clock: the power limit allows a fixed number of FLOP/s per watt, and more in a finer
+  process.
 - Memory loses some of its peak to refresh, turnaround and error correction.
 
-Nothing here was measured on the cards; a calibrated card is better wherever there is one.
+Nothing here was measured on the cards. A calibrated card is better if there is one.
 """
 
 from __future__ import annotations
@@ -26,23 +27,28 @@ _GB, _MB, _T, _G = 10**9, 1 << 20, 1e12, 1e9
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What programs get of a data sheet's peaks. Fitted by ``bench.neusight``, but for ``tensor_ratio`` and
-    ``launch_us``; matrix units by fp32 alone."""
+    """The fraction of a data sheet's peaks that programs reach.
+
+    Fitted by ``bench.neusight``, except ``tensor_ratio`` and ``launch_us``; matrix units from fp32 alone.
+    """
 
     narrow_ratio: float = 0.9
-    """Of fp32 with 16 lanes a scheduler."""
+    """Fraction of fp32 with 16 lanes per scheduler."""
     wide_ratio: float = 0.74
-    """Of fp32 with 32 lanes a scheduler."""
+    """Fraction of fp32 with 32 lanes per scheduler."""
     matrix_ratio: float = 0.61
-    """Of AMD's matrix units."""
+    """Fraction of AMD's matrix units."""
     tensor_ratio: float = 0.8
-    """Of NVIDIA's tensor cores. Not fitted: a calibrated H200 reaches 0.80 in bf16, 0.83 in tf32, 0.75 in fp16."""
+    """Fraction of NVIDIA's tensor cores. Not fitted: a calibrated H200 reaches 0.80 in bf16, 0.83 in tf32, 0.75 in
+    fp16.
+    """
     flops_per_watt_nm: float = 750e9
-    """FLOP/s that a watt sustains in fp32, times the process in nanometres."""
+    """Sustained FLOP/s per watt in fp32, times the process in nanometres."""
     memory_ratio: float = 0.82
     launch_us: float = 3.0
-    """What a kernel takes however little it does, with the gap to the next: 2 to 3 on a calibrated H200. Not fitted:
-    the measurements have the allocator's requests in them, which would pass for launches and make this far longer."""
+    """Minimum time of a kernel, including the gap to the next: 2 to 3 on a calibrated H200. Not fitted: the
+    measurements include allocator requests, which would count as launches and make this far longer.
+    """
 
 
 REACH = Reach()
@@ -60,18 +66,18 @@ class Sheet:
     power_w: float
     process_nm: float
     lanes: int
-    """fp32 lanes per scheduler; 0: fp32 products run on matrix units."""
+    """fp32 lanes per scheduler. 0: fp32 products run on matrix units."""
     fp32: float
-    """TFLOP/s outside of matrix units."""
+    """TFLOP/s outside matrix units."""
     matrix: Mapping[str, float] = field(default_factory=dict)
     """TFLOP/s of matrix units by arithmetic type."""
     link_gb: float = 16.0
-    """GB/s to another card of the same machine, one way; 16: PCIe 3.0 x16, 32: PCIe 4.0 x16."""
+    """GB/s to another card of the same machine, in one direction. 16: PCIe 3.0 x16, 32: PCIe 4.0 x16."""
     words: str = ""
-    """What its driver's name has in it; the first is the model."""
+    """Parts of the driver's name for the card. The first is the model."""
 
     def card(self, reach: Reach = REACH) -> CardRoofline:
-        """With what programs get of the peaks."""
+        """The card with the fraction of the peaks that programs reach."""
         ratio = reach.narrow_ratio if self.lanes == 16 else reach.wide_ratio
         sustained = reach.flops_per_watt_nm * self.power_w / self.process_nm
         vector = min(self.fp32 * _T * ratio, sustained)
@@ -115,15 +121,15 @@ _GEFORCE_4090 = _hopper(82.6) | {"int8": 660.6}
 _MI100 = {"fp64": 11.5, "fp32": 46.1, "fp16": 184.6, "bf16": 92.3, "int8": 184.6}
 _MI300X = _hopper(653.7) | {"fp64": 163.4, "fp32": 163.4}
 
-# Where the figures are from. All are meant to be those of the makers' data sheets and of the architectures' white
-# papers, without sparsity. At the end of each line, what they were held against:
+# Sources of the figures. All are meant to be those of the makers' data sheets and of the architectures' white papers,
+# without sparsity. The letter at the end of each line is what they were checked against:
 #   n  device_configs.json of the NeuSight data set: memory, multiprocessors, bandwidth, fp32, cache. It differs for the
 #      P4 (its 2,560 lanes as 40 x 64; GP104 has 20 x 128), the L4 (60 multiprocessors; 7,424 lanes are 58), the H100
 #      (3,430 GB/s), the P100 (9.5 TFLOP/s) and the caches of the MI200s (16 MB).
 #   p  public listings: glennklockwood.com for H100 and H200, hmc-tech.com for H100 PCIe, mullet.se for L40 and L40S,
 #      waredb.com and holynerdvana.blogspot.com for RTX 3090 and 4090, sysrqmts.com for P100 SXM, cpu-gpu.alldbin.com
 #      for P4 and the power of the T4, grokipedia.com for the power of the L4, tomshardware.com for MI250X.
-#   u  nothing yet: written down from memory, as are links, and power limits and matrix peaks of cards with n alone.
+#   u  unchecked: written down from memory, as are links, and power limits and matrix peaks of cards with n alone.
 # A MI250 or MI250X is two devices to a program; its line is one of them.
 SHEETS = (
     Sheet("NVIDIA H200", 141, 132, 4800, 50, 700, 5, 32, 67, _H100, 450, "h200"),  # p
@@ -159,7 +165,7 @@ SHEETS = (
 )  # fmt: skip
 
 _OTHER_CARDS = frozenset({"ti", "super", "laptop", "mobile", "max", "mig"})
-"""Words that make it another card than the one of the same number, or a part of one."""
+"""Words that distinguish a card from another of the same number, or mark a part of a card."""
 
 
 def find_sheet(name: str) -> Sheet | None:
@@ -172,6 +178,6 @@ def find_sheet(name: str) -> Sheet | None:
 
 
 def find(name: str, reach: Reach = REACH) -> CardRoofline | None:
-    """A shipped card by the name its driver gives it."""
+    """A shipped card by the name its driver reports."""
     sheet = find_sheet(name)
     return sheet.card(reach) if sheet else None

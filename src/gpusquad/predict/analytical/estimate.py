@@ -1,4 +1,4 @@
-"""How long a model's job will run and what memory it takes, before anything has run: from its ops and the card."""
+"""Estimates run time and memory of a model's job before it runs, from its ops and the card."""
 
 from __future__ import annotations
 
@@ -24,54 +24,56 @@ from gpusquad.predict.analytical.training import gradient_exchange, step_count, 
 Precision = Literal["fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "amp-bf16", "amp-fp16", "bf16", "fp16")
 _SHIPPED = {"NVIDIA H200": "h200.json"}
-"""Cards that were calibrated; all others are known by their data sheets."""
+"""Calibrated cards. All others are known by their data sheets."""
 _CONTEXT_BYTES = 700 * MIB
-"""Driver and libraries, where the card was not measured (seen with CUDA 13 and PyTorch 2.11 on an H200)."""
+"""Driver and libraries, if the card was not measured (seen with CUDA 13 and PyTorch 2.11 on an H200)."""
 _WORKSPACE_BYTES = 33 * MIB
-"""What the library for products keeps for each thread that calls it; backward has a thread of its own."""
+"""Memory that the matrix library keeps for each thread that calls it. Backward has its own thread."""
 _SPREADS = {"card": 0.12, "host": 0.2, "sheet": 0.35}
-"""Standard deviation of the logarithm of the error: bound by a measured card, by a measured host, and by what was not
-measured. The first two are rounded up from ``bench run analytical`` on H200s."""
+"""Standard deviation of the logarithm of the error: limited by a measured card, by a measured host, and by what was not
+measured. The first two are rounded up from ``bench run analytical`` on H200s.
+"""
 _TYPICAL = {
     "matmul": (1.0, 1.65), "conv": (2.35, 2.7), "attention": (1.2, 2.2), "vector": (1.15, 1.65), "copy": (1.05, 1.55),
     "reduce": (2.1, 5.6), "gather": (3.5, 3.5),
 }  # fmt: skip
-"""How much longer PyTorch's kernels take than the ceilings of a data sheet allow, in long and in short numbers: the
-calibrated H200 over its data sheet, over all ops of the networks in ``bench.analytical_models``."""
+"""Ratio of PyTorch's kernel times to the ceilings of a data sheet, for long and for short number types: the calibrated
+H200 over its data sheet, over all ops of the networks in ``bench.analytical_models``.
+"""
 _CONFIDENCES = {"card": 0.8, "host": 0.6, "sheet": 0.4}
 
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """A step and the whole run. Times are of one card working as all others of the gang do."""
+    """Estimates of a step and of the whole run. Times are those of one card; all cards of the gang work alike."""
 
     card: str
     step_us: float
     run_us: Quantiles
     memory: Memory
     phases_us: Mapping[str, float]
-    """Device time of a step: forward, backward, optimiser, and communication as far as nothing hides it."""
+    """Device time of a step: forward, backward, optimiser, and communication that is not hidden."""
     host_us: float
-    """What the host needs to issue a step; where it is more than the card's time, it is the host that is slow."""
+    """Host time to issue a step. If it exceeds the card's time, the host limits the step."""
     steps: int
     flops: float
     """Of one step on one card."""
     parameters: int
     unknown: Mapping[str, int]
-    """Ops that no rule knows, and how often: counted by their bytes alone."""
+    """Ops without a rule and their number. They are counted by their bytes alone."""
 
     @property
     def peak_memory_bytes(self) -> int:
-        """As the driver shows it for the card, context and libraries included."""
+        """As the driver reports it for the card, including context and libraries."""
         return self.memory.card_bytes
 
     def expect(self) -> dict[str, Any]:
-        """As a job file takes it under ``expect``."""
+        """As written in a job file under ``expect``."""
         run_s = {name: f"{self.run_us.at(level) / 1e6:.3f}s" for name, level in (("run", 0.5), ("run_high", 0.9))}
         return run_s | {"memory": self.peak_memory_bytes}
 
     def save(self, path: str | Path) -> None:
-        """For ``gpusquad submit --expect FILE``."""
+        """Write a file for ``gpusquad submit --expect FILE``."""
         Path(path).write_text(json.dumps({"expect": self.expect()}), encoding="utf-8")
 
     @property
@@ -95,13 +97,17 @@ def estimate(
     loss: Callable[..., Any] | None = None,
     pace_us: float | None = None,
 ) -> RunEstimate:
-    """``model``: a torch.nn.Module (followed without its weights' numbers; no GPU is needed), a path or the bytes of an
-    ONNX file, or a Graph. ``sample``: what the module is called with, a tensor or a tuple, on any device; with ``loss``
-    its last item is the target and the step trains ``loss(model(*sample[:-1]), sample[-1])``. For ONNX: the batch size.
+    """Estimate step time, run time and memory.
+
+    ``model``: a torch.nn.Module (traced without the values of its weights; no GPU is needed), a path or the bytes of an
+    ONNX file, or a Graph. ``sample``: the arguments of the module, a tensor or a tuple, on any device. With ``loss``,
+    its last item is the target and the step trains ``loss(model(*sample[:-1]), sample[-1])``. For ONNX, ``sample`` is
+    the batch size.
 
     ``card``: the name of a shipped card, a file written by calibration, or a Card. ``compiled``: the step is replayed
-    from a captured graph, so that the host does not matter. ``pace_us``: how fast the host is when the job runs (see
-    ``pace``); else it is measured now if the card was calibrated in a machine like this one."""
+    from a captured graph, so that the host does not matter. ``pace_us``: the pace of the host when the job runs (see
+    ``pace``). By default it is measured now, if the card was calibrated in a machine like this one.
+    """
     if precision not in PRECISIONS:
         raise Invalid("precision", f"there is no {precision!r} (there are {', '.join(PRECISIONS)})")
     if gpus < 1:
@@ -135,7 +141,7 @@ def of_graph(
     compiled: bool = False,
     pace_us: float | None = None,
 ) -> RunEstimate:
-    """The same for a step that is already known op by op."""
+    """Estimate a step that is given op by op."""
     if training and optimizer is not None:
         graph = with_optimiser(graph, optimizer)
     phases: dict[str, float] = {}
@@ -166,7 +172,7 @@ def of_graph(
 
 
 def run_quantiles(run_us: float, bound: str, known_ratio: float = 1.0) -> Quantiles:
-    """The run as a distribution, as wide as estimates of this kind were found to err."""
+    """The run time as a distribution, as wide as the known error of such estimates."""
     spread = _SPREADS[bound] + 0.5 * (1 - known_ratio)
     normal = NormalDist()
     values = tuple(round(run_us * exp(spread * normal.inv_cdf(level))) for level in LEVELS)
@@ -174,7 +180,7 @@ def run_quantiles(run_us: float, bound: str, known_ratio: float = 1.0) -> Quanti
 
 
 def find_card(card: str | Path | CardRoofline) -> CardRoofline:
-    """By name, or from a file of a calibration."""
+    """Find a card by name, or load it from a calibration file."""
     if isinstance(card, CardRoofline):
         return card
     if str(card).endswith(".json"):
@@ -185,13 +191,13 @@ def find_card(card: str | Path | CardRoofline) -> CardRoofline:
     shipped = _SHIPPED.get(found.name)
     if shipped is None:
         return found
-    # Ops as they were measured; the host is any host, not the one the card was measured in.
+    # Ops as measured. The host is any host, not the one in which the card was measured.
     return replace(load_card(Path(__file__).with_name(shipped)), host_op_us=found.host_op_us)
 
 
 @lru_cache(maxsize=8)
 def load_card(path: str | Path) -> CardRoofline:
-    """From a file of a calibration, or of ``Card.to_dict``."""
+    """Load a calibration file, or one written from ``Card.to_dict``."""
     plain = json.loads(Path(path).read_text(encoding="utf-8"))
     return MeasuredCard.from_dict(plain) if plain.get("samples") else CardRoofline.from_dict(plain)
 
@@ -220,7 +226,7 @@ def _has_host(card: CardRoofline) -> TypeGuard[MeasuredCard]:
 
 
 def _pace_now(card: CardRoofline) -> float | None:
-    """Of this host, if it is like the one that the card was calibrated in; None: they do not compare."""
+    """The pace of this host, if it is like the one in which the card was calibrated. None: they are not comparable."""
     if not _has_host(card) or "pace" not in card.host or card.processor != pace.processor():
         return None
     try:
@@ -245,6 +251,6 @@ def _memory(graph: Graph, card: CardRoofline, trains: bool) -> Memory:
 
 
 def _known_ratio(graph: Graph) -> float:
-    """The part of the calls that rules know."""
+    """The fraction of the calls for which there is a rule."""
     calls = len(graph.ops)
     return 1.0 - min(1.0, sum(graph.unknown.values()) / calls) if calls else 1.0

@@ -1,4 +1,4 @@
-"""What a front end gives: the ops of one step, what happens to the memory meanwhile, and what is trained."""
+"""Output of a front end: the ops of one step, its memory events, and its parameters."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dataclasses import dataclass, field
 from gpusquad.predict.analytical.op import Dtype, Op, Phase
 
 Event = tuple[int, int]
-"""(tensor, bytes): it takes so many bytes from here on; none: it is gone."""
+"""(tensor, bytes): the tensor takes this many bytes from here on. 0 bytes: it is freed."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A step, forward and (where it trains) backward; without the optimiser, which ``training`` adds."""
+    """A step: forward and, for training, backward. ``training`` adds the optimiser."""
 
     ops: tuple[Op, ...]
     events: tuple[Event, ...] = ()
     """In the order of the ops."""
     held: tuple[int, ...] = ()
-    """Bytes of the parameters, buffers and inputs: there before the step and after it."""
+    """Bytes of the parameters, buffers and inputs, which exist before and after the step."""
     parameter_bytes: Mapping[Dtype, int] = field(default_factory=Counter)
-    """Of those that are trained, by type of number."""
+    """Bytes of trained parameters, by number type."""
     parameter_tensors: int = 0
     parameters: int = 0
-    """Numbers in all parameters, trained or not."""
+    """Count of numbers in all parameters, trained or not."""
     unknown: Mapping[str, int] = field(default_factory=Counter)
-    """Ops no rule knows, and how often: taken to read and write their tensors once."""
+    """Ops without a rule and their number. Each is assumed to read and write its tensors once."""
     batch: int = 1
     modules: int = 0
-    """Calls of modules on the way forward, which cost the host beside the ops in them."""
+    """Module calls in the forward pass, which cost host time beside their ops."""
 
     @property
     def flops(self) -> float:
@@ -42,10 +42,10 @@ class Graph:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Of a list written as prose, which long tables are easier to read in."""
+    """Split a list written as prose, which makes long tables easier to read."""
     return tuple(text.split())
 
 
 def view(phase: Phase = "forward", name: str = "view") -> Op:
-    """Another look at the same bytes: nothing for the card to do, but the host had to say so."""
+    """A view of the same bytes: no work for the card, but the host has to issue it."""
     return Op("copy", 0.0, 0.0, 0.0, name=name, phase=phase, kernels=0)

@@ -1,8 +1,9 @@
-"""What a host needs to issue a step op by op, on a machine whose calibration measured single ops.
+"""Host time to issue a step op by op, on a machine whose calibration measured single ops.
 
-An op costs what it did in a row of its like, times what it costs more among other ops; calls of modules come on top.
-Convolutions and products call libraries, which do more for some shapes than for others: there the op measured in a row
-is corrected by how the shape compares with it."""
+An op costs what it did in a row of equal ops, times a factor for being among other ops. Module calls are added.
+Convolutions and products call libraries, which do more for some shapes than for others. Their time in a row is
+corrected by the ratio of the shapes.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ _LIKE = {
     "transpose": "copy",
     "upsample": "avg_pool",
 }
-"""Families whose cost on the host was measured under a name of its own; all others cost what a pointwise op does."""
+"""Families whose host cost was measured under their own name. All others cost as much as a pointwise op."""
 _OF_IMAGES = ("batch_norm", "max_pool", "avg_pool", "bias", "sum_channels", "upsample", "inplace")
 ELASTICITY = "pace.elasticity"
-"""In the table of the host: the power of the pace that issuing ops goes by."""
+"""Key in the host table: the power of the pace that the time to issue ops follows."""
 _OPTIMISERS_LIKE = {"adam": "adamw"}
 _PRODUCTS = {"matmul": ("mm", 1), "bmm": ("bmm", 2), "conv": ("conv", 1)}
-"""Measured as, and how many are in one layer of that row; on the way back twice as many."""
+"""The name it was measured under, and the number of ops in one layer of that row. Backward has twice that number."""
 
 
 def host_us(
@@ -47,13 +48,16 @@ def host_us(
     modules: int = 0,
     pace_us: float | None = None,
 ) -> float:
-    """``tensors``: parameters the optimiser goes over; ``modules``: calls of modules on the way forward; ``pace_us``:
-    what the work of ``pace`` takes on the host when the step runs, if it is not as when it was calibrated."""
+    """Host time of a step.
+
+    ``tensors``: parameters that the optimiser updates. ``modules``: module calls in the forward pass. ``pace_us``: time
+    of the work in ``pace`` on the host when the step runs, if it differs from the calibration.
+    """
     return _pace(card, pace_us) * _calibrated_us(ops, card, training, tensors, modules)
 
 
 def _pace(card: MeasuredCard, pace_us: float | None) -> float:
-    """How much longer ops take to issue than when the host was calibrated."""
+    """Ratio of the time to issue ops to that at calibration."""
     before_us = card.host.get("pace", 0.0)
     if not before_us or not pace_us:
         return 1.0
@@ -74,8 +78,9 @@ def _calibrated_us(ops: Iterable[Op], card: MeasuredCard, training: bool, tensor
 
 
 def _optimiser_us(op: Op, card: MeasuredCard, tensors: int) -> float:
-    """Its start, which finds nothing of it in the caches; each tensor; and launches more than the fewest there can be,
-    which large tensors need."""
+    """The cost of its start with cold caches, of each tensor, and of the launches beyond the minimum that large tensors
+    need.
+    """
     host, rule, name = card.host, OPTIMISERS.get(op.name), _OPTIMISERS_LIKE.get(op.name, op.name)
     start_us = _mix(op, card, True) * host.get(f"{name}.step", 0.0)
     fewest = rule.passes * ceil(tensors / TENSORS_A_LAUNCH) if rule else op.kernels
@@ -84,12 +89,12 @@ def _optimiser_us(op: Op, card: MeasuredCard, tensors: int) -> float:
 
 
 def issue_us(op: Op, card: MeasuredCard, training: bool) -> float:
-    """Of one op, among others."""
+    """Host time of one op among others."""
     return _mix(op, card, training) * _Alone(card, op, training).us()
 
 
 class _Alone:
-    """One op in a row of its like."""
+    """One op in a row of equal ops."""
 
     def __init__(self, card: MeasuredCard, op: Op, training: bool) -> None:
         self._card, self._op, self._back = card, op, op.phase == "backward"
@@ -112,7 +117,7 @@ class _Alone:
         return self._cost(_LIKE.get(root.removesuffix("_backward").removesuffix("_eval"), "pointwise"))
 
     def _cost(self, name: str) -> float:
-        """The call of the module that the op was measured in is taken off."""
+        """The measured cost without the module call in which the op was measured."""
         host = self._card.host
         measured_us = host.get(name + self._way, host.get(name, 0.0))
         return max(0.0, measured_us - host.get(f"module{self._way}", 0.0))
@@ -128,7 +133,7 @@ class _Alone:
         return max(0.0, layer_us / (count * (2 if self._back else 1)) + self._shape_us(name, count))
 
     def _shape_us(self, name: str, count: int) -> float:
-        """How much more the library does on the host for this shape than for the one measured in a row."""
+        """Additional library time on the host for this shape, compared with the shape measured in a row."""
         shape_us, reference_us = self._card.issue(self._op), self._card.issue_reference_us(self._op)
         if shape_us is None or not reference_us:
             return 0.0
@@ -143,8 +148,8 @@ def _way(op: Op, training: bool) -> str:
 
 
 def _mix(op: Op, card: MeasuredCard, training: bool) -> float:
-    """How much more an op costs among others than among its like."""
+    """Ratio of the cost of an op among others to its cost among equal ops."""
     if op.name.startswith("lstm"):
-        return 1.0  # what follows each other in there is alike
+        return 1.0  # its ops follow equal ops
     kind = "images" if op.kind == "conv" or op.name.startswith(_OF_IMAGES) else "rows"
     return max(1.0, card.host.get(f"mix.{kind}{_way(op, training)}", 1.0))

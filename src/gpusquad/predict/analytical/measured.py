@@ -1,7 +1,8 @@
-"""Op times on a card that was measured: looked up among microbenchmarks of the same kind, not computed from ceilings.
+"""Op times on a measured card: looked up among microbenchmarks of the same kind, not computed from ceilings.
 
-Every measurement is kept as its time over what the ceilings alone would allow, so that a shape between those measured
-needs only the slowly changing ratio, and one far outside them still scales with its arithmetic and bytes."""
+Every measurement is stored as the ratio of its time to what the ceilings alone would allow. A shape between measured
+ones needs only this slowly changing ratio. A shape far outside them still scales with its arithmetic and bytes.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ from gpusquad.predict.analytical.training import OPTIMISERS
 
 Samples = tuple[tuple[float, ...], ...]
 NEAREST = 18
-"""Measurements a shape is judged by."""
+"""Number of measurements used to estimate a shape."""
 _PRODUCTS = ("matmul", "conv", "attention")
 RIDGE = 0.02
-"""How strongly a plane through few points is kept flat."""
+"""Regularisation that keeps a plane through few points flat."""
 _LIKE = {
     "fp16": ("bf16",),
     "tf32": ("fp32",),
@@ -31,30 +32,30 @@ _LIKE = {
     "fp8": ("bf16",),
     "int8": ("bf16",),
 }
-"""Types to look under where one was not measured."""
+"""Types to look up instead if one was not measured."""
 _ISSUE, _REFERENCE = "issue.", ".reference"
-"""Families of the host's time, and of the shapes it is compared with."""
+"""Families of host time, and of the shapes it is compared with."""
 _MUCH_LIKE = {
     "matmul.tt": ("matmul.nt",),
     "matmul.tt.odd": ("matmul.nt.odd",),
     "bmm.tt": ("bmm.nt",),
     **{f"lstm.{way}.odd": (f"lstm.{way}",) for way in ("forward", "backward")},
 }
-"""Names to look under where one was not measured."""
+"""Names to look up instead if one was not measured."""
 
 
 @dataclass(frozen=True)
 class MeasuredCard(CardRoofline):
-    """A card with the microbenchmarks behind it."""
+    """A card with its microbenchmarks."""
 
     samples: Mapping[str, Samples] = field(default_factory=dict)
-    """Family -> rows of numbers, the last of each the microseconds. Which numbers stand before it: ``features``."""
+    """Family -> rows of numbers. The last number of a row is the microseconds; ``features`` defines the others."""
     host: Mapping[str, float] = field(default_factory=dict)
-    """Microseconds the framework spends on the host for one op of a family, forward and (".backward") backward."""
+    """Host microseconds of the framework for one op of a family, forward and (".backward") backward."""
     constants: Mapping[str, float] = field(default_factory=dict)
-    """Bytes a process needs before its first tensor, and the like."""
+    """Constants, such as the bytes a process needs before its first tensor."""
     processor: str = ""
-    """Of the host, as ``pace.processor`` says it."""
+    """Processor of the host, as returned by ``pace.processor``."""
 
     def to_dict(self) -> dict[str, Any]:
         plain = super().to_dict()
@@ -77,7 +78,7 @@ class MeasuredCard(CardRoofline):
 
     @cached_property
     def families(self) -> dict[str, Family]:
-        """The samples made ready for looking up."""
+        """The samples, prepared for lookup."""
         return {
             name: Family.of(name, rows, self)
             for name, rows in self.samples.items()
@@ -85,12 +86,12 @@ class MeasuredCard(CardRoofline):
         }
 
     def family(self, op: Op) -> Family | None:
-        """Where to look an op up: under its own name and type, else under one that is much like it."""
+        """Look up an op under its own name and type, else under a similar one."""
         return _find(self.families, op, () if op.kind in _PRODUCTS else ("pointwise",))
 
     @cached_property
     def _issues(self) -> dict[str, Family]:
-        """Of calls of libraries, what the host spends on them by shape."""
+        """Host time of library calls by shape."""
         return {
             name.removeprefix(_ISSUE): Family.of_host(name.removeprefix(_ISSUE), rows)
             for name, rows in self.samples.items()
@@ -98,12 +99,12 @@ class MeasuredCard(CardRoofline):
         }
 
     def issue(self, op: Op) -> float | None:
-        """Microseconds the host spends on the library's call for an op of this shape, alone; None: not measured."""
+        """Host microseconds of the library call for an op of this shape, alone. None: not measured."""
         family = _find(self._issues, op)
         return None if family is None else family.ratio(op)
 
     def issue_reference_us(self, op: Op, forward: bool = False) -> float:
-        """The same for the shape that the table of the host was measured with; ``forward``: for its forward call."""
+        """The same for the shape with which the host table was measured. ``forward``: for its forward call."""
         root, layout = (*op.name.split("."), "")[:2]
         if forward:
             layout = {"conv": "forward"}.get(root, "nt")
@@ -116,9 +117,9 @@ class Family:
     """Measurements of one kind of op in one type."""
 
     points: np.ndarray
-    """A row each: what makes shapes alike, in powers of two."""
+    """One row per measurement: the features that make shapes similar, as powers of two."""
     ratios: np.ndarray
-    """Logarithm of the time over what the ceilings allow."""
+    """Logarithm of the ratio of the time to what the ceilings allow."""
 
     @classmethod
     def of(cls, name: str, rows: Samples, card: CardRoofline) -> Family:
@@ -130,13 +131,14 @@ class Family:
 
     @classmethod
     def of_host(cls, name: str, rows: Samples) -> Family:
-        """The same for the host, which has no ceilings: microseconds as they are."""
+        """The same for the host, which has no ceilings: the microseconds themselves."""
         points = np.array([features(_op(name, row)) for row in rows])
         return cls(points, np.log(np.array([row[-1] for row in rows])))
 
     def ratio(self, op: Op) -> float:
-        """Time over what the ceilings allow, from the nearest measurements: a plane through them, the nearer the more
-        it heeds them, and never beyond what they span."""
+        """Ratio of the time to what the ceilings allow: a plane through the nearest measurements, weighted by distance
+        and limited to their range.
+        """
         away = self.points - np.array(features(op))
         distances = np.sqrt((away**2).sum(axis=1))
         nearest = np.argsort(distances)[:NEAREST]
@@ -153,7 +155,7 @@ class Family:
 
 
 def op_us(op: Op, card: CardRoofline) -> float:
-    """Device time of one op on a measured card, all of its ``count``."""
+    """Device time of one op on a measured card, for all of its ``count``."""
     if not op.kernels:
         return 0.0
     family = card.family(op) if isinstance(card, MeasuredCard) else None
@@ -170,18 +172,22 @@ def _find(families: Mapping[str, Family], op: Op, last: tuple[str, ...] = ()) ->
 
 
 def base_us(op: Op, card: CardRoofline) -> float:
-    """What the ceilings alone would allow."""
+    """The time that the ceilings alone would allow."""
     work = op.flops / card.matmul_flops.get(op.dtype, card.vector_flops) if op.kind in _PRODUCTS else 0.0
     moving = op.moved_bytes / card.bandwidth
-    if op.kind == "conv":  # turned into the library's layout and back, unless it is a product of pixels
+    if op.kind == "conv":  # converted to the library's layout and back, unless it is a product of pixels
         return card.launch_us + 1e6 * (work + moving * (1 if _is_product(op) or op.shape[-1] > 1 else 3))
-    if op.name.startswith("lstm"):  # for every moment a product, and what is made of it: each waits for the one before
+    if op.name.startswith(
+        "lstm"
+    ):  # for every time step a product and what follows from it; each waits for the one before
         return 2 * op.shape[0] * card.launch_us + 1e6 * max(work, moving)
     return card.launch_us + 1e6 * max(work, moving)
 
 
 def features(op: Op) -> tuple[float, ...]:
-    """What makes two ops of a family take alike shares of the ceilings; a step of one is a factor of two."""
+    """The features by which two ops of a family reach similar fractions of the ceilings. A difference of 1 is a factor
+    of two.
+    """
     if op.kind == "conv":
         batch, cin, height, width, cout, kh, kw, stride, groups = op.shape
         pixels = batch * -(-height // stride) * -(-width // stride)

@@ -1,4 +1,4 @@
-"""Memory at its peak: the framework's caching allocator, played through along the step."""
+"""Peak memory: a simulation of the framework's caching allocator along the step."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ KIB, MIB = 1 << 10, 1 << 20
 GRAIN = 512
 """Every tensor takes a multiple of this."""
 SMALL, SMALL_SEGMENT = MIB, 2 * MIB
-"""Tensors up to the first share segments of the second size."""
+"""Tensors up to the first size share segments of the second size."""
 MIDDLE, MIDDLE_SEGMENT = 10 * MIB, 20 * MIB
 LARGE_GRAIN = 2 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a step needs of one card."""
+    """Memory that a step needs on one card."""
 
     allocated_bytes: int
-    """Tensors alive at the worst moment: torch.cuda.max_memory_allocated."""
+    """Tensors alive at the peak: torch.cuda.max_memory_allocated."""
     reserved_bytes: int
-    """What the allocator took from the driver for them: torch.cuda.max_memory_reserved."""
+    """Memory that the allocator took from the driver for them: torch.cuda.max_memory_reserved."""
     card_bytes: int
-    """With the driver's context and the libraries: what NVML shows."""
+    """Including the driver's context and the libraries: what NVML reports."""
     held_bytes: int
-    """There between steps: parameters, optimiser state, inputs."""
+    """Memory held between steps: parameters, optimiser state, inputs."""
 
 
 @dataclass(slots=True)
@@ -114,9 +114,12 @@ def _remove(free: list[tuple[int, int, int]], block: _Block) -> None:
 
 
 def workspace_bytes(op: Op) -> int:
-    """What a convolution borrows. In the framework's default layout the library turns image, weights and result into
-    its own; products of pixels (1x1) and filters of single channels need none of that. Seen on an H200 with cuDNN 9.19:
-    of 366 shapes most borrowed just these bytes."""
+    """The workspace of a convolution.
+
+    In the framework's default layout the library converts image, weights and result to its own layout. Products of
+    pixels (1x1) and filters of single channels need no conversion. Seen on an H200 with cuDNN 9.19: of 366 shapes most
+    used exactly these bytes.
+    """
     if op.kind != "conv":
         return 0
     batch, cin, height, width, _, kh, kw, stride, groups = op.shape
@@ -124,12 +127,12 @@ def workspace_bytes(op: Op) -> int:
     if is_product or groups > 1:
         return 0
     wide = 4 if op.dtype in ("fp32", "tf32") else 2
-    padded = -cin % (16 // wide)  # channels are filled up to 16 bytes
+    padded = -cin % (16 // wide)  # channels are padded to 16 bytes
     return int(op.moved_bytes) + wide * batch * height * width * padded
 
 
 def peak(events: Iterable[Event], held: Iterable[int], context_bytes: int = 0) -> Memory:
-    """``held``: what is there before the step, tensor by tensor, the libraries' buffers included."""
+    """``held``: memory held before the step, tensor by tensor, including the libraries' buffers."""
     allocator = Allocator()
     for index, size in enumerate(held):
         allocator.take(-index - 1, size)

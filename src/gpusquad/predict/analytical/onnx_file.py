@@ -1,4 +1,4 @@
-"""Ops of an ONNX file: forward as the file has it, backward by rule. Keras and TensorFlow models come this way too."""
+"""Ops of an ONNX file: forward as in the file, backward by rule. Also used for Keras and TensorFlow models."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ STREAMS: Mapping[str, tuple[Kind, str, float]] = {
         ("reduce", "sum_inner", 1.0),
     ),
 }
-"""Reads its tensors once, writes its results once: kind, the family it was measured in, arithmetic for each number."""
+"""Reads its tensors once and writes its results once: kind, measured family, arithmetic per number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How wide numbers are and what computes with them."""
+    """Width of the numbers and their arithmetic type."""
 
     product: Dtype
     conv: Dtype
@@ -68,8 +68,9 @@ class Numbers:
 def from_onnx(
     source: str | Path | bytes | Any, batch: int | None = None, precision: str = "fp32", training: bool = False
 ) -> Graph:
-    """``source``: a path, the bytes of a file, or a loaded model. ``batch`` stands in for a first dimension that the
-    file leaves open (1 unless given)."""
+    """``source``: a path, the bytes of a file, or a loaded model. ``batch`` replaces a first dimension that the file
+    leaves open (default 1).
+    """
     model = _load(source)
     size = _fix_batch(model, batch)
     reader = _Reader(_inferred(model).graph, _numbers(precision))
@@ -102,7 +103,7 @@ def _inferred(model: Any) -> Any:
 
 
 def _fix_batch(model: Any, batch: int | None) -> int:
-    """Give open dimensions a size; the batch is the first dimension of the first input."""
+    """Set open dimensions. The batch is the first dimension of the first input."""
     weights = {each.name for each in model.graph.initializer}
     inputs = [each for each in model.graph.input if each.name not in weights]
     if not inputs:
@@ -116,7 +117,7 @@ def _fix_batch(model: Any, batch: int | None) -> int:
                 raise Invalid("batch", f"the file fixes it at {dim.dim_value}")
             if place == 0 and each is inputs[0]:
                 found = dim.dim_value
-    for each in (*model.graph.output, *model.graph.value_info):  # what was inferred before no longer holds
+    for each in (*model.graph.output, *model.graph.value_info):  # earlier inferred shapes are no longer valid
         each.type.tensor_type.ClearField("shape")
     return found or 1
 
@@ -129,7 +130,7 @@ def _numbers(precision: str) -> Numbers:
 
 
 class _Reader:
-    """One graph, its values' shapes and its weights."""
+    """One graph, the shapes of its values, and its weights."""
 
     def __init__(self, graph: Any, numbers: Numbers) -> None:
         self._graph, self._numbers = graph, numbers
@@ -174,7 +175,7 @@ class _Reader:
         return types[name] in (1, 10, 11, 16) and bool(shape)  # floats of every width; no scalars
 
     def _events(self, steps: Sequence[tuple[Any, list[Op]]], trained: Mapping[str, Any], training: bool) -> list[Event]:
-        """Results live until their last use; in training until their step back, and gradients of weights for good."""
+        """Results live until their last use, in training until their backward step. Gradients of weights stay."""
         events: list[Event] = []
         keys = {name: index + 1 for index, name in enumerate(self._made(steps))}
         last = {self._root(name): at for at, (node, _) in enumerate(steps) for name in node.input}
@@ -277,7 +278,7 @@ class _Reader:
         right = [*right, 1] if len(right) == 1 else right
         m, k, n = left[-2], left[-1], right[-1]
         batch = max(prod(left[:-2]), prod(right[:-2]))
-        if len(right) == 2:  # a layer of weights: rows of all batches together
+        if len(right) == 2:  # a layer with weights: rows of all batches together
             batch, m = 1, batch * m
         width = self._numbers.width
         layout = ("t" if turned_left else "n") + ("t" if turned_right or batch == 1 else "n")
@@ -360,7 +361,7 @@ class _Reader:
 
 
 def _backward(steps: Sequence[Sequence[Op]]) -> list[Op]:
-    """In reverse; the gradient of the very first input is never asked for."""
+    """In reverse. The gradient of the very first input is never needed."""
     first = next((index for index, ops in enumerate(steps) if any(op.kind in ("conv", "matmul") for op in ops)), -1)
     return [
         back

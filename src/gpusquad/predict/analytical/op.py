@@ -1,4 +1,4 @@
-"""What a step is made of: kernels' worth of work, counted in arithmetic and bytes, not in layers of some framework."""
+"""Units of a step: kernels, counted in arithmetic and bytes, not in layers of a framework."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from typing import Literal
 
 Kind = Literal["matmul", "conv", "attention", "vector", "reduce", "gather", "copy", "allreduce"]
 Dtype = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
-"""Of the arithmetic."""
+"""Type of the arithmetic."""
 Phase = Literal["forward", "backward", "optimiser", "communication"]
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One kernel's worth of work, or ``count`` equal ones after each other."""
+    """The work of one kernel, or of ``count`` equal ones in sequence."""
 
     kind: Kind
     flops: float
-    """Of one of them, as are the bytes."""
+    """Of one kernel, as are the bytes."""
     read_bytes: float
     write_bytes: float
     dtype: Dtype = "fp32"
     shape: tuple[int, ...] = ()
     """matmul: batch, m, n, k. conv: n, cin, h, w, cout, kh, kw, stride, groups. attention: batch times heads, q_len,
-    k_len, head_dim. Of the others nothing is needed."""
+    k_len, head_dim. Other kinds need no shape.
+    """
     name: str = ""
     phase: Phase = "forward"
     count: int = 1
     kernels: int = 1
-    """Launches the framework makes for it (bias add, split-k …)."""
+    """Launches that the framework makes for it (bias add, split-k …)."""
     waits: bool = False
-    """The host reads its result before it issues anything else: the device idles meanwhile."""
+    """The host reads its result before it issues anything else. The device is idle meanwhile."""
 
     @property
     def moved_bytes(self) -> float:
-        """Through the memory, both ways."""
+        """Memory traffic in both directions."""
         return self.read_bytes + self.write_bytes

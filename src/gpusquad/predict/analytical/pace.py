@@ -1,8 +1,9 @@
-"""How fast a host is just now: a fixed piece of work, timed.
+"""The current pace of the host: the time of a fixed piece of work.
 
-Processors share cores, caches and power with neighbours, and their pace changes from second to second, often by half.
-What a step costs the host was calibrated at some pace; this tells how the present one compares. Nothing of it needs a
-GPU. The work is of the kind that issuing ops is: the interpreter, and small calls into the framework."""
+Processors share cores, caches and power with neighbours. Their pace changes from second to second, often by half. The
+host cost of a step was calibrated at some pace; this compares the current pace with it. It needs no GPU. The work
+resembles issuing ops: the interpreter, and small calls into the framework.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +19,17 @@ _TURNS, _CALLS = 1500, 40
 
 
 def measure(torch: Any, readings: int = READINGS) -> float:
-    """Microseconds that the piece of work takes, some milliseconds long."""
+    """Microseconds of the piece of work, measured over some milliseconds."""
     return mean(reading_us(torch) for _ in range(readings))
 
 
 def reading_us(torch: Any) -> float:
-    """The same for one short look, whatever the processor did before."""
+    """The same from one short measurement, whatever the processor did before."""
     unit_us(torch)
     return mean(unit_us(torch) for _ in range(UNITS))
 
 
 def unit_us(torch: Any) -> float:
-    """Once."""
     began = time.perf_counter()
     held: dict[int, int] = {}
     total = 0
@@ -43,7 +43,7 @@ def unit_us(torch: Any) -> float:
 
 
 def processor() -> str:
-    """The model of the processor and how many of its cores there are: paces of others do not compare."""
+    """Processor model and number of cores. Paces of different processors are not comparable."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,11 +1,12 @@
-"""How long ops take on a card: the greater of arithmetic and memory traffic, less what is lost in tiles and waves.
+"""Op times on a card: the greater of arithmetic and memory traffic, plus losses in tiles and waves.
 
-A product is cut into tiles; a streaming multiprocessor works on one tile at a time, so the last wave of tiles leaves
-some of them idle, and edges of the matrices fill their tiles only in part. The library picks the tile that is quickest
-(and cuts the inner dimension where there are too few tiles), and so does this. Everything else is bytes moved. The
-constants are the same for all cards; what a card reaches of its data sheet is beside the shipped cards.
+A product is cut into tiles. A streaming multiprocessor processes one tile at a time, so the last wave of tiles leaves
+some of them idle, and tiles at the edges of the matrices are only partly filled. The library picks the fastest tile
+(and splits the inner dimension if there are too few tiles), and so does this module. Everything else is bytes moved.
 
-Second-level caches are left out on purpose: a term for them did not lessen the error on cards that were not fitted.
+The constants are the same for all cards; the fraction of its data sheet that a card reaches is stored with the shipped
+cards. Second-level caches are left out on purpose: a term for them did not reduce the error on cards that were not
+fitted.
 """
 
 from __future__ import annotations
@@ -21,38 +22,42 @@ from gpusquad.predict.analytical.op import Op
 _TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128))
 _SPLITS = (1, 2, 4, 8, 16)
 _LEAST_SPLIT_K = 256
-"""Cutting the inner dimension finer than this does not pay."""
+"""Largest useful number of splits of the inner dimension."""
 _SPLIT_GAIN = 1.05
-"""What it must bring, for the sums that it leaves to do."""
+"""Minimum gain of a split, to pay for the additional sums."""
 _PRODUCTS = ("matmul", "conv", "attention")
 _BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What no data sheet says. Fitted by ``bench.neusight`` (that with the held-out errors), but for ``overlap``."""
+    """Constants that no data sheet states. Fitted by ``bench.neusight`` (which also reports the held-out errors),
+    except ``overlap``.
+    """
 
     ramp_k: float = 32.0
-    """Steps of the inner dimension that filling the pipeline and storing a tile cost."""
+    """Cost of filling the pipeline and storing a tile, in steps of the inner dimension."""
     wait_us: float = 30.0
-    """From a result that the host waits for to the next kernel."""
+    """Time from a result that the host waits for to the next kernel."""
     overlap: float = 3.0
-    """Arithmetic and traffic of one kernel as a norm of this order: 1 is one after the other, endless is all at once.
-    Any from 2 to 4 does."""
+    """Order of the norm that combines arithmetic and traffic of one kernel. 1: in sequence; infinite: fully overlapped.
+    Any value from 2 to 4 works.
+    """
 
 
 CONSTANTS = Constants()
 _ATTENTION_RATIO = 0.6
-"""Of a large product's rate, not fitted. FlashAttention-2 (Dao, 2023) reports 50 to 73 % of an A100's peak, the authors
-of FlashAttention-3 (2024) 35 % for it on an H100; large products reach some 80 %."""
+"""Fraction of a large product's rate, not fitted. FlashAttention-2 (Dao, 2023) reports 50 to 73 % of an A100's peak,
+the authors of FlashAttention-3 (2024) 35 % for it on an H100; large products reach about 80 %.
+"""
 _HIDDEN_RATIO = 0.7
-"""The part of the backward pass behind which gradients can travel."""
+"""The fraction of the backward pass that can hide the exchange of gradients."""
 _BUCKET_BYTES = 25 << 20
-"""The last bucket of gradients has nothing to hide behind (25 MiB in PyTorch)."""
+"""The last bucket of gradients cannot be hidden (25 MiB in PyTorch)."""
 
 
 def op_us(op: Op, card: CardRoofline, constants: Constants = CONSTANTS) -> float:
-    """Device time of one op, all of its ``count``."""
+    """Device time of one op, for all of its ``count``."""
     if card.measured:
         from gpusquad.predict.analytical import measured
 
@@ -65,10 +70,10 @@ def op_us(op: Op, card: CardRoofline, constants: Constants = CONSTANTS) -> float
 
 def step_us(ops: Sequence[Op], card: CardRoofline, gpus: int = 1, graph: bool = False,
             constants: Constants = CONSTANTS) -> float:  # fmt: skip
-    """A step of these ops, each of them on every card.
+    """Time of a step of these ops, each of them on every card.
 
-    All-reduces of the phase "communication" (gradients) travel behind the backward pass as far as they can, others
-    (of tensor-parallel layers) stand between the ops. With one card they cost nothing.
+    All-reduces of the phase "communication" (gradients) are hidden behind the backward pass as far as possible. Others
+    (of tensor-parallel layers) run between the ops. With one card they cost nothing.
     """
     device_us = backward_us = travel_us = last_us = 0.0
     launches = 0
@@ -113,7 +118,7 @@ def _together_us(compute_us: float, memory_us: float, constants: Constants) -> f
 
 
 def _as_product(op: Op) -> tuple[int, ...]:
-    """Batch, m, n and k; a convolution as the product it is lowered to. Without a shape nothing is lost."""
+    """Batch, m, n and k. A convolution counts as the product it is lowered to. Without a shape there are no losses."""
     if op.kind == "matmul" or not op.shape:
         return op.shape
     images, channels, height, width, filters, kernel_h, kernel_w, stride, groups = op.shape
@@ -123,8 +128,9 @@ def _as_product(op: Op) -> tuple[int, ...]:
 
 @lru_cache(maxsize=65536)
 def _best_tiling(shape: tuple[int, ...], sms: int, ramp_k: float) -> tuple[float, float]:
-    """The part of the ceiling that the quickest tiling reaches, and values it moves for sums of a cut inner
-    dimension."""
+    """The fraction of the ceiling that the fastest tiling reaches, and the values it moves to sum a split inner
+    dimension.
+    """
     if not shape:
         return 1.0, 0.0
     batch, m, n, k = shape
@@ -143,5 +149,5 @@ def _best_tiling(shape: tuple[int, ...], sms: int, ramp_k: float) -> tuple[float
 
 
 def _allreduce_us(op: Op, card: CardRoofline, gpus: int) -> float:
-    """A ring sends what is to be summed nearly twice over each link."""
+    """A ring sends the data nearly twice over each link."""
     return 1e6 * 2 * (gpus - 1) / gpus * op.write_bytes / card.link_bandwidth + 2 * card.launch_us

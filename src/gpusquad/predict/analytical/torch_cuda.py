@@ -1,4 +1,4 @@
-"""Makes a run without a GPU take the ways it would take on one: autocast, fused attention, dropout, recurrence."""
+"""Makes a run without a GPU take the code paths of a GPU: autocast, fused attention, dropout, recurrence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOWER = frozenset(
     __matmul__ __rmatmul__ mm bmm mv addmm addmv addbmm baddbmm einsum chain_matmul multi_dot prelu
     scaled_dot_product_attention lstm gru rnn_tanh rnn_relu lstm_cell gru_cell""")
 )
-"""Autocast runs these in the short type …"""
+"""Autocast runs these in the short type."""
 FULL = frozenset(
     names(
         """softmax log_softmax layer_norm group_norm norm cumsum cumprod prod sum exp expm1 log log10 log2 log1p pow
@@ -27,12 +27,12 @@ FULL = frozenset(
         binary_cross_entropy_with_logits multilabel_margin_loss softmin"""
     )
 )
-"""… these in fp32 …"""
+"""Autocast runs these in fp32."""
 WIDEST = frozenset(
     names("""cat concat concatenate stack addcdiv addcmul atan2 bilinear cross dot index_put
     tensordot grid_sample scatter_add vdot""")
 )
-"""… and these in the widest type among what they are given (the lists are in PyTorch's notes on autocast)."""
+"""Autocast runs these in the widest type of their inputs (the lists are in PyTorch's notes on autocast)."""
 _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 _ALONG = ("softmax", "log_softmax", "cross_entropy_loss")
 _CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -49,7 +49,7 @@ class AsOnCuda(TorchFunctionMode):
 
     def __enter__(self) -> Any:
         functional = torch.nn.functional
-        # Functions written in Python would be seen as one call; what they call is what counts.
+        # Functions written in Python would be seen as one call. Only the calls they make count.
         self._before = {name: getattr(functional, name) for name in _CHECKS if hasattr(functional, name)}
         for name in self._before:
             setattr(functional, name, lambda *_: False)
@@ -117,7 +117,7 @@ class AsOnCuda(TorchFunctionMode):
         return self._weights[id(tensor)][1]
 
     def _half_to_float(self, name: str, args: tuple, kwargs: dict) -> Any:
-        """Softmax of short numbers under autocast: one kernel reads them and writes floats. None: not here."""
+        """Softmax of short numbers under autocast: one kernel reads them and writes floats. None: does not apply."""
         given, *rest = args
         if given.dtype not in (torch.float16, torch.bfloat16) or kwargs.get("dtype") is not None:
             return None
@@ -136,7 +136,7 @@ class AsOnCuda(TorchFunctionMode):
         training: bool, both_ways: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
         if not isinstance(biased, bool):
-            return None  # packed sequences: their lengths are numbers, which are not there
+            return None  # packed sequences: their lengths are values, which do not exist here
         states = state if isinstance(state, (tuple, list)) else (state,)
         ways, hidden = 1 + both_ways, states[-1].shape[-1]
         batch, length = (given.shape[0], given.shape[1]) if batch_first else (given.shape[1], given.shape[0])
@@ -150,7 +150,7 @@ class AsOnCuda(TorchFunctionMode):
 
 
 class HalfToFloat(torch.autograd.Function):
-    """Short numbers in, floats out, and the other way back."""
+    """Short numbers in and floats out, and the reverse in backward."""
 
     @staticmethod
     def forward(ctx: Any, add: Callable[[Op], None], name: str, inner: int, given: Any) -> Any:
@@ -180,13 +180,13 @@ class HalfToFloat(torch.autograd.Function):
 
 
 class Recurrent(torch.autograd.Function):
-    """A layer of an LSTM (or the like) as the card's library runs it: one call for the whole sequence."""
+    """A layer of an LSTM (or similar) as the card's library runs it: one call for the whole sequence."""
 
     @staticmethod
     def forward(ctx: Any, add: Callable[[Op], None], sizes: tuple, given: Any, *weights: Any) -> Any:
         batch, length, hidden, ways, gates = sizes
         out = given.new_empty((*given.shape[:2], hidden * ways))
-        reserve = given.new_empty((gates + 2) * batch * length * hidden * ways)  # gates and cells of every moment
+        reserve = given.new_empty((gates + 2) * batch * length * hidden * ways)  # gates and cells of every time step
         ctx.save_for_backward(given, out, reserve, *weights)
         ctx.add, ctx.sizes = add, sizes
         add(recurrent_op("forward", sizes, given.shape[-1], _name(given), sum(map(_size, weights))))
@@ -200,7 +200,7 @@ class Recurrent(torch.autograd.Function):
 
 
 def recurrent_op(way: Literal["forward", "backward"], sizes: tuple, wide: int, dtype: Dtype, weight_bytes: int) -> Op:
-    """Its shape is that of a product for every moment: length, batch, gates, input and state."""
+    """Its shape is that of a product for every time step: length, batch, gates, input and state."""
     batch, length, hidden, ways, gates = sizes
     twice = 2 if way == "backward" else 1
     flops = twice * 2.0 * ways * batch * length * gates * hidden * (wide + hidden)
@@ -230,7 +230,7 @@ def fused_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Which kernel a card takes: flash for short types without a mask, else the memory-efficient one. None: neither."""
+    """The kernel that a card uses: flash for short types without a mask, else memory-efficient. None: neither."""
     if q.dim() != 4 or q.shape[-1] > 256 or q.shape[-1] % 8:
         return None
     if enable_gqa and q.shape[1] != k.shape[1]:

@@ -1,5 +1,8 @@
-"""Ops of a PyTorch module: it runs once on tensors that have shapes but no numbers, forward and through autograd's own
-backward, and every op on the way is written down with the memory it takes. No weights, no GPU."""
+"""Ops of a PyTorch module.
+
+The module runs once on tensors that have shapes but no values, forward and through autograd's own backward. Every op is
+recorded with the memory it takes. Needs no weights and no GPU.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ Loss = Callable[..., Any]
 
 
 def trace(model: Any, sample: Any, precision: str, training: bool, loss: Loss | None = None) -> Graph:
-    """One step of ``model(*sample)``. With a ``loss``, it is called with the output and the last of the sample;
-    without, the output itself (or all its numbers) is what is differentiated."""
+    """Trace one step of ``model(*sample)``. A ``loss`` is called with the output and the last item of the sample.
+    Without it, the output itself (or the sum of all its numbers) is differentiated.
+    """
     ghost = on_meta(model).train(training)
     given = [_ghost_input(each) for each in (sample if isinstance(sample, (tuple, list)) else (sample,))]
     if precision in ("bf16", "fp16"):
@@ -82,7 +86,7 @@ def _run(model: Any, given: Sequence, recorder: Recorder, training: bool, loss: 
 
 
 def _scalar(out: Any) -> Any:
-    """Something to differentiate: a loss as it is, else all numbers of the outputs added up."""
+    """A scalar to differentiate: a loss as it is, else the sum of all numbers of the outputs."""
     if isinstance(out, torch.Tensor):
         return out if out.dim() == 0 else out.float().sum()
     if hasattr(out, "loss") and isinstance(out.loss, torch.Tensor):
@@ -92,7 +96,7 @@ def _scalar(out: Any) -> Any:
 
 
 def on_meta(model: Any) -> Any:
-    """A copy of the module with shapes for weights: what is large is never copied."""
+    """A copy of the module with shapes for weights. Large data is never copied."""
     memo: dict[int, Any] = {}
     for each in (*model.parameters(), *model.buffers()):
         ghost = torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
@@ -108,7 +112,7 @@ def _ghost_input(value: Any) -> Any:
 
 
 class Recorder(TorchDispatchMode):
-    """Sees every op below autograd, and every storage come and go."""
+    """Sees every op below autograd, and every allocation and release of storage."""
 
     def __init__(self, kept: Sequence[Any], tf32: bool) -> None:
         super().__init__()
@@ -158,7 +162,7 @@ class Recorder(TorchDispatchMode):
             self.unknown[call.name] += 1
 
     def _borrow(self, size: int) -> None:
-        """Taken for the time of one op."""
+        """Workspace for the duration of one op."""
         if size:
             self._count += 1
             self.events += [(self._count, size), (self._count, 0)]

@@ -1,4 +1,4 @@
-"""From one pass to a job: the optimiser's step, gradients between cards, and how many steps there are."""
+"""From one pass to a job: the optimiser's step, gradients between cards, and the number of steps."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Optimiser:
     writes: int
     passes: int
     spare: int = 0
-    """Tensors of the parameters' size that live during the step alone."""
+    """Tensors of the parameters' size that exist only during the step."""
 
 
 OPTIMISERS = {
-    # weights decay; first moment; second moment in two passes; its root, corrected and padded; the step
+    # weight decay; first moment; second moment in two passes; its root, corrected and padded; the step
     "adamw": Optimiser(states=2, reads=12, writes=8, passes=8, spare=1),
     "adam": Optimiser(states=2, reads=11, writes=7, passes=7, spare=1),
     "sgd": Optimiser(states=0, reads=2, writes=1, passes=1),
@@ -52,13 +52,14 @@ _BACKWARD = (
 
 
 def forward_of(op: Op) -> Op:
-    """The op as it runs in training: statistics of a batch are taken, not given."""
+    """The op as it runs in training: batch statistics are computed, not given."""
     return replace(op, name="batch_norm", read_bytes=2 * op.read_bytes) if op.name == "batch_norm_eval" else op
 
 
 def backward_of(op: Op, of_input: bool = True) -> list[Op]:
-    """What a forward op costs on the way back, by rule: a product is two of its size, a stream reads the gradient too.
-    ``of_input``: whether the gradient of its input is needed, beside that of its weights."""
+    """Backward cost of a forward op, by rule: a product becomes two of its size, and a stream also reads the gradient.
+    ``of_input``: whether the gradient of its input is needed, beside that of its weights.
+    """
     if not op.kernels:
         return [replace(op, phase="backward")]
     if op.kind == "matmul" and op.name.startswith("lstm"):
@@ -136,7 +137,7 @@ def optimiser(name: str) -> Optimiser:
 
 
 def optimiser_events(name: str, parameter_bytes: Mapping[Dtype, int], tensors: int) -> list[Event]:
-    """What it takes for the moment, and gives back."""
+    """Temporary memory that it takes and releases."""
     size = optimiser(name).spare * sum(parameter_bytes.values())
     each = size // max(1, tensors)
     keys = range(-2_000_000, -2_000_000 + (tensors if each else 0))
@@ -157,13 +158,13 @@ def with_optimiser(graph: Graph, name: str) -> Graph:
 
 
 def gradient_exchange(graph: Graph) -> Op:
-    """All gradients once around the cards of a gang."""
+    """All gradients exchanged once between the cards of a gang."""
     size = float(graph.trained_bytes)
     return Op("allreduce", 0.0, size, size, name="gradients", phase="communication")
 
 
 def step_count(steps: int | None, epochs: float | None, data_size: int | None, batch: int, gpus: int) -> int:
-    """Given, or so many passes over the data, each card with its own batch."""
+    """The given number, or that of ``epochs`` passes over the data, each card with its own batch."""
     if steps is not None:
         return steps
     if epochs is None or data_size is None:

@@ -1,4 +1,4 @@
-"""What op lists of transformers are made of: a model's sizes, how it is run, and layers that bring their ops."""
+"""Building blocks of transformer op lists: a model's sizes, how it is run, and layers with their ops."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpusquad.predict.analytical.op import Dtype, Kind, Op, Phase
 Family = Literal["bert", "gpt2", "opt", "switch"]
 VALUE_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 _WARP_SOFTMAX = 1024
-"""Rows up to this length stay in registers; longer ones are read again, half of them from a cache."""
+"""Rows up to this length stay in registers. Longer ones are read again, half of them from a cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transformer:
-    """Its sizes. ``decoder_layers``, ``experts`` and ``capacity`` are of the switch family alone."""
+    """Sizes of a model. ``decoder_layers``, ``experts`` and ``capacity`` apply to the switch family only."""
 
     family: Family
     layers: int
@@ -50,7 +50,7 @@ class RunConfig:
 
 
 class Builder:
-    """Collects ops; in training each forward op brings those of its backward pass with it."""
+    """Collects ops. In training each forward op adds those of its backward pass."""
 
     def __init__(self, model: Transformer, run: RunConfig) -> None:
         self.model, self.run = model, run
@@ -59,7 +59,7 @@ class Builder:
         self.parameters = 0.0
         self._value_bytes = VALUE_BYTES[run.dtype]
 
-    # ---- the ops a model is made of
+    # ---- ops of a model
 
     def linear(self, name: str, rows: int, out: int, into: int, bias: bool = True) -> None:
         self._product(name, (1, rows, out, into))
@@ -78,7 +78,7 @@ class Builder:
 
     def elementwise(self, name: str, values: int, reads: float = 1, writes: float = 1, back: float = 0,
                     times: int = 1) -> None:  # fmt: skip
-        """``times`` kernels; ``back``: values read and written by each in the backward pass for each value."""
+        """``times`` kernels. ``back``: values that each reads and writes in the backward pass, per value."""
         self.stream(name, values, reads, writes, times=times)
         if self.run.training and back:
             self.stream(name, values, back - 1, 1, phase="backward", times=times)
@@ -90,14 +90,14 @@ class Builder:
             self.stream("softmax", rows * length, 2 + again, 1, kind="reduce", phase="backward")
 
     def dropout(self, values: int) -> None:
-        """The mask has a byte for each value."""
+        """The mask has one byte per value."""
         if self.run.training:
             mask = 1 / self._value_bytes
             self.stream("dropout", values, 1, 1 + mask)
             self.stream("dropout", values, 1 + mask, 1, phase="backward")
 
     def norm(self, tokens: int, after_add: bool = False) -> None:
-        """Layer normalisation; after an add that a compiler puts into the same kernel."""
+        """Layer normalisation, after an add that a compiler merges into the same kernel."""
         values = tokens * self.model.hidden
         fused = after_add and self.run.fused
         self.stream("norm", values, 2 if fused else 1, 2 if fused else 1, kind="reduce")
@@ -106,18 +106,18 @@ class Builder:
             self.stream("norm", values, 4, 1, kind="reduce", phase="backward", kernels=2)
 
     def residual(self, tokens: int) -> None:
-        """The add; backward, the two gradients that meet there."""
+        """The add; in backward, the sum of the two gradients."""
         if not self.run.fused:
             self.elementwise("residual", tokens * self.model.hidden, 2, 1, back=3)
 
     def copy(self, values: int) -> None:
-        """Heads to the front or back."""
+        """Move the heads to the front or back."""
         self.stream("copy", values, 1, 1, kind="copy")
         if self.run.training:
             self.stream("copy", values, 1, 1, kind="copy", phase="backward")
 
     def embed(self, tokens: int, table: int, shared: bool = False) -> None:
-        """Gather; backward a whole table of zeros, and the rows added to it."""
+        """Gather. Backward writes a whole table of zeros and adds the rows to it."""
         hidden = self.model.hidden
         self.stream("embed", tokens * hidden, 1, 1, kind="gather")
         if not shared:
@@ -129,7 +129,7 @@ class Builder:
                 self.stream("embed.shared", table * hidden, 2, 1, phase="backward")
 
     def head(self, tokens: int, bias: bool = False) -> None:
-        """Onto the vocabulary, and in training the loss."""
+        """Projection onto the vocabulary, and in training the loss."""
         vocab = self.model.vocab // self.run.tensor_parallel
         self.linear("head", tokens, vocab, self.model.hidden, bias)
         if self.run.training:
@@ -137,25 +137,25 @@ class Builder:
             self.stream("loss", tokens * vocab, 2, 2, kind="reduce", phase="backward", kernels=2)
 
     def meet(self, tokens: int) -> None:
-        """Tensor-parallel halves are summed, forward at the end of the layer and backward at its beginning."""
+        """Tensor-parallel halves are summed: forward at the end of the layer, backward at its start."""
         if self.run.tensor_parallel > 1:
             message = float(tokens * self.model.hidden * self._value_bytes)
             op = Op("allreduce", 0.0, message, message, self.run.dtype, name="meet", count=self.count)
             self.ops += [op, replace(op, phase="backward")] if self.run.training else [op]
 
     def wait(self, waits: int) -> None:
-        """The host needs a figure from the device before it can go on."""
+        """The host needs a value from the device before it can continue."""
         op = Op("copy", 0.0, 0.0, 0.0, self.run.dtype, name="wait", count=self.count * waits, waits=True)
         self.ops += [op, replace(op, phase="backward")] if self.run.training else [op]
 
     def gradients(self) -> None:
-        """Data-parallel replicas add theirs up."""
+        """Data-parallel replicas sum their gradients."""
         size = self.parameters * self._value_bytes
         if self.run.accumulates:
             self.ops.append(Op("vector", 0.0, 2 * size, size, self.run.dtype, name="accumulate", phase="backward"))
         self.ops.append(Op("allreduce", 0.0, size, size, self.run.dtype, name="gradients", phase="communication"))
 
-    # ---- below them
+    # ---- helpers
 
     def stream(self, name: str, values: float, reads: float, writes: float, kind: Kind = "vector",
                phase: Phase = "forward", kernels: int = 1, times: int = 1) -> None:  # fmt: skip
@@ -170,5 +170,5 @@ class Builder:
                            float(batch * m * n * size), self.run.dtype, shape, name, phase, self.count))  # fmt: skip
 
     def weights(self, parameters: int) -> None:
-        """They have gradients."""
+        """Whether gradients are computed."""
         self.parameters += self.count * parameters

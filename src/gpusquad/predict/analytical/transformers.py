@@ -1,8 +1,8 @@
-"""Transformers as op lists, from their configuration alone: for predictions without a framework at hand.
+"""Transformers as op lists, from their configuration alone: for estimates without a framework.
 
 The ops are those of the models of Hugging Face Transformers run eagerly: scores, mask, softmax and dropout of the
-attention are kernels of their own, and so are the eight steps of GPT-2's activation. ``fused`` is what a compiler makes
-of them: products as they were, and one kernel for each chain of others between them.
+attention are separate kernels, and so are the eight steps of GPT-2's activation. ``fused`` is what a compiler makes of
+them: the same products, and one kernel for each chain of other ops between them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpusquad.predict.analytical.transformer_layers import VALUE_BYTES, Builder,
 
 __all__ = ["MODELS", "RunConfig", "Transformer", "transformer_ops"]
 
-# Sizes from the configurations published with the models (Hugging Face hub); of those named gpt3 and switchxl4 from the
+# Sizes from the configurations published with the models (Hugging Face hub). Those of gpt3 and switchxl4 are from the
 # configurations in the NeuSight repository (scripts/asplos/data/DLmodel_configs), whose measurements are evaluated.
 MODELS = {
     "bert_base": Transformer("bert", 12, 768, 12, 3072, 30522),
@@ -36,7 +36,8 @@ MODELS = {
 
 def transformer_ops(model: Transformer, run: RunConfig) -> list[Op]:
     """The ops of one step: forward, and in training the loss, the backward pass and the gradients' all-reduce. The
-    optimiser is not among them."""
+    optimiser is not included.
+    """
     if run.dtype not in VALUE_BYTES:
         raise Invalid("dtype", f"{run.dtype} is none that a transformer is run in here")
     if min(run.seq_len, run.batch, run.tensor_parallel) < 1:
@@ -62,8 +63,9 @@ def _scores(b: Builder, keys: int, heads: int, backs: tuple[float, ...], drops: 
 
 
 def _attend(b: Builder, backs: tuple[float, ...], drops: bool = True) -> None:
-    """Scores of all against all, the weighted sum, and heads to the front before and to the back after. ``backs``: the
-    kernels between scores and softmax, by the values that each reads and writes in the backward pass."""
+    """Scores of all against all, the weighted sum, and the heads moved to the front before and to the back after.
+    ``backs``: the kernels between scores and softmax, by the values that each reads and writes in the backward pass.
+    """
     model, run = b.model, b.run
     heads = model.heads // run.tensor_parallel
     width = model.inner // model.heads
@@ -77,19 +79,19 @@ def _attend(b: Builder, backs: tuple[float, ...], drops: bool = True) -> None:
 
 
 def _bring_in(b: Builder, tokens: int, bias: bool = True) -> None:
-    """What attention asks for, is asked by and gives, each by a layer of its own."""
+    """Query, key and value, each from its own layer."""
     for name in ("query", "key", "value"):
         b.linear(name, tokens, b.model.inner // b.run.tensor_parallel, b.model.hidden, bias=bias)
 
 
 def _bring_out(b: Builder, tokens: int, bias: bool = True) -> None:
-    """The heads put together, and added to what came in."""
+    """The heads combined, and added to the input."""
     b.linear("out", tokens, b.model.hidden, b.model.inner // b.run.tensor_parallel, bias=bias)
     _add(b, tokens)
 
 
 def _feed_forward(b: Builder, tokens: int, activate: Callable[[int], None]) -> None:
-    """Widened, ``activate``d (so many values), narrowed, and added to what came in."""
+    """Widened, ``activate``d (for this many values), narrowed, and added to the input."""
     model, wide = b.model, b.model.ffn // b.run.tensor_parallel
     b.linear("up", tokens, wide, model.hidden)
     activate(tokens * model.ffn // b.run.tensor_parallel)
@@ -147,7 +149,8 @@ def _gpt2(b: Builder) -> None:
 
 def _gelu_in_steps(b: Builder, values: int) -> None:
     """Half the input, its cube, a tenth of that, their sum, scaled, tanh, plus one, times the half: eight kernels with
-    ten inputs. Backward each product and the cube bring their own, and three gradients meet at the input."""
+    ten inputs. In backward each product and the cube add their own, and three gradients are summed at the input.
+    """
     if b.run.fused:
         b.elementwise("gelu", values, back=3)
         return
@@ -180,7 +183,7 @@ def _opt(b: Builder) -> None:
 
 
 def _switch(b: Builder) -> None:
-    """Encoder and decoder; in every other layer of each a router and its experts stand in for the dense pair."""
+    """Encoder and decoder. In every other layer of each, a router and its experts replace the dense pair."""
     model, run = b.model, b.run
     tokens = run.batch * run.seq_len
     for layers, attentions in ((model.layers, 1), (model.decoder_layers, 2)):
@@ -251,9 +254,9 @@ def _switch_sparse(b: Builder, tokens: int) -> None:
 
 
 _ROUTER_KERNELS = 20
-"""Softmax, the best expert of each token, its place in the queue, masks: all small."""
+"""Softmax, the best expert of each token, its position in the queue, masks: all small."""
 _EXPERT_KERNELS = 15
-"""Which tokens are its own, gathered, padded and scattered back."""
+"""Select an expert's tokens, gather, pad and scatter them back."""
 _EXPERT_WAITS = 4
-"""How many tokens it has, asked twice, and which they are, once to read and once to write."""
+"""The number of its tokens, read twice, and which they are, once to read and once to write."""
 _FAMILIES: dict[Family, Callable[[Builder], None]] = {"bert": _bert, "gpt2": _gpt2, "opt": _opt, "switch": _switch}

@@ -1,4 +1,4 @@
-"""How fast workloads run beside each other on one card."""
+"""Predicts how fast workloads run beside each other on one card."""
 
 from gpusquad.predict.interference.combine import Combination
 from gpusquad.predict.interference.effective import EffectiveThroughput, TriplesCheck, check_triples

@@ -1,9 +1,9 @@
 """A Gaussian process over ordered pairs of workloads.
 
-Why this and not trees or a network: with nine workloads there are ninety figures, and they have a strong structure that
-a kernel says in a line each: own sensitivity, the other's pressure, workloads that look alike behave alike, and what
-is left of an own or another one that no feature shows. How much each line counts is found by maximising the marginal
-likelihood, so with few figures the answer stays near the mean and its spread is wide, and nothing has to be tuned.
+Why not trees or a network: nine workloads give ninety values with a strong structure, which a kernel expresses in one
+term each. The terms are a workload's own sensitivity, the neighbour's pressure, similar behaviour of similar workloads,
+and what no feature explains of either. The weight of each term maximises the marginal likelihood. With few values the
+result therefore stays near the mean with a wide spread, and nothing has to be tuned.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from typing import NamedTuple
 import numpy as np
 
 _PRIOR_PARTS = np.log([0.1, 0.1, 0.1, 0.1, 0.1, 0.08, 0.08, 0.05, 0.4])
-"""Own alike, other alike, both alike, own itself, other itself, own itself with alike other, alike own with other
-itself, beside its twin, physics: standard deviations, in logarithms of a rate, before anything was seen."""
+"""Standard deviations of the terms, in logarithms of a rate, before any value is seen: own similar, other similar, both
+similar, own identity, other identity, own identity with similar other, similar own with other identity, beside an equal
+workload, physics.
+"""
 _PRIOR_NOISE = np.log(0.05)
 _PRIOR_SPREAD = 0.2
-"""All of these go with the spread of the figures: they are for figures that spread so much."""
+"""Spread of values for which these priors are meant. They are scaled with the actual spread."""
 _LEAST_NOISE = np.log(0.004)
 _STIFF = 1.0
-"""How dear it is to leave what is usual: half a nat at a factor of two."""
+"""Cost of leaving the prior: half a nat at a factor of two."""
 _MOST_SEARCHED = 300
-"""Figures the search looks at; the answer is made of all of them."""
+"""Number of values that the search uses. The result uses all of them."""
 _ROUNDS = 3
 _GOLDEN = 0.6180339887498949
 
 
 class Pairs(NamedTuple):
-    """Ordered pairs as places in a list of workloads; -1 where a workload is none of those that were learnt from."""
+    """Ordered pairs as indexes in a list of workloads. -1: not a workload that was learned from."""
 
     own: np.ndarray
     other: np.ndarray
@@ -37,17 +39,17 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Workloads:
-    """Where workloads are in the space of their features, and what physics says of two of them needs to know."""
+    """Workloads as points in feature space, with what the physics term needs."""
 
     points: np.ndarray
     groups: np.ndarray
-    """The number of the length each coordinate is measured by."""
+    """Index of the length scale of each coordinate."""
     physical: np.ndarray
-    """What each takes of the card, from 0 to 1: utilisation, bandwidth, need of SMs, those that are known."""
+    """What each uses of the card, from 0 to 1: utilisation, bandwidth, need of SMs, where known."""
 
 
 class PairProcess:
-    """Learns figures of pairs, and tells the mean and the variance of others."""
+    """Learns values of pairs and predicts the mean and variance of others."""
 
     def __init__(self, workloads: Workloads, pairs: Pairs, figures: np.ndarray) -> None:
         self._workloads, self._pairs = workloads, pairs
@@ -61,7 +63,7 @@ class PairProcess:
         self._weights = self._inverse @ (figures - self._middle)
 
     def predict(self, asked: Workloads, pairs: Pairs, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of pairs of the asked workloads; ``ids`` says which of the learnt ones they are (-1: none)."""
+        """Predict pairs of the given workloads. ``ids``: their indexes among the learned ones (-1: none)."""
         across = self._kernel(self.parameters, asked, pairs, ids)
         mean = self._middle + across @ self._weights
         explained = (across @ self._inverse * across).sum(axis=1)
@@ -72,7 +74,7 @@ class PairProcess:
         return float(np.exp(2 * max(self.parameters[-1], _LEAST_NOISE)))
 
     def _search(self, figures: np.ndarray) -> np.ndarray:
-        """Coordinate by coordinate, uphill in steps: few parameters, a smooth hill, and no derivative to err in."""
+        """Coordinate ascent: few parameters, a smooth function, and no derivative that could be wrong."""
         spread = max(float(figures.std()), 0.01)
         size = np.log(spread / _PRIOR_SPREAD)
         lengths = np.full(2 * self._lengths, 0.2 + 0.5 * np.log(max(self._lengths, 1)))
@@ -131,7 +133,7 @@ class PairProcess:
         return result
 
     def _alone(self, asked: Workloads, pairs: Pairs) -> np.ndarray:
-        """The variance before anything was seen."""
+        """The variance before any value is seen."""
         parts = self._parts(self.parameters)
         twins = parts[7] * (pairs.own == pairs.other)
         return parts[:7].sum() + twins + parts[8] * (self._physics(asked, pairs) ** 2).sum(axis=1)
@@ -151,9 +153,11 @@ class PairProcess:
 
 
 def physics(workloads: Workloads, pairs: Pairs) -> np.ndarray:
-    """What two workloads take from each other, as far as arithmetic of shares goes. Time slicing: each keeps about its
-    own duty cycle until the two sum to more than the card. MPS: who needs the SMs shares them, who needs memory shares
-    that, and who waits for launches does not care."""
+    """What two workloads take from each other by simple arithmetic of shares.
+
+    Time-slicing: each keeps about its own duty cycle until their sum exceeds the card. MPS: workloads that need SMs
+    share them, workloads that need memory share that, and workloads that wait for launches are not affected.
+    """
     own, other = workloads.physical[pairs.own], workloads.physical[pairs.other]
     across = [own[:, [0]] * other[:, [1]], own[:, [1]] * other[:, [0]]] if own.shape[1] > 1 else []
     return np.concatenate([own, other, own * other, np.maximum(own + other - 1, 0), *across], axis=1)

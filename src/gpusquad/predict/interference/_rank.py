@@ -1,4 +1,4 @@
-"""Where each workload stands among the others, by its own figures beside them."""
+"""Ranks workloads by their own measured rates beside others."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import numpy as np
 from gpusquad.predict.interference._process import Pairs
 
 STANDS = 4
-"""Figures that say where a workload stands."""
+"""Number of values that give a workload its rank."""
 _ROUNDS = 30
 _FILLINGS, _TRUST = 10, 0.8
 _NOTHING = 1e-6
 
 
 def stands_of(pairs: Pairs, figures: np.ndarray, count: int) -> np.ndarray:
-    """Where each workload stands by its own figures: sensitivity and pressure on others (an additive fit, drawn to the
-    middle by one figure), and the strongest direction of what these leave over, as own and as other. In usual
-    differences between workloads. Two that stand alike here behave alike elsewhere: that is what makes the rows and
-    columns a model of low rank and not only a sum."""
+    """The coordinates of each workload by its own values.
+
+    They are sensitivity and pressure on others (an additive fit, shrunk to the mean by one value), and the strongest
+    direction of the residuals, as own and as other. The unit is the usual difference between workloads. Workloads with
+    similar coordinates behave alike elsewhere, so rows and columns form a model of low rank and not only a sum.
+    """
     rest = figures - figures.mean()
     own, other = np.zeros(count), np.zeros(count)
     own_count, other_count = (np.bincount(side, minlength=count) + 1.0 for side in pairs)
@@ -35,7 +37,7 @@ def stands_of(pairs: Pairs, figures: np.ndarray, count: int) -> np.ndarray:
 
 
 def _strongest(left: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first pair of singular vectors, with what was not seen filled in from them, a little less each time."""
+    """The first pair of singular vectors. Missing values are filled in from them, with less effect each time."""
     filled, first, second = left, np.zeros(len(left)), np.zeros(len(left))
     for _ in range(_FILLINGS):
         rows, sizes, columns = np.linalg.svd(filled)

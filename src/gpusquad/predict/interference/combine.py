@@ -1,4 +1,4 @@
-"""From what each neighbour alone would take to what all of them take together."""
+"""Combines the rates beside single neighbours into the rate beside all of them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Between two ways: the product of the rates, and one over one plus the sum of their odds.
+    """Interpolates between two rules: the product of the rates, and one over one plus the sum of their odds.
 
-    The product is right where neighbours take independently of each other, a part of what is left. The odds are right
-    where all queue for one thing: of three that are always busy each gets a third, where the product says a quarter.
+    The product is right if neighbours act independently, each on what is left. The odds are right if all queue for one
+    resource: of three that are always busy each gets a third, where the product gives a quarter.
     """
 
     odds_part: float = 0.0
     """0: the product. 1: the odds. Between: a geometric mean of both."""
     why: str = ""
-    """By what this way was chosen."""
+    """The reason for this choice."""
 
     @property
     def name(self) -> str:
         return {0.0: "product", 1.0: "odds"}.get(self.odds_part, f"between ({self.odds_part:.0%} odds)")
 
     def of(self, rates: Sequence[float]) -> float:
-        """Never above the least of them; one alone stays as it is, also where it was measured above 1."""
+        """The combined rate, never above the lowest. A single rate stays as it is, even if it was measured above 1."""
         if len(rates) == 1:
             return rates[0]
         product, odds = 1.0, 1.0
@@ -39,7 +39,7 @@ class Combination:
         return product ** (1.0 - self.odds_part) * (1.0 / odds) ** self.odds_part
 
     def sensitivity(self, rates: Sequence[float], place: int) -> float:
-        """By how many percent the whole changes if one rate changes by one."""
+        """The percentage by which the result changes if one rate changes by one percent."""
         if len(rates) == 1:
             return 1.0
         all_odds = 1.0 / (1.0 + sum(1.0 / min(rate, 1.0) - 1.0 for rate in rates))
@@ -50,5 +50,6 @@ PRODUCT, ODDS = Combination(0.0), Combination(1.0)
 
 
 USUAL = Combination(1.0, "no measured triples")
-"""Where no three were measured together. In 36 sides of 12 triples on an H200 under MPS (bench interference-model) the
-product was 19 % too slow on average and the odds 4 % too fast; contexts in turns queue for the card yet more."""
+"""Default if no three were measured together. In 36 sides of 12 triples on an H200 under MPS (bench interference-model)
+the product was 19 % too slow on average and the odds 4 % too fast. Time-sliced contexts queue for the card even more.
+"""

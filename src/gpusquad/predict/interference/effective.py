@@ -1,15 +1,15 @@
 """Effective throughput: ``T_eff[m](s, C) = T_solo[m](s_m) * prod over k of (1 - rho[m,k] * phi(s_m, s_k))``.
 
-All relative to the speed alone on the whole card, one fit per setting. ``rho`` is what a neighbour takes when nobody is
-restricted, so ``phi(1, 1) = 1``; it is not symmetric. ``T_solo`` is the measured curve. ``phi`` has three parameters
-for the whole setting, because a handful of splits cannot tell more, and a form that physics suggests:
+All values are relative to the speed alone on the whole card, with one fit per setting. ``rho`` is the loss caused by a
+neighbour if neither is restricted, so ``phi(1, 1) = 1``; it is not symmetric. ``T_solo`` is the measured curve.
+``phi`` has three parameters for the whole setting, because a few splits cannot determine more, and a physical form:
 
     phi = w_m * overlap(s_m, s_k) + (1 - w_m) * s_k ** reach,    w_m = base + by_need * need_m, kept in 0..1
 
-- The part that comes of using the same SMs shrinks with the part of the own SMs that the neighbour must use as well,
-  ``overlap = max(0, s_m + s_k - 1) / s_m``: with half the card each it is gone.
-- The part that comes of using the same memory and caches stays, and grows with what the neighbour may issue.
-- Which part counts depends on how much a workload needs SMs at all: ``need`` is what half of them cost it.
+- The loss from using the same SMs shrinks with the fraction of the own SMs that the neighbour must use as well,
+  ``overlap = max(0, s_m + s_k - 1) / s_m``. With half the card each it is zero.
+- The loss from using the same memory and caches remains, and grows with what the neighbour may issue.
+- The weight of the two depends on how much a workload needs SMs: ``need`` is the cost of losing half of them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ from gpusquad.predict.interference.features import sm_need, speed_at
 from gpusquad.predict.interference.unseen import Unseen, ratios_of, solo_traits
 
 MOST_RHO = 0.99
-"""However bad a neighbour, a little is done."""
+"""Upper bound: even beside the worst neighbour, some work is done."""
 _STIFF = 0.02
-"""Counts as much as an error of 2 % a split: parameters leave what is usual only for something."""
+"""Regularisation, worth an error of 2 % per split, so that parameters leave their usual values only for a reason."""
 _NEEDED_GAIN = 0.95
-"""A way between product and odds must bring the error below this part of the better one's: it has a parameter more."""
+"""An interpolation between product and odds must bring the error below this fraction of the better rule's, because it
+has one more parameter.
+"""
 _FEW_TRIPLES = 4
-"""Fewer decide nothing."""
+"""Fewer triples than this decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phi:
-    """How much of the interference between unrestricted neighbours is left when they are given parts of the SMs."""
+    """How much of the interference between unrestricted neighbours remains when each is given a part of the SMs."""
 
     base: float = 0.3
     by_need: float = 0.5
@@ -70,16 +72,16 @@ class Errors:
     p90: float
     mean: float
     bias: float
-    """The mean with its sign: above 0, the prediction is too fast."""
+    """The mean with its sign. Above 0, the prediction is too fast."""
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """One side of a measured triple, and what its pairs foretell."""
+    """One side of a measured triple, and the prediction from its pairs."""
 
     workloads: tuple[str, ...]
-    """The own one first."""
+    """The own workload first."""
     measured: float
     by_product: float
     by_odds: float
@@ -87,13 +89,13 @@ class Triple:
 
 @dataclass(frozen=True, slots=True)
 class TriplesCheck:
-    """How well pairs foretell triples."""
+    """How well pairs predict triples."""
 
     triples: tuple[Triple, ...]
     product: Errors | None
     odds: Errors | None
     between: Errors | None
-    """With the part of each found without the triple it is tried on."""
+    """With the weight of each found without the triple that it is tested on."""
     chosen: Combination
 
     def words(self) -> str:
@@ -121,12 +123,12 @@ class EffectiveThroughput:
         self.combination = self.triples.chosen
 
     def solo(self, own: str, sm: float = 1.0) -> float:
-        """Speed alone with this part of the SMs."""
+        """Speed alone with this fraction of the SMs."""
         curve = self._curves.get(own, ((WHOLE_MILLI, 1.0),))
         return speed_at(curve, sm * WHOLE_MILLI) if sm < 1.0 else 1.0
 
     def rho(self, own: str, other: str) -> float:
-        """What the other takes when neither is restricted: measured, else foretold."""
+        """What the other takes if neither is restricted: measured, else predicted."""
         found = self._rho.get((own, other))
         if found is None:
             found = self._rho[own, other] = _clipped(1.0 - self._unseen.estimate(own, other).rate)
@@ -137,12 +139,12 @@ class EffectiveThroughput:
         return 1.0 - _clipped(self.rho(own, other) * self.phi.of(self._need(own), own_sm, other_sm))
 
     def rate(self, own: str, own_sm: float, others: Sequence[tuple[str, float]]) -> float:
-        """Speed with a part of the SMs among others with theirs, over that alone on the whole card."""
+        """Speed with a fraction of the SMs among others with theirs, relative to that alone on the whole card."""
         factors = [self.factor(own, own_sm, other, sm) for other, sm in others]
         return self.solo(own, own_sm) * (self.combination.of(factors) if factors else 1.0)
 
     def split_errors(self) -> Errors | None:
-        """On the splits it was fitted to."""
+        """Error on the splits that it was fitted to."""
         truth = [one.ratio for one in self.splits]
         return errors([self.rate(one.own, one.own_sm, [(one.other, one.other_sm)]) for one in self.splits], truth)
 
@@ -151,7 +153,7 @@ class EffectiveThroughput:
         return sm_need(curve) if len(curve) > 1 else 0.5
 
     def _fit_phi(self) -> Phi:
-        """All of a coarse grid, then a finer one around the best: with three parameters nothing else is needed."""
+        """A coarse grid search, then a finer one around the best point. Three parameters need no more."""
         if not self.splits:
             return Phi()
         best = min(_grid(Phi(), (0.3, 0.5, 0.5), 5), key=self._misfit)
@@ -168,7 +170,7 @@ class EffectiveThroughput:
         return total
 
     def _rho_of_splits(self, phi: Phi | None = None) -> dict[tuple[str, str], float]:
-        """Of pairs that were measured with parts of the SMs only: least squares."""
+        """Pairs that were measured only with parts of the SMs: least squares."""
         phi = phi or self.phi
         sums: dict[tuple[str, str], list[float]] = {}
         for one in self.splits:
@@ -195,7 +197,7 @@ class EffectiveThroughput:
         return TriplesCheck(tuple(triples), by_product, by_odds, between, chosen)
 
     def _triple(self, run: CoRun) -> list[Triple]:
-        """Each side of one run of three or more whose pairs were all measured."""
+        """Each side of a run of three or more whose pairs were all measured."""
         if len(run.workloads) < 3 or not run.fits:
             return []
         found = []
@@ -213,12 +215,12 @@ class EffectiveThroughput:
 
 
 def check_triples(measured: MeasurementSeries) -> TriplesCheck:
-    """How far the product form is off on what three did together, and whether the odds do better."""
+    """The error of the product on triples, and whether the odds are better."""
     return EffectiveThroughput(measured).triples
 
 
 def errors(predicted: Sequence[float], truth: Sequence[float]) -> Errors | None:
-    """None: there is nothing to compare."""
+    """None: nothing to compare."""
     if not truth:
         return None
     relative = (np.asarray(predicted) - np.asarray(truth)) / np.asarray(truth)
@@ -239,7 +241,7 @@ def _choose(groups: Sequence[Sequence[Triple]], product: Errors, odds: Errors,
 
 
 def _left_out(groups: Sequence[Sequence[Triple]]) -> list[float]:
-    """Each triple foretold with the part of odds that suits the others."""
+    """Each triple predicted with the weight of the odds that suits the others."""
     found = []
     for at, group in enumerate(groups):
         part = _best_part([other for place, other in enumerate(groups) if place != at])

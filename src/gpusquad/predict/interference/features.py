@@ -1,4 +1,4 @@
-"""What is known of a workload alone, as numbers that two workloads can be compared by."""
+"""What is known of a workload alone, as numbers by which two workloads can be compared."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpusquad.model.units import WHOLE_MILLI
 UTILISATION, BANDWIDTH, MEMORY, POWER, SM_NEED, STEP = (
     "utilisation", "bandwidth", "memory", "power", "sm need", "step")  # fmt: skip
 _LEAST_SPREAD = 1e-6
-"""A feature that is the same for all tells nothing and is left out."""
+"""A feature with the same value for all workloads carries no information and is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Features of one workload by name, those that are known; and a family, whose members behave alike."""
+    """The known features of one workload by name, and a family whose members behave alike."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     family: str = ""
 
 
 def traits_of(solo: SoloMeasurement) -> Traits:
-    """Of a workload that was measured alone. Sizes count by their logarithm: twice as much is one step."""
+    """Features of a workload that was measured alone. Sizes count by their logarithm to base 2."""
     values = {UTILISATION: solo.utilisation_ratio, BANDWIDTH: solo.bandwidth_ratio}
     if len(solo.by_sm) > 1:
         values[SM_NEED] = sm_need(solo.by_sm)
@@ -38,7 +38,7 @@ def traits_of(solo: SoloMeasurement) -> Traits:
 
 
 def traits_of_profile(profile: Profile) -> Traits:
-    """Of what a job file expects, where 0 stands for not known."""
+    """Features of what a job file expects, where 0 means unknown."""
     values = {UTILISATION: profile.utilisation_ratio}
     if profile.bandwidth_ratio > 0:
         values[BANDWIDTH] = profile.bandwidth_ratio
@@ -48,12 +48,12 @@ def traits_of_profile(profile: Profile) -> Traits:
 
 
 def sm_need(by_sm: Sequence[tuple[int, float]]) -> float:
-    """What half the SMs cost: 0 nothing (bound by launches, or by memory), 1 half the speed (bound by arithmetic)."""
+    """The cost of half the SMs: 0 none (limited by launches or memory), 1 half the speed (limited by arithmetic)."""
     return min(max(2.0 * (1.0 - speed_at(by_sm, WHOLE_MILLI // 2)), 0.0), 1.0)
 
 
 def speed_at(by_sm: Sequence[tuple[int, float]], milli: float) -> float:
-    """On the measured curve, made to rise; straight between points, and through nothing at no SMs."""
+    """Speed on the measured curve, made monotonic, linear between points, and 0 at no SMs."""
     points, best = [(0.0, 0.0)], 0.0
     for at, speed in sorted(by_sm):
         best = max(best, speed)
@@ -64,7 +64,7 @@ def speed_at(by_sm: Sequence[tuple[int, float]], milli: float) -> float:
 
 
 class Scale:
-    """Puts workloads as points in a space where a step of 1 is a usual difference between workloads."""
+    """Places workloads as points in a space where a distance of 1 is a usual difference between workloads."""
 
     def __init__(self, known: Mapping[str, Traits]) -> None:
         names = dict.fromkeys(name for traits in known.values() for name in traits.values)
@@ -77,11 +77,11 @@ class Scale:
 
     @property
     def groups(self) -> list[int]:
-        """For each coordinate, the number of the length it is measured by: families share one."""
+        """The index of the length scale of each coordinate. Families share one."""
         return [*range(len(self.names)), *([len(self.names)] * len(self.families))]
 
     def point(self, traits: Traits) -> np.ndarray:
-        """What is not known is taken from the workloads nearest in what is."""
+        """The point of a workload. Unknown features are taken from the workloads nearest in the known ones."""
         own = self._known_part(traits)
         if np.isnan(own).any():
             own = np.where(np.isnan(own), self._likely(own), own)
@@ -89,7 +89,7 @@ class Scale:
         return np.concatenate([own, same])
 
     def in_units(self, name: str, points: np.ndarray) -> np.ndarray | None:
-        """A feature of points as it was given; None: it is not one of the coordinates."""
+        """A feature of points in its original unit. None: it is not a coordinate."""
         if name not in self.names:
             return None
         at = self.names.index(name)

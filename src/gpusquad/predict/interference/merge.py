@@ -1,4 +1,4 @@
-"""Several series of measurements of one setting as one: a newer figure takes the place of an older one."""
+"""Merges several measurement series of one setting. A newer value replaces an older one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusquad.model.interference import CoRun, MeasurementSeries, MeasurementSet
 
 
 def merged(measured: Iterable[MeasurementSeries]) -> list[MeasurementSeries]:
-    """One for each setting, those of the newest figures last. Figures of different settings stay apart."""
+    """One series per setting, the one with the newest values last. Values of different settings stay separate."""
     by_setting: dict[MeasurementSetting, list[MeasurementSeries]] = {}
     for one in sorted(measured, key=lambda one: one.at_us):
         by_setting.setdefault(one.setting, []).append(one)
@@ -16,13 +16,13 @@ def merged(measured: Iterable[MeasurementSeries]) -> list[MeasurementSeries]:
 
 
 def by_card(measured: Iterable[MeasurementSeries]) -> dict[str, MeasurementSeries]:
-    """The setting that counts for each model of card: with all of its memory before a part of it, then the newest."""
+    """The setting in force for each card model: whole memory before part of it, then the newest."""
     ordered = sorted(merged(measured), key=lambda one: (one.setting.memory_bytes is None, one.at_us))
     return {one.setting.gpu: one for one in ordered}
 
 
 def _as_one(series: list[MeasurementSeries]) -> MeasurementSeries:
-    """The oldest come first."""
+    """Oldest first."""
     if len(series) == 1:
         return series[0]
     solos: dict[str, SoloMeasurement] = {}

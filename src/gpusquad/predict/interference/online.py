@@ -1,10 +1,10 @@
-"""What running jobs really achieve beside each other: small corrections to what was measured or foretold.
+"""Corrects measured or predicted rates by what running jobs actually reach beside each other.
 
-Each ordered pair has an offset, in logarithms, with its variance: a Kalman filter without covariances. What several
-neighbours do together is shared out by how uncertain each was. A figure far from what is expected pulls no more than
-one at the edge of the usual, so that one outlier moves little and a lasting change is still followed. Old evidence
-loses weight with the time that is watched; an offset has limits by what it corrects, so that whoever tells
-lies can spoil a measured pair by little.
+Each ordered pair has an offset, in logarithms, with its variance: a Kalman filter without covariances. The joint effect
+of several neighbours is divided among them by their uncertainty. An unexpected value has no more effect than one at the
+edge of the usual range, so that one outlier moves little and a lasting change is still followed. Old evidence loses
+weight with observation time. The limits of an offset depend on what it corrects, so that false reports can do little
+harm to a measured pair.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate, Sourc
 
 FORMAT = 1
 MOST_PAIRS = 10_000
-"""Those that were not heard of for the longest are forgotten first."""
+"""The pairs observed least recently are evicted first."""
 MOST_FACTOR: dict[Source, float] = {"measured": 1.25, "rows and columns": 2.0, "features": 3.0, "default": 3.0}
-"""A rate is corrected by no more than this, up or down."""
+"""Largest correction factor of a rate, up or down."""
 _WIDEST = log(max(MOST_FACTOR.values()))
 _LEAST_SPREAD = 0.03
-"""A pair measured ever so well differs so much between one input and the next."""
+"""Even a well measured pair differs by this much from one input to the next."""
 _NOISE = 0.05
-"""Of a long run, relative: the host, the clock and the input differ."""
+"""Relative noise of a long run: host, clock and input vary."""
 _NOISE_OF_A_MINUTE = 0.1
 _USUAL = 2.0
-"""Standard deviations beyond which a surprise counts as if it were just there."""
+"""Standard deviations to which a deviation is clipped."""
 _FORGET_S = 7 * 86_400.0
-"""After so much watching, what was known is as uncertain as before anything was seen."""
+"""Observation time after which earlier knowledge is as uncertain as at the start."""
 
 
 class Key(NamedTuple):
@@ -45,16 +45,16 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What a pair is corrected by."""
+    """The correction of a pair."""
 
     offset: float = 0.0
     variance: float = 0.0
     seconds: float = 0.0
-    """How long it was watched."""
+    """Observation time."""
 
 
 class OnlineCorrections:
-    """Corrections by pair. The same figures in the same order give the same state, to the last bit."""
+    """Corrections by pair. The same values in the same order give exactly the same state."""
 
     def __init__(self, most_pairs: int = MOST_PAIRS) -> None:
         self._most = most_pairs
@@ -67,7 +67,7 @@ class OnlineCorrections:
         return self._pairs.get(key)
 
     def corrected(self, key: Key, before: RateEstimate) -> RateEstimate:
-        """An estimate with what was seen since."""
+        """An estimate with its correction."""
         seen = self._pairs.get(key)
         if seen is None or before.rate <= 0.0:
             return before
@@ -77,8 +77,10 @@ class OnlineCorrections:
 
     def learn(self, keys: Sequence[Key], before: Sequence[RateEstimate], parts: Sequence[float], expected: float,
               ratio: float, seconds: float) -> None:  # fmt: skip
-        """A job ran at ``ratio`` for so long beside those of ``keys``, where ``expected`` was foretold. ``before`` are
-        the pairs' uncorrected estimates, ``parts`` how much each counts for the whole."""
+        """Learn that a job ran at ``ratio`` for ``seconds`` beside those of ``keys``, where ``expected`` was predicted.
+
+        ``before``: the pairs' uncorrected estimates. ``parts``: the weight of each in the total.
+        """
         if not (isfinite(ratio) and isfinite(seconds)) or ratio <= 0.0 or seconds <= 0.0 or expected <= 0.0:
             return
         seen = [self._grown(key, estimate, seconds) for key, estimate in zip(keys, before, strict=True)]
@@ -93,13 +95,13 @@ class OnlineCorrections:
             self._keep(key, Offset(offset, one.variance * (1.0 - gain * part), one.seconds + seconds))
 
     def dump(self) -> dict[str, Any]:
-        """Plain data that JSON keeps exactly."""
+        """Plain data that JSON represents exactly."""
         return {"format": FORMAT, "pairs": [[*key, one.offset, one.variance, one.seconds]
                                             for key, one in self._pairs.items()]}  # fmt: skip
 
     @classmethod
     def load(cls, data: object, where: str = "interference", most_pairs: int = MOST_PAIRS) -> OnlineCorrections:
-        """What ``dump`` made. Invalid: something else."""
+        """Load a ``dump``. Raises Invalid for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("pairs"), list):
             raise Invalid(where, f"is not of format {FORMAT}", "remove it: it is learnt again from running jobs")
         result = cls(most_pairs)
@@ -109,7 +111,7 @@ class OnlineCorrections:
         return result
 
     def _grown(self, key: Key, estimate: RateEstimate, seconds: float) -> Offset:
-        """As uncertain as it is by now."""
+        """The correction with its current uncertainty."""
         first = max(estimate.spread / estimate.rate, _LEAST_SPREAD) ** 2 if estimate.rate > 0 else _LEAST_SPREAD**2
         old = self._pairs.get(key)
         if old is None:

@@ -1,4 +1,4 @@
-"""How fast a job runs beside others on a card: measured where it was, foretold where not, corrected by what runs."""
+"""Rates of jobs beside others on a card: measured if possible, else predicted, and corrected by running jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpusquad.predict.interference.online import Key, OnlineCorrections
 from gpusquad.predict.interference.unseen import MOST_RATIO, RateEstimate, Unseen, ratios_of, solo_traits
 
 WorkloadKey = str | tuple[str, Profile | None]
-"""The name of a workload that was measured; else what there is: a name, and what the job file expects."""
+"""The name of a measured workload; else a name and what the job file expects."""
 _MOST_KEPT = 100_000
 _LEAST_SPREAD = 0.01
 _GIB = 2**30
@@ -27,11 +27,11 @@ _Z95 = 1.96
 
 @dataclass
 class _Card:
-    """What is known of one model of card, and the pairs that were asked for."""
+    """What is known of one card model, and the pairs that were looked up."""
 
     gpu: str
     told: str
-    """The setting, in words."""
+    """Description of the setting."""
     workloads: frozenset[str]
     measured: Mapping[tuple[str, str], RateEstimate]
     unseen: Unseen
@@ -40,10 +40,10 @@ class _Card:
     """Bytes of each workload alone."""
     memory_bytes: int | None
     too_much: tuple[Counter[WorkloadKey], ...] = ()
-    """Three and more that were measured not to fit."""
+    """Groups of three or more that were measured not to fit."""
     pairs: dict[tuple[WorkloadKey, WorkloadKey], float] = field(default_factory=dict)
     before: dict[tuple[WorkloadKey, WorkloadKey], RateEstimate] = field(default_factory=dict)
-    """Without what was learnt online: a question to the model is dear, and learning must not ask it anew."""
+    """Estimates without online corrections. A call of the model is expensive, and learning must not repeat it."""
 
     def key(self, job: Job) -> WorkloadKey:
         return job.app if job.app in self.workloads else (job.app, job.profile)
@@ -55,8 +55,10 @@ class _Card:
 
 
 class InterferenceTable:
-    """``rate(own, others, gpu)`` for one way of sharing cards. Settings are never mixed: of each model of card one
-    counts, and those of the other way of sharing not at all."""
+    """``rate(own, others, gpu)`` for one way of sharing cards.
+
+    Settings are never mixed: one counts for each card model, and those of the other way of sharing are ignored.
+    """
 
     def __init__(
         self,
@@ -65,25 +67,25 @@ class InterferenceTable:
         memory_bytes: Mapping[str, int] | None = None,
         online: OnlineCorrections | None = None,
     ) -> None:
-        """``memory_bytes``: what a card of a model has, where the setting does not say."""
+        """``memory_bytes``: card memory by model, if the setting does not state it."""
         self.sharing: Sharing = sharing
         self.online = online or OnlineCorrections()
         self._memory = dict(memory_bytes or {})
         self._newest = by_card(one for one in measured if one.setting.sharing == sharing)
-        self.tables: Mapping[str, MeasurementSeries] = self._newest  # by model of card, for whoever shows them
+        self.tables: Mapping[str, MeasurementSeries] = self._newest  # by card model, for display
         self._cards: dict[str, _Card] = {}
-        """By the name asked for: several may be one card."""
+        """By requested name. Several names may mean one card."""
 
     @property
     def has_tables(self) -> bool:
-        """Whether anything was measured under this way of sharing."""
+        """Whether there are measurements under this way of sharing."""
         return bool(self._newest)
 
     def __call__(self, own: Job, others: Sequence[Job], gpu: str = "", /) -> float:
         return self.rate(own, others, gpu)
 
     def rate(self, own: Job, others: Sequence[Job], gpu: str = "") -> float:
-        """Speed over that alone: 1 without neighbours, 0 where they do not fit together."""
+        """Speed relative to that alone: 1 without neighbours, 0 if they do not fit together."""
         if not others:
             return 1.0
         card = self._cards.get(gpu) or self._find(gpu)
@@ -98,17 +100,17 @@ class InterferenceTable:
         return card.combination.of(rates) if self._fit(card, own, others) else 0.0
 
     def estimate(self, own: Job, other: Job, gpu: str = "") -> RateEstimate:
-        """Of a pair, with its spread and source."""
+        """The rate of a pair, with its spread and source."""
         card = self._cards.get(gpu) or self._find(gpu)
         return self._corrected(card, (card.key(own), card.key(other)))
 
     def curve(self, own: Job, gpu: str = "") -> tuple[tuple[int, float], ...]:
-        """Thousandths of the SMs, and the speed alone with them; empty: it was not measured."""
+        """Thousandths of the SMs, and the speed alone with them. Empty: not measured."""
         solo = self._solo(own, gpu)
         return () if solo is None else tuple(solo.by_sm)
 
     def solo_per_s(self, own: Job, gpu: str = "") -> float:
-        """Steps a second alone on the whole card; 0: it was not measured."""
+        """Steps per second alone on the whole card. 0: not measured."""
         solo = self._solo(own, gpu)
         return 0.0 if solo is None else solo.steps_per_s.mean
 
@@ -118,8 +120,11 @@ class InterferenceTable:
         return None if measured is None else measured.solo(own.app)
 
     def beside(self, own: Job, others: Iterable[Job], gpu: str = "") -> dict[str, float]:
-        """Its speed with each app of these for its only neighbour, and nobody in between: measured, or foretold from
-        what was. Not what was learned of running jobs: those were held back for each other, or protected."""
+        """The rate beside each of these apps as the only neighbour, without a divide policy: measured, or predicted
+        from measurements.
+
+        Online corrections are left out, because running jobs were paused for each other or protected.
+        """
         card = self._cards.get(gpu) or self._find(gpu)
         found = {}
         for other in others:
@@ -129,7 +134,7 @@ class InterferenceTable:
         return found
 
     def explain(self, own: Job, others: Sequence[Job], gpu: str = "") -> str:
-        """The rate in words, with what it stands on."""
+        """The rate and its evidence as text."""
         name = _name(own)
         if not others:
             return f"{name} alone runs at its full speed."
@@ -147,7 +152,9 @@ class InterferenceTable:
         return f"{name} {where}: {rate:.2f} of its speed alone among {len(others)} ({way}): {'; '.join(parts)}."
 
     def learn(self, own: Job, others: Sequence[Job], gpu: str, ratio: float, seconds: float) -> None:
-        """A job ran at this ratio of its speed alone, beside these, for so long. Jobs without a name teach nothing."""
+        """Learn that a job ran at this ratio of its speed alone, beside these, for ``seconds``. Jobs without an app are
+        ignored.
+        """
         if not others or not own.app or not all(other.app for other in others):
             return
         card = self._cards.get(gpu) or self._find(gpu)
@@ -166,17 +173,17 @@ class InterferenceTable:
             card.pairs.pop(pair, None)
 
     def dump(self) -> dict[str, Any]:
-        """What was learnt online, as plain data."""
+        """The online corrections, as plain data."""
         return self.online.dump()
 
     def load(self, data: object) -> None:
-        """Take up what ``dump`` gave. Invalid: something else, and nothing is changed."""
+        """Load a ``dump``. Raises Invalid for anything else, without a change."""
         self.online = OnlineCorrections.load(data)
         for card in list(self._cards.values()):
             card.pairs.clear()
 
     def combination(self, gpu: str = "") -> Combination:
-        """How several neighbours count together on a card."""
+        """How the rates beside several neighbours are combined on a card."""
         return (self._cards.get(gpu) or self._find(gpu)).combination
 
     def _pair(self, card: _Card, pair: tuple[WorkloadKey, WorkloadKey]) -> float:
@@ -201,7 +208,9 @@ class InterferenceTable:
     def _find(self, gpu: str) -> _Card:
         measured = self._newest.get(gpu) or self._like(gpu)
         name = measured.setting.gpu if measured is not None else gpu
-        card = next((card for card in list(self._cards.values()) if card.gpu == name), None)  # others ask meanwhile
+        card = next(
+            (card for card in list(self._cards.values()) if card.gpu == name), None
+        )  # other threads may add cards meanwhile
         if card is None:
             limit = self._memory.get(name, self._memory.get(gpu))
             card = _card(measured, limit) if measured is not None else _unknown_card(gpu, self.sharing, limit)
@@ -209,13 +218,13 @@ class InterferenceTable:
         return card
 
     def _like(self, gpu: str) -> MeasurementSeries | None:
-        """By part of its name; the newest of all where the caller does not say which card."""
+        """Find by part of the card's name. If no card is named, the newest series."""
         newest = sorted(self._newest.values(), key=lambda one: -one.at_us)
         return next((one for one in newest if not gpu or is_model(one.setting.gpu, gpu) or
                      is_model(gpu, one.setting.gpu)), None)  # fmt: skip
 
     def _fit(self, card: _Card, own: Job, others: Sequence[Job]) -> bool:
-        """All together, where each two do."""
+        """Whether all fit together, given that each pair does."""
         if card.memory_bytes is not None and self._held(card, own, others) > card.memory_bytes:
             return False
         if not card.too_much:
@@ -287,7 +296,7 @@ def _unknown_card(gpu: str, sharing: Sharing, memory_bytes: int | None) -> _Card
 
 
 def _measured_pairs(measured: MeasurementSeries) -> dict[tuple[str, str], RateEstimate]:
-    """Unrestricted pairs; 0 for those that did not fit, whichever of the two ran out of memory."""
+    """Unrestricted pairs. 0 for pairs that did not fit, whichever of the two ran out of memory."""
     found: dict[tuple[str, str], RateEstimate] = {}
     for one in ratios_of(measured):
         spread = max(_interval_spread(measured, one.own, one.other), _LEAST_SPREAD)

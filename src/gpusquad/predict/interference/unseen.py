@@ -1,4 +1,4 @@
-"""How fast a workload runs beside another when the two were never measured together."""
+"""Predicts how fast a workload runs beside another if the two were never measured together."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from gpusquad.predict.interference.features import BANDWIDTH, SM_NEED, UTILISATI
 
 Source = Literal["measured", "rows and columns", "features", "default"]
 MOST_RATIO = 1.2
-"""Nobody runs faster for having a neighbour: what is measured above 1 is noise, and more than this is a mistake."""
+"""Largest valid rate. A neighbour never makes a workload faster: a value slightly above 1 is noise, and more than this
+is an error.
+"""
 LEAST_RATIO = 0.01
-"""However bad a neighbour, a little is done: only who does not fit has a rate of 0."""
+"""Smallest rate of a pair that fits. Only pairs that do not fit have a rate of 0."""
 DEFAULT_RATIO, DEFAULT_SPREAD = 0.66, 0.2
-"""The mean of Gavel's V100 pairs that fit together, and their standard deviation."""
+"""Mean and standard deviation of Gavel's V100 pairs that fit together."""
 _FEW = 3
-"""Measured beside fewer than so many, a workload's own figures do not yet say where it stands among the others."""
+"""Minimum number of measured neighbours for a workload's own values to rank it."""
 _WIDER = 1.15
-"""Of spreads from rows and columns: where a workload stands is not known exactly, which the process does not see. With
-nine workloads of the public tables 63 % of the truth was within one spread before, 68 % should be."""
+"""Factor on spreads from rows and columns: the rank of a workload is uncertain, which the process does not know. With
+nine workloads of the public tables 63 % of the actual values were within one spread without it; 68 % should be.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Speed of the own workload beside the other, over its speed alone."""
+    """Speed of the own workload beside the other, relative to its speed alone."""
 
     own: str
     other: str
@@ -40,7 +43,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class RateEstimate:
-    """A rate, how far the truth usually is from it (one standard deviation), and what it stands on."""
+    """A rate, its standard error (one standard deviation), and its source."""
 
     rate: float
     spread: float
@@ -48,7 +51,7 @@ class RateEstimate:
 
 
 def ratios_of(measured: MeasurementSeries) -> list[Ratio]:
-    """Pairs on the whole card that fit, each direction once; of a pair measured more than once the mean."""
+    """Pairs on the whole card that fit, each direction once. The mean, if a pair was measured more than once."""
     found: dict[tuple[str, str], list[float]] = {}
     for own, other, run, place in measured.pairs():
         if run.fits and run.is_unrestricted:
@@ -63,8 +66,9 @@ def solo_traits(measured: MeasurementSeries) -> dict[str, Traits]:
 
 
 class Unseen:
-    """Rates of pairs from other pairs: by their rows and columns where both were measured beside others, by features
-    where not."""
+    """Predicts rates of pairs from other pairs: by rows and columns if both were measured beside others, else by
+    features.
+    """
 
     def __init__(self, ratios: Iterable[Ratio], traits: Mapping[str, Traits]) -> None:
         usable = [one for one in ratios if one.ratio > 0]
@@ -83,11 +87,11 @@ class Unseen:
         self._stands = stands_of(self._pairs, self._figures, len(names)) if usable else np.zeros((0, STANDS))
 
     def estimate(self, own: str | Traits, other: str | Traits) -> RateEstimate:
-        """A workload by name, or what is known of one that has none."""
+        """A workload by name, or the traits of one without a name."""
         return self.estimates([(own, other)])[0]
 
     def estimates(self, asked: Sequence[tuple[str | Traits, str | Traits]]) -> list[RateEstimate]:
-        """The same for many at once."""
+        """Estimate many pairs at once."""
         results: list[RateEstimate | None] = [None] * len(asked)
         kinds: dict[str, list[int]] = {}
         for at, pair in enumerate(asked):
@@ -99,7 +103,7 @@ class Unseen:
 
     @property
     def usual(self) -> RateEstimate:
-        """For whom nothing is known of."""
+        """For workloads of which nothing is known."""
         if not self._figures.size:
             return RateEstimate(DEFAULT_RATIO, DEFAULT_SPREAD, "default")
         rates = np.exp(self._figures)
@@ -132,7 +136,7 @@ class Unseen:
         return self._traits.get(one) or self._others.get(one) or Traits()
 
     def _process(self, with_stands: bool) -> PairProcess:
-        """Made on the first question: a table that is only looked up needs none of it."""
+        """Created on first use: a table that is only looked up does not need it."""
         if with_stands not in self._processes:
             workloads = self._workloads(list(self._place), with_stands)
             self._processes[with_stands] = PairProcess(workloads, self._pairs, self._figures)
@@ -172,7 +176,7 @@ def _estimate(mean: float, variance: float, source: Source) -> RateEstimate:
 
 
 def _by_duty(own: float, other: float) -> RateEstimate:
-    """Where no pair was ever measured: time is divided once both want more than there is, and not before."""
+    """Default if no pair was measured: time is divided once the two together need more than the card has."""
     return RateEstimate(_bounded(1.0 / max(1.0, own + other)), DEFAULT_SPREAD, "features")
 
 

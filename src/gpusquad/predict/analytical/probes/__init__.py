@@ -1,1 +1,1 @@
-"""The microbenchmarks behind a measured card, one file a kind of op. Each gives rows of shapes and microseconds."""
+"""The microbenchmarks of a measured card, one file per kind of op. Each returns rows of shapes and microseconds."""

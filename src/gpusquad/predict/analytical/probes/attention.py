@@ -1,4 +1,4 @@
-"""Fused attention, forward and backward, as the framework picks it for the type."""
+"""Fused attention, forward and backward, as the framework selects it for the type."""
 
 from __future__ import annotations
 

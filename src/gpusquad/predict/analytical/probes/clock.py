@@ -1,4 +1,4 @@
-"""Times kernels alone: the stream is held back until they are all queued, so that the host's pace does not matter."""
+"""Times kernels alone: the stream is blocked until all of them are queued, so that the host's pace does not matter."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 WARM_UPS = 2
 MOST_CALLS = 20
 MEASURE_US = 6000.0
-"""About how long one reading takes."""
+"""Approximate time of one reading."""
 CYCLES_PER_US = 2000
-"""Of a fast card: a slower one is held back a little longer."""
+"""Of a fast card. A slower card is blocked a little longer."""
 
 
 class DeviceTimer:
-    """Device time of whatever one function queues."""
+    """Device time of the kernels that one function queues."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.issue_us = 0.0
-        """What the host spent on one call when it was last timed."""
+        """Host time of one call when it was last timed."""
 
     def us(self, call: Callable[[], Any], readings: int = 3) -> float:
-        """Of one call, in a row of equal ones."""
+        """Device time of one call, in a row of equal ones."""
         torch = self._torch
         for _ in range(WARM_UPS):
             call()
@@ -41,8 +41,9 @@ class DeviceTimer:
         return median(us for us, _ in found)
 
     def free_issue_us(self, call: Callable[[], Any], readings: int = 3) -> float:
-        """What the host spends on one call while the card takes what it is given: for calls of so many kernels that
-        they would not all fit into the queue."""
+        """Host time of one call while the card consumes its launches. For calls with more kernels than fit into the
+        queue.
+        """
         found = []
         for _ in range(readings):
             self._torch.cuda.synchronize()
@@ -52,7 +53,7 @@ class DeviceTimer:
         return median(found)
 
     def _reading(self, call: Callable[[], Any], calls: int, issue_us: float) -> tuple[float, float]:
-        """Of the card, and of the host."""
+        """Times of the card and of the host."""
         torch = self._torch
         torch.cuda._sleep(round(CYCLES_PER_US * (200 + 1.5 * calls * issue_us)))
         self._begin.record()
@@ -65,7 +66,7 @@ class DeviceTimer:
         return 1e3 * self._begin.elapsed_time(self._end) / calls, issued_us
 
     def warm_up(self) -> None:
-        """Until the clocks of the card are up."""
+        """Run until the card's clocks are up."""
         torch = self._torch
         square = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
         began = time.perf_counter()
@@ -74,7 +75,7 @@ class DeviceTimer:
             torch.cuda.synchronize()
 
     def bandwidth(self) -> float:
-        """Bytes a second of a large copy, read and written."""
+        """Bytes per second of a large copy, read and written."""
         torch = self._torch
         source = torch.randn(1 << 28, device="cuda")
         target = torch.empty_like(source)
@@ -88,13 +89,13 @@ class DeviceTimer:
             return 2 * size**3 / self.us(lambda: square @ square) * 1e6
 
     def launch_us(self) -> float:
-        """Of a kernel with nothing to do, gap included."""
+        """Time of an empty kernel, including the gap."""
         one = self._torch.zeros(1, device="cuda")
         return self.us(lambda: one.add_(1.0))
 
 
 class arithmetic:
-    """Inside it, products of floats use this arithmetic; gives the type tensors should have."""
+    """Context in which products of floats use this arithmetic. Yields the type for the tensors."""
 
     def __init__(self, torch: Any, dtype: str) -> None:
         self._torch, self._dtype = torch, dtype

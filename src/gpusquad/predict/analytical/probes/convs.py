@@ -19,12 +19,12 @@ MOST_WORK = 1.2e12
 MOST_NUMBERS = 1 << 30
 Shape = tuple[int, int, int, int, int, int, int, int, int]
 REFERENCE: Shape = (2, 16, 8, 8, 16, 3, 3, 1, 1)
-"""The layer whose cost on the host ``probes.host`` measures; what others cost is told by how they compare."""
+"""The layer whose host cost ``probes.host`` measures. The cost of others follows from the comparison with it."""
 REFERENCE_EVERY = 12
 
 
 def measure(torch: Any, clock: DeviceTimer, dtype: str, shapes: Sequence[Shape]) -> dict[str, list]:
-    """Microseconds of the card, bytes for the time of the call, and (``issue.``) microseconds of the host."""
+    """Microseconds of the card, bytes of workspace during the call, and (``issue.``) microseconds of the host."""
     found: dict[str, list] = {}
     for index, shape in enumerate(shapes):
         with arithmetic(torch, dtype) as kind:
@@ -41,7 +41,7 @@ def measure(torch: Any, clock: DeviceTimer, dtype: str, shapes: Sequence[Shape])
 
 
 def parts(shapes: int, count: int) -> list[list[Shape]]:
-    """What is to be measured, in so many parts that are alike."""
+    """Shapes to measure, in ``parts`` similar parts."""
     every = [*_dense(shapes), *_first(shapes // 6), *_depthwise(shapes // 4)]
     return [every[start::count] for start in range(count)]
 
@@ -89,7 +89,7 @@ def _dense(count: int) -> Iterator[Shape]:
 
 
 def _first(count: int) -> Iterator[Shape]:
-    """The first layer of a network for images: few channels, large kernels and strides."""
+    """The first layer of an image network: few channels, large kernels and strides."""
     for index in range(count):
         kernel, stride = pick(index, 0, ((3, 1), (3, 2), (7, 2), (11, 4), (16, 16), (5, 1)))
         side = pick(index, 1, (32, 64, 128, 224, 224))

@@ -1,4 +1,4 @@
-"""What moves bytes: element by element, along rows, by index, and between layouts."""
+"""Ops that move bytes: element by element, along rows, by index, and between layouts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from gpusquad.predict.analytical.probes.clock import DeviceTimer
 
 SIZES = tuple(1 << power for power in (12, 15, 17, 19, 21, 22, 23, 24, 25, 26, 28))
 Probe = tuple[str, Callable[[], Any], float, int] | tuple[str, Callable[[], Any], float, int, int]
-"""Family, what to call, the bytes it must move, and the length of its inner dimension (1: there is none); of some also
-how many numbers lie in a row, or how many rows are picked."""
+"""Family, function, bytes it must move, and the length of its inner dimension (1: none). For some also the numbers in a
+row, or the number of selected rows.
+"""
 
 
 def measure(torch: Any, clock: DeviceTimer) -> dict[str, list]:

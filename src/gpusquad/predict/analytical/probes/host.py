@@ -1,4 +1,4 @@
-"""What the framework spends on the host for one op: rows of tiny layers, timed while the card waits for them."""
+"""Host time of the framework for one op: rows of tiny layers, timed while the card waits for them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ MIXES = {
         ("attention_fp32", "transpose", "add", "pointwise", "copy"),
     ),
 }
-"""Rows of different ops, as networks for images and for text have them."""
+"""Rows of different ops, as in networks for images and for text."""
 Costs = tuple[float, float, float]
-"""Microseconds by ``WAYS``: forward with gradients on, backward, and forward without gradients."""
+"""Microseconds by ``WAYS``: forward with gradients, backward, and forward without gradients."""
 
 
 def measure(torch: Any) -> dict[str, float]:
-    """Microseconds by family and way, each as one layer in a row of its like; and what comes once a step. ``pace``:
-    how fast the host was meanwhile."""
+    """Microseconds by family and way, each as one layer in a row of equal ones, and the costs once per step. ``pace``:
+    the pace of the host meanwhile.
+    """
     found: dict[str, float] = {}
     paces = []
     for index, (name, (make, make_input)) in enumerate(_layers(torch).items()):
@@ -39,7 +40,7 @@ def measure(torch: Any) -> dict[str, float]:
             paces.append(pace.reading_us(torch))
         costs = row_us(torch, [make() for _ in range(COUNT)], make_input, name.startswith("autocast_"))
         found |= {name + way: us / COUNT for way, us in zip(WAYS, costs, strict=True)}
-    found["module.backward"] = 0.0  # there is nothing of a module on the way back
+    found["module.backward"] = 0.0  # backward has no module calls
     for kind, mixes in MIXES.items():
         found |= {f"mix.{kind}{way}": factor for way, factor in _mix(torch, found, mixes).items()}
     found["launch"] = _launch_us(torch)
@@ -53,7 +54,7 @@ def measure(torch: Any) -> dict[str, float]:
 
 
 def _layers(torch: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
-    """Each family's layer, and what it is given."""
+    """The layer of each family, and its input."""
     nn = torch.nn
 
     def flat() -> Any:
@@ -118,7 +119,7 @@ def _layers(torch: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]
 
 
 def row_us(torch: Any, layers: Sequence[Any], make_input: Callable[[], Any], cast: bool = False) -> Costs:
-    """Of the layers, one after the other, less what a row of none takes; ``cast``: under autocast."""
+    """Time of the layers in sequence, less that of an empty row. ``cast``: under autocast."""
     whole, none = (
         _readings(torch, torch.nn.Sequential(*each).cuda(), make_input().requires_grad_(), cast)
         for each in (layers, ())
@@ -152,8 +153,10 @@ def _readings(torch: Any, chain: Any, given: Any, cast: bool) -> list[float]:
 
 
 def _mix(torch: Any, alone: Mapping[str, float], mixes: Sequence[Sequence[str]]) -> dict[str, float]:
-    """In a network no op follows its like, so that nothing of it is in the processor's caches: how much more a row of
-    different ops takes than the sum of what each does in a row of its own. Calls of modules are not ops."""
+    """Ratio of the time of a row of different ops to the sum of their times in rows of equal ops.
+
+    In a network no op follows an equal one, so the processor's caches are cold. Module calls are not ops.
+    """
     layers = _layers(torch)
     sums, wholes = [0.0] * 3, [0.0] * 3
     for names in mixes:
@@ -167,7 +170,7 @@ def _mix(torch: Any, alone: Mapping[str, float], mixes: Sequence[Sequence[str]])
 
 
 def _launch_us(torch: Any) -> float:
-    """Of a kernel, without the framework's part."""
+    """Host time of a launch, without the framework."""
     readings = []
     for _ in range(READINGS):
         torch.cuda.synchronize()
@@ -179,7 +182,7 @@ def _launch_us(torch: Any) -> float:
 
 
 def _backward_us(torch: Any) -> float:
-    """Of a backward pass with one op: most of it is waking the thread that runs it."""
+    """Host time of a backward pass with one op. Most of it wakes the thread that runs it."""
     number, readings = torch.ones((), device="cuda", requires_grad=True), []
     for _ in range(READINGS):
         loss = number * 2.0

@@ -14,7 +14,7 @@ LAYOUTS = ("nt", "nn", "tn")
 MOST_WORK = 1 << 37
 MOST_NUMBERS = 1 << 29
 REFERENCES = {"matmul": (1, 8, 64, 64), "bmm": (8, 16, 16, 32)}
-"""The products whose cost on the host ``probes.host`` measures; what others cost is told by how they compare."""
+"""The products whose host cost ``probes.host`` measures. The cost of others follows from the comparison with them."""
 REFERENCE_EVERY = 12
 
 
@@ -61,7 +61,7 @@ def _shapes(count: int, odd: bool) -> Iterator[tuple[int, int, int]]:
     while count > 0:
         m, n, k = (2**x for x in spread(index, ((3, 17), (3.3, 14.7), (3.3, 14.7))))
         m, n, k = _aligned(m), _aligned(n, odd), _aligned(k, odd and index % 4 == 0)
-        if index % 2:  # a weight's gradient: the long side is the one summed over
+        if index % 2:  # a weight's gradient: the long side is summed over
             m, k = k, m
         index += 1
         if m * n * k <= MOST_WORK and m * n + m * k + n * k <= MOST_NUMBERS // 2:
@@ -81,7 +81,7 @@ def _batches(count: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _aligned(size: float, odd: bool = False) -> int:
-    """Rows of multiples of 16 bytes are what tensor cores are fed with."""
+    """Tensor cores need rows that are multiples of 16 bytes."""
     step = 8 if size < 512 else 64
     rounded = max(8, round(size / step) * step)
     return rounded + 1 if odd else rounded

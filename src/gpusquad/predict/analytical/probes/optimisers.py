@@ -7,7 +7,7 @@ from typing import Any
 from gpusquad.predict.analytical.probes.clock import DeviceTimer
 
 LISTS = ((1 << 10, 20), (1 << 10, 160), (1 << 16, 60), (1 << 18, 160), (1 << 20, 60), (1 << 22, 50), (1 << 25, 8))
-"""Numbers in a tensor, tensors."""
+"""Numbers per tensor, number of tensors."""
 
 
 def measure(torch: Any, clock: DeviceTimer) -> dict[str, list]:

@@ -1,4 +1,4 @@
-"""One layer of an LSTM, forward and backward: the framework hands the whole sequence to one library call."""
+"""One layer of an LSTM, forward and backward: the framework passes the whole sequence to one library call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTHS = {
     "": ((128, 128), (256, 512), (512, 512), (1024, 1024), (640, 1504)),
     ".odd": ((150, 150), (250, 450), (450, 450), (730, 730), (1030, 1030)),
 }
-"""Of input and state; odd ones are no multiples of 16 bytes, which tensor cores are fed with."""
+"""Widths of input and state. Odd ones are not multiples of 16 bytes, which tensor cores need."""
 
 
 def measure(torch: Any, clock: DeviceTimer) -> dict[str, list]:

@@ -1,4 +1,4 @@
-"""Shapes to measure: spread evenly over a range of sizes by a sequence, the same on every machine."""
+"""Shapes to measure: spread evenly over a range of sizes by a sequence that is the same on every machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17)
 
 
 def halton(index: int, base: int) -> float:
-    """The index-th number of the sequence: evenly spread over 0..1, and so are several bases together."""
+    """The index-th number of the sequence: evenly spread over 0..1, also jointly for several bases."""
     part, value = 1.0, 0.0
     while index > 0:
         part /= base
@@ -25,5 +25,5 @@ def spread(index: int, ranges: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def pick(index: int, axis: int, choices: Sequence[Choice]) -> Choice:
-    """One of a list, repeated entries more often."""
+    """One entry of a list. Repeated entries are more likely."""
     return choices[int(halton(index + 1, PRIMES[axis]) * len(choices))]
