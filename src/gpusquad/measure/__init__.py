@@ -1,5 +1,6 @@
-"""Measures on a real card how workloads slow each other: runs them alone and together, and says what was seen.
+"""Measures on a real card how workloads slow each other down: runs them alone and together.
 
-``cells`` says what to run, ``conductor`` runs it with workers that ``launching`` starts, ``gather`` makes one
-``model.interference.Measured`` of the windows. Needs PyTorch for the workloads of the catalogue, and NVIDIA's driver.
+``cells`` lists what to run, ``series_runner`` runs it with workers that ``launcher`` starts, and ``aggregate`` combines
+the windows into one ``model.interference.MeasurementSeries``. Needs PyTorch for the workloads of the catalogue, and
+NVIDIA's driver.
 """

@@ -1,4 +1,4 @@
-"""``python -m gpusquad.measure``: measures with the standard library and PyTorch alone, where the CLI's are not."""
+"""``python -m gpusquad.measure``: measures with the standard library and PyTorch alone, without the CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows in, one ``Measured`` out."""
+"""Combines windows into one ``MeasurementSeries``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Windows = Sequence[Measurement]
 
 
 def gather(windows: Iterable[Measurement], setting: MeasurementSetting, at_us: int) -> MeasurementSeries:
-    """Speeds alone, and ratios together over alone. Pairs without a figure alone are left out: nothing to divide by."""
+    """Speeds alone, and ratios of the speeds together to those alone. Pairs without a solo measurement are left out."""
     by_cell = _by_cell(windows)
     speeds = {
         cell.workloads[0]: {one.repeat: _speed(one, 0) for one in found}
@@ -33,7 +33,7 @@ def gather(windows: Iterable[Measurement], setting: MeasurementSetting, at_us: i
 
 
 def _by_cell(windows: Iterable[Measurement]) -> dict[MeasurementCell, list[Measurement]]:
-    """Results by cell, one a repeat (the newest), those without memory alone where there is one."""
+    """Results by cell, one per repeat (the newest). If a window ran out of memory, only that result."""
     found: dict[MeasurementCell, dict[int, Measurement]] = defaultdict(dict)
     for window in windows:
         if not window.failed:
@@ -91,5 +91,5 @@ def _co_run(cell: MeasurementCell, windows: Windows, speeds: dict[str, dict[int,
 
 
 def _alone(speeds: dict[int, float], repeat: int) -> float:
-    """Of the same repeat, when the card was in about the same state; else the mean."""
+    """The solo speed of the same repeat, when the card was in about the same state; else the mean."""
     return speeds[repeat] if repeat in speeds else fsum(speeds.values()) / len(speeds)

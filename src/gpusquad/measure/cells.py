@@ -1,7 +1,7 @@
-"""What to run, in which order: first what matters most, and drift of the card spread over all.
+"""The cells to measure and their order: most important first, with the card's drift spread over all.
 
-A cell is a set of workloads that run together, each with its part of the SMs. Repeats are the outermost loop and each
-is shuffled anew, so a card that grows warm does not make one pair look slow.
+A cell is a set of workloads that run together, each with its part of the SMs. Repeats are the outermost loop, and each
+is shuffled again, so that a card that grows warm does not make one pair look slow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Stage = Literal["base", "triples", "splits"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class CellWorkload:
-    """A workload and what it is given of the SMs."""
+    """A workload and its part of the SMs."""
 
     workload: str
     sm_milli: int = WHOLE_MILLI
@@ -27,7 +27,7 @@ class CellWorkload:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MeasurementCell:
-    """What runs together."""
+    """Workloads that run together."""
 
     parts: tuple[CellWorkload, ...]
 
@@ -57,15 +57,15 @@ class CellRepeat:
 
 @dataclass(frozen=True, slots=True)
 class SeriesSpec:
-    """What a series shall hold."""
+    """The contents of a series."""
 
     workloads: tuple[str, ...]
     repeats: int = 5
     triples: int = 0
-    """So many sets of three different workloads."""
+    """Number of sets of three different workloads."""
     triple_repeats: int = 3
     splits_milli: tuple[int, ...] = ()
-    """What the first of a pair is given; the second gets the rest. Alone, each is measured at the same parts."""
+    """SMs of the first of a pair; the second gets the rest. Alone, each workload is measured with the same parts."""
     split_workloads: tuple[str, ...] = ()
     """Only pairs of these are split. Empty: all."""
     split_repeats: int = 3
@@ -73,7 +73,7 @@ class SeriesSpec:
 
 
 def plan(wanted: SeriesSpec) -> list[CellRepeat]:
-    """All turns: everything alone, all pairs once, their repeats, triples, and splits last, which need workers anew."""
+    """All repeats of cells: solo runs, all pairs once, their repeats, triples, then splits, which need new workers."""
     dice = random.Random(wanted.seed)
     alone = [MeasurementCell((CellWorkload(name),)) for name in wanted.workloads]
     turns: list[CellRepeat] = []
@@ -93,12 +93,12 @@ def plan(wanted: SeriesSpec) -> list[CellRepeat]:
 def remaining(
     turns: Sequence[CellRepeat], done: Collection[tuple[MeasurementCell, int]], full: Collection[MeasurementCell]
 ) -> list[CellRepeat]:
-    """Turns not done yet. Cells that ran out of memory stay so: they are not tried at every repeat."""
+    """The remaining repeats. A cell that ran out of memory is not tried again at every repeat."""
     return [turn for turn in turns if (turn.cell, turn.repeat) not in done and turn.cell not in full]
 
 
 def pairs(workloads: Sequence[str]) -> list[MeasurementCell]:
-    """Every two, each also with its twin: n (n + 1) / 2."""
+    """All pairs, each workload also with a copy of itself: n (n + 1) / 2."""
     return [
         MeasurementCell((CellWorkload(first), CellWorkload(second)))
         for first, second in combinations_with_replacement(workloads, 2)
@@ -106,7 +106,7 @@ def pairs(workloads: Sequence[str]) -> list[MeasurementCell]:
 
 
 def triples(workloads: Sequence[str], count: int, dice: random.Random) -> list[MeasurementCell]:
-    """Sets of three, so chosen that every workload is in about as many."""
+    """Sets of three, chosen so that every workload occurs about equally often."""
     left = list(combinations(workloads, 3))
     dice.shuffle(left)
     times = dict.fromkeys(workloads, 0)
@@ -121,7 +121,7 @@ def triples(workloads: Sequence[str], count: int, dice: random.Random) -> list[M
 
 
 def splits(wanted: SeriesSpec) -> list[MeasurementCell]:
-    """Each workload alone at every part, and pairs divided between the two; a twin's two halves count once."""
+    """Each workload alone at every part, and pairs that divide the SMs. Mirrored splits of two copies count once."""
     parts = sorted({milli for first in wanted.splits_milli for milli in (first, WHOLE_MILLI - first)})
     cells = [MeasurementCell((CellWorkload(name, milli),)) for name in wanted.workloads for milli in parts]
     for first, second in combinations_with_replacement(wanted.split_workloads or wanted.workloads, 2):

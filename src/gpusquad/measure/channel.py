@@ -1,4 +1,4 @@
-"""A process that answers line by line, seen from whoever asks. No wait is without an end."""
+"""The requesting side of a process that answers line by line. Every wait has a time limit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 _CHUNK_BYTES = 65536
 _ENDS_WITHIN_S = 10.0
 _OF_KUBECTL = "command terminated with exit code"
-"""kubectl exec adds it after the last words of what it ran."""
+"""Text that kubectl exec adds after the last output of its program."""
 
 
 class WorkerGone(RuntimeError):
-    """It ended, or did not answer in time."""
+    """The worker ended, or did not answer in time."""
 
 
 class Channel:
-    """One process and what it was asked."""
+    """One process and its open requests."""
 
     def __init__(self, label: str, process: subprocess.Popen[bytes], log: Path | None = None) -> None:
         self.label = label
@@ -36,11 +36,13 @@ class Channel:
         try:
             self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self._process.stdin.flush()
-        except (OSError, ValueError):  # its end of the pipe is closed, or ours
+        except (OSError, ValueError):  # one end of the pipe is closed
             raise WorkerGone(f"{self.label} has ended{self._last_words()}") from None
 
     def answer(self, until_s: float) -> dict[str, Any]:
-        """The next answer, by an instant of the monotonic clock. Gone: none came, or not one in JSON."""
+        """The next answer, until a time of the monotonic clock. Raises WorkerGone if there is none, or if it is not
+        JSON.
+        """
         while b"\n" not in self._unread:
             self._unread += self._more(until_s)
         line, _, self._unread = self._unread.partition(b"\n")
@@ -54,7 +56,7 @@ class Channel:
         return self.answer(time.monotonic() + within_s)
 
     def close(self, *, politely: bool = True) -> None:
-        """Tells it to quit and waits a little; whoever stays is killed."""
+        """Ask the process to quit and wait briefly, then kill it."""
         if politely:
             close_all([self])
             return
@@ -65,7 +67,7 @@ class Channel:
             if pipe is not None:
                 try:
                     pipe.close()
-                except OSError:  # what was not written cannot be any more
+                except OSError:  # what was not written is lost
                     continue
 
     def wait(self, until_s: float) -> None:
@@ -93,7 +95,7 @@ class Channel:
 
 
 def close_all(channels: Sequence[Channel]) -> None:
-    """Tells all to quit, then waits for all: the end of a process with a card takes half a second or more."""
+    """Ask all processes to quit, then wait for all. A process that uses a card takes half a second or more to end."""
     for channel in channels:
         _sent(channel, "quit", {})
     until_s = time.monotonic() + _ENDS_WITHIN_S
@@ -103,7 +105,7 @@ def close_all(channels: Sequence[Channel]) -> None:
 
 
 def ask_all(channels: Sequence[Channel], do: str, within_s: float, **request: Any) -> list[dict[str, Any] | WorkerGone]:
-    """Asks all at once; of each its answer, or that it is gone."""
+    """Send a request to all at once. Returns the answer of each, or WorkerGone."""
     until_s = time.monotonic() + within_s
     sent = [_sent(channel, do, request) for channel in channels]
     return [_answer(channel, until_s) if lost is None else lost for channel, lost in zip(channels, sent, strict=True)]

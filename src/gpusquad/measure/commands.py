@@ -1,7 +1,7 @@
-"""A program of the user's own as a workload: started by ``build``, stopped and continued around windows.
+"""A user's own program as a workload: started by ``build``, stopped and continued around windows.
 
-Its steps are counted by what it reports through ``gpusquad.progress``, or by lines of its output: a pattern's first
-group is the number of the step; without a group each matching line is a step.
+Its steps are counted by its reports through ``gpusquad.progress``, or by lines of its output. The first group of a
+pattern is the step number; without a group each matching line is a step.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gpusquad.measure.line_server import Answer
 from gpusquad.measure.step_counter import StepWindow, wait_until
 
 STEP_LINE = r"(?i)\b(?:global[_ ]step|step|iter|iteration|batch)s?\b\D{0,12}(\d{1,12})"
-"""How programs usually tell their step."""
+"""Common forms in which programs print their step."""
 _WARM_POINTS = 3
 _WARM_WITHIN_S = 150.0
 _EVERY_S = 0.005
 _ENDS_WITHIN_S = 5.0
 _PATIENCE = 10
-"""A program that reports nothing for so many windows' lengths is not counted."""
+"""A program that reports nothing for this many window lengths cannot be counted."""
 
 
 class Command:
@@ -41,7 +41,7 @@ class Command:
         self._folder = Path(tempfile.mkdtemp(prefix="gpusquad-command-"))
         self._process: subprocess.Popen[str] | None = None
         self._points: list[tuple[float, float]] = []
-        """When, and how many steps were done then."""
+        """A time, and the steps done by then."""
         self._said: deque[str] = deque(maxlen=20)
         self._listener = threading.Thread()
 
@@ -102,7 +102,7 @@ class Command:
             self._read_report()
             assert self._process is not None
             if self._process.poll() is not None:
-                self._listener.join(_ENDS_WITHIN_S)  # its last words may still be in the pipe
+                self._listener.join(_ENDS_WITHIN_S)  # its last output may still be in the pipe
                 said = "\n".join(self._said)
                 raise RuntimeError(f"the command ended with {self._process.returncode}: {said[-1000:]}")
             if time.monotonic() > until_s:
@@ -127,7 +127,7 @@ class Command:
         self._add(int(at_us) / 1e6 - time.time() + time.monotonic(), float(step))
 
     def _add(self, at_s: float, steps: float) -> None:
-        """Only what goes on counts: the same report is read many times."""
+        """Only an increase counts, because the same report is read many times."""
         if not self._points or steps > self._points[-1][1]:
             self._points.append((at_s, steps))
 
@@ -137,7 +137,7 @@ class Command:
 
 
 def done_at(points: Sequence[tuple[float, float]], instant_s: float) -> float:
-    """Steps done at an instant, evenly between two reports; before the first and after the last, theirs."""
+    """Steps done at a time, linear between two reports. Before the first and after the last, their own count."""
     before = points[0]
     for point in points:
         if point[0] >= instant_s:

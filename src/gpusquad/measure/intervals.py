@@ -1,4 +1,4 @@
-"""The mean of a few repeats and how far it may be off, by Student's t."""
+"""The mean of a few repeats and its confidence interval by Student's t."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusquad.model.interference import ConfidenceInterval
 
 
 def interval(samples: Sequence[float]) -> ConfidenceInterval:
-    """95 %. One sample says nothing of its spread: the interval is then the mean itself, and ``repeats`` tells."""
+    """The 95 % interval. With one sample the interval is the mean itself, as ``repeats`` shows."""
     count = len(samples)
     mean = math.fsum(samples) / count
     if count < 2:

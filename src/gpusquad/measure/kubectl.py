@@ -1,4 +1,4 @@
-"""Words to a cluster, through the program that everybody who uses one has."""
+"""Calls to a cluster through kubectl."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpusquad.model.errors import Invalid
 
 WITHIN_S = 60.0
 RIGHTS = (("create", "pods"), ("get", "pods"), ("delete", "pods"), ("create", "pods/exec"))
-"""What measuring in a pod needs. See "In a pod" of the guide on interference."""
+"""Rights that measuring in a pod needs. See "In a pod" of the guide on interference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """In one namespace."""
+    """kubectl in one namespace."""
 
     namespace: str
     program: str = "kubectl"
@@ -24,14 +24,16 @@ class Kubectl:
         return [self.program, "-n", self.namespace, *arguments]
 
     def __call__(self, *arguments: str, words: str = "") -> str:
-        """What it printed. Invalid: it failed, or did not end in time."""
+        """Its output. Raises Invalid if it failed or did not end in time."""
         code, said, complaint = self._run(arguments, words)
         if code != 0:
             raise Invalid("pod", f"{self.program} {arguments[0]}: {(complaint or said).strip()[-500:]}")
         return said
 
     def check_rights(self) -> None:
-        """Before a pod is made: a right that is missing would else be noticed only when its image was pulled."""
+        """Check rights before a pod is created. A missing right would otherwise be noticed only after the image was
+        pulled.
+        """
         missing = [f"{verb} {resource}" for verb, resource in RIGHTS if not self._may(verb, resource)]
         if missing:
             needed = "; ".join(f"{verb} {resource}" for verb, resource in RIGHTS)
@@ -47,11 +49,11 @@ class Kubectl:
         return answer == "yes"
 
     def _run(self, arguments: tuple[str, ...], words: str) -> tuple[int, str, str]:
-        """Said to its end, also when interrupted: of a pod half asked for nobody would know whether it is there."""
+        """Run to the end even when interrupted. Otherwise it would be unknown whether the pod exists."""
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             self.argv(*arguments), stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace",
-            start_new_session=True,  # an interrupt at the terminal is for us
+            start_new_session=True,  # an interrupt at the terminal is handled by this process
         )  # fmt: skip
         try:
             said, complaint = process.communicate(words, timeout=WITHIN_S)

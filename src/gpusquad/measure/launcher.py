@@ -1,4 +1,4 @@
-"""Where workers run: as processes of this machine, or in a pod that holds the card. Both speak through pipes."""
+"""Starts workers: as processes on this machine, or in a pod that holds the card. Both communicate through pipes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _DELETED: pod_state.Pod = {"metadata": {"deletionTimestamp": "unknown"}}
 
 
 class Launcher(Protocol):
-    """Starts our modules where the card is."""
+    """Starts gpusquad modules where the card is."""
 
     start_delay_s: float
-    """How long a word takes to all workers: windows begin so much later than they are announced."""
+    """Time for a message to reach all workers. Windows start this long after they are announced."""
 
     def start(self, label: str, module: str, arguments: Sequence[str], env: Mapping[str, str]) -> Channel: ...
     def run(self, argv: Sequence[str], env: Mapping[str, str], words: str = "") -> str:
-        """A program to its end; what it printed."""
+        """Run a program to its end. Returns its output."""
         ...
 
     def close(self) -> None: ...
 
 
 class LocalLauncher:
-    """Processes of this machine. What they print lands in files of the folder."""
+    """Processes on this machine. Their output goes to files in the folder."""
 
     start_delay_s = 0.02
 
@@ -60,7 +60,7 @@ class LocalLauncher:
         return run_here(argv, env, words)
 
     def close(self) -> None:
-        """Workers are closed by whoever asked for them."""
+        """Does nothing: the caller that started a worker closes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class PodOptions:
     image: str
     namespace: str = "default"
     name: str = ""
-    """Empty: a new one, so that two who measure in one namespace do not meet. It must be nobody else's."""
+    """Empty: a new name, so that two measurements in one namespace do not collide. Must not be in use."""
     node: str = ""
-    """Only on this node. Empty: wherever a card is free."""
+    """Only on this node. Empty: any node with a free card."""
     scheduler: str = "gpusquad"
     python: str = "python3"
     ready_within_s: float = 600.0
@@ -80,10 +80,10 @@ class PodOptions:
 
 
 class PodLauncher:
-    """One pod that holds a whole card, given by gpusquad; all workers are processes in it, so they share that card.
+    """One pod that holds a whole card, allocated by gpusquad. All workers are processes in it, so they share that card.
 
-    A process here is ``kubectl exec``: when it ends, the worker's input ends, and the worker with it. The pod is
-    deleted in the end whatever happens; where even that cannot be said any more, it ends by itself (``holding``).
+    A process here is ``kubectl exec``: when it ends, the worker's input ends, and the worker with it. The pod is always
+    deleted at the end. If it cannot be deleted, it ends by itself (``pod_holder``).
     """
 
     start_delay_s = 0.5
@@ -116,7 +116,7 @@ class PodLauncher:
         return run_here(self._inside(env, *argv), {}, words)
 
     def close(self) -> None:
-        """A pod that cannot be deleted is told of, but takes away neither what was measured nor the first error."""
+        """Delete the pod. A failure is logged. It discards neither the measurements nor the first error."""
         try:
             self._kubectl("delete", "pod", self._options.name, "--ignore-not-found", "--wait=false")
         except Invalid as error:
@@ -126,7 +126,7 @@ class PodLauncher:
         return self._kubectl.argv("exec", "-i", self._options.name, "-c", CONTAINER, "--", *_with_env(env), *argv)
 
     def _wait(self) -> None:
-        """Until it is ready. Invalid: it never will be, or is not in time."""
+        """Wait until the pod is ready. Raises Invalid if it cannot become ready, or is not ready in time."""
         options, until_s = self._options, time.monotonic() + self._options.ready_within_s
         where = f"{options.namespace}/{options.name}"
         while True:
@@ -146,7 +146,7 @@ class PodLauncher:
 
 
 def manifest(options: PodOptions) -> dict[str, object]:
-    """A pod that holds one card and waits to be told what to run. Nobody has to delete it for the card to be free."""
+    """A pod that holds one card and waits for commands. It releases the card without being deleted."""
     spec: dict[str, object] = {
         "schedulerName": options.scheduler,
         "restartPolicy": "Never",
@@ -183,6 +183,6 @@ def _spawn(label: str, argv: Sequence[str], env: Mapping[str, str], logs: Path) 
             stderr=errors,
             env={**os.environ, **env},
             bufsize=0,
-            start_new_session=True,  # an interrupt at the terminal is ours to hand on
+            start_new_session=True,  # an interrupt at the terminal is passed on by this process
         )
     return Channel(label, process, log)

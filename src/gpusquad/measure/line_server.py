@@ -1,4 +1,4 @@
-"""A process that answers questions: one JSON object a line in, one out, until its input ends."""
+"""A process that answers requests: one JSON object per line in, one out, until its input ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Verb = Callable[[Mapping[str, Any]], Answer]
 
 
 def serve(verbs: Mapping[str, Verb]) -> None:
-    """Answers on the standard output that this process was started with; what others print goes to the error output."""
+    """Answer on this process's original standard output. Other output is redirected to standard error."""
     answers = _own_output()
     requests = _requests()
     while (line := requests.get()) is not None:
@@ -27,14 +27,14 @@ def serve(verbs: Mapping[str, Verb]) -> None:
 
 
 def _own_output() -> TextIO:
-    """Programs print. Their words must not get between the answers."""
+    """Redirect what programs print, so that it does not mix with the answers."""
     own = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return own
 
 
 def _requests() -> queue.SimpleQueue[str | None]:
-    """Read by a thread, so that a worker deep in a call ends as soon as whoever asked is gone."""
+    """Read in a thread, so that a busy worker ends as soon as the requesting process is gone."""
     requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     busy_grace_s = 10.0
 
@@ -51,7 +51,7 @@ def _requests() -> queue.SimpleQueue[str | None]:
 
 
 def _answer(verbs: Mapping[str, Verb], request: Mapping[str, Any]) -> Answer:
-    """Whatever goes wrong is told, not thrown: the process stays warm for what comes next."""
+    """Report errors as an answer instead of raising them, so that the process stays warm."""
     verb = verbs.get(str(request.get("do")))
     if verb is None:
         return {"error": f"cannot {request.get('do')!r}"}

@@ -1,7 +1,7 @@
-"""Keeps a pod up while somebody measures in it: ``python -m gpusquad.measure.pod_holder``, its first process.
+"""Keeps a measurement pod up: ``python -m gpusquad.measure.pod_holder``, its first process.
 
-It ends when told to, and by itself once nobody has measured for a while: whoever did may have been killed or cut off,
-and a card that nobody uses would stay taken.
+It ends on a signal, and by itself when no measurement has run for a while. The measuring process may have been killed
+or cut off, and an unused card would stay allocated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OURS = b"\0gpusquad.gpu.measure."
 
 
 def hold(idle_s: float = IDLE_S, processes: Path = Path("/proc"), every_s: float = _EVERY_S) -> None:
-    """Comes back once no worker and no steward was there for so long."""
+    """Return when no worker and no monitor has run for this long."""
     last_s = time.monotonic()
     while time.monotonic() - last_s < idle_s:
         time.sleep(every_s)
@@ -30,7 +30,7 @@ def hold(idle_s: float = IDLE_S, processes: Path = Path("/proc"), every_s: float
 
 
 def is_measuring(processes: Path) -> bool:
-    """Whether a module of ours runs in this container, this one apart."""
+    """Whether another gpusquad module runs in this container."""
     own = str(os.getpid())
     return any(_OURS in _words(folder) for folder in processes.glob("[0-9]*") if folder.name != own)
 
@@ -38,16 +38,16 @@ def is_measuring(processes: Path) -> bool:
 def _words(folder: Path) -> bytes:
     try:
         return (folder / "cmdline").read_bytes()
-    except OSError:  # it has ended meanwhile
+    except OSError:  # it ended meanwhile
         return b""
 
 
 def _reap() -> None:
-    """The first process of a container inherits those whose parent has ended, and has to note their end."""
+    """Reap orphans: the first process of a container inherits them."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    except ChildProcessError:  # there is none
+    except ChildProcessError:  # no child process
         return
 
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m gpusquad.measure.pod_holder", description=__doc__)
     parser.add_argument("--idle", type=float, default=IDLE_S, metavar="SECONDS")
     chosen = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a first process ignores what it does not handle
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a first process ignores signals without a handler
     hold(chosen.idle)
 
 

@@ -1,4 +1,4 @@
-"""What a pod's status says to somebody who waits for it: that it is up, that it never will be, or what it waits for."""
+"""Interprets a pod's status: it is up, it cannot come up, or what it waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ HOPELESS = frozenset({
     "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "CreateContainerConfigError",
     "CreateContainerError", "RunContainerError", "CrashLoopBackOff",
 })  # fmt: skip
-"""Why a container waits, where waiting longer hardly helps. The kubelet says ImagePullBackOff after its first try."""
+"""Reasons of a waiting container for which a longer wait hardly helps. The kubelet reports ImagePullBackOff after its
+first try.
+"""
 ENDED = ("Failed", "Succeeded")
 
 Pod = Mapping[str, Any]
@@ -20,7 +22,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def trouble(pod: Pod) -> str:
-    """Why it will not come up. Empty: it may."""
+    """Why the pod will not come up. Empty: it may."""
     status = pod.get("status", {})
     if "deletionTimestamp" in pod.get("metadata", {}):
         return "it was deleted before it was up"
@@ -31,7 +33,7 @@ def trouble(pod: Pod) -> str:
 
 
 def waits_for(pod: Pod) -> str:
-    """What it waits for, in the words of whoever holds it up."""
+    """What the pod waits for, as reported by its status."""
     waiting = next(filter(None, map(_text, _states(pod, "waiting"))), "")
     if waiting:
         return waiting
@@ -53,5 +55,5 @@ def _states(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _text(state: Mapping[str, Any]) -> str:
-    """Reason and message, as far as there are any."""
+    """Reason and message, if there are any."""
     return ": ".join(filter(None, (state.get("reason", ""), str(state.get("message", "")).strip()[-600:])))

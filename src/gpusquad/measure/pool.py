@@ -1,4 +1,4 @@
-"""The workers that are up: started side by side, kept warm, and let go when room or processes run short."""
+"""The running workers: started in parallel, kept warm, and stopped when memory or processes run short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ PARK_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class WorkerId:
-    """A workload at a share; twins are told apart by number. The share is of the process: it cannot change later."""
+    """A workload with its SMs. Copies are distinguished by number. The SMs belong to the process and cannot change
+    later.
+    """
 
     workload: str
     sm_milli: int
@@ -34,9 +36,9 @@ class Worker:
     pid: int = 0
     is_built: bool = False
     context_bytes: int = 0
-    """What it holds while it is parked."""
+    """Memory held while parked."""
     held_bytes: int = 0
-    """What it holds when built, by the last time that was looked at."""
+    """Memory held when built, as last measured."""
 
     @property
     def now_bytes(self) -> int:
@@ -48,17 +50,18 @@ Start = Callable[[WorkerId], Channel]
 
 @dataclass(slots=True)
 class WorkerPool:
-    """Workers by what they are; the least recently used first."""
+    """Workers by id, the least recently used first."""
 
     start: Start
     most: int = 40
-    """Processes at a time: MPS serves 48 clients on older drivers, and each takes a gigabyte or more of the host."""
+    """Largest number of processes: MPS serves 48 clients on older drivers, and each takes a gigabyte or more of host
+    memory.
+    """
     workers: dict[WorkerId, Worker] = field(default_factory=dict)
 
     def ready(self, wanted: Sequence[WorkerId]) -> dict[WorkerId, WorkerGone]:
-        """Starts those that are not up, all at once. Where there are too many, those go that were not used for long.
-
-        Gives back who did not come up.
+        """Start the missing workers in parallel. If there are too many, the least recently used are stopped. Returns
+        the workers that did not start.
         """
         missing = [one for one in dict.fromkeys(wanted) if one not in self.workers]
         over = len(self.workers) + len(missing) - self.most
@@ -79,16 +82,18 @@ class WorkerPool:
 
     def use(self, one: WorkerId) -> Worker:
         worker = self.workers.pop(one)
-        self.workers[one] = worker  # to the end: used last
+        self.workers[one] = worker  # move to the end: most recently used
         return worker
 
     def drop(self, worker: Worker) -> None:
-        """It hangs or has ended: nothing more is asked of it."""
+        """Drop a worker that hangs or has ended."""
         worker.channel.close(politely=False)
         self.workers.pop(worker.id, None)
 
     def ask(self, workers: Sequence[Worker], do: str, within_s: float, **request: Any) -> list[dict[str, Any]]:
-        """Asks all. Gone: one of them is, or answers that it cannot; those that are gone are dropped."""
+        """Send a request to all. Raises WorkerGone if one of them is gone or reports an error. Those that are gone are
+        dropped.
+        """
         return [_sound(worker, answer) for worker, answer in self.try_ask(workers, do, within_s, **request)]
 
     def try_ask(
@@ -125,7 +130,7 @@ def _sound(worker: Worker, answer: Mapping[str, Any] | WorkerGone) -> dict[str, 
 
 
 def workers_of(cell: MeasurementCell) -> list[WorkerId]:
-    """Which workers a cell needs: twins are two."""
+    """The workers that a cell needs. Two copies of a workload are two workers."""
     seen: dict[tuple[str, int], int] = {}
     found = []
     for part in cell.parts:

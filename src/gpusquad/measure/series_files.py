@@ -1,4 +1,4 @@
-"""The folder in which series of measurements are kept: a file each, old ones too, never half of one."""
+"""The folder of measurement series: one file each, never overwritten, never partial."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from gpusquad.model.interference_data import from_data, to_data
 from gpusquad.model.units import US_PER_S
 
 FOLDER = "interference"
-"""In the home of gpusquad."""
+"""In gpusquad's home folder."""
 SUFFIX = ".json"
 _LATEST_US = 2**53
-"""Some way into the year 2255."""
+"""In the year 2255."""
 _NAME_MOST = 60
-"""Of each part of a file's name: a card's model may be called anything."""
+"""Largest length of each part of a file name, because a card's model may have any name."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSeries:
-    """A series, and where it lies."""
+    """A series and its path."""
 
     path: Path
     measured: MeasurementSeries
@@ -42,7 +42,7 @@ class StoredSeries:
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that is none of ours, or not whole."""
+    """A file that is not a series, or is incomplete."""
 
     path: Path
     why: str
@@ -50,13 +50,13 @@ class SkippedFile:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFolder:
-    """All that lies in a folder, the oldest first."""
+    """All series of a folder, oldest first."""
 
     kept: tuple[StoredSeries, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
 
     def of(self, setting: MeasurementSetting) -> list[StoredSeries]:
-        """Those of exactly this setting: figures of others do not hold for it."""
+        """Series of exactly this setting. Values of others do not apply to it."""
         return [one for one in self.kept if one.measured.setting == setting]
 
 
@@ -65,7 +65,7 @@ def default_folder(home: Path) -> Path:
 
 
 def save(measured: MeasurementSeries, folder: Path) -> Path:
-    """Keep it. Nothing that is there already is overwritten."""
+    """Save a series. Existing files are never overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{os.getpid()}.{measured.at_us}.new"
     try:
@@ -76,9 +76,9 @@ def save(measured: MeasurementSeries, folder: Path) -> Path:
 
 
 def all_of(folder: Path, setting: MeasurementSetting | None = None) -> SeriesFolder:
-    """Every series in the folder, or only those of a setting. Files that cannot be read are named, not fatal."""
+    """Every series in the folder, or only those of a setting. Files that cannot be read are listed, not fatal."""
     kept, skipped = [], []
-    for path in sorted(folder.glob(f"*{SUFFIX}")):  # a draft's name ends otherwise
+    for path in sorted(folder.glob(f"*{SUFFIX}")):  # a temporary file has another suffix
         try:
             kept.append(StoredSeries(path, read(path)))
         except Invalid as error:
@@ -94,7 +94,7 @@ def latest(folder: Path, setting: MeasurementSetting | None = None) -> StoredSer
 
 
 def read(path: Path) -> MeasurementSeries:
-    """Invalid, naming the file: it cannot be read, or its numbers are none."""
+    """Raises Invalid with the file's name if it cannot be read or has invalid numbers."""
     try:
         data = json.loads(path.read_bytes())
     except OSError as error:
@@ -107,13 +107,13 @@ def read(path: Path) -> MeasurementSeries:
             raise ValueError(problem)
     except Invalid:
         raise
-    except (AttributeError, OverflowError, ValueError) as error:  # shapes and sizes that no file of ours has
+    except (AttributeError, OverflowError, ValueError) as error:  # shapes and sizes that no file of gpusquad has
         raise Invalid(str(path), f"cannot be read: {error}", "measure again, or remove the file") from None
     return measured
 
 
 def file_name(measured: MeasurementSeries) -> str:
-    """``nvidia-h200_580.159.04_mps_12gb_20261115T222720Z.json``: told to people; readers go by what is inside."""
+    """``nvidia-h200_580.159.04_mps_12gb_20261115T222720Z.json``: for people. Readers use the contents, not the name."""
     setting = measured.setting
     memory = "whole" if setting.memory_bytes is None else f"{setting.memory_bytes / 1e9:g}gb"
     when = strftime("%Y%m%dT%H%M%SZ", gmtime(measured.at_us / US_PER_S))
@@ -132,7 +132,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _linked(draft: Path, folder: Path, name: str) -> Path:
-    """Under its name, or the next one that is free: a link, unlike a rename, never replaces what is there."""
+    """Link it under its name, or the next free one. A link, unlike a rename, never replaces an existing file."""
     stem = name.removesuffix(SUFFIX)
     for number in count(1):
         path = folder / (name if number == 1 else f"{stem}-{number}{SUFFIX}")
@@ -140,7 +140,7 @@ def _linked(draft: Path, folder: Path, name: str) -> Path:
             os.link(draft, path)
         except FileExistsError:
             continue
-        except OSError:  # a file system without links; then two that save at one instant are not kept apart
+        except OSError:  # a file system without links: two saves at the same instant are not kept apart
             if path.exists():
                 continue
             draft.replace(path)
@@ -149,7 +149,7 @@ def _linked(draft: Path, folder: Path, name: str) -> Path:
 
 
 def _problem(measured: MeasurementSeries) -> str | None:
-    """What would only come out when somebody draws or reckons with it."""
+    """Check for errors that would otherwise appear only when the series is drawn or used."""
     if not all(isinstance(part, str) for part in (measured.setting.gpu, measured.setting.driver)):
         return "the setting names no card"
     if not 0 <= measured.at_us < _LATEST_US:

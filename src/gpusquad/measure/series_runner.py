@@ -1,4 +1,4 @@
-"""Runs the cells: brings their workers up, gives them one common instant to start, and watches the card meanwhile."""
+"""Runs the cells: starts their workers, gives them a common start time, and monitors the card meanwhile."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _TRIES = 6
 _LONGEST_DELAY_S = 3.0
 _FEWEST_STEPS = 3
 _MOST_STRETCH = 4
-"""A window in which somebody does too few steps to tell is made longer, up to so many times."""
+"""A window with too few steps of a workload is lengthened, up to this factor."""
 _SLACK_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class CardUnderTest:
-    """Where it is measured."""
+    """The card that is measured."""
 
     gpu: str
     driver: str
@@ -38,29 +38,29 @@ class CardUnderTest:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How it is measured."""
+    """How to measure."""
 
     length_s: float = 1.0
     lead_in_s: float = 0.2
-    """Runs so long together before counting begins."""
+    """Time that workloads run together before counting starts."""
     memory_bytes: int | None = None
-    """So much of the card for a cell, all together. None: all of it."""
+    """Card memory for all workloads of a cell together. None: all of it."""
     most_workers: int = 40
     patience_s: float = 20.0
-    """A worker that is so late with a window's answer hangs: one step of the slowest workload is far shorter."""
+    """A worker whose answer for a window is this late hangs. One step of the slowest workload is far shorter."""
     build_within_s: float = 180.0
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Of a workload's worker, where its name does not say all."""
+    """Arguments of a workload's worker, if they are more than its name."""
 
 
 Env = Callable[[int], Mapping[str, str]]
-"""The environment of a worker with so many thousandths of the SMs."""
+"""The environment of a worker with this many thousandths of the SMs."""
 Tell = Callable[[int, int, str], None]
-"""Progress: done, of, what comes now."""
+"""Progress: done, total, description of the next cell."""
 
 
 class SeriesRunner:
-    """``with Conductor(…) as conductor: conductor.play(turns, record)``."""
+    """``with SeriesRunner(…) as runner: runner.play(turns, record)``."""
 
     def __init__(self, launcher: Launcher, env: Env, options: Options, card: str = "0") -> None:
         self._launcher = launcher
@@ -101,7 +101,9 @@ class SeriesRunner:
         tell: Tell = lambda done, of, what: None,
         until_s: float = float("inf"),
     ) -> None:
-        """All turns in their order, as long as there is time. A cell that has no room or fails is not tried again."""
+        """Measure all repeats in their order, until the time is up. A cell that does not fit or fails is not tried
+        again.
+        """
         given_up: set[MeasurementCell] = set()
         done = 0
         for _, stage in groupby(turns, key=lambda turn: turn.stage):
@@ -121,7 +123,7 @@ class SeriesRunner:
                 record(measured)
 
     def measure(self, turn: CellRepeat) -> Measurement:
-        """One window. Whatever goes wrong with a worker is the result of this cell and of no other."""
+        """Measure one window. A failure of a worker is the result of this cell only."""
         at_s = time.monotonic() - self._begun_s
         length_s = self._lengths_s.get(turn.cell, self._options.length_s)
         try:
@@ -166,7 +168,7 @@ class SeriesRunner:
         return self._launcher.start(str(one), "gpusquad.measure.worker", arguments, self._env(one.sm_milli))
 
     def _prepare(self, turns: Sequence[CellRepeat], until_s: float) -> None:
-        """Starts and builds what a stage needs, all at once: a start takes seconds, most of them waiting."""
+        """Start and build all workers of a stage in parallel. A start takes seconds, most of them waiting."""
         wanted = list(dict.fromkeys(one for turn in turns for one in workers_of(turn.cell)))
         if not wanted or time.monotonic() >= until_s:
             return
@@ -181,17 +183,17 @@ class SeriesRunner:
         self._weigh(fresh)
         asked = [one for one in self._pool.workers.values() if one.id in wanted and not one.is_built]
         for worker, answer in self._pool.try_ask(asked, "build", self._options.build_within_s):
-            if not isinstance(answer, WorkerGone) and "error" not in answer:  # else its cells will say so
+            if not isinstance(answer, WorkerGone) and "error" not in answer:  # errors are reported by the cells
                 _note_built(worker, answer)
         self._weigh([worker for worker in asked if worker.is_built])
 
     def _build(self, worker: Worker) -> None:
-        """Afterwards it is built, or there was no room. Gone: something else was in the way."""
+        """Build a worker, unless memory is short. Raises WorkerGone on any other failure."""
         _note_built(worker, self._pool.ask([worker], "build", self._options.build_within_s)[0])
         self._weigh([worker])
 
     def _weigh(self, workers: Sequence[Worker]) -> None:
-        """What each process truly holds, where NVML tells processes apart; else what was worked out stands."""
+        """Set the memory of each process as NVML reports it. Without a report, the computed value stays."""
         by_process = self._ask_steward("memory")["by_process"]
         for worker in workers:
             seen_bytes = int(by_process.get(str(worker.pid), 0))
@@ -203,11 +205,11 @@ class SeriesRunner:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def _make_ready(self, workers: Sequence[Worker]) -> tuple[bool, ...]:
-        """All built, within the limit. Says of each whether it found no room."""
+        """Build all within the limit. Returns for each worker whether it ran out of memory."""
         if self._options.memory_bytes is not None:
             return self._make_ready_within(workers, self._options.memory_bytes)
         full = self._build_in_turn(workers)
-        if any(full):  # first those not used for long, as much as two of the largest take; then all
+        if any(full):  # first the least recently used, as much as two of the largest take; then all
             largest_bytes = max(worker.held_bytes for worker in self._pool.workers.values())
             self._pool.park(to_park(2 * largest_bytes, self._idle(workers)))
             full = self._build_in_turn(workers)
@@ -217,7 +219,7 @@ class SeriesRunner:
         return full
 
     def _idle(self, cell: Sequence[Worker]) -> dict[Worker, int]:
-        """Who could give memory back, and how much; the least recently used first."""
+        """Workers that could release memory, and how much, the least recently used first."""
         return {
             worker: worker.held_bytes - worker.context_bytes
             for worker in self._pool.workers.values()
@@ -225,7 +227,7 @@ class SeriesRunner:
         }
 
     def _make_ready_within(self, workers: Sequence[Worker], limit_bytes: int) -> tuple[bool, ...]:
-        """The ballast leaves the cell its limit. Who is built and surely fits stays; else it is truly tried."""
+        """The ballast leaves the cell its limit. Built workers that certainly fit stay; else building is tried."""
         left_bytes = free_for(limit_bytes, [worker.now_bytes for worker in workers])
         if all(worker.is_built for worker in workers) and left_bytes >= 0:
             self._ask_steward("room", free_bytes=left_bytes)
@@ -239,24 +241,24 @@ class SeriesRunner:
         return self._build_in_turn(workers)
 
     def _build_in_turn(self, workers: Sequence[Worker]) -> tuple[bool, ...]:
-        """One after the other, so that it is clear whom the room did not suffice for."""
+        """Build one after the other, so that it is clear which worker ran out of memory."""
         for worker in workers:
             if not worker.is_built:
                 self._build(worker)
         return tuple(not worker.is_built for worker in workers)
 
     def _leave_free(self, wanted_bytes: int, cell: Sequence[Worker]) -> None:
-        """Holds the rest of the card; where others hold too much of it, they are parked."""
+        """Hold the rest of the card. If other workers hold too much of it, they are parked."""
         free_bytes = int(self._ask_steward("room", free_bytes=wanted_bytes)["free_bytes"])
         missing_bytes = wanted_bytes - free_bytes - _SLACK_BYTES
         if missing_bytes > 0:
             self._pool.park(to_park(missing_bytes, self._idle(cell)))
             self._ask_steward("room", free_bytes=wanted_bytes)
 
-    # -- the window ------------------------------------------------------------------------------------------------
+    # -- windows ---------------------------------------------------------------------------------------------------
 
     def _window(self, workers: Sequence[Worker], length_s: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """The same window for all. Where word of it came too late to somebody, again with more time before it."""
+        """The same window for all. If a worker received it too late, repeat it with a longer lead time."""
         for _ in range(_TRIES):
             answers, seen = self._try_window(workers, length_s)
             if not any(answer.get("late") for answer in answers):
@@ -265,7 +267,7 @@ class SeriesRunner:
         raise WorkerGone("word of the window came too late each time: the machine has no time for its workers")
 
     def _try_window(self, workers: Sequence[Worker], length_s: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """On the clock of the machine that the workers run on."""
+        """On the clock of the workers' machine."""
         lead_in_s = self._options.lead_in_s
         start_s = time.monotonic() + self._clock_ahead_s + self._delay_s
         counted_s = start_s + lead_in_s
@@ -285,7 +287,7 @@ class SeriesRunner:
 
 
 def stretch(steps: float) -> int:
-    """How many times longer a window with so few steps should be."""
+    """The factor by which to lengthen a window with this number of steps."""
     return min(_MOST_STRETCH, math.ceil((_FEWEST_STEPS + 1) / max(steps, 1e-9)))
 
 

@@ -1,4 +1,4 @@
-"""One series from its options to its files: what ``gpusquad measure`` and ``python -m gpusquad.measure`` run."""
+"""One series from its options to its files, for ``gpusquad measure`` and ``python -m gpusquad.measure``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WINDOWS_FILE, MEASURED_FILE = "windows.jsonl", "measured.json"
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """All that one series is made of."""
+    """The options of one series."""
 
     wanted: SeriesSpec
     options: Options = field(default_factory=Options)
     sharing: Sharing = "time-slicing"
     card: str = "0"
     budget_s: float | None = None
-    """Stops by then; what is missing can be measured by starting again with the same folder."""
+    """Time to stop. What is missing can be measured by starting again with the same folder."""
 
 
 def measure(
@@ -41,7 +41,7 @@ def measure(
     tell: Tell = lambda done, of, what: None,
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
 ) -> MeasurementSeries:
-    """Measures what is missing in the folder, and writes what all of it says."""
+    """Measure what is missing in the folder, and write the combined series."""
     wanted = _checked(series)
     until_s = time.monotonic() + series.budget_s if series.budget_s is not None else float("inf")
     with ExitStack() as stack:

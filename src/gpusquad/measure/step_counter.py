@@ -1,4 +1,4 @@
-"""Does steps through a window of time and counts them: not in whole steps, but to the fraction at both edges."""
+"""Runs steps through a window of time and counts them, including the fractions at both edges."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 IN_FLIGHT = 2
-"""Steps queued ahead of the card: enough to keep it fed, few enough to stop in time."""
+"""Steps queued ahead of the card: enough to keep it busy, few enough to stop in time."""
 _SPIN_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """When to start, and between which instants to count. All on CLOCK_MONOTONIC, which processes of a node share."""
+    """When to start and which interval to count, on CLOCK_MONOTONIC, which the processes of a node share."""
 
     start_s: float
     lead_in_s: float
     length_s: float
     tail_s: float = 0.05
-    """Goes on so long after the end, so that no neighbour finishes its last step alone."""
+    """Time to continue after the end, so that no neighbour finishes its last step alone."""
 
     @property
     def counted_from_s(self) -> float:
@@ -34,14 +34,14 @@ class StepWindow:
 
 
 class Marks(Protocol):
-    """Notes when each step was done."""
+    """Records when each step was done."""
 
     def mark(self) -> None:
-        """A step was put on the queue. Waits while too many are queued."""
+        """Record a queued step. Blocks while too many are queued."""
         ...
 
     def drained(self) -> list[float]:
-        """Waits for all, and gives the instants at which the steps were done."""
+        """Wait for all steps and return the times at which they were done."""
         ...
 
 
@@ -60,7 +60,7 @@ class HostMarks:
 
 
 class CudaMarks:
-    """For steps that only queue work: the card itself notes the time, against an instant that both clocks know."""
+    """For steps that only queue work: the card records the times, relative to an instant that both clocks know."""
 
     def __init__(self, torch: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._torch = torch
@@ -93,7 +93,7 @@ class CudaMarks:
 
 
 def wait_until(instant_s: float) -> None:
-    """Sleeps, then spins the last millisecond: a sleep wakes late."""
+    """Sleep, then spin for the last millisecond, because a sleep wakes late."""
     left_s = instant_s - time.monotonic()
     if left_s > _SPIN_S:
         time.sleep(left_s - _SPIN_S)
@@ -108,7 +108,7 @@ def spin_until(instant_s: float) -> None:
 def run(
     step: Callable[[], None], marks: Marks, window: StepWindow, clock: Callable[[], float] = time.monotonic
 ) -> float:
-    """Steps from the start until the tail is over; how many of them fall in the counted part."""
+    """Run steps from the start to the end of the tail. Returns the number in the counted interval."""
     until_s = window.counted_to_s + window.tail_s
     while True:
         while True:
@@ -122,10 +122,10 @@ def run(
 
 
 def counted(window: StepWindow, done_s: Sequence[float]) -> float:
-    """Steps within the counted part, where a step grows evenly from the end of the one before to its own end.
+    """Steps within the counted interval. A step progresses linearly from the end of the previous one to its own end.
 
-    A step that ended after the tail was done without neighbours in the end, so its end tells nothing: the part of it
-    that is in the window is judged by the pace of those before it.
+    A step that ended after the tail partly ran without neighbours, so its end is not used. Its fraction in the window
+    is computed from the pace of the steps before it.
     """
     edges = [window.start_s, *done_s]
     low, high = (_progress_at(edges, instant_s) for instant_s in (window.counted_from_s, window.counted_to_s))

@@ -1,4 +1,4 @@
-"""Windows as measured, one line of JSON each. The file grows meanwhile: a series can be taken up again."""
+"""Measured windows, one line of JSON each. The file grows during a series, so that the series can be resumed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One cell, once."""
+    """One window of one cell."""
 
     cell: MeasurementCell
     repeat: int
     length_s: float
     steps: tuple[float, ...] = ()
-    """Of each part, within the window. Empty: out of memory, or failed."""
+    """Steps of each workload within the window. Empty: out of memory, or failed."""
     out_of_memory: tuple[bool, ...] = ()
     failed: str = ""
-    """Why there is no result. It is tried again when the series is taken up again."""
+    """Why there is no result. The window is repeated when the series is resumed."""
     memory_bytes: int = 0
-    """What the cell's workers held, contexts included."""
+    """Memory that the cell's workers held, contexts included."""
     utilisation_ratio: float = 0.0
     bandwidth_ratio: float = 0.0
     power_w: float = 0.0
     counters: dict[str, float] = field(default_factory=dict)
-    """What else the card counted: for those who want to know why."""
+    """Further counters of the card, for diagnosis."""
     at_s: float = 0.0
-    """Since the series was begun, or taken up: to look for drift."""
+    """Seconds since the series was started or resumed, to detect drift."""
 
     @property
     def fits(self) -> bool:
@@ -43,13 +43,13 @@ class Measurement:
 
 
 class WindowFile:
-    """Written line by line. Its first line says what it holds for."""
+    """Written line by line. The first line holds the setting."""
 
     def __init__(self, path: Path, setting: MeasurementSetting, length_s: float) -> None:
         self._path = path
         self._head = {"format": FORMAT, "setting": asdict(setting), "length_s": length_s}
         self.kept: list[Measurement] = []
-        """What was measured before."""
+        """Earlier measurements."""
         if path.exists() and path.stat().st_size:
             self.kept = self._read()
         else:
@@ -67,7 +67,7 @@ class WindowFile:
 
     def _read(self) -> list[Measurement]:
         lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
-        if lines and not lines[-1].endswith("\n"):  # cut off in the middle of a word: measured again
+        if lines and not lines[-1].endswith("\n"):  # a line that was cut off: measured again
             whole_bytes = sum(len(line.encode()) for line in lines[:-1])
             os.truncate(self._path, whole_bytes)
             lines.pop()

@@ -1,7 +1,7 @@
-"""One workload in a process of its own that stays warm: ``python -m gpusquad.measure.worker NAME``.
+"""One workload in its own process, which stays warm: ``python -m gpusquad.measure.worker NAME``.
 
-It is asked to build, to run a window, to park and to quit (``serving``). No room on the card is an answer like others:
-the worker can build again afterwards. Needs PyTorch and the standard library only.
+Its requests are to build, to run a window, to park and to quit (``line_server``). Out of memory is a normal answer: the
+worker can build again afterwards. Needs only PyTorch and the standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Runner(Protocol):
 
 
 class InProcess:
-    """Runs a workload of the catalogue here."""
+    """Runs a workload of the catalogue in this process."""
 
     def __init__(self, workload: Workload, device: str = "cuda", batch: int | None = None) -> None:
         self._workload = workload
@@ -66,7 +66,7 @@ class InProcess:
         wait_until(window.start_s)
         if time.monotonic() > window.counted_from_s:
             return {"late": True}
-        gc.disable()  # it stops the host at times, and a program that is bound by its host with it
+        gc.disable()  # garbage collection pauses the host at times, and with it a program that is limited by its host
         try:
             return {"steps": run(self._step, marks, window)}
         finally:
@@ -93,13 +93,13 @@ def _torch() -> Any:
 
 
 def is_no_room(error: BaseException) -> bool:
-    """Whether a card's memory was at an end, in the words of whichever library noticed first."""
+    """Whether an error means that card memory ran out, as worded by the library that noticed it."""
     text = f"{type(error).__name__} {error}".lower()
     return isinstance(error, MemoryError) or any(words in text for words in _NO_ROOM)
 
 
 def _or_no_room(runner: Runner, act: Any) -> Answer:
-    """An answer, also where the card is full. What was half built is let go, or nobody else could build."""
+    """Answer even when the card is full. What was partly built is released, so that others can build."""
     try:
         return {"out_of_memory": False, **act()}
     except Exception as error:

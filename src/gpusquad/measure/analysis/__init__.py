@@ -1,1 +1,1 @@
-"""What a series of measurements says, and what of it is more than chance."""
+"""Analysis of a measurement series, with tests of significance."""

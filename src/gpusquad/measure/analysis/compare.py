@@ -1,4 +1,4 @@
-"""Two series of the same card, shared the same way: what is different now, beyond what repeats differ by anyway."""
+"""Compares two series of the same card and way of sharing: differences beyond the variation of repeats."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from gpusquad.model.interference import ConfidenceInterval, CoRun, MeasurementSe
 from gpusquad.model.units import WHOLE_MILLI
 
 Key = tuple[tuple[str, int], ...]
-"""A run: its workloads and what each had of the SMs, in a fixed order. For one alone, a single entry."""
+"""A run: its workloads and the SMs of each, in a fixed order. A single entry if it ran alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedChange:
-    """The speed of one workload, then and now. Alone: steps a second over those then; else over its speed alone."""
+    """The speed of one workload in the old and the new series. Alone: steps per second relative to the old; else
+    relative to its speed alone.
+    """
 
     own: str
     run: Key
     old: float
     new: float
     by: Difference
-    """New less old."""
+    """New minus old."""
 
     @property
     def is_alone(self) -> bool:
@@ -33,33 +35,33 @@ class SpeedChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that two series have in common, and what became of it."""
+    """What two series have in common, and how it changed."""
 
     old: MeasurementSetting
     new: MeasurementSetting
     tested: tuple[SpeedChange, ...] = ()
     fit_now: tuple[Key, ...] = ()
-    """Ran out of memory then."""
+    """Ran out of memory in the old series."""
     fit_no_more: tuple[Key, ...] = ()
     only_old: tuple[Key, ...] = ()
     only_new: tuple[Key, ...] = ()
     untested: int = 0
-    """Measured once only, so that nobody knows how much repeats differ."""
+    """Measured only once, so the variation of repeats is unknown."""
 
     @property
     def changes(self) -> list[SpeedChange]:
-        """Those that are no chance, the largest first."""
+        """The significant changes, largest first."""
         changed = [change for change in self.tested if change.by.is_significant]
         return sorted(changed, key=lambda change: -abs(change.by.mean))
 
 
 def are_comparable(old: MeasurementSetting, new: MeasurementSetting) -> bool:
-    """A new driver is a reason to compare, not one against it."""
+    """The driver is left out: a new driver is a reason to compare."""
     return (old.gpu, old.sharing, old.memory_bytes) == (new.gpu, new.sharing, new.memory_bytes)
 
 
 def compare(old: MeasurementSeries, new: MeasurementSeries) -> Comparison:
-    """Invalid: they are of different cards, ways of sharing or memory limits."""
+    """Raises Invalid if cards, ways of sharing or memory limits differ."""
     if not are_comparable(old.setting, new.setting):
         raise Invalid("compare", _why_not(old.setting, new.setting), "compare series of one card, shared the same way")
     before, after = _runs(old), _runs(new)
@@ -80,7 +82,7 @@ def compare(old: MeasurementSeries, new: MeasurementSeries) -> Comparison:
 
 
 def in_words(found: Comparison) -> list[str]:
-    """A line for each thing to know."""
+    """The findings, one line each."""
     lines = []
     if found.old.driver != found.new.driver:
         lines.append(f"driver {found.old.driver} then, {found.new.driver} now")
@@ -112,7 +114,7 @@ def as_plain(found: Comparison) -> dict[str, Any]:
 
 
 def run_words(key: Key) -> str:
-    """``cnn beside stream``, with their parts of the SMs where they were held to any."""
+    """``cnn beside stream``, with their fractions of the SMs if they were restricted."""
     return " beside ".join(name + ("" if milli == WHOLE_MILLI else f" ({milli / 10:g} %)") for name, milli in key)
 
 
@@ -128,14 +130,14 @@ def _key(run: CoRun) -> Key:
 
 
 def _both_speeds(old: CoRun, new: CoRun, key: Key) -> list[tuple[str, MeanEstimate | None, MeanEstimate | None]]:
-    """Of each that ran, once even if its twin ran beside it."""
+    """The speeds of each workload of a run. Two copies of a workload give one speed."""
     if not (old.fits and new.fits):
         return []
     return [(name, _speed(old, name, milli), _speed(new, name, milli)) for name, milli in dict.fromkeys(key)]
 
 
 def _speed(run: CoRun, name: str, milli: int) -> MeanEstimate | None:
-    """Twins with equal parts are alike: the mean of both, repeat by repeat."""
+    """Two copies with equal SMs are equivalent: the mean of both, repeat by repeat."""
     places = [place for place, one in enumerate(zip(run.workloads, run.sm_milli, strict=True)) if one == (name, milli)]
     if run.samples and min(len(run.samples[place]) for place in places) >= 2:
         by_repeat = zip(*(run.samples[place] for place in places), strict=False)
@@ -146,7 +148,7 @@ def _speed(run: CoRun, name: str, milli: int) -> MeanEstimate | None:
 def _alone(
     old: MeasurementSeries, new: MeasurementSeries
 ) -> list[tuple[Key, str, MeanEstimate | None, MeanEstimate | None]]:
-    """Steps a second over the mean of then, so that they stand beside ratios."""
+    """Steps per second relative to the mean of the old series, so that they compare with ratios."""
     found = []
     for solo in old.solos:
         again, unit = new.solo(solo.workload), solo.steps_per_s.mean

@@ -1,4 +1,4 @@
-"""A series as a square: a row for whose speed it is, a column for its neighbour."""
+"""A series as a square: one row per workload, one column per neighbour."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gpusquad.model.interference import ConfidenceInterval, CoRun, MeasurementSe
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """How one workload fares beside another."""
+    """The speed of one workload beside another."""
 
     own: str
     other: str
     run: CoRun
     place: int
-    """Of ``own`` in the run."""
+    """Index of ``own`` in the run."""
 
     @property
     def is_twin(self) -> bool:
-        """Both are the same workload: the diagonal."""
+        """Whether both are the same workload: the diagonal."""
         return self.own == self.other
 
     @property
     def ratio(self) -> ConfidenceInterval | None:
-        """None: they do not fit. Twins are one workload measured twice at once, so both count."""
+        """The ratio. None: they do not fit. Of two copies of a workload both count."""
         if not self.run.fits:
             return None
         if not self.is_twin:
@@ -36,7 +36,9 @@ class PairCell:
 
     @property
     def samples(self) -> tuple[float, ...]:
-        """The ratio, repeat by repeat. Twins: the mean of both, since what happens to one happens to the other."""
+        """The ratio, repeat by repeat. For two copies of a workload the mean of both, because they affect each other
+        equally.
+        """
         if len(self.run.samples) != 2:
             return ()
         if not self.is_twin:
@@ -45,7 +47,7 @@ class PairCell:
 
     @property
     def ran_out(self) -> tuple[bool, bool]:
-        """Of memory: own, other. A run that does not fit and does not say who: both."""
+        """Whether own and other ran out of memory. Both, if the run does not record which."""
         if self.run.fits:
             return (False, False)
         if len(self.run.out_of_memory) != 2 or not any(self.run.out_of_memory):
@@ -55,7 +57,7 @@ class PairCell:
 
 @dataclass(frozen=True, slots=True)
 class PairGrid:
-    """Pairs of which nobody was held to a part of the SMs."""
+    """Pairs without restriction of SMs."""
 
     names: tuple[str, ...]
     cells: Mapping[tuple[str, str], PairCell]
@@ -65,7 +67,7 @@ class PairGrid:
         return self.cells.get((own, other))
 
     def unordered(self) -> Iterator[tuple[PairCell, PairCell]]:
-        """Both sides of every pair of different workloads that was measured."""
+        """Both sides of every measured pair of different workloads."""
         for row, own in enumerate(self.names):
             for other in self.names[row + 1 :]:
                 one, back = self.at(own, other), self.at(other, own)
@@ -73,13 +75,13 @@ class PairGrid:
                     yield one, back
 
     def row(self, own: str) -> list[PairCell]:
-        """Beside different workloads, as far as they fit."""
+        """Ratios beside different workloads that fit."""
         found = (self.at(own, other) for other in self.names if other != own)
         return [cell for cell in found if cell is not None and cell.run.fits]
 
 
 def grid(measured: MeasurementSeries) -> PairGrid:
-    """Where several runs tell of a pair, the first does."""
+    """If several runs contain a pair, the first is used."""
     cells: dict[tuple[str, str], PairCell] = {}
     for own, other, run, place in measured.pairs():
         if run.is_unrestricted:
@@ -88,7 +90,7 @@ def grid(measured: MeasurementSeries) -> PairGrid:
 
 
 def names(measured: MeasurementSeries) -> tuple[str, ...]:
-    """Every workload once: in the order they ran alone, then those that never did."""
+    """Every workload once: in the order of the solo runs, then the others."""
     alone = [solo.workload for solo in measured.solos]
     together = [name for run in measured.co_runs for name in run.workloads]
     return tuple(dict.fromkeys(alone + together))

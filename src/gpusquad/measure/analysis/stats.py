@@ -1,9 +1,9 @@
-"""Which differences between measurements are more than chance.
+"""Significance of differences between measurements.
 
-Student's t is used, not permutations: five repeats can be flipped in 32 ways, so a permutation test can never say less
-than 1 in 16, and corrected for many pairs it could never decide. What t asks in return is that means over windows
-scatter about normally, which sums over many steps do. Where many pairs are tested at once, Holm's way keeps the chance
-of even one false alarm below the level, whatever the pairs have to do with each other.
+Student's t is used, not permutations: five repeats can be flipped in 32 ways, so a permutation test cannot reach a p
+below 1 in 16, and corrected for many pairs it could never decide. In return, t requires that means over windows scatter
+about normally, which sums over many steps do. If many pairs are tested at once, Holm's method keeps the probability of
+even one false alarm below the level, however the pairs are related.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from gpusquad.measure.analysis.student import quantile, two_sided_p
 from gpusquad.model.interference import ConfidenceInterval, MeasurementSeries
 
 LEVEL = 0.05
-"""The chance of a false alarm that is accepted, over all that is tested together."""
+"""Accepted probability of a false alarm, over all tests done together."""
 RESOLUTION_RATIO = 0.001
-"""No repeat is taken to be sharper than this. Few repeats can agree to the last digit by luck or by rounding, and a
-deviation of zero would make anything significant."""
+"""Smallest assumed deviation of repeats. Few repeats can agree to the last digit by chance or by rounding, and a
+deviation of zero would make everything significant.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean, and how sure it is."""
+    """A mean and its uncertainty."""
 
     mean: float
     error: float
@@ -38,15 +39,15 @@ class MeanEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a test says of two means."""
+    """The result of a test of two means."""
 
     mean: float
     low: float
     high: float
-    """The 95 % interval, of this one test by itself."""
+    """The 95 % interval of this test alone."""
     p: float
     adjusted_p: float = 1.0
-    """Holm's: after all others that were tested with it."""
+    """Adjusted by Holm's method for all tests done together."""
 
     @property
     def is_significant(self) -> bool:
@@ -55,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Asymmetry:
-    """Two different workloads beside each other. The difference is the loss of the first less that of the second."""
+    """Two different workloads beside each other. The difference is the loss of the first minus that of the second."""
 
     first: str
     second: str
@@ -68,7 +69,7 @@ class Asymmetry:
 
 @dataclass(frozen=True, slots=True)
 class Diagonal:
-    """A workload beside its twin. The difference is its loss there less its mean loss beside the others."""
+    """A workload beside a copy of itself. The difference is its loss there minus its mean loss beside the others."""
 
     workload: str
     others: int
@@ -76,9 +77,8 @@ class Diagonal:
 
 
 def asymmetries(measured: MeasurementSeries) -> list[Asymmetry]:
-    """Every pair that was measured at least twice: does one lose more than the other?
-
-    Both were measured in the same windows, so what disturbed the card disturbed both: repeats are compared one by one.
+    """Test for every pair measured at least twice whether one loses more than the other. Both were measured in the same
+    windows, so a disturbance of the card affected both. Repeats are therefore compared one by one.
     """
     tested = []
     for one, back in grid(measured).unordered():
@@ -91,7 +91,7 @@ def asymmetries(measured: MeasurementSeries) -> list[Asymmetry]:
 
 
 def diagonals(measured: MeasurementSeries) -> list[Diagonal]:
-    """Every workload: does its twin harm it more, or less, than others do in the mean?"""
+    """Test for every workload whether a copy of itself slows it down more, or less, than the average of others."""
     cells, tested = grid(measured), []
     for name in cells.names:
         twin, others = cells.at(name, name), cells.row(name)
@@ -103,7 +103,9 @@ def diagonals(measured: MeasurementSeries) -> list[Diagonal]:
 
 
 def _against_row(twin: PairCell, others: Sequence[PairCell]) -> Difference | None:
-    """Ratios of one repeat were divided by the same speed alone, so where all have as many, repeat goes with repeat."""
+    """Paired repeats. Ratios of one repeat were divided by the same solo speed, so repeats are paired if all have the
+    same number.
+    """
     repeats = len(twin.samples)
     if repeats >= 2 and all(len(cell.samples) == repeats for cell in others):
         by_repeat = np.mean([cell.samples for cell in others], axis=0) - np.array(twin.samples)
@@ -114,20 +116,20 @@ def _against_row(twin: PairCell, others: Sequence[PairCell]) -> Difference | Non
 
 
 def spread_of(cell: PairCell) -> MeanEstimate | None:
-    """From the repeats, or from the interval where they were not kept. None: nothing to test with."""
+    """From the repeats, or from the interval if repeats were not stored. None: nothing to test."""
     if len(cell.samples) >= 2:
         return spread(cell.samples)
     return None if cell.ratio is None else spread_of_interval(cell.ratio)
 
 
 def spread(samples: Sequence[float], resolution: float = RESOLUTION_RATIO) -> MeanEstimate:
-    """Of two repeats or more."""
+    """From two or more repeats."""
     deviation = max(float(np.std(samples, ddof=1)), resolution)
     return MeanEstimate(float(np.mean(samples)), deviation / sqrt(len(samples)), len(samples) - 1)
 
 
 def spread_of_interval(interval: ConfidenceInterval) -> MeanEstimate | None:
-    """The way back from a 95 % interval to the error it was made from."""
+    """Recover the standard error from a 95 % interval."""
     half, freedom = (interval.high - interval.low) / 2, interval.repeats - 1
     if freedom < 1 or not isfinite(half):
         return None
@@ -137,14 +139,14 @@ def spread_of_interval(interval: ConfidenceInterval) -> MeanEstimate | None:
 
 
 def mean_of(spreads: Sequence[MeanEstimate]) -> MeanEstimate:
-    """Of several means, each as heavy as the other: these cells are meant, not cells like them."""
+    """The mean of several means with equal weights. The cells are fixed, not a sample of similar cells."""
     variances = [one.error**2 / len(spreads) ** 2 for one in spreads]
     mean = sum(one.mean for one in spreads) / len(spreads)
     return MeanEstimate(mean, sqrt(sum(variances)), _freedom(variances, [one.freedom for one in spreads]))
 
 
 def difference(one: MeanEstimate, other: MeanEstimate) -> Difference:
-    """``one`` less ``other``, their scatters not taken to be alike (Welch)."""
+    """``one`` minus ``other``, with unequal variances (Welch)."""
     variances = [one.error**2, other.error**2]
     error, freedom = sqrt(sum(variances)), _freedom(variances, [one.freedom, other.freedom])
     mean = one.mean - other.mean
@@ -154,7 +156,7 @@ def difference(one: MeanEstimate, other: MeanEstimate) -> Difference:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Each p, such that those below a level are the ones that Holm's procedure rejects at it."""
+    """Adjusted p-values: those below a level are the ones that Holm's procedure rejects at it."""
     adjusted, highest = [1.0] * len(ps), 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
         highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
@@ -163,11 +165,11 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def corrected(found: Sequence[Difference]) -> list[Difference]:
-    """The same, each knowing that all of them were tested together."""
+    """The tests with p-values adjusted for all of them."""
     return [replace(one, adjusted_p=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
 
 
 def _freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:
-    """Of a sum of independent variances (Welch and Satterthwaite)."""
+    """Degrees of freedom of a sum of independent variances (Welch and Satterthwaite)."""
     parts = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
     return sum(variances) ** 2 / parts

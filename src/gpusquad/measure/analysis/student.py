@@ -1,7 +1,7 @@
-"""Student's t distribution: for few repeats a normal one would promise too much.
+"""Student's t distribution: with few repeats, a normal distribution would be too narrow.
 
-Its tails are an incomplete beta function, which numpy does not have; a continued fraction gives it to ten digits
-and more in a few steps, and a library for this one function would be the largest we need.
+Its tails are an incomplete beta function, which numpy does not have. A continued fraction gives at least ten digits in
+a few steps; a library for this one function would be the largest dependency.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from math import exp, inf, lgamma, log, log1p
 _MOST_TERMS = 300
 _EXACT = 1e-15
 _TINY = 1e-300
-"""Stands for a zero that would be divided by."""
+"""Replaces a zero divisor."""
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """How likely a t at least so far from zero is, in either direction, where nothing differs."""
+    """The probability of a t at least this far from zero, in either direction, if there is no difference."""
     if t == 0.0:
         return 1.0
     square = t * t
@@ -27,7 +27,7 @@ def two_sided_p(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=1024)
 def quantile(freedom: float, level: float = 0.95) -> float:
-    """The t that so much of the distribution lies within, both sides together: 12.706 for one degree of freedom."""
+    """The t within which this fraction of the distribution lies on both sides: 12.706 for one degree of freedom."""
     low, high = 0.0, 1.0
     while two_sided_p(high, freedom) > 1 - level:
         low, high = high, 2 * high
@@ -38,20 +38,21 @@ def quantile(freedom: float, level: float = 0.95) -> float:
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised one: 0 at x = 0, 1 at x = 1."""
+    """The regularised function: 0 at x = 0, 1 at x = 1."""
     if x <= 0.0:
         return 0.0
     if x >= 1.0:
         return 1.0
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
-    # The fraction is quick on the near side of the distribution's bulk; from the far side the mirrored one is taken.
+    # The fraction converges quickly on the near side of the distribution's bulk. On the far side the mirrored one is
+    # used.
     if x < (a + 1) / (a + b + 2):
         return front * _fraction(a, b, x) / a
     return 1.0 - front * _fraction(b, a, 1.0 - x) / b
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """1/(1 + d1/(1 + d2/(1 + …))), worked out from the front with ratios of neighbouring convergents."""
+    """1/(1 + d1/(1 + d2/(1 + …))), evaluated from the front with ratios of neighbouring convergents."""
     above, below = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1))
     value = below
     for m in range(1, _MOST_TERMS):

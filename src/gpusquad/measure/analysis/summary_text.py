@@ -1,4 +1,4 @@
-"""What the tests found, in sentences."""
+"""The test results as text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpusquad.model.interference import MeasurementSeries
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was asked, how often the answer was yes, and a line for each of those, the largest difference first."""
+    """A question, how often the answer was yes, and a line for each of those, largest difference first."""
 
     summary: str
     lines: tuple[str, ...] = ()
 
 
 def findings(measured: MeasurementSeries) -> list[Findings]:
-    """Empty: nothing was measured often enough to be tested."""
+    """Empty: no pair has enough repeats for a test."""
     return [found for found in (lopsided_pairs(measured), odd_twins(measured)) if found is not None]
 
 
@@ -34,7 +34,7 @@ def lopsided_pairs(measured: MeasurementSeries) -> Findings | None:
 
 
 def odd_twins(measured: MeasurementSeries) -> Findings | None:
-    """Workloads that their twin harms otherwise than their other neighbours do in the mean."""
+    """Workloads that a copy of itself slows down more or less than the average of other neighbours."""
     tested = diagonals(measured)
     found = [one for one in tested if one.loss.is_significant]
     lines = []
@@ -48,7 +48,6 @@ def odd_twins(measured: MeasurementSeries) -> Findings | None:
 
 
 def p_words(p: float) -> str:
-    """Nobody needs to know how far below a thousandth it is."""
     return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 

@@ -1,1 +1,1 @@
-"""The card itself, seen from beside the workers: what it does, and how much of its memory is left to them."""
+"""Monitoring of the card beside the workers: its activity and its free memory."""

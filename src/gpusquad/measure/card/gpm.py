@@ -1,4 +1,4 @@
-"""Counters of the card over exactly one window (Hopper and newer): the usual rates lag by up to a second."""
+"""Counters of the card over exactly one window (Hopper and newer). The usual rates lag by up to a second."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpusquad.gpu.nvml import CardReader, NvmlError
 
 _VERSION = 1
 _ROOM = 400
-"""Entries that the struct has; newer headers have more, and NVML reads only as many as it is asked for."""
+"""Entries of the struct. Newer headers have more; NVML reads only the number given in the request."""
 METRICS = {"graphics": 1, "sm": 2, "occupancy": 3, "tensor": 5, "dram": 10}
-"""NVML's numbers: something ran, SMs had work, warps held of those that could be, tensor cores, memory's bandwidth."""
+"""NVML's numbers: any kernel running, SMs with work, warp occupancy, tensor cores, memory bandwidth."""
 
 
 class _About(ctypes.Structure):
@@ -33,7 +33,7 @@ class _Metrics(ctypes.Structure):
 
 
 class Counters:
-    """Two samples that are used again and again. Raises NvmlError where the card has no such counters."""
+    """Two reusable samples. Raises NvmlError if the card has no such counters."""
 
     def __init__(self, reader: CardReader) -> None:
         self._reader = reader
@@ -44,7 +44,7 @@ class Counters:
         self._take(0)
 
     def end(self) -> dict[str, float]:
-        """Ratios since ``begin``, by the names of METRICS; those that the card does not count are left out."""
+        """Ratios since ``begin``, by the names of METRICS. Counters that the card lacks are left out."""
         self._take(1)
         asked = _Metrics(version=_VERSION, count=len(METRICS), first=self._samples[0], second=self._samples[1])
         for place, number in enumerate(METRICS.values()):

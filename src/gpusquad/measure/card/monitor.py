@@ -1,7 +1,7 @@
 """The process beside the workers that reads the card and holds memory: ``python -m gpusquad.measure.card.monitor``.
 
-It runs where the workers run, so whoever conducts them may sit on another machine. Its ballast leaves of a large card
-only what a small one would have: workers then truly run out of memory.
+It runs where the workers run, so the series runner may be on another machine. Its ballast leaves as much of a large
+card free as a small one would have, so that workers really run out of memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EVERY_S = 0.02
 
 
 class CardMonitor:
-    """Answers what the card is, what happened on it in a window, and who holds its memory."""
+    """Reports the card's identity, its activity in a window, and the memory of its processes."""
 
     def __init__(self, reader: CardReader) -> None:
         self._reader = reader
@@ -42,7 +42,7 @@ class CardMonitor:
         return {"used_bytes": self._reader.used_bytes(), "by_process": by_process}
 
     def room(self, request: Mapping[str, Any]) -> Answer:
-        """Leaves so many bytes of the card free. Negative: lets all go. Says what is free then."""
+        """Leave this many bytes of the card free. Negative: release everything. Returns the free bytes."""
         wanted = int(request["free_bytes"])
         if wanted < 0 and self._torch is None:
             return {}
@@ -57,7 +57,7 @@ class CardMonitor:
         return {"free_bytes": torch.cuda.mem_get_info()[0], "held_bytes": len(self._held) * CHUNK_BYTES}
 
     def watch(self, request: Mapping[str, Any]) -> Answer:
-        """Means over a window that may lie a little ahead."""
+        """Means over a window that may start slightly later."""
         low_s, high_s = float(request["from_s"]), float(request["to_s"])
         time.sleep(max(0.0, low_s - time.monotonic()))
         begun_s, begun_j = time.monotonic(), self._energy_j()
@@ -69,7 +69,7 @@ class CardMonitor:
             time.sleep(min(_EVERY_S, max(0.0, high_s - time.monotonic())))
         counted = self._counters.end() if self._counters is not None else {}
         ended_s, ended_j = time.monotonic(), self._energy_j()
-        late = seen[len(seen) // 2 :]  # the driver's rates lag: what they said first was of before
+        late = seen[len(seen) // 2 :]  # the driver's rates lag, so the first values belong to the time before
         busy, memory, power = (sum(column) / len(late) for column in zip(*late, strict=True)) if late else (0, 0, 0)
         mean_w = (ended_j - begun_j) / (ended_s - begun_s)
         return {

@@ -1,1 +1,1 @@
-"""A series of measurements to look at: a page and a picture."""
+"""Charts of a measurement series: an HTML page and a PNG image."""

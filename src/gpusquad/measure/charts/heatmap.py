@@ -1,4 +1,4 @@
-"""What heat maps show, told once for the page and for the picture."""
+"""The contents of the heat maps, shared by the page and the image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusquad.model.interference import ConfidenceInterval, MeasurementSeries, S
 from gpusquad.model.units import show_bytes
 
 Mark = Literal["", "more", "less"]
-"""Loses significantly more, or less, than its neighbour does."""
+"""Marks of a cell that loses significantly more, or less, than its neighbour."""
 MARKS: dict[Mark, str] = {"": "", "more": "▼", "less": "▲"}
 ALONE = "alone"
 OUT_OF_MEMORY, NOT_MEASURED = "oom", "·"
@@ -25,9 +25,9 @@ class Tile:
 
     text: str
     told: str
-    """All of it, for whoever points at the field."""
+    """The full text, shown when the pointer is over the field."""
     level: float | None = None
-    """Its colour, from 0 to 1. None: none, since it was not measured or does not fit."""
+    """Its colour, from 0 to 1. None: no colour, because it was not measured or does not fit."""
     mark: Mark = ""
     is_twin: bool = False
     ran_out: bool = False
@@ -35,21 +35,21 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A row for whose figure it is, a column for the neighbour."""
+    """One row per workload, one column per neighbour."""
 
     name: str
     title: str
     note: str
     scale: Scale
     ends: tuple[str, str]
-    """What the palest and the strongest colour mean. Empty: colours need no key."""
+    """The meaning of the palest and the strongest colour. Empty: no key."""
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     tiles: tuple[tuple[Tile, ...], ...]
 
 
 def heat_maps(measured: MeasurementSeries) -> list[HeatMap]:
-    """Every map of a series. Pairs only: triples and splits are lists."""
+    """All maps of a series. Pairs only: triples and splits are lists."""
     return [speed_map(measured), memory_map(measured), bandwidth_map(measured), utilisation_map(measured),
             fit_map(measured)]  # fmt: skip
 
@@ -59,7 +59,7 @@ def speed_map(measured: MeasurementSeries) -> HeatMap:
 
     def tile(cell: PairCell) -> Tile:
         ratio = cell.ratio
-        assert ratio is not None  # only cells that fit come here
+        assert ratio is not None  # only cells that fit reach this point
         mark = marks.get((cell.own, cell.other), "")
         return Tile(f"{ratio.mean:.2f}", _speed_words(cell, ratio, mark), 1 - ratio.mean, mark, cell.is_twin)
 
@@ -113,7 +113,7 @@ def _use_map(
     measured: MeasurementSeries, name: str, title: str, ends: tuple[str, str], note: str,
     figure: Callable[..., float], shown: Callable[[float], str], most: float,
 ) -> HeatMap:  # fmt: skip
-    """How much of something the card gave: the first column alone, the others together."""
+    """A map of a quantity of the card: the first column alone, the others together."""
 
     def tile(cell: PairCell) -> Tile:
         together, each = figure(cell.run), [measured.solo(one) for one in (cell.own, cell.other)]

@@ -1,4 +1,4 @@
-"""A series as one HTML page: it loads nothing, runs no script, and reads by day, by night and on paper."""
+"""A series as one HTML page: it loads nothing, runs no script, and has light, dark and print styles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusquad.model.interference import CoRun, MeasurementSeries, SoloMeasuremen
 from gpusquad.model.units import US_PER_S, show_bytes
 
 STEPS = 50
-"""Shades of a scale. Named by classes, since each has its colours by day and by night."""
+"""Number of shades of a scale. Shades are CSS classes, because their colours differ between light and dark."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -42,7 +42,7 @@ anywhere.</p></footer>
 
 
 def render(measured: MeasurementSeries, version: str = "") -> str:
-    """The page as text. ``version``: of gpusquad, to be named at its foot."""
+    """The page as text. ``version``: of gpusquad, for the footer."""
     speed, *others = (_section(one.title, one.note, _map(one)) for one in heat_maps(measured))
     tested = "".join(map(_found, findings(measured)))
     found = (
@@ -58,7 +58,7 @@ def render(measured: MeasurementSeries, version: str = "") -> str:
 
 
 def facts(measured: MeasurementSeries) -> list[str]:
-    """What the figures hold for."""
+    """The conditions of the measurement."""
     setting, repeats = measured.setting, {one.repeats for run in measured.co_runs for one in run.ratios}
     told = [f"driver {setting.driver}", setting.sharing]
     told.append(f"{show_bytes(setting.memory_bytes)} in all" if setting.memory_bytes else "all of its memory")
@@ -96,7 +96,7 @@ def _cell(shown: HeatMap, tile: Tile, column: int) -> str:
 
 
 def _gap(shown: HeatMap, column: int) -> str:
-    """Behind the column that is no neighbour."""
+    """A gap after the column that is not a neighbour."""
     return '<td class="gap"></td>' if column == 0 and len(shown.columns) > len(shown.rows) else ""
 
 

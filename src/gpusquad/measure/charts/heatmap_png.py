@@ -1,4 +1,4 @@
-"""A series as one picture, for slides and papers. Drawn by matplotlib, which is imported only here."""
+"""A series as one image, for slides and papers. Drawn by matplotlib, which is imported only here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CELL_IN, _LABEL_IN, _TITLE_IN, _KEY_IN = 0.62, 0.085, 0.5, 0.55
 """Inches: a field, a letter of a name, a title, the key below a map."""
 _INK, _MUTED, _HATCH = "#1a1d23", "#626a76", "#b4bac4"
 _GAP = 0.04
-"""Left free around a field, of its width."""
+"""Margin around a field, as a fraction of its width."""
 _NAME_MOST = 26
 
 
 def write_png(measured: MeasurementSeries, path: Path) -> None:
-    """Speed, memory, bandwidth and what fits, two by two."""
+    """Speed, memory, bandwidth and fit, two by two."""
     figure_class, _ = _matplotlib()
     maps = [speed_map(measured), memory_map(measured), bandwidth_map(measured), fit_map(measured)]
     width, height = _panel_inches(maps[1])
@@ -33,12 +33,12 @@ def write_png(measured: MeasurementSeries, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", UserWarning
-        )  # a letter that the font has not is drawn as a box: seen well enough
+        )  # a character that the font lacks is drawn as a box, which is visible enough
         figure.savefig(path, format="png", dpi=DOTS_PER_INCH)
 
 
 def check_library() -> None:
-    """Invalid, with the cure: there is nothing to draw with."""
+    """Raises Invalid if matplotlib is not installed."""
     _matplotlib()
 
 
@@ -73,7 +73,7 @@ def _draw(axes: Any, shown: HeatMap) -> None:
     axes.spines[:].set_visible(False)
     axes.set_xlabel(_key(shown), fontsize=7.5, color=_MUTED, loc="left", parse_math=False)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        label.set_parse_math(False)  # a name may hold dollar signs
+        label.set_parse_math(False)  # a name may contain dollar signs
 
 
 def _draw_tile(axes: Any, shown: HeatMap, tile: Tile, row: int, column: int) -> None:
@@ -95,7 +95,7 @@ def _draw_tile(axes: Any, shown: HeatMap, tile: Tile, row: int, column: int) -> 
 
 
 def _key(shown: HeatMap) -> str:
-    """Colours are said in words: the figures stand in the fields."""
+    """The colour key as text, because the values are in the fields."""
     parts = [f"pale: {shown.ends[0]}; strong: {shown.ends[1]}"] if shown.ends[0] else []
     parts.append("framed: beside its twin")
     tiles = [tile for row in shown.tiles for tile in row]

@@ -1,4 +1,4 @@
-"""Colours of heat maps: none is as the page, most stands out, and every step between is darker (or brighter)."""
+"""Colours of heat maps: from the page's background at 0 to the strongest colour at 1, monotonic in brightness."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STOPS: dict[tuple[Scale, Theme], tuple[Rgb, ...]] = {
     ("use", "dark"): ((34, 39, 47), (30, 68, 100), (40, 112, 164), (104, 172, 220), (206, 232, 250)),
 }
 _INKS: tuple[Rgb, Rgb] = ((0, 0, 0), (255, 255, 255))
-"""Pure ones: of anything softer, neither reads well on a colour half way between."""
+"""Pure black and white, because any softer colour is hard to read on a medium background."""
 
 
 def shade(scale: Scale, level: float, theme: Theme = "light") -> Rgb:
-    """``level``: 0 for none, 1 for most; what is beyond counts as the end."""
+    """``level``: 0 for the palest, 1 for the strongest. Values outside are clipped."""
     stops = STOPS[scale, theme]
     at = min(1.0, max(0.0, level)) * (len(stops) - 1)
     index = min(int(at), len(stops) - 2)
@@ -29,12 +29,12 @@ def shade(scale: Scale, level: float, theme: Theme = "light") -> Rgb:
 
 
 def ink_on(background: Rgb) -> Rgb:
-    """Black or white, whichever reads better."""
+    """Black or white, whichever has more contrast."""
     return max(_INKS, key=lambda ink: contrast(ink, background))
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """As the web's accessibility guidelines reckon it: 1 for the same, 21 for black on white, 4.5 to read by."""
+    """Contrast by the web accessibility guidelines: 1 for equal colours, 21 for black on white, 4.5 if readable."""
     dark, light = sorted((_luminance(one), _luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,4 +1,4 @@
-"""The catalogue: programs whose character is known, one small file each. A step is an iteration or some requests."""
+"""The catalogue: programs with a known profile, one small file each. A step is an iteration or some requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODELS_OF_2020 = ("cnn", "vgg16", "vgg11", "alexnet", "googlenet")
 
 
 def find(name: str) -> Workload:
-    """A workload of the catalogue, or one of the user's own: ``package.module:workload``."""
+    """A workload of the catalogue, or a user's own: ``package.module:workload``."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     module, colon, attribute = name.partition(":")

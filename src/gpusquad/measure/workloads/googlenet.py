@@ -1,4 +1,4 @@
-"""GoogLeNet (Szegedy 2015) with batch norms and without side heads: many small kernels, hard to feed for a host."""
+"""GoogLeNet (Szegedy 2015) with batch norms and without side heads: many small kernels, limited by the host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _network(torch: Any) -> Any:
         return [made, nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
 
     class Branches(nn.Module):
-        """Branches over one input, their outputs one behind the other."""
+        """Branches over one input, with concatenated outputs."""
 
         def __init__(self, before: int, widths: tuple[int, ...]) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""The compute-bound end: products of square bf16 matrices."""
+"""The compute-bound extreme: products of square bf16 matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory-bound end: ``a = b + s * c`` over arrays far larger than any cache."""
+"""The memory-bound extreme: ``a = b + s * c`` over arrays far larger than any cache."""
 
 from __future__ import annotations
 

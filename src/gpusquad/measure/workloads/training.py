@@ -1,4 +1,6 @@
-"""What the image models share: made-up ImageNet images, on the card already; bf16 autocast, SGD with momentum."""
+"""Common parts of the image models: synthetic ImageNet images that are already on the card; bf16 autocast, SGD with
+momentum.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ CLASSES = 1000
 
 
 def images(torch: Any, device: str, batch: int) -> tuple[Any, Any]:
-    """A batch and its labels. Drawn at random: zeros run faster than data does."""
+    """A batch and its labels, random because zeros run faster than data."""
     pixels = torch.randn(batch, 3, IMAGE_PIXELS, IMAGE_PIXELS, device=device)
     return pixels, torch.randint(CLASSES, (batch,), device=device)
 

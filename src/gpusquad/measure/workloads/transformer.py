@@ -1,4 +1,4 @@
-"""A decoder-only language model: trained, and answering a batch of requests."""
+"""A decoder-only language model: trained, and serving a batch of requests."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ class _Shape:
 
 _TRAINED = _Shape(layers=6, width=1024, heads=16, tokens=512)
 _ASKED = _Shape(layers=12, width=2048, heads=16, tokens=256)
-"""Few and wide layers. Deep and narrow ones are bound by the host that launches their kernels: 30 % apart from one
-window to the next on a machine that was otherwise idle."""
+"""Few and wide layers. Deep and narrow ones are limited by the host that launches their kernels: 30 % apart from one
+window to the next on a machine that was otherwise idle.
+"""
 
 _BETWEEN_S = 0.004
-"""A service answers, reads the next requests, and leaves the card idle meanwhile: what a neighbour could use."""
+"""Idle time of a service between requests, in which it leaves the card to neighbours."""
 
 
 def _network(torch: Any, shape: _Shape) -> Any:
     nn = torch.nn
 
     class Decoder(nn.Module):
-        """Words in, for each place the scores of the next word out (only the last place where ``last_only``)."""
+        """Tokens in, scores of the next token out for each position (only the last if ``last_only``)."""
 
         def __init__(self, last_only: bool = False) -> None:
             super().__init__()
@@ -57,7 +58,7 @@ def _block(torch: Any, shape: _Shape) -> Any:
     nn = torch.nn
 
     class Block(nn.Module):
-        """Attention to what came before, then two layers; both added to what came in."""
+        """Causal attention, then two layers, each with a residual connection."""
 
         def __init__(self) -> None:
             super().__init__()

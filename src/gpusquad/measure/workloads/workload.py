@@ -1,4 +1,4 @@
-"""What a workload is: something that can be built on a card and then does one step after another."""
+"""A workload: it is built on a card and then runs one step after another."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 Step = Callable[[], None]
-"""Puts the work of one iteration on the card's queue; it need not wait for its end."""
+"""Queues the work of one iteration on the card. It need not wait for its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One line of the catalogue."""
+    """One entry of the catalogue."""
 
     name: str
     about: str
     build: Callable[[Any, str, int], Step]
-    """From PyTorch (None where not needed), the device's name and the batch size."""
+    """From PyTorch (None if not needed), the device's name and the batch size."""
     batch: int = 1
     needs_torch: bool = True
