@@ -1,4 +1,4 @@
-"""Two hundred times killed: service, keepers, tasks and agent, at every transition; nothing lost, nothing twice."""
+"""Two hundred times killed: service, supervisors, tasks and agent, at every transition; nothing lost, nothing twice."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def job(tmp_path):
     process.wait()
 
 
-def test_it_says_what_there_is_and_ends_with_its_input(talk):
+def test_agent_reports_the_inventory_and_ends_with_its_input(talk):
     first = talk.hear()
     assert (first["kind"], first["simulated"]) == ("inventory", True)
     assert [card["id"] for card in first["node"]["cards"]] == ["SIM-0", "SIM-1"]
@@ -80,7 +80,7 @@ def test_it_says_what_there_is_and_ends_with_its_input(talk):
     assert talk.end() == 0
 
 
-def test_it_follows_a_run(talk, job, tmp_path):
+def test_agent_samples_a_run(talk, job, tmp_path):
     talk.tell({"runs": [job]})
     busy = talk.hear_until(lambda m: m["kind"] == "samples" and m["cards"][1]["utilisation_ratio"])
     (process,) = busy["cards"][1]["processes"]
@@ -114,13 +114,13 @@ def test_a_card_fails_and_recovers_by_the_file(talk, tmp_path):
 @pytest.mark.parametrize(
     "line", [b"\n", b"{\n", b"[]\n", b'{"runs": 5}\n', b'{"runs": [{}]}\n', b"\xff\xfe\n", b"[" * 9999 + b"\n"]
 )
-def test_bad_lines_are_survived(talk, job, line):
+def test_bad_lines_are_ignored(talk, job, line):
     talk.tell(line)
     talk.tell({"runs": [job]})
     talk.hear_until(lambda m: m["kind"] == "samples" and m["runs"])
 
 
-def test_a_run_whose_folder_and_processes_are_gone_is_survived(talk):
+def test_sampler_handles_a_run_whose_folder_and_processes_are_gone(talk):
     talk.tell({"runs": [{"job": "J9", "attempt": 0, "folder": "/no/such", "cards": ["SIM-7"], "pids": [2**22 + 5]}]})
     message = talk.hear_until(lambda m: m["kind"] == "samples" and m["runs"])
     assert message["runs"][0]["rss_bytes"] == 0
@@ -133,7 +133,7 @@ def test_ctrl_c_is_for_the_server(talk):
     assert talk.end() == 0
 
 
-def test_it_ends_when_nobody_listens(talk):
+def test_agent_ends_when_its_output_is_closed(talk):
     talk.hear()
     talk.process.stdout.close()
     assert talk.process.wait(timeout=60) == 0
@@ -145,7 +145,7 @@ def test_the_child_of_a_dead_parent_does_not_start(tmp_path):
     assert orphan.end() == 0
 
 
-def test_a_wrong_number_of_cards_is_refused_in_words(tmp_path):
+def test_wrong_number_of_cards_is_rejected_with_a_message(tmp_path):
     wrong = Talk("--simulate", "-1", home=tmp_path)
     assert b"not a number of cards" in wrong.process.stderr.read()
     assert wrong.end() == 2

@@ -68,7 +68,7 @@ def test_the_real_agent_reports_and_ends(start, tmp_path):
     assert not agent._telling.is_alive()
 
 
-def test_a_killed_agent_is_replaced_and_told_again(start):
+def test_killed_agent_is_replaced_and_receives_the_runs_again(start):
     agent = start(ECHO)
     first = hear(agent, "inventory")["pid"]
     agent.tell_runs([{"job": "J1"}])
@@ -81,7 +81,7 @@ def test_a_killed_agent_is_replaced_and_told_again(start):
     assert hear(agent, "told", lambda m: m["pid"] == second)["runs"] == [{"job": "J1"}]
 
 
-def test_what_is_told_before_the_start_is_not_lost(start):
+def test_runs_set_before_the_start_are_sent(start):
     agent = start(ECHO)
     agent.tell_runs([{"job": "J1"}])
     assert hear(agent, "told", lambda m: m["runs"])["runs"] == [{"job": "J1"}]
@@ -134,14 +134,14 @@ sys.stdin.read()
     hear(start(script), "fine")
 
 
-def test_a_program_that_does_not_exist_is_no_end():
+def test_missing_program_does_not_end_the_search():
     agent = AgentProcess(lambda message: None, [], command=["/no/such/program"], patience=QUICK)
     assert agent._keeping.is_alive()
     agent.close()
     assert not agent._keeping.is_alive()
 
 
-def test_a_stuck_agent_is_replaced_and_holds_nobody_up(start):
+def test_stuck_agent_is_replaced_without_blocking(start):
     """It neither speaks nor reads; what is told it does not fit into the pipe."""
     script = """
 import os, signal

@@ -24,7 +24,7 @@ def seconds(reading, first, last):
     return [(second, reading) for second in range(first, last + 1)]
 
 
-def test_a_card_is_said_to_be_ok_once_when_it_has_been_well_for_a_while():
+def test_card_is_reported_ok_once_after_being_well_for_a_while():
     assert walk(CardHealth(["A"]), seconds(well(), 0, 200)) == [(30, "card_ok")]
 
 
@@ -38,7 +38,7 @@ def test_a_relapse_starts_the_time_again():
     assert walk(CardHealth(["A"]), steps) == [(0, "card_fault"), (52, "card_ok")]
 
 
-def test_an_event_counts_though_the_card_answers_well():
+def test_event_is_a_fault_even_if_the_card_answers_well():
     health = CardHealth(["A"])
     walk(health, seconds(well(), 0, 40))
     assert health.fault("A", "Xid 79", 40.5) == [{"kind": "card_fault", "card": "A", "cause": "Xid 79"}]
@@ -59,13 +59,13 @@ def test_new_uncorrected_errors_are_a_fault_and_old_ones_are_not():
     assert walk(health, seconds(well(0), 101, 200)) == []  # the driver was loaded again
 
 
-def test_another_cause_is_told_too():
+def test_second_cause_is_reported_too():
     health = CardHealth(["A"])
     said = [health.see(ill(cause), 0) for cause in ("lost", "lost", "needs a reset")]
     assert [[message["cause"] for message in messages] for messages in said] == [["lost"], [], ["needs a reset"]]
 
 
-def test_a_card_that_comes_and_goes_must_be_well_for_longer_each_time():
+def test_recovery_time_doubles_for_an_intermittent_fault():
     health, second, back_after = CardHealth(["A"]), 0, []
     for _ in range(9):
         assert [message["kind"] for message in health.see(ill(), second)] == ["card_fault"]

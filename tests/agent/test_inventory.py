@@ -53,7 +53,7 @@ def test_a_process_with_two_cards_works_on_both(simulated):
         assert (reading.utilisation_ratio, reading.memory_used_bytes) == (0.5, GIB // 2)
 
 
-def test_more_than_everything_is_everything(simulated):
+def test_progress_above_the_total_is_complete(simulated):
     full, _ = simulated.read([worker(n, cpu_ratio=9.0, rss_bytes=70 * GIB) for n in range(3)])
     assert (full.utilisation_ratio, full.memory_used_bytes) == (1.0, 80 * GIB)
 
@@ -66,13 +66,13 @@ def test_a_file_makes_a_card_fail_and_recover(simulated, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"SIM-1": null}', "\x00", "[" * 60_000])
-def test_a_wrong_file_breaks_nothing(simulated, tmp_path, text):
+def test_invalid_fault_file_is_ignored(simulated, tmp_path, text):
     (tmp_path / FAULTS_FILE).write_text(text)
     expected = "simulated fault" if "null" in text else None
     assert [reading.trouble for reading in simulated.read([])] == [None, expected]
 
 
-def test_a_wrong_file_is_complained_about_once(simulated, tmp_path, caplog):
+def test_invalid_fault_file_is_logged_once(simulated, tmp_path, caplog):
     (tmp_path / FAULTS_FILE).write_text("{")
     simulated.read([])
     simulated.read([])

@@ -67,7 +67,7 @@ def test_the_environment_names_the_owner(proc):
     assert looked.owner(55) == ("J1", 2)
 
 
-def test_else_the_ancestors_do(proc):
+def test_owner_comes_from_ancestors_without_a_mark(proc):
     proc.put(100, name="keeper")
     proc.put(101, parent=100)
     proc.put(102, parent=101, name="a (b) c")
@@ -86,7 +86,7 @@ def test_the_environment_goes_before_the_ancestors(proc):
     assert pids(Processes(proc.folder).look([run(pids=(100,))])) == [100]
 
 
-def test_a_stray_of_an_ended_run_still_has_its_name(proc):
+def test_orphan_of_an_ended_run_keeps_its_owner(proc):
     proc.put(55, GPUSQUAD_JOB="OLD", GPUSQUAD_ATTEMPT="0")
     looked = Processes(proc.folder)
     assert looked.look([]) == []
@@ -102,7 +102,7 @@ def test_marks_that_no_engine_writes_are_ignored(proc, job, attempt):
     assert Processes(proc.folder).owner(55) is None
 
 
-def test_a_mark_that_comes_with_exec_is_found_later(proc):
+def test_mark_set_by_exec_is_found_later(proc):
     looked = Processes(proc.folder)
     proc.put(55)
     assert looked.look([run(pids=())]) == []
@@ -110,7 +110,7 @@ def test_a_mark_that_comes_with_exec_is_found_later(proc):
     assert pids(looked.look([run(pids=())])) == [55]
 
 
-def test_environments_are_not_read_for_ever(proc, monkeypatch):
+def test_environment_is_read_a_limited_number_of_times(proc, monkeypatch):
     proc.put(55)
     looked = Processes(proc.folder)
     reads = []
@@ -145,7 +145,7 @@ def test_cpu_is_what_was_used_between_two_looks(proc):
     assert sum(process.rss_bytes for process in found) == 30 * PAGE
 
 
-def test_processes_may_vanish_while_we_look(proc):
+def test_vanishing_processes_are_ignored(proc):
     proc.put(100)
     (proc.folder / "101").mkdir()
     (proc.folder / "102").mkdir()
@@ -156,14 +156,14 @@ def test_processes_may_vanish_while_we_look(proc):
     assert looked.look([run()]) == []
 
 
-def test_a_ring_of_parents_ends(proc):
+def test_cycle_of_parents_is_detected(proc):
     proc.put(100, parent=101)
     proc.put(101, parent=100)
     assert Processes(proc.folder).owner(100) is None
 
 
 @given(st.binary(max_size=200))
-def test_any_stat_and_environment_are_survived(data):
+def test_arbitrary_stat_and_environment_are_handled(data):
     module._parse_stat(5, data)
     module._parse_stat(5, b"5 (x) " + data)
     module._read_mark(data)

@@ -74,7 +74,7 @@ def test_the_facts_are_those_of_nvidia_smi(inventory):
 
 
 @needs_smi
-def test_what_stands_still_is_what_nvidia_smi_says(inventory):
+def test_static_values_match_nvidia_smi(inventory):
     fields = ("memory.total", "enforced.power.limit", "ecc.errors.corrected.volatile.total",
               "ecc.errors.uncorrected.volatile.total")  # fmt: skip
     for reading, row in zip(inventory.read(()), smi(*fields), strict=True):
@@ -85,7 +85,7 @@ def test_what_stands_still_is_what_nvidia_smi_says(inventory):
 
 
 @needs_smi
-def test_what_moves_is_what_nvidia_smi_says_within_rounding(inventory):
+def test_dynamic_values_match_nvidia_smi_within_rounding(inventory):
     """Asked before and after, several times: what moves must at least once lie between the two, rounding allowed."""
     rounding = {"memory.used": 2.0, "power.draw": 15.0, "temperature.gpu": 1.0, "clocks.sm": 15.0, "clocks.mem": 1.0,
                 "utilization.gpu": 1.0, "utilization.memory": 1.0}  # fmt: skip

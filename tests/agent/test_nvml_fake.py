@@ -31,7 +31,7 @@ def test_the_facts(nvml, tmp_path):
     assert (card.id, card.index, card.model, card.sms, card.pci) == ("GPU-1", 1, "NVIDIA Fake", 132, "00000000:01:00.0")
 
 
-def test_a_reading(nvml):
+def test_reading_has_all_fields(nvml):
     found = reading(nvml)
     assert found == CardReading(
         "GPU-0", 0.75, 0.4, 5 * 2**30, 80 * 2**30, 351.5, 700.0, 61.0, 1980, 3201, 3, 0,
@@ -106,7 +106,7 @@ def test_without_nvlink_the_numa_node_does(tmp_path):
     assert domains(FakeNvml(4), [0, 1, 0, -1], tmp_path) == [0, 1, 0, 0]
 
 
-def test_without_either_there_is_one(tmp_path):
+def test_domain_is_single_without_nvlink_and_numa(tmp_path):
     assert domains(FakeNvml(3), [], tmp_path) == [0, 0, 0]
 
 
@@ -159,7 +159,7 @@ def test_a_lost_card_stays_in_the_inventory_and_comes_back(nvml):
     assert nvml.opened == 1
 
 
-def test_a_card_that_does_not_answer_gets_some_time(nvml):
+def test_card_is_not_failed_at_once_when_it_does_not_answer(nvml):
     clock = Clock(nvml)
     nvml.fail("nvmlDeviceGetMemoryInfo", "NVML_ERROR_UNKNOWN", 0)
     assert clock.troubles() == clock.troubles(9) == [None, None]
@@ -178,7 +178,7 @@ def test_a_library_that_stumbles_while_it_is_opened_again_takes_no_healthy_card_
     assert nvml.opened == 1
 
 
-def test_a_lost_card_is_not_asked_on_and_on(nvml):
+def test_lost_card_is_not_queried_repeatedly(nvml):
     inventory = NvmlInventory(nvml)
     nvml.lose(1)
     nvml.calls.clear()
@@ -211,14 +211,14 @@ def test_a_driver_that_stays_away_needs_a_new_process(nvml):
         clock.troubles(200)
 
 
-def test_cards_that_were_here_before_are_missed(nvml):
+def test_expected_cards_that_are_absent_are_reported_missing(nvml):
     clock = Clock(FakeNvml(1), expect=["GPU-0", "GPU-7"])
     assert [card.id for card in clock.inventory.cards] == ["GPU-0", "GPU-7"]
     assert clock.troubles() == clock.troubles(9) == [None, None]
     assert clock.troubles(1) == [None, GONE]
 
 
-def test_without_a_driver_all_that_were_here_before_are_missed(nvml):
+def test_all_expected_cards_are_missing_without_a_driver(nvml):
     unload(nvml)
     clock = Clock(nvml, expect=["GPU-0", "GPU-1"])
     assert clock.troubles(15) == [GONE, GONE]
@@ -229,7 +229,7 @@ def test_without_a_driver_all_that_were_here_before_are_missed(nvml):
 @pytest.mark.parametrize(
     ("action", "trouble"), [(0, None), (1, "the driver says: it needs a reset"), (4, None), (77, None)]
 )
-def test_a_card_that_needs_a_reset_is_in_trouble(nvml, action, trouble):
+def test_card_is_failed_when_it_needs_a_reset(nvml, action, trouble):
     nvml.recovery[0] = action
     assert reading(nvml).trouble == trouble
 
@@ -250,7 +250,7 @@ def heard(nvml):
     events.close()
 
 
-def test_xids_are_heard(nvml, heard):
+def test_xids_are_reported(nvml, heard):
     nvml.raise_event(1, XID, 79)
     assert heard.something.wait(30)
     assert heard.faults == [("GPU-1", "Xid 79")]

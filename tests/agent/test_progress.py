@@ -85,7 +85,7 @@ def test_of_an_endless_line_the_end_counts():
 @example("step " * 1000)
 @example("1/" * 3000)
 @example("²/³ step ٤/٥")
-def test_any_input_is_survived(line):
+def test_arbitrary_input_is_handled(line):
     found = parse(line)
     assert found is None or (found.step >= 0 and (found.total is None or 0 < found.total >= found.step))
 
@@ -95,7 +95,7 @@ FRAGMENTS = ["%|", "|", "45/100", " [", "]", "step ", "iter", "epoch ", "Epoch 3
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=60).map("".join))
-def test_pieces_of_bars_in_any_order(line):
+def test_bars_in_pieces_give_the_same_progress(line):
     found = parse(line)
     if found is not None and found.total is not None:
         assert 0 <= found.step <= found.total

@@ -36,7 +36,7 @@ def step_and_total(reading):
     return (reading.step, reading.total)
 
 
-def test_a_run_that_has_said_nothing(run, tmp_path):
+def test_run_without_output_has_no_progress(run, tmp_path):
     assert RunFiles(run).look(NOW) == RunReading()
     assert RunFiles(tmp_path / "missing").look(NOW) == RunReading()
     log(run, "")
@@ -74,7 +74,7 @@ def test_only_the_end_of_a_flood_is_read(run):
     assert step_and_total(files.look(NOW)) == (60, 100)
 
 
-def test_a_new_segment_goes_on_where_the_old_ended(run):
+def test_new_segment_continues_where_the_old_one_ended(run):
     files = RunFiles(run)
     first = log(run, "step 1/100\n")
     files.look(NOW)
@@ -83,14 +83,14 @@ def test_a_new_segment_goes_on_where_the_old_ended(run):
     assert step_and_total(files.look(NOW)) == (2, 100)
 
 
-def test_the_first_task_that_counts_speaks_for_the_run(run):
+def test_progress_of_the_first_task_is_the_runs(run):
     log(run, "loading\n", task=0)
     log(run, "step 7/100\n", task=2)
     log(run, "step 5/100\n", task=10)
     assert step_and_total(RunFiles(run).look(NOW)) == (7, 100)
 
 
-def test_what_tasks_say_outright_goes_first_and_the_slowest_counts(run):
+def test_reported_progress_takes_precedence_and_the_slowest_task_counts(run):
     log(run, "step 99/100\n")
     tell(run, f"40 100 {NOW - 7}\n", task=0)
     tell(run, f"30 100 {NOW - 9}\n", task=1)
@@ -143,7 +143,7 @@ def test_links_pipes_and_folders_are_left_alone(run, tmp_path):
 
 
 @given(chunks=st.lists(st.binary(max_size=300), max_size=10), told=st.binary(max_size=300))
-def test_any_bytes_are_survived(tmp_path_factory, chunks, told):
+def test_arbitrary_bytes_are_handled(tmp_path_factory, chunks, told):
     run = tmp_path_factory.mktemp("run")
     (run / "logs").mkdir()
     (run / "progress").mkdir()

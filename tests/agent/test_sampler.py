@@ -127,7 +127,7 @@ MINE, OTHER = ("J1", 2), ("J2", 0)
         ([CardReading("A", 0.8, processes=(CardProcess(1),)), CardReading("B", 0.4)], None),
     ],
 )  # fmt: skip
-def test_what_a_run_does_on_its_cards(tmp_path, readings, expected):
+def test_run_sample_describes_its_cards(tmp_path, readings, expected):
     sampler = sampler_of(Cards(*readings), {1: MINE, 2: MINE, 9: OTHER})
     message = sampler.sample([run(tmp_path, [card.id for card in readings])])[-1]
     assert message["runs"][0]["gpu_ratio"] == (None if expected is None else pytest.approx(expected))

@@ -48,7 +48,7 @@ def test_a_bar_that_was_given_up_is_forgotten():
     assert tracker.progress == StepProgress(5, 50)
 
 
-def test_a_finished_preparation_gives_way_to_the_work():
+def test_progress_switches_from_preparation_to_training():
     assert follow(bar(5000, 5000, "Map: "), bar(1, 1000)) == StepProgress(1, 1000)
 
 
@@ -57,15 +57,15 @@ def test_the_same_bar_again_means_rounds_without_a_known_end():
     assert follow(bar(100, 100), bar(1, 100), bar(100, 100), bar(2, 100)) == StepProgress(202, None)
 
 
-def test_several_programs_that_draw_over_each_other_are_no_rounds():
+def test_interleaved_bars_are_not_counted_as_rounds():
     assert follow(bar(45, 100), bar(44, 100), bar(46, 100), bar(45, 100)) == StepProgress(45, 100)
 
 
-def test_outer_bars_count_and_inner_ones_do_not():
+def test_outer_bar_counts_and_nested_bar_does_not():
     assert follow(bar(1, 10, "Epochs: "), bar(45, 100), bar(46, 100)) == StepProgress(1, 10)
 
 
-def test_saying_the_same_again_is_no_movement():
+def test_repeated_progress_is_no_progress():
     tracker = Tracker()
     for at_us in (1, 2, 3):
         tracker.feed(b"step 45/100\n", at_us)
@@ -83,7 +83,7 @@ def test_an_unfinished_line_counts_when_nothing_more_comes():
     assert (tracker.progress, tracker.moved_us) == (StepProgress(45, 100), 4)
 
 
-def test_after_a_gap_the_broken_line_says_nothing():
+def test_incomplete_line_after_a_gap_is_ignored():
     tracker = Tracker()
     tracker.feed(b"step 1", 1)
     tracker.feed(b"5/100\nloss 0.3\n", 2, after_gap=True)
@@ -102,7 +102,7 @@ def test_where_the_output_is_cut_does_not_matter(cut):
 
 
 @given(st.lists(st.tuples(st.binary(max_size=200), st.booleans()), max_size=20))
-def test_any_bytes_are_survived(chunks):
+def test_arbitrary_bytes_are_handled(chunks):
     tracker = Tracker()
     for number, (data, after_gap) in enumerate(chunks):
         tracker.feed(data, number, after_gap=after_gap)

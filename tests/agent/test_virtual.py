@@ -40,14 +40,14 @@ def process(pid: int, *cards: str) -> JobProcess:
     return JobProcess(pid, "python", "J1", 1, cards, 0.5, GIB)
 
 
-def test_parts_are_alike_and_no_larger_than_the_card():
+def test_virtual_cards_are_equal_and_fit_on_the_card():
     cards = VirtualInventory(OneCard(), 4).cards
     assert [card.id for card in cards] == [f"GPU-a.{n}of4" for n in (1, 2, 3, 4)]
     assert [card.index for card in cards] == [0, 1, 2, 3]
     assert {(card.sms, card.memory_bytes) for card in cards} == {(24, 141 * GIB // 4)}  # 3 of 15 groups of 8
 
 
-def test_processes_count_where_they_were_put_and_strangers_everywhere():
+def test_process_counts_on_its_virtual_card_and_unmanaged_ones_on_all():
     inner = OneCard(
         utilisation_ratio=0.9, memory_used_bytes=60, memory_total_bytes=100, power_w=400.0, temperature_c=50.0,
         processes=(CardProcess(1, 10, 0.25), CardProcess(2, 20, 0.5), CardProcess(9, 5, 0.0)),
@@ -61,7 +61,7 @@ def test_processes_count_where_they_were_put_and_strangers_everywhere():
     assert [one.cards for one in inner.seen] == [("GPU-a",), ("GPU-a",)]
 
 
-def test_what_the_card_does_not_tell_stays_unknown():
+def test_unreported_values_are_none():
     (first, _) = VirtualInventory(OneCard(utilisation_ratio=0.7, memory_used_bytes=60), 2).read([])
     assert (first.processes, first.memory_used_bytes, first.utilisation_ratio) == (None, None, 0.7)
     known = OneCard(utilisation_ratio=0.7, processes=(CardProcess(1, None, None),))
@@ -70,7 +70,7 @@ def test_what_the_card_does_not_tell_stays_unknown():
     assert (second.utilisation_ratio, second.memory_used_bytes) == (0.0, 0)
 
 
-def test_a_fault_is_every_parts():
+def test_fault_is_reported_on_every_virtual_card():
     inner, told = OneCard(), []
     VirtualInventory(inner, 3).watch(lambda card, cause: told.append((card, cause)))
     assert inner.on_fault is not None
@@ -87,6 +87,6 @@ def test_simulated_cards_can_be_divided_too(tmp_path):
 
 
 @pytest.mark.parametrize("count", [0, 1, 17])
-def test_a_number_that_makes_no_parts(count):
+def test_invalid_number_of_virtual_cards_is_rejected(count):
     with pytest.raises(Invalid, match="virtual"):
         VirtualInventory(NvmlInventory(FakeNvml(1)), count)

@@ -84,7 +84,7 @@ class Tracker:
 
 
 def _starts_again(before: ProgressLine, now: ProgressLine) -> bool:
-    """From near the end back to near the start; a smaller step back may be several programs that draw over each other."""
+    """From near the end to near the start. A smaller step back may be several programs that draw over each other."""
     if before.step is None or now.step is None or not before.total:
         return False
     return before.step >= 0.9 * before.total and now.step <= 0.1 * before.total

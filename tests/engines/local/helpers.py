@@ -23,7 +23,7 @@ def read_status(home: Path, job_id: str, attempt: int = 0) -> dict:
     return status.read(run_folder(home, job_id, attempt)) or {}
 
 
-def keeper_pid(home: Path, job_id: str, attempt: int = 0) -> int:
+def supervisor_pid(home: Path, job_id: str, attempt: int = 0) -> int:
     return json.loads(Path(run_folder(home, job_id, attempt).claim).read_text())["pid"]
 
 

@@ -111,7 +111,7 @@ def test_version_2_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert again.oom_kills(0) == 2
 
 
-def test_limits_that_cannot_be_set_are_noted_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_limits_that_cannot_be_set_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "find_places", lambda: [CgroupBase("/proc/nowhere", 1, ("memory",))])
     groups = cgroups.plan("job-0-", 1)
     note = groups.make([TaskLimits(500, 2**30)])
@@ -121,7 +121,7 @@ def test_limits_that_cannot_be_set_are_noted_if_asked_for(monkeypatch: pytest.Mo
     assert cgroups.plan("job-0-", 1).make([TaskLimits(0, 0)]) == ""
 
 
-def test_a_group_of_somebody_else_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_cgroup_of_another_service_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = tmp_path / "gpusquad"
     (base / "job-0-1").mkdir(parents=True)
     monkeypatch.setattr(cgroups, "find_places", lambda: [CgroupBase(str(base), 1, ("memory",))])
@@ -148,7 +148,7 @@ def real_base(request: pytest.FixtureRequest) -> Iterator[Path]:
         base.rmdir()
 
 
-def test_everybody_in_a_real_group_is_killed(real_base: Path) -> None:
+def test_all_processes_of_a_cgroup_are_killed(real_base: Path) -> None:
     groups = TaskCgroups([str(real_base)], "job-0-", 1)
     (real_base / "job-0-0").mkdir()
     # exec: a shell whose last child was killed before it ends by itself, and says 137.

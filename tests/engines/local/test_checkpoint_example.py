@@ -31,7 +31,7 @@ def test_preempted_and_resumed(bench: Bench, home: Path, repository: Path) -> No
     assert (home / "checkpoints/job/steps").read_text() == "40"
 
 
-def test_without_gpusquad(tmp_path: Path, repository: Path) -> None:
+def test_example_runs_without_gpusquad(tmp_path: Path, repository: Path) -> None:
     command = [sys.executable, "-I", "-S", str(repository / "examples/checkpoint.py"), "3", "0"]
     shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == "ends at step 3 of 3"

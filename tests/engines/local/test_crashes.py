@@ -1,4 +1,4 @@
-"""The service and keepers are killed at random instants: nothing runs twice, and every attempt has one end."""
+"""The service and supervisors are killed at random instants: nothing runs twice, and every attempt has one end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.engines.local.engine import LocalEngine
 from tests.conftest import REPOSITORY
 from tests.engines.contract import FOREVER
 from tests.engines.harness import Bench, Reports, eventually, launch, lines
-from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, run_folder
+from tests.engines.local.helpers import COUNT_ME, is_alive, run_folder, supervisor_pid
 
 GANGS = 6
 TASKS = 2
@@ -99,14 +99,14 @@ def test_the_service_is_killed(home: Path, tmp_path: Path, seed: int) -> None:
     assert {(job_id, int(attempt)) for job_id, attempt, _ in counts} <= ends.keys()
 
 
-def test_twice_recovered_is_the_same(home: Path, tmp_path: Path) -> None:
+def test_recover_twice_gives_the_same_result(home: Path, tmp_path: Path) -> None:
     keys = crash(home, orders(tmp_path / "ran", 0), 0.05)
     first, second = recovered(home, keys), recovered(home, keys)
     for key in keys:
         assert first.ended(*key) == second.ended(*key)
 
 
-def test_keepers_are_killed(bench: Bench, home: Path) -> None:
+def test_supervisors_are_killed(bench: Bench, home: Path) -> None:
     """At random instants of their lives. Their tasks go with them, and so does whatever hides."""
     dice = random.Random(7)
     ran = bench.folder / "ran"
@@ -115,7 +115,7 @@ def test_keepers_are_killed(bench: Bench, home: Path) -> None:
         bench.launch(f"job{number}", f"{COUNT_ME}{ran}; {hides}; {FOREVER}", f"{COUNT_ME}{ran}; {FOREVER}")
         time.sleep(dice.uniform(0.0, 0.12))
         if os.path.exists(run_folder(home, f"job{number}").claim):
-            os.kill(keeper_pid(home, f"job{number}"), signal.SIGKILL)
+            os.kill(supervisor_pid(home, f"job{number}"), signal.SIGKILL)
         else:
             bench.engine.stop(f"job{number}", 0, "too slow to be killed", 0.0)
     for number in range(20):
@@ -126,8 +126,8 @@ def test_keepers_are_killed(bench: Bench, home: Path) -> None:
         assert not [line for line in began if is_alive(int(line.split()[3]))]
 
 
-def test_service_and_keeper_are_killed(home: Path, tmp_path: Path) -> None:
-    """Then nobody has seen the end, and strays are found by the next service."""
+def test_service_and_supervisor_are_killed(home: Path, tmp_path: Path) -> None:
+    """No process saw the end; the next service finds the orphans."""
     ran = tmp_path / "ran"
     hides = f"(setsid sh -c '{COUNT_ME}{ran}; {FOREVER}' &) ; {COUNT_ME}{ran}; {FOREVER}"
     service = start_service(home)
@@ -135,12 +135,11 @@ def test_service_and_keeper_are_killed(home: Path, tmp_path: Path) -> None:
     assert service.stdout is not None
     service.stdin.write(json.dumps({"job": "job", "attempt": 0, "commands": [hides, FOREVER]}).encode() + b"\n")
     service.stdin.flush()
-    while not service.stdout.readline().startswith(b"* EngineStarted"):
-        pass
+    assert any(line.startswith(b"* AttemptStarted") for line in service.stdout)
     eventually(lambda: len(lines(ran)) == 2)
     service.kill()
     service.wait()
-    os.kill(keeper_pid(home, "job"), signal.SIGKILL)
+    os.kill(supervisor_pid(home, "job"), signal.SIGKILL)
     reports = Reports()
     engine = LocalEngine(home, reports)
     engine.recover([("job", 0)])
@@ -151,7 +150,7 @@ def test_service_and_keeper_are_killed(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_stop_outlives_the_service(home: Path) -> None:
-    """Told to stop, then service and keeper die: the gang is gone as told."""
+    """A stop is requested, then service and supervisor die: the gang is stopped all the same."""
     reports = Reports()
     engine = LocalEngine(home, reports)
     engine.launch(launch("job", f"trap '' TERM; {FOREVER}"))
@@ -159,7 +158,7 @@ def test_a_stop_outlives_the_service(home: Path) -> None:
     engine.stop("job", 0, "preempted", 3600.0)
     eventually(lambda: b"preempted" in Path(run_folder(home, "job").stop).read_bytes())
     engine.close()
-    os.kill(keeper_pid(home, "job"), signal.SIGKILL)
+    os.kill(supervisor_pid(home, "job"), signal.SIGKILL)
     again = Reports()
     engine = LocalEngine(home, again)
     engine.recover([("job", 0)])

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.contract import FOREVER
 from tests.engines.harness import Bench, lines, saver
-from tests.engines.local.helpers import is_alive, keeper_pid, read_status
+from tests.engines.local.helpers import is_alive, read_status, supervisor_pid
 
 
 def test_a_signal_is_named(bench: Bench) -> None:
@@ -75,7 +75,7 @@ def test_a_second_stop_shortens_the_grace(bench: Bench) -> None:
     assert (end.how, end.cause) == ("stopped", "please")
 
 
-def test_a_stopped_process_is_woken_to_hear_it(bench: Bench) -> None:
+def test_stopped_process_is_continued_to_receive_the_signal(bench: Bench) -> None:
     news = bench.news()
     bench.launch(
         "job", f"trap 'echo told > {news.path}; exit' TERM; echo ready > {news.path}; kill -STOP $$; {FOREVER}"
@@ -105,7 +105,7 @@ def test_exit_zero_on_stop_is_a_stop(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("last", ["exit 0", "exit 5", FOREVER])
-def test_descendants_that_hide_are_killed(bench: Bench, last: str) -> None:
+def test_descendants_in_other_sessions_are_killed(bench: Bench, last: str) -> None:
     """Own session, own process group, parent gone: still ours."""
     news = bench.news()
     hidden = f"setsid sh -c 'trap \"\" TERM HUP; echo $$ > {news.path}; {FOREVER}' > /dev/null 2>&1 < /dev/null &"
@@ -146,7 +146,7 @@ def _runs(pid: int, program: str) -> bool:
         return False
 
 
-def test_out_of_memory_is_told(bench: Bench) -> None:
+def test_out_of_memory_is_reported(bench: Bench) -> None:
     eat = "x = bytearray(300 * 2**20); print(len(x))"
     bench.launch("job", FOREVER, [sys.executable, "-c", eat], memory_bytes=64 * 2**20)
     note = bench.reports.started("job").note
@@ -177,11 +177,11 @@ def test_limits_are_set_and_their_groups_removed(bench: Bench, home: Path) -> No
 _LIMIT_FILES = ("memory.limit_in_bytes", "memory.max", "cpu.cfs_quota_us", "cpu.max")
 
 
-def test_keeper_told_to_end_by_somebody_else(bench: Bench, home: Path) -> None:
+def test_supervisor_ends_its_gang_when_signalled_from_outside(bench: Bench, home: Path) -> None:
     """When the machine goes down, say. The gang is not to blame, and nobody of ours asked for it."""
     bench.launch("job", FOREVER)
     bench.reports.started("job")
-    os.kill(keeper_pid(home, "job"), signal.SIGTERM)
+    os.kill(supervisor_pid(home, "job"), signal.SIGTERM)
     end = bench.reports.ended("job")
     assert (end.how, end.first) == ("lost", None)
 

@@ -21,7 +21,7 @@ def variables(made: Launch, rank: int = 0, uuid_of: Callable[[str], str] = str) 
     return environment.variables(made, made.tasks[rank], Path("/home/g"), ports, OWN, uuid_of)
 
 
-def test_about_the_job() -> None:
+def test_environment_describes_the_job() -> None:
     found = variables(launch("job", "true", "true", attempt=3, name="my job"), rank=1)
     assert found["GPUSQUAD_JOB"] == "job"
     assert found["GPUSQUAD_JOB_NAME"] == "my job"
@@ -33,7 +33,7 @@ def test_about_the_job() -> None:
     assert "GPUSQUAD_SIMULATED" not in found
 
 
-def test_about_cards() -> None:
+def test_environment_describes_the_cards() -> None:
     found = variables(launch("job", "true", cards=("a", "b")), uuid_of=lambda card: f"GPU-{card}")
     assert found["GPUSQUAD_CARDS"] == "a,b"
     assert found["CUDA_VISIBLE_DEVICES"] == found["NVIDIA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
@@ -51,7 +51,7 @@ def test_simulated_cards_hide_the_real_ones() -> None:
     assert found["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_about_the_gang() -> None:
+def test_environment_describes_the_gang() -> None:
     made = launch("job", "true", "true")
     found = [variables(made, rank) for rank in (0, 1)]
     assert [one["RANK"] for one in found] == ["0", "1"]
@@ -70,7 +70,7 @@ def test_the_local_rank_is_the_number_of_the_card() -> None:
         assert variables(made, rank)["LOCAL_WORLD_SIZE"] == "1"
 
 
-def test_tensorflow() -> None:
+def test_tensorflow_environment_is_set() -> None:
     tasks = (
         TaskLaunch(0, "ps", 0, "node", (), ("true",)),
         TaskLaunch(1, "worker", 0, "node", (), ("true",)),
@@ -98,7 +98,7 @@ def test_the_users_come_next_and_ours_win() -> None:
     assert variables(launch("job", "true"))["PYTHONUNBUFFERED"] == "1"
 
 
-def test_tasks_really_find_them(bench: Bench, home: Path) -> None:
+def test_tasks_see_the_environment(bench: Bench, home: Path) -> None:
     seen = bench.folder / "seen"
     bench.launch(
         "job", f"env -0 | tr '\\0' '\\n' > {seen}", env={"WORD": "낱말 \udcff"}, secrets={"KEY": "very secret"}

@@ -94,7 +94,7 @@ def test_nothing_starts_without_room_for_its_end(bench: Bench, small_disk: Path)
 
 
 @pytest.mark.parametrize("free_bytes", [4096 * pages for pages in (1, 2, 4, 8, 12, 17, 19, 20, 25)])
-def test_little_room(bench: Bench, small_disk: Path, free_bytes: int) -> None:
+def test_small_budget_keeps_the_newest_output(bench: Bench, small_disk: Path, free_bytes: int) -> None:
     """Wherever it runs out while starting: it runs whole, or not at all and says so."""
     filler = fill(small_disk)
     os.truncate(filler, filler.stat().st_size - free_bytes)

@@ -61,7 +61,7 @@ def test_any_bytes(bench: Bench, home: Path) -> None:
     assert read_all(reader(home), 0, limit=7) == every
 
 
-def test_last_words_are_kept(bench: Bench, home: Path) -> None:
+def test_output_after_the_end_is_kept(bench: Bench, home: Path) -> None:
     bench.launch("job", f"head -c {1 * MIB} /dev/zero; echo last words; kill -9 $$")
     bench.reports.ended("job")
     assert read_all(reader(home), 0).endswith(b"\0last words\n")
@@ -73,7 +73,7 @@ def test_readable_while_running(bench: Bench, home: Path) -> None:
     bench.launch("job", f"echo first; echo said > {news.path}; read x < {bench.folder}/gate; echo second")
     news.next()
     logs = reader(home)
-    eventually(lambda: logs.size(0)[1])  # the task has written; the keeper is about to
+    eventually(lambda: logs.size(0)[1])  # the task has written; the supervisor is about to
     chunk = logs.read(0, 0, 100)
     assert (chunk.offset, chunk.data, chunk.next_offset) == (0, b"first\n", 6)
     assert logs.read(0, 6, 100).data == b""
@@ -127,7 +127,7 @@ def test_task_numbers_are_checked(home: Path, task: int) -> None:
         reader(home).read(task, 0, 10)
 
 
-def test_strange_files_are_left_out(tmp_path: Path) -> None:
+def test_other_files_are_ignored(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     (tmp_path / "secret").write_text("secret")

@@ -107,7 +107,7 @@ def test_a_program_that_dies_of_the_signal_leaves_no_kernel_behind(
     assert done(bench) >= launched(bench) > 2 * QUEUED
 
 
-def test_without_the_pause_it_would(bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_is_cut_off_without_the_pause(bench: Bench, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test before this one says nothing."""
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 0.0)
     start(bench, place, "dies")

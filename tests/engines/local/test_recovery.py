@@ -18,10 +18,10 @@ from gpusquad.engines.local.processes import ProcessIdentity
 from gpusquad.engines.local.status import StatusFile
 from tests.engines.contract import FOREVER
 from tests.engines.harness import PATIENCE_S, Bench, eventually, lines
-from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, run_folder, wait_gone
+from tests.engines.local.helpers import COUNT_ME, is_alive, run_folder, supervisor_pid, wait_gone
 
 
-def test_a_reused_process_id_is_not_the_keeper(bench: Bench, home: Path) -> None:
+def test_a_reused_process_id_is_not_the_supervisor(bench: Bench, home: Path) -> None:
     """This very process has the number that the claim names, but started at another time."""
     folder = run_folder(home, "job")
     folder.make()
@@ -33,7 +33,7 @@ def test_a_reused_process_id_is_not_the_keeper(bench: Bench, home: Path) -> None
     assert (end.how, end.never_started) == ("lost", True)
 
 
-def test_a_process_of_another_boot_is_not_the_keeper(bench: Bench, home: Path) -> None:
+def test_a_process_of_another_boot_is_not_the_supervisor(bench: Bench, home: Path) -> None:
     folder = run_folder(home, "job")
     folder.make()
     me = processes.identity(os.getpid())
@@ -55,7 +55,7 @@ def test_a_claim_that_cannot_be_read(bench: Bench, home: Path) -> None:
     assert bench.reports.ended("job").how == "lost"
 
 
-def test_a_verdict_stands_though_its_keeper_died(bench: Bench, home: Path) -> None:
+def test_recorded_outcome_stands_when_the_supervisor_died(bench: Bench, home: Path) -> None:
     folder = run_folder(home, "job")
     folder.make()
     claim.take(folder, ProcessIdentity(1, 1, processes.boot_id()))
@@ -67,12 +67,12 @@ def test_a_verdict_stands_though_its_keeper_died(bench: Bench, home: Path) -> No
     assert isinstance(found, adoption.EndedAttempt)
 
 
-def test_a_late_keeper_finds_the_folder_taken(bench: Bench, home: Path) -> None:
+def test_a_late_supervisor_finds_the_folder_taken(bench: Bench, home: Path) -> None:
     """Begun by a service that died, it comes to its claim after the next service has given the attempt up."""
     ran = bench.folder / "ran"
     bench.engine.recover([("job", 0)])
     bench.reports.ended("job")
-    assert run_keeper(run_folder(home, "job").path, order(f"{COUNT_ME}{ran}")) == 4
+    assert run_supervisor(run_folder(home, "job").path, order(f"{COUNT_ME}{ran}")) == 4
     assert lines(ran) == []
 
 
@@ -81,19 +81,19 @@ def test_an_order_that_was_cut_short(home: Path, tmp_path: Path) -> None:
     folder.make()
     whole = order(f"{COUNT_ME}{tmp_path}/ran")
     for length in (0, 1, len(whole) // 2, len(whole) - 1):
-        assert run_keeper(folder.path, whole[:length]) == 3
+        assert run_supervisor(folder.path, whole[:length]) == 3
     assert claim.read(folder) is None
     assert lines(tmp_path / "ran") == []
 
 
 def test_an_unclaimed_folder_that_the_store_does_not_know(bench: Bench, home: Path) -> None:
-    """A keeper may be on its way there."""
+    """A supervisor may be on its way there."""
     ran = bench.folder / "ran"
     folder = run_folder(home, "job")
     folder.make()
     bench.engine.recover([])
     eventually(lambda: claim.read(folder))
-    assert run_keeper(folder.path, order(f"{COUNT_ME}{ran}")) == 4
+    assert run_supervisor(folder.path, order(f"{COUNT_ME}{ran}")) == 4
     assert lines(ran) == []
 
 
@@ -105,14 +105,14 @@ def order(command: str) -> bytes:
     return json.dumps(body).encode() + b"\n"
 
 
-def run_keeper(folder: str, data: bytes) -> int:
+def run_supervisor(folder: str, data: bytes) -> int:
     program = Path(adoption.__file__).with_name("supervisor") / "__main__.py"
     command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), folder]
     return subprocess.run(command, input=data, timeout=PATIENCE_S, stdout=subprocess.DEVNULL).returncode
 
 
-def test_strays_are_found_by_their_variables(bench: Bench, home: Path) -> None:
-    """Where there are no control groups, and the keeper is dead, nothing else tells whose they are."""
+def test_orphans_are_found_by_their_variables(bench: Bench, home: Path) -> None:
+    """Where there are no control groups, and the supervisor is dead, nothing else tells whose they are."""
     folder = run_folder(home, "job")
     folder.make()
     claim.take(folder, ProcessIdentity(1, 1, processes.boot_id()))
@@ -136,7 +136,7 @@ def test_strays_are_found_by_their_variables(bench: Bench, home: Path) -> None:
 
 
 @pytest.mark.parametrize("folder_is_gone", [False, True])
-def test_strays_of_attempts_that_are_long_over_are_found(bench: Bench, home: Path, folder_is_gone: bool) -> None:
+def test_orphans_of_long_ended_attempts_are_found(bench: Bench, home: Path, folder_is_gone: bool) -> None:
     bench.launch("job", "true")
     bench.reports.ended("job")
     folder = run_folder(home, "job")
@@ -151,7 +151,7 @@ def test_strays_of_attempts_that_are_long_over_are_found(bench: Bench, home: Pat
 
 
 @pytest.mark.parametrize("name", ["../../etc", "job/..", ""])
-def test_variables_that_lie_lead_nowhere(name: str) -> None:
+def test_forged_variables_are_ignored(name: str) -> None:
     def folder_of(key):
         return run_folder(Path("/home/g"), *key)
 
@@ -164,11 +164,11 @@ def test_variables_that_lie_lead_nowhere(name: str) -> None:
         liar.wait()
 
 
-def test_tasks_die_with_their_keeper(bench: Bench, home: Path) -> None:
+def test_tasks_die_with_their_supervisor(bench: Bench, home: Path) -> None:
     bench.launch("job", FOREVER, FOREVER)
     pids = bench.reports.started("job").pids
     bench.engine.close()
-    os.kill(keeper_pid(home, "job"), signal.SIGKILL)
+    os.kill(supervisor_pid(home, "job"), signal.SIGKILL)
     for pid in pids:
         wait_gone(pid)
     reports = bench.restart()
@@ -184,5 +184,5 @@ def test_ports_of_adopted_gangs_are_not_given_again(bench: Bench, home: Path) ->
     reports = bench.restart()
     bench.engine.recover([("job", 0)])
     reports.started("job")
-    ports = set(bench.engine._overseer._ports._given)  # type: ignore[attr-defined]
+    ports = set(bench.engine._watcher._ports._given)  # type: ignore[attr-defined]
     assert len(ports) == 2

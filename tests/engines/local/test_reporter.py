@@ -53,7 +53,7 @@ def test_order_is_kept_over_failures() -> None:
     assert [type(report) for report in taken.all] == [AttemptStarted, AttemptEnded]
 
 
-def test_the_taker_may_close() -> None:
+def test_receiver_may_close_the_queue() -> None:
     closed = threading.Event()
     made: list[ReportQueue] = []
 

@@ -105,7 +105,7 @@ def shared(*commands: str, env: dict[str, str] | None = None) -> tuple[TaskLaunc
     )
 
 
-def test_tasks_find_what_keeps_them_to_their_parts(bench: Bench, quota: FakeQuota) -> None:
+def test_tasks_get_the_environment_of_their_share(bench: Bench, quota: FakeQuota) -> None:
     """Ours win over the user's, and what the user wants preloaded is loaded behind ours."""
     told = bench.folder / "told"
     quota.env |= {"CUDA_MPS_PIPE_DIRECTORY": "/run/pipes"}
@@ -119,7 +119,7 @@ def test_tasks_find_what_keeps_them_to_their_parts(bench: Bench, quota: FakeQuot
     assert quota.calls[1] == ("attach", (CARD,), Holder("job.0", "0", "job"), HALF, sharing_params)
 
 
-def test_each_task_has_a_part_of_its_own_and_people_hear_what_could_not_be_done(bench: Bench, quota: FakeQuota) -> None:
+def test_each_task_gets_its_own_share_and_notes_are_reported(bench: Bench, quota: FakeQuota) -> None:
     quota.notes = ("time sliced: there is no MPS here",)
     bench.launch("job", tasks=shared("true", "true"), attempt=3)
     assert bench.reports.started("job", 3).note == "as it may be; time sliced: there is no MPS here"
@@ -127,7 +127,7 @@ def test_each_task_has_a_part_of_its_own_and_people_hear_what_could_not_be_done(
     assert [(holder.owner, holder.part) for holder in holders] == [("job.3", "0"), ("job.3", "1")]
 
 
-def test_a_card_whose_daemon_is_slow_to_start_holds_up_nobody_else(bench: Bench, quota: FakeQuota) -> None:
+def test_slow_daemon_start_does_not_delay_other_gangs(bench: Bench, quota: FakeQuota) -> None:
     quota.may_answer.clear()
     bench.launch("waits", tasks=shared("true"))
     assert quota.is_asked.wait(PATIENCE_S)
@@ -138,7 +138,7 @@ def test_a_card_whose_daemon_is_slow_to_start_holds_up_nobody_else(bench: Bench,
     assert bench.reports.ended("waits").how == "succeeded"
 
 
-def test_a_part_that_cannot_be_given_fails_the_gang_and_says_why(bench: Bench, quota: FakeQuota) -> None:
+def test_gang_fails_with_the_reason_when_its_share_cannot_be_given(bench: Bench, quota: FakeQuota) -> None:
     ran = bench.folder / "ran"
     quota.problems = [Invalid("share.memory", "140 GiB are taken", "ask for less")]
     bench.launch("job", tasks=shared(f"touch {ran}"))
@@ -152,9 +152,7 @@ def test_a_part_that_cannot_be_given_fails_the_gang_and_says_why(bench: Bench, q
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("the moon"), NotReady("card GPU-a", "its daemon ended: the moon")])
-def test_what_fails_for_other_reasons_may_go_better_another_time(
-    bench: Bench, quota: FakeQuota, problem: Exception
-) -> None:
+def test_other_start_failures_are_retryable(bench: Bench, quota: FakeQuota, problem: Exception) -> None:
     quota.problems = [problem]
     bench.launch("job", tasks=shared("true"))
     end = bench.reports.ended("job")
@@ -180,9 +178,7 @@ def test_a_gang_that_is_stopped_meanwhile_never_starts_and_keeps_nothing(bench: 
     assert not ran.exists()
 
 
-def test_what_a_gang_had_is_taken_back_before_its_end_is_followed_by_another_start(
-    bench: Bench, quota: FakeQuota
-) -> None:
+def test_shares_are_released_before_the_next_start(bench: Bench, quota: FakeQuota) -> None:
     news = bench.news()
     bench.launch("stays", tasks=shared(f"echo here > {news.path}; sleep 600"))
     assert news.next() == "here"
@@ -227,7 +223,7 @@ def test_nothing_is_taken_back_before_all_gangs_are_known(home: Path, tmp_path: 
         made.close()
 
 
-def test_a_part_that_somebody_held_who_ended_while_the_service_was_away(
+def test_share_of_an_attempt_that_ended_during_downtime_is_released(
     home: Path, tmp_path: Path, quota: FakeQuota
 ) -> None:
     """Until all gangs are known, such parts are not given back: nobody is to fail for that."""
@@ -242,7 +238,7 @@ def test_a_part_that_somebody_held_who_ended_while_the_service_was_away(
         made.close()
 
 
-def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None:
+def test_new_slo_reaches_every_task(bench: Bench, quota: FakeQuota) -> None:
     news = bench.news()
     bench.launch("job", tasks=shared(f"echo here > {news.path}; sleep 600", "sleep 600"))
     assert news.next() == "here"
@@ -251,7 +247,7 @@ def test_another_goal_reaches_every_task(bench: Bench, quota: FakeQuota) -> None
     eventually(lambda: quota.tenants == {("job.0", "0"): urgent, ("job.0", "1"): urgent})
 
 
-def test_what_each_task_held_at_most_is_asked_of_whoever_counts_it(bench: Bench, quota: FakeQuota) -> None:
+def test_peak_of_each_task_comes_from_the_card_manager(bench: Bench, quota: FakeQuota) -> None:
     assert list(bench.engine.peak_memory_bytes("job", 1, 2)) == [0, 0]
     held = {("job.1", "0"): 5, ("job.1", "1"): 7}
     quota.peak_memory_bytes = lambda holder: held[holder.owner, holder.part]  # type: ignore[attr-defined]
@@ -271,7 +267,7 @@ def test_the_work_of_tasks_that_do_not_end_is_taken_off_the_card_before_they_are
     eventually(lambda: [call for call in quota.calls if call[0] == "drain"] == both)
 
 
-def test_what_a_gang_has_on_the_card_is_done_before_it_is_told_to_end(
+def test_work_on_the_card_finishes_before_sigterm(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nobody else waits for that."""
@@ -290,7 +286,7 @@ def test_what_a_gang_has_on_the_card_is_done_before_it_is_told_to_end(
 
 
 @pytest.mark.parametrize(("grace_s", "waits_s"), [(600.0, 0.3), (0.1, 0.1)])
-def test_a_card_that_hangs_keeps_nobody_from_being_ended(
+def test_stop_proceeds_when_a_card_hangs(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch, grace_s: float, waits_s: float
 ) -> None:
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 0.3)
@@ -302,7 +298,7 @@ def test_a_card_that_hangs_keeps_nobody_from_being_ended(
     assert quota.pauses() == [(["job.0/0"], waits_s)]
 
 
-def test_a_mistake_while_it_is_waited_for_keeps_nobody_from_being_ended(
+def test_stop_proceeds_when_waiting_for_the_card_fails(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
@@ -312,9 +308,7 @@ def test_a_mistake_while_it_is_waited_for_keeps_nobody_from_being_ended(
     assert told.next() == "job is told"
 
 
-def test_who_is_to_end_at_once_is_not_waited_for(
-    bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_without_grace_does_not_wait(bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
     start(bench, "job", "late")
     bench.engine.stop("job", 0, "now", 0.0)
@@ -328,7 +322,7 @@ def test_who_is_to_end_at_once_is_not_waited_for(
     assert len(quota.pauses()) == 1
 
 
-def test_a_service_that_ends_meanwhile_tells_them_still(
+def test_stop_is_sent_when_the_service_ends_meanwhile(
     bench: Bench, quota: FakeQuota, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempt_watcher, "_PAUSE_S", 10 * PATIENCE_S)
@@ -362,7 +356,7 @@ def test_tasks_that_end_in_their_grace_time_are_left_alone(bench: Bench, quota: 
     assert not [call for call in quota.calls if call[0] == "drain"]
 
 
-def test_a_mistake_in_one_call_does_not_end_the_thread() -> None:
+def test_error_in_one_call_does_not_end_the_loop() -> None:
     class Broken(FakeQuota):
         def release_all_but(self, owners: set[str]) -> None:
             raise RuntimeError("the moon")
@@ -376,7 +370,7 @@ def test_a_mistake_in_one_call_does_not_end_the_thread() -> None:
     assert [type(answer) for answer in answers] == [ShareEnvironment]
 
 
-def test_who_the_tasks_run_as_goes_along(quota: FakeQuota) -> None:
+def test_user_of_the_tasks_is_passed_on(quota: FakeQuota) -> None:
     shares = Shares(quota, {CARD.id: CARD})
     shares.start()
     shares.give(launch("job", tasks=shared("true"), run_as=(1000, 100)), lambda given: None)
@@ -393,7 +387,9 @@ def test_who_the_tasks_run_as_goes_along(quota: FakeQuota) -> None:
         ("GPU-a.1of2", None, False, True),
     ],
 )
-def test_parts_are_shares_and_virtual_cards(card: str, share: Share | None, simulated: bool, expected: bool) -> None:
+def test_shares_and_virtual_cards_are_passed_on(
+    card: str, share: Share | None, simulated: bool, expected: bool
+) -> None:
     task = TaskLaunch(0, "worker", 0, "node", (card,), ("true",), share=share)
     made: Launch = launch("job", tasks=(task,), simulated=simulated)
     assert has_parts(made) is expected

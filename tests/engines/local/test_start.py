@@ -16,7 +16,7 @@ from gpusquad.core.ports import AttemptStarted
 from gpusquad.engines.local.engine import LocalEngine
 from tests.engines.contract import FOREVER
 from tests.engines.harness import PATIENCE_S, Bench, Reports, launch, lines
-from tests.engines.local.helpers import COUNT_ME, is_alive, keeper_pid, read_status
+from tests.engines.local.helpers import COUNT_ME, is_alive, read_status, supervisor_pid
 
 
 def script(path: Path, text: str, mode: int = 0o755) -> str:
@@ -156,11 +156,11 @@ def test_stop_during_the_barrier(bench: Bench, held: Held) -> None:
     assert lines(ran) == []
 
 
-def test_keeper_killed_during_the_barrier(bench: Bench, home: Path, held: Held) -> None:
+def test_supervisor_killed_during_the_barrier(bench: Bench, home: Path, held: Held) -> None:
     ran = bench.folder / "ran"
     bench.launch("job", f"{COUNT_ME}{ran}", [held.path])
     assert held.tried.wait(PATIENCE_S)
-    os.kill(keeper_pid(home, "job"), signal.SIGKILL)
+    os.kill(supervisor_pid(home, "job"), signal.SIGKILL)
     end = bench.reports.ended("job")
     assert (end.how, end.never_started) == ("lost", True)
     assert "killed by signal 9" in end.cause
@@ -195,20 +195,20 @@ def test_one_start_of_an_attempt_by_two_services(tmp_path: Path, home: Path) -> 
     assert len(lines(ran)) == 20
 
 
-def test_the_keeper_is_buried(bench: Bench, home: Path) -> None:
+def test_ended_supervisor_is_reaped(bench: Bench, home: Path) -> None:
     bench.launch("job", "true")
     bench.reports.ended("job")
-    assert not Path(f"/proc/{keeper_pid(home, 'job')}").exists()
+    assert not Path(f"/proc/{supervisor_pid(home, 'job')}").exists()
 
 
-def test_the_keeper_has_a_session_of_its_own(bench: Bench, home: Path) -> None:
+def test_the_supervisor_has_a_session_of_its_own(bench: Bench, home: Path) -> None:
     bench.launch("job", FOREVER)
     pid = bench.reports.started("job").pids[0]
-    keeper = keeper_pid(home, "job")
-    assert os.getsid(keeper) == keeper
+    supervisor = supervisor_pid(home, "job")
+    assert os.getsid(supervisor) == supervisor
     assert os.getsid(pid) == pid
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE):
-        os.kill(keeper, number)
+        os.kill(supervisor, number)
     bench.engine.stop("job", 0, "still listening", 10.0)
     assert bench.reports.ended("job").cause == "still listening"
     assert not is_alive(pid)

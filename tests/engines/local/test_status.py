@@ -33,7 +33,7 @@ def test_the_newest_is_read(tmp_path: Path) -> None:
     assert os.path.getsize(folder.status) == size == 64 * 1024
 
 
-def test_a_new_writer_goes_on(tmp_path: Path) -> None:
+def test_new_status_writer_continues_the_file(tmp_path: Path) -> None:
     folder = made(tmp_path)
     StatusFile.make(folder, 1).write({"number": 1})
     StatusFile.take_over(folder).write({"number": 2})
@@ -77,8 +77,8 @@ def test_one_claim(tmp_path: Path) -> None:
     assert not claim.void(folder, {"how": "lost"})
     found = claim.read(folder)
     assert found is not None
-    assert found.keeper is not None
-    assert (found.keeper.pid, found.keeper.start_ticks, found.keeper.boot_id) == (1, 2, "boot")
+    assert found.supervisor is not None
+    assert (found.supervisor.pid, found.supervisor.start_ticks, found.supervisor.boot_id) == (1, 2, "boot")
     assert sorted(os.listdir(folder.path)) == ["claim", "logs", "progress"]
 
 
@@ -87,11 +87,11 @@ def test_a_claim_that_cannot_be_read_is_still_one(tmp_path: Path) -> None:
     Path(folder.claim).write_text("")
     found = claim.read(folder)
     assert found is not None
-    assert (found.keeper, found.end) == (None, None)
+    assert (found.supervisor, found.end) == (None, None)
     assert not claim.take(folder, ProcessIdentity(1, 2, "boot"))
 
 
-def test_a_wish_to_stop_is_not_overwritten_by_making_room_for_it(tmp_path: Path) -> None:
+def test_preparing_the_stop_file_keeps_an_existing_request(tmp_path: Path) -> None:
     folder = made(tmp_path)
     assert stop_file.read(folder) is None
     stop_file.ask(folder, StopRequest("왜냐하면 " * 1000, 1.5))
@@ -103,7 +103,7 @@ def test_a_wish_to_stop_is_not_overwritten_by_making_room_for_it(tmp_path: Path)
     assert os.path.getsize(folder.stop) == 4096
 
 
-def test_room_for_a_wish_is_not_a_wish(tmp_path: Path) -> None:
+def test_prepared_stop_file_is_no_stop_request(tmp_path: Path) -> None:
     folder = made(tmp_path)
     stop_file.reserve(folder)
     assert stop_file.read(folder) is None

@@ -46,7 +46,7 @@ def examine(folder: RunFolder) -> Finding:
         return UnclaimedAttempt()
     if owner.end is not None:
         return EndedAttempt(owner.end)
-    pidfd = processes.hold(owner.keeper) if owner.keeper is not None else None
+    pidfd = processes.hold(owner.supervisor) if owner.supervisor is not None else None
     if pidfd is not None:
         return LiveAttempt(pidfd)
     known = status.read(folder) or {}

@@ -43,14 +43,14 @@ class AttemptWatcher:
         loop: EngineLoop,
         around: LaunchContext,
         reporter: ReportQueue,
-        chaser: OrphanReaper,
+        reaper: OrphanReaper,
         start_at_once: int,
         shares: Shares,
     ) -> None:
         self._loop = loop
         self._home = around.home
         self._reporter = reporter
-        self._chaser = chaser
+        self._reaper = reaper
         self._ports = FreePorts()
         self._starter = Starter(loop, around, self._ports, start_at_once, self._begun, self._not_begun, shares)
         self._attempts: dict[Key, Attempt] = {}
@@ -76,7 +76,7 @@ class AttemptWatcher:
         if not self._is_known(key):
             self._settle(self._new(key), "the service ended before the gang was started")
 
-    def orphan(self, key: Key, has_strays: bool) -> None:
+    def orphan(self, key: Key, has_orphans: bool) -> None:
         """A run folder that the store did not name: nothing may start or run there."""
         if key in self._attempts:
             return
@@ -84,7 +84,7 @@ class AttemptWatcher:
         attempt.is_orphan = True
         grace_s = self._status(attempt).get("grace_s", _ORPHAN_GRACE_S)
         attempt.stop = StopRequest("the service does not know this attempt", grace_s)
-        attempt.has_strays = has_strays
+        attempt.has_orphans = has_orphans
         self._settle(attempt, attempt.stop.cause)
 
     def knows_all(self) -> None:
@@ -130,14 +130,14 @@ class AttemptWatcher:
         if not isinstance(found, UnclaimedAttempt):
             attempt.launch = None
         match found:
-            case EndedAttempt(end) if attempt.has_strays:
-                self._chase(attempt, {**self._status(attempt), "end": end})
+            case EndedAttempt(end) if attempt.has_orphans:
+                self._reap_orphans(attempt, {**self._status(attempt), "end": end})
             case EndedAttempt(end):
                 self._finish(attempt, end)
             case LiveAttempt(pidfd):
                 self._adopt(attempt, pidfd)
             case AbandonedAttempt(known):
-                self._chase(attempt, known)
+                self._reap_orphans(attempt, known)
             case UnclaimedAttempt() if attempt.launch is not None and attempt.stop is None:
                 self._starter.add(attempt)
             case UnclaimedAttempt():
@@ -265,7 +265,7 @@ class AttemptWatcher:
     def _kill_stuck(self, attempt: Attempt) -> None:
         """Its tasks die with it, and orphans are searched for."""
         if attempt.is_begun:
-            _log.error("the keeper of attempt %s does not end, so it is killed", attempt.key)
+            _log.error("the supervisor of attempt %s does not end, so it is killed", attempt.key)
             processes.send(attempt.pidfd, signal.SIGKILL)
 
     def _gone(self, attempt: Attempt) -> None:
@@ -279,11 +279,11 @@ class AttemptWatcher:
         os.close(attempt.pidfd)
         attempt.pidfd, attempt.is_pausing = NONE, False
         attempt.trouble = attempt.trouble or _how_it_ended(code)
-        self._settle(attempt, f"the keeper of the gang could not begin: {_complaint(attempt)}")
+        self._settle(attempt, f"the supervisor of the gang could not start: {_error_output(attempt)}")
 
-    def _chase(self, attempt: Attempt, known: dict) -> None:
+    def _reap_orphans(self, attempt: Attempt, known: dict) -> None:
         """Find and kill what is left of it."""
-        self._chaser.chase(OrphanCleanup(attempt.key, attempt.folder, known, partial(self._on_clear, attempt, known)))
+        self._reaper.add(OrphanCleanup(attempt.key, attempt.folder, known, partial(self._on_clear, attempt, known)))
 
     def _on_clear(self, attempt: Attempt, known: dict, note: str) -> None:
         """Called by the orphan reaper, from its own thread."""
@@ -291,7 +291,7 @@ class AttemptWatcher:
 
     def _cleared(self, attempt: Attempt, known: dict, note: str) -> None:
         """No process of an abandoned attempt is left."""
-        cause = f"the keeper of the gang died: {_complaint(attempt)}{note}"
+        cause = f"the supervisor of the gang died: {_error_output(attempt)}{note}"
         end = adoption.end_of_abandoned(attempt.folder, known, cause)
         if attempt.stop is not None and end["how"] == "lost":
             end = {**end, "how": "stopped", "cause": attempt.stop.cause}
@@ -318,7 +318,7 @@ def _how_it_ended(code: int | None) -> str:
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _complaint(attempt: Attempt) -> str:
+def _error_output(attempt: Attempt) -> str:
     """Everything known about why the supervisor ended."""
     parts = [part for part in (attempt.trouble, spawn.last_words(attempt.folder)) if part]
     return "; ".join(parts) or "nobody saw how"

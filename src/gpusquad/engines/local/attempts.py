@@ -37,7 +37,7 @@ class Attempt:
     """Why the supervisor could not start anything."""
     is_orphan: bool = False
     """The store does not know the attempt, so its reports are dropped."""
-    has_strays: bool = False
+    has_orphans: bool = False
     """Processes of it were seen, whatever its run folder says."""
     stop: StopRequest | None = None
     """The first stop request."""

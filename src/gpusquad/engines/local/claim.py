@@ -12,17 +12,17 @@ from gpusquad.engines.local.run_folder import RunFolder
 class RunFolderClaim:
     """A supervisor has it, or it is void: an outcome is written in place of a supervisor, and none can start."""
 
-    __slots__ = ("end", "keeper")
+    __slots__ = ("end", "supervisor")
 
-    def __init__(self, keeper: ProcessIdentity | None, end: dict | None) -> None:
-        self.keeper = keeper
+    def __init__(self, supervisor: ProcessIdentity | None, end: dict | None) -> None:
+        self.supervisor = supervisor
         self.end = end
         """Outcome as in `status`. With neither, the claim is unreadable: it was taken, but the owner is unknown."""
 
 
-def take(folder: RunFolder, keeper: ProcessIdentity) -> bool:
+def take(folder: RunFolder, supervisor: ProcessIdentity) -> bool:
     """Called by the supervisor. False: it must not start anything."""
-    return _place(folder, {"pid": keeper.pid, "start_ticks": keeper.start_ticks, "boot_id": keeper.boot_id})
+    return _place(folder, {"pid": supervisor.pid, "start_ticks": supervisor.start_ticks, "boot_id": supervisor.boot_id})
 
 
 def void(folder: RunFolder, end: dict) -> bool:

@@ -56,24 +56,24 @@ class LocalEngine:
         self._home = Path(os.path.realpath(home))
         self._loop = EngineLoop("gpusquad-engine")
         self._reporter = ReportQueue(on_report)
-        self._chaser = OrphanReaper()
+        self._reaper = OrphanReaper()
         around = LaunchContext(self._home, log_limits, dict(os.environ), uuid_of)
         at_once = start_at_once or max(4, 2 * (os.cpu_count() or 1))
         self._shares = Shares(sharing, {card.id: card for card in cards}, share_note)
-        self._overseer = AttemptWatcher(self._loop, around, self._reporter, self._chaser, at_once, self._shares)
-        for thread in (self._reporter, self._chaser, self._loop, self._shares):
+        self._watcher = AttemptWatcher(self._loop, around, self._reporter, self._reaper, at_once, self._shares)
+        for thread in (self._reporter, self._reaper, self._loop, self._shares):
             thread.start()
 
     def launch(self, launch: Launch) -> None:
         """Start all tasks of an attempt, or none. Invalid: its id cannot be used."""
         checked(launch.job_id, launch.attempt)
         launch_orders.check(launch)
-        self._call(partial(self._overseer.launch, launch))
+        self._call(partial(self._watcher.launch, launch))
 
     def stop(self, job_id: str, attempt: int, cause: str, grace_s: float) -> None:
         """Ask the tasks to end, and kill them after the grace time."""
         key = checked(job_id, attempt)
-        self._call(partial(self._overseer.stop, key, StopRequest(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
+        self._call(partial(self._watcher.stop, key, StopRequest(cause, min(max(0.0, grace_s), _LONGEST_GRACE_S))))
 
     def change(self, job_id: str, attempt: int, tasks: int, sharing_params: SharingParams) -> None:
         """Apply new sharing parameters on the cards that its tasks share."""
@@ -91,7 +91,7 @@ class LocalEngine:
         """Report on each of these, and stop everything else of ours that runs. Call it once, before any launch."""
         for job_id, attempt in attempts:
             try:
-                self._call(partial(self._overseer.recover, checked(job_id, attempt)))
+                self._call(partial(self._watcher.recover, checked(job_id, attempt)))
             except Invalid as problem:
                 self._reporter.send(AttemptEnded(job_id, attempt, "lost", str(problem), never_started=True))
         threading.Thread(target=self._find_orphans, name="gpusquad-orphans", daemon=True).start()
@@ -100,9 +100,9 @@ class LocalEngine:
         """Stop watching. Tasks continue."""
         self._loop.close()
         self._shares.close()
-        self._chaser.close()
+        self._reaper.close()
         self._reporter.close()
-        self._overseer.close()
+        self._watcher.close()
 
     def _call(self, act: Act) -> None:
         if not self._loop.call(act):
@@ -111,11 +111,11 @@ class LocalEngine:
     def _find_orphans(self) -> None:
         """In a thread of its own, because there may be very many old run folders."""
         try:
-            with_strays = orphans.marked_keys(partial(run_folder, self._home))
+            with_orphans = orphans.marked_keys(partial(run_folder, self._home))
             open_folders = {key for key in all_keys(self._home) if _may_run(self._home, key)}
-            for key in with_strays | open_folders:
-                self._loop.call(partial(self._overseer.orphan, key, key in with_strays))
-            self._loop.call(self._overseer.knows_all)
+            for key in with_orphans | open_folders:
+                self._loop.call(partial(self._watcher.orphan, key, key in with_orphans))
+            self._loop.call(self._watcher.knows_all)
         except Exception:
             _log.exception("the run folders could not be searched for forgotten gangs")
 
@@ -132,7 +132,7 @@ def _may_run(home: Path, key: Key) -> bool:
     owner = claim.read(run_folder(home, key))
     if owner is None:
         return True
-    pidfd = processes.hold(owner.keeper) if owner.keeper is not None else None
+    pidfd = processes.hold(owner.supervisor) if owner.supervisor is not None else None
     if pidfd is not None:
         os.close(pidfd)
     return pidfd is not None

@@ -41,7 +41,7 @@ class OrphanCleanup:
     on_clear: Callable[[str], None]
     """Called once no process is left, with a note on those we may not kill."""
     clean_looks: int = 0
-    told: bool = False
+    reported: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -54,37 +54,37 @@ class OrphanReaper:
 
     def __init__(self) -> None:
         self._new: queue.SimpleQueue[OrphanCleanup | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="gpusquad-strays", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="gpusquad-orphans", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def chase(self, chase: OrphanCleanup) -> None:
-        self._new.put(chase)
+    def add(self, cleanup: OrphanCleanup) -> None:
+        self._new.put(cleanup)
 
     def close(self) -> None:
         self._new.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        chases: list[OrphanCleanup] = []
+        cleanups: list[OrphanCleanup] = []
         pause_s = _FIRST_PAUSE_S
-        while self._take_new(chases, pause_s if chases else None):
-            before = len(chases)
+        while self._take_new(cleanups, pause_s if cleanups else None):
+            before = len(cleanups)
             try:
-                chases = _round(chases)
+                cleanups = _round(cleanups)
             except Exception:
-                _log.exception("strays could not be looked for; trying again")
-            pause_s = _FIRST_PAUSE_S if len(chases) < before else min(2 * pause_s, _LONGEST_PAUSE_S)
+                _log.exception("orphans could not be looked for; trying again")
+            pause_s = _FIRST_PAUSE_S if len(cleanups) < before else min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _take_new(self, chases: list[OrphanCleanup], timeout_s: float | None) -> bool:
+    def _take_new(self, cleanups: list[OrphanCleanup], timeout_s: float | None) -> bool:
         """Wait for a new attempt or for the next round; then take all. False: close."""
         try:
             while True:
                 new = self._new.get(timeout=timeout_s)
                 if new is None:
                     return False
-                chases.append(new)
+                cleanups.append(new)
                 timeout_s = 0
         except queue.Empty:
             return True
@@ -106,33 +106,35 @@ def _is_ours(mark: Mark, folder_of: Callable[[Key], RunFolder]) -> bool:
         return False  # any process can set these variables to anything
 
 
-def _round(chases: list[OrphanCleanup]) -> list[OrphanCleanup]:
+def _round(cleanups: list[OrphanCleanup]) -> list[OrphanCleanup]:
     """Kill every process that is found. Returns the cleanups that continue."""
-    marked = _marked({(*chase.key, chase.folder.path) for chase in chases})
-    return [chase for chase in chases if not _is_clear(chase, marked.get((*chase.key, chase.folder.path), []))]
+    marked = _marked({(*cleanup.key, cleanup.folder.path) for cleanup in cleanups})
+    return [
+        cleanup for cleanup in cleanups if not _is_clear(cleanup, marked.get((*cleanup.key, cleanup.folder.path), []))
+    ]
 
 
-def _is_clear(chase: OrphanCleanup, marked: list[ProcessIdentity]) -> bool:
-    groups = TaskCgroups.from_dict(chase.known["groups"]) if "groups" in chase.known else None
+def _is_clear(cleanup: OrphanCleanup, marked: list[ProcessIdentity]) -> bool:
+    groups = TaskCgroups.from_dict(cleanup.known["groups"]) if "groups" in cleanup.known else None
     spared = groups.kill() if groups else set()
     seen = groups.pids() if groups else set()
-    for who in [*marked, *_leaders(chase.known)]:
+    for who in [*marked, *_leaders(cleanup.known)]:
         try:
             if processes.kill(who, signal.SIGKILL):
                 seen.add(who.pid)
         except PermissionError:
             seen.add(who.pid)
             spared.add(who.pid)
-    given_up = bool(seen) and seen <= spared and chase.age_s > _SPARED_S
-    chase.clean_looks = 0 if seen else chase.clean_looks + 1
-    if chase.clean_looks < _CLEAN_LOOKS and not given_up:
-        if chase.age_s > _STUCK_S and not chase.told:
-            chase.told = True
-            _log.warning("processes of attempt %s were killed and do not go away: %s", chase.key, sorted(seen))
+    given_up = bool(seen) and seen <= spared and cleanup.age_s > _SPARED_S
+    cleanup.clean_looks = 0 if seen else cleanup.clean_looks + 1
+    if cleanup.clean_looks < _CLEAN_LOOKS and not given_up:
+        if cleanup.age_s > _STUCK_S and not cleanup.reported:
+            cleanup.reported = True
+            _log.warning("processes of attempt %s were killed and do not go away: %s", cleanup.key, sorted(seen))
         return False
     if groups:
         groups.remove()
-    chase.on_clear(f"; left and not ours to kill: {sorted(seen)}" if given_up else "")
+    cleanup.on_clear(f"; left and not ours to kill: {sorted(seen)}" if given_up else "")
     return True
 
 

@@ -18,7 +18,7 @@ class RunFolder:
     | keeper.log | error output of the supervisor | the supervisor |
     """
 
-    __slots__ = ("claim", "keeper_log", "logs", "path", "progress", "status", "stop")
+    __slots__ = ("claim", "logs", "path", "progress", "status", "stop", "supervisor_log")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class RunFolder:
         self.stop = os.path.join(path, "stop.json")
         self.logs = os.path.join(path, "logs")
         self.progress = os.path.join(path, "progress")
-        self.keeper_log = os.path.join(path, "keeper.log")
+        self.supervisor_log = os.path.join(path, "keeper.log")
 
     def make(self) -> None:
         """Prepare the folder to be claimed. No effect if it is already prepared."""

@@ -31,8 +31,8 @@ def spawn(folder: RunFolder) -> SpawnedSupervisor:
     with contextlib.ExitStack() as on_error:
         order_end, feed = _pipe(on_error)
         ready, ready_end = _pipe(on_error)
-        complaints = os.open(folder.keeper_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        on_error.callback(os.close, complaints)
+        errors = os.open(folder.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        on_error.callback(os.close, errors)
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-X", "utf8", _PROGRAM, folder.path],
@@ -40,14 +40,14 @@ def spawn(folder: RunFolder) -> SpawnedSupervisor:
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, order_end, 0),
                 (os.POSIX_SPAWN_DUP2, ready_end, 1),
-                (os.POSIX_SPAWN_DUP2, complaints, 2),
+                (os.POSIX_SPAWN_DUP2, errors, 2),
             ],
             setsid=True,
             setsigmask=signal.valid_signals(),
         )
         pidfd = _hold(pid)
         on_error.pop_all()
-    for theirs in (order_end, ready_end, complaints):
+    for theirs in (order_end, ready_end, errors):
         os.close(theirs)
     os.set_blocking(feed, False)
     os.set_blocking(ready, False)
@@ -68,7 +68,7 @@ def reap(pidfd: int) -> int | None:
 def last_words(folder: RunFolder) -> str:
     """The last line of the supervisor's error output."""
     try:
-        with open(folder.keeper_log, "rb") as file:
+        with open(folder.supervisor_log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
             lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:

@@ -110,14 +110,14 @@ class Starter:
 
     def _begin(self, attempt: Attempt) -> None:
         try:
-            keeper = self._prepare_and_spawn(attempt)
+            supervisor = self._prepare_and_spawn(attempt)
         except OSError as error:
             return self._retry_or_fail(attempt, error)
         except Exception as error:  # whatever the error is, it must be reported to the job's owner
             _log.exception("attempt %s cannot begin", attempt.key)
             return self._on_failed(attempt, "lost", f"the gang could not be started here: {error}")
         attempt.launch = None
-        attempt.pidfd, attempt.feed, attempt.ready = keeper.pidfd, keeper.feed, keeper.ready
+        attempt.pidfd, attempt.feed, attempt.ready = supervisor.pidfd, supervisor.feed, supervisor.ready
         attempt.holds_slot = True
         self._free_slots -= 1
         self._loop.later(_SLOT_S, partial(self.has_started, attempt))

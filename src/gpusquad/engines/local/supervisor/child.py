@@ -31,11 +31,11 @@ class PipeEnds:
 
 
 def become(
-    task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, keeper: int, umask: int
+    task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, supervisor: int, umask: int
 ) -> None:
     """Never returns: the process becomes the task or ends."""
     try:
-        path = _prepare(task, order, groups, ends, keeper, umask)
+        path = _prepare(task, order, groups, ends, supervisor, umask)
         _say(ends.report, READY)
         if os.read(ends.go, 1) == GO:
             _execute(path, task)
@@ -51,7 +51,7 @@ def become(
 
 
 def _prepare(
-    task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, keeper: int, umask: int
+    task: TaskLaunchOrder, order: LaunchOrder, groups: TaskCgroups, ends: PipeEnds, supervisor: int, umask: int
 ) -> str:
     """Do everything that can fail. Returns the program's path."""
     os.setsid()
@@ -60,7 +60,7 @@ def _prepare(
     _change_user(order.run_as)
     # After the change of user, which would cancel it.
     syscalls.die_with_parent(signal.SIGKILL)
-    if os.getppid() != keeper:
+    if os.getppid() != supervisor:
         os._exit(_NOT_STARTED)
     os.umask(umask)
     _enter(order.workdir)

@@ -104,13 +104,13 @@ class ProcessGang:
         if self._order.run_as is not None:
             with contextlib.suppress(OSError):
                 os.fchown(output_child, *self._order.run_as)  # otherwise its user cannot open /dev/stdout
-        keeper = os.getpid()
+        supervisor = os.getpid()
         pid = os.fork()
         if pid == 0:
             # Otherwise a waiting child would never see the supervisor's end of the barrier close.
             os.close(self._go)
             ends = child.PipeEnds(output_child, report_child, self._go_child)
-            child.become(order, self._order, self._groups, ends, keeper, self._umask)
+            child.become(order, self._order, self._groups, ends, supervisor, self._umask)
         os.close(output_child)
         os.close(report_child)
         os.set_blocking(report, False)

@@ -46,7 +46,7 @@ class Inbox:
             self.look()
             if self.stop is None:
                 self.told_from_outside = True
-                self.stop = StopRequest("the keeper of the gang was told to end by somebody else", grace_s)
+                self.stop = StopRequest("the supervisor of the gang was signalled from outside", grace_s)
 
 
 def block_signals() -> None:

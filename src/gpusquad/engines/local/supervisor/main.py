@@ -28,13 +28,13 @@ def main(path: str) -> int:
     if ordered is None:
         return CUT_SHORT
     try:
-        keeper = _claimed(folder, inbox, ordered)
+        supervisor = _claimed(folder, inbox, ordered)
     except OSError as error:  # for example a full disk; an error message could not be written either
         _tell_engine(launch_order.TROUBLE + str(error).encode("utf-8", "replace"))
         return TROUBLE
-    if keeper is None:
+    if supervisor is None:
         return TAKEN
-    keeper.run()
+    supervisor.run()
     return DONE
 
 

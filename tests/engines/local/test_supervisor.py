@@ -1,4 +1,4 @@
-"""The keeper as a program: light, alone, and careful with users."""
+"""The supervisor as a program: light, alone, and careful with users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusquad.engines.local import folders
 from gpusquad.engines.local.engine import LocalEngine
 from gpusquad.gpu.attach.library import ROOTS
 from tests.engines.harness import Bench, lines
-from tests.engines.local.helpers import keeper_pid, wait_gone
+from tests.engines.local.helpers import supervisor_pid, wait_gone
 
 NOBODY = (65534, 65534)
 
@@ -106,12 +106,12 @@ def test_another_user_sees_nothing_of_ours(open_bench: Bench, open_home: Path) -
 
 
 @root_only
-def test_tasks_of_another_user_die_with_their_keeper(open_bench: Bench, open_home: Path) -> None:
+def test_tasks_of_another_user_die_with_their_supervisor(open_bench: Bench, open_home: Path) -> None:
     """A change of user undoes the tie, so it must be made after."""
     open_bench.launch("job", "sleep 600", run_as=NOBODY)
     pid = open_bench.reports.started("job").pids[0]
     open_bench.engine.close()
-    os.kill(keeper_pid(open_home, "job"), 9)
+    os.kill(supervisor_pid(open_home, "job"), 9)
     wait_gone(pid)
 
 
