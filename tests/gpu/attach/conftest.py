@@ -16,12 +16,12 @@ from gpusquad.gpu.attach.settings import CardSharingSettings
 from gpusquad.model.cluster import Card
 from gpusquad.model.job import Share
 from tests.gpu.attach.fake_mps import FakeMps, mps_of_the_driver
+from tests.gpu.shim.clients import REAL_CARD, Peer
 from tests.gpu.shim.conftest import built as built
 from tests.gpu.shim.conftest import driver as driver
 from tests.gpu.shim.conftest import kept
 from tests.gpu.shim.conftest import library as library
-from tests.gpu.shim.playing import Player
-from tests.gpu.shim.tenants import REAL_CARD, Peer
+from tests.gpu.shim.players import Player
 
 MIB = 1 << 20
 CARD = Card(REAL_CARD or "GPU-11111111-2222-3333-4444-555555555555", "stand-in", 1024 * MIB, 64)

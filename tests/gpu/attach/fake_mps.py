@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.mps import PROGRAM
-from tests.gpu.shim.tenants import REAL_DRIVER
+from tests.gpu.shim.clients import REAL_DRIVER
 
 _SCRIPT = """#!/bin/sh
 pid="$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"

@@ -12,7 +12,7 @@ import pytest
 
 from gpusquad.gpu.api import Attachment
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, until
-from tests.gpu.shim.tenants import Peer
+from tests.gpu.shim.clients import Peer
 
 OUT_OF_MEMORY = 2
 INSIDE = "/run/gpusquad/"

@@ -20,7 +20,7 @@ from gpusquad.gpu.nvml import NvmlError
 from gpusquad.model.cluster import Card
 from gpusquad.model.errors import Invalid, NotReady
 from tests.gpu.attach.conftest import CARD, MIB, Place, attach, clients, holder
-from tests.gpu.shim.tenants import standin_only
+from tests.gpu.shim.clients import standin_only
 
 COST = 37 * MIB
 OUT_OF_MEMORY = 2

@@ -11,7 +11,7 @@ import pytest
 
 from gpusquad.gpu import build
 from gpusquad.gpu.region.card_region import CardRegion
-from tests.gpu.shim.tenants import REAL_DRIVER, Card
+from tests.gpu.shim.clients import REAL_DRIVER, Card
 from tests.gpu.standin.build import build as build_standin
 from tests.gpu.standin.build import locked
 

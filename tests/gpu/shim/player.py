@@ -40,7 +40,7 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
-ATTRIBUTES = {"ex": 0, "cluster": 4, "large": 4, "overlapping": 6, "telling": 7}
+ATTRIBUTES = {"ex": 0, "cluster": 4, "large": 4, "overlapping": 6, "signalling": 7}
 """Ways of a launch with a configuration: with no attribute, in clusters, so that it may begin before the kernel in
 front of it has ended, with an event for when others may."""
 CLUSTERS = {"cluster": 2, "large": 16}
@@ -128,7 +128,7 @@ class Stage:
         number = ATTRIBUTES[how]
         if how in CLUSTERS:
             return (c_uint64 * 9)(number, CLUSTERS[how] | 1 << 32, 1)
-        value = self._event("told").value if how == "telling" else 1
+        value = self._event("blocks").value if how == "signalling" else 1
         return (c_uint64 * 9)(number, value or 0) if number else None
 
     def kernels(self, count: int, *arguments: Any) -> None:
@@ -141,7 +141,7 @@ class Stage:
         call("cuMemAlloc_v2", byref(cells), c_size_t(4 * blocks))
         self.rooms[name] = cells, blocks
 
-    def tell_sms(self, name: str, stream: str, how: str = "plain", cycles: int = 200_000) -> None:
+    def report_sms(self, name: str, stream: str, how: str = "plain", cycles: int = 200_000) -> None:
         """A kernel of as many large blocks as the room is for. It can be captured."""
         cells, blocks = self.rooms[name]
         self._launch(stream, self.functions["burn"], (blocks, 1024), (cells, c_uint64(cycles)), how)
@@ -157,7 +157,7 @@ class Stage:
     def burn(self, stream: str, blocks: int, how: str = "plain", cycles: int = 200_000) -> list[int]:
         """The SMs that a kernel of so many large blocks runs on. Waits for it."""
         self.room("burn", blocks)
-        self.tell_sms("burn", stream, how, cycles)
+        self.report_sms("burn", stream, how, cycles)
         self.wait_stream(stream)
         return self.sms("burn")
 
@@ -288,7 +288,7 @@ class Stage:
         call("cuGraphInstantiateWithFlags", byref(made), captured, c_uint64(0))
         self.captured[graph], self.graphs[graph] = captured, made
 
-    def spoil_capture(self, stream: str) -> list[int]:
+    def invalidate_capture(self, stream: str) -> list[int]:
         """By waiting for what is being captured: what was said to that, and to the end of it."""
         suffix, handle = self._on(stream)
         return [getattr(cuda, "cuStreamSynchronize" + suffix)(handle), self.code_of_end(stream)]
@@ -315,26 +315,26 @@ class Stage:
         call("cuGraphGetEdges", self.captured[graph], firsts, seconds, byref(count))
         return len(set(seconds) - set(firsts))
 
-    def _behind(self, stream: str) -> tuple[Any, int]:
+    def _dependencies(self, stream: str) -> tuple[Any, int]:
         status, nodes, count = c_int(), ctypes.POINTER(c_void_p)(), c_size_t()
         suffix, handle = self._on(stream)
         told = (handle, byref(status), None, None, byref(nodes), None, byref(count))
         call("cuStreamGetCaptureInfo_v3" + suffix, *told)
         return nodes, count.value
 
-    def tell_behind(self, stream: str) -> None:
+    def note_dependencies(self, stream: str) -> None:
         """How much of what was captured its next work will wait for."""
-        self.seen.append(self._behind(stream)[1])
+        self.seen.append(self._dependencies(stream)[1])
 
-    def keep_behind(self, stream: str) -> None:
+    def keep_dependencies(self, stream: str) -> None:
         """Remembers what its next work will wait for, for `set_behind`."""
-        nodes, count = self._behind(stream)
-        self.kept_behind = (c_void_p * count)(*nodes[:count])
+        nodes, count = self._dependencies(stream)
+        self.kept_dependencies = (c_void_p * count)(*nodes[:count])
 
-    def set_behind(self, stream: str) -> None:
+    def set_dependencies(self, stream: str) -> None:
         """Its next work waits for that, and for nothing else."""
         suffix, handle = self._on(stream)
-        nodes = self.kept_behind
+        nodes = self.kept_dependencies
         count = c_size_t(len(nodes))
         call("cuStreamUpdateCaptureDependencies_v2" + suffix, handle, nodes, None, count, c_uint(1))
 
@@ -369,16 +369,16 @@ class Stage:
 
     def grant(self, **fields: Any) -> None:
         """What the daemon would write; nothing where there is no tenant, so that programs can be played without."""
-        tenant = os.environ.get("GPUSQUAD_TENANT")
-        if not tenant:
+        client = os.environ.get("GPUSQUAD_TENANT")
+        if not client:
             return
         if self.region is None:
             from gpusquad.gpu.region.card_region import CardRegion
 
-            self.region = CardRegion(Path(tenant).parents[1], groups=8, sms_per_group=8)
+            self.region = CardRegion(Path(client).parents[1], groups=8, sms_per_group=8)
         from gpusquad.gpu.region.pages import Grant
 
-        self.region.write({int(Path(tenant).name): Grant(**fields)})
+        self.region.write({int(Path(client).name): Grant(**fields)})
 
     def play(self, steps: list[list[Any]]) -> None:
         for name, *arguments in steps:

@@ -16,8 +16,8 @@ from gpusquad.gpu import build
 from gpusquad.gpu.region import layout
 from gpusquad.gpu.region.pages import Grant
 from gpusquad.model.errors import Invalid
-from tests.gpu.shim.playing import until
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.clients import Card
+from tests.gpu.shim.players import until
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
@@ -25,16 +25,16 @@ GRANTED, REFUSED = "0", "2"
 
 
 @pytest.fixture(scope="session")
-def asker(built: Path, driver: Path) -> Path:
-    made = built / "asker"
-    subprocess.run(["gcc", "-o", str(made), str(HERE / "asker.c"), "-ldl"], check=True)
+def lookup_program(built: Path, driver: Path) -> Path:
+    made = built / "lookup_program"
+    subprocess.run(["gcc", "-o", str(made), str(HERE / "symbol_lookup.c"), "-ldl"], check=True)
     return made
 
 
 @pytest.fixture(scope="session")
 def linked(built: Path, driver: Path) -> Path:
     made = built / "linked"
-    command = ["gcc", "-DLINKED", "-o", str(made), str(HERE / "asker.c"), str(driver / "libcuda.so.1"), "-ldl"]
+    command = ["gcc", "-DLINKED", "-o", str(made), str(HERE / "symbol_lookup.c"), str(driver / "libcuda.so.1"), "-ldl"]
     subprocess.run(command, check=True)
     return made
 
@@ -49,14 +49,14 @@ def _without_library(card: Card) -> dict[str, str]:
 
 @pytest.mark.parametrize("way", ["dlsym", "dlvsym", "default", "v1", "v2"])
 @pytest.mark.parametrize("stream", ["legacy", "thread"])
-def test_every_way_of_asking_leads_to_the_quota(card: Card, asker: Path, way: str, stream: str) -> None:
+def test_quota_applies_to_every_way_of_symbol_lookup(card: Card, lookup_program: Path, way: str, stream: str) -> None:
     card.attach(quota_bytes=MIB)
-    told = _run([str(asker), way, stream], card.of()).stdout.split()
+    told = _run([str(lookup_program), way, stream], card.of()).stdout.split()
     assert told[:3] == [GRANTED, REFUSED, REFUSED]
     assert told[3] == ("cuMemAllocAsync_ptsz" if stream == "thread" else "cuMemAllocAsync")
 
 
-def test_a_program_that_links_the_driver_is_held_to_the_quota(card: Card, linked: Path) -> None:
+def test_quota_applies_to_a_program_linked_with_the_driver(card: Card, linked: Path) -> None:
     card.attach(quota_bytes=MIB)
     assert _run([str(linked)], card.of()).stdout.split()[:3] == [GRANTED, REFUSED, REFUSED]
 
@@ -68,7 +68,7 @@ def _address(name: str, version: int, flags: int = 0) -> str:
     )
 
 
-def test_versions_choose_the_symbol(card: Card) -> None:
+def test_proc_address_depends_on_the_requested_version(card: Card) -> None:
     card.attach()
     peer = card.peer()
     symbol = "ctypes.cast(cuda.{}, c_void_p).value".format
@@ -83,7 +83,7 @@ def test_versions_choose_the_symbol(card: Card) -> None:
     assert peer(_address("cuMemFree", 12000, 2)) == [0, peer(symbol("cuMemFree_v2"))], "it has no variant for threads"
 
 
-def test_what_is_not_hooked_is_the_drivers_own(card: Card) -> None:
+def test_unhooked_function_is_the_drivers_own(card: Card) -> None:
     card.attach()
     peer = card.peer()
     own = "ctypes.cast(cuda.cuDriverGetVersion, c_void_p).value"
@@ -95,7 +95,7 @@ def test_what_is_not_hooked_is_the_drivers_own(card: Card) -> None:
 @pytest.mark.parametrize(
     "program", [["bash", "-c", "echo $((1+1)) | cat"], ["ls", "/"], [sys.executable, "-c", "import ssl"]]
 )
-def test_programs_without_cuda_run_as_before(card: Card, program: list[str]) -> None:
+def test_program_without_cuda_runs_unchanged(card: Card, program: list[str]) -> None:
     card.attach()
     with_it, without = _run(program, card.of()), _run(program, _without_library(card))
     assert (with_it.stdout, with_it.stderr) == (without.stdout, without.stderr)
@@ -104,7 +104,7 @@ def test_programs_without_cuda_run_as_before(card: Card, program: list[str]) -> 
     assert content.procs[0].pid == 0, "it never came near the region"
 
 
-def test_a_program_that_looks_for_cuda_where_there_is_none_finds_none(card: Card) -> None:
+def test_symbol_lookup_finds_no_cuda_without_a_driver(card: Card) -> None:
     card.attach()
     look = (
         "import ctypes\n"
@@ -114,7 +114,7 @@ def test_a_program_that_looks_for_cuda_where_there_is_none_finds_none(card: Card
     assert _run([sys.executable, "-c", look], card.of()).stdout.split() == ["False", "False"]
 
 
-def test_a_program_that_only_asks_nvml_loads_no_driver(card: Card) -> None:
+def test_driver_is_not_loaded_for_a_program_that_only_uses_nvml(card: Card) -> None:
     """Unless NVML itself does, as some do."""
     card.attach(quota_bytes=MIB)
     look = (
@@ -129,9 +129,9 @@ def test_a_program_that_only_asks_nvml_loads_no_driver(card: Card) -> None:
     assert (total_bytes, loads) == (str(MIB), loads_without)
 
 
-def test_rtld_next_of_others_stays_theirs(card: Card, built: Path) -> None:
+def test_rtld_next_of_another_preloaded_library_is_unchanged(card: Card, built: Path) -> None:
     wrapper = built / "next.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(wrapper), str(HERE / "next.c"), "-ldl"], check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(wrapper), str(HERE / "rtld_next.c"), "-ldl"], check=True)
     environment = card.environment
     for order in ([wrapper, environment["LD_PRELOAD"]], [environment["LD_PRELOAD"], wrapper]):
         preload = " ".join(map(str, order))
@@ -140,13 +140,13 @@ def test_rtld_next_of_others_stays_theirs(card: Card, built: Path) -> None:
         assert (told.stdout.strip(), told.stderr.strip()) == ("True", "wrapped")
 
 
-def test_only_what_is_needed_is_exported(library: Path) -> None:
+def test_library_exports_only_its_hooks_and_two_functions(library: Path) -> None:
     names = _run(["nm", "-D", "--defined-only", str(library)], dict(os.environ)).stdout.split()[2::3]
     others = {name for name in names if not name.startswith(("cu", "nvml"))}
     assert others == {"dlsym", "dlvsym", "gpusquad_reclaim", "gpusquad_served"}
 
 
-def test_it_asks_for_nothing_that_old_containers_do_not_have(library: Path) -> None:
+def test_library_requires_no_symbol_newer_than_the_oldest_glibc(library: Path) -> None:
     wanted = _run(["nm", "-D", "--undefined-only", str(library)], dict(os.environ)).stdout
     versions = {tuple(map(int, found.split("."))) for found in re.findall(r"@GLIBC_([0-9.]+)", wanted)}
     assert versions
@@ -157,7 +157,7 @@ def test_it_asks_for_nothing_that_old_containers_do_not_have(library: Path) -> N
     assert libraries <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "libm.so.6"}
 
 
-def test_it_calls_nothing_whose_name_newer_headers_change() -> None:
+def test_sources_call_no_function_that_newer_headers_redirect() -> None:
     """Headers since glibc 2.38 make other functions of these, so that only a library built there would ask for them."""
     changed = re.compile(r"\b(strto(l|ul|ll|ull|imax|umax|q|uq)(_l)?|v?[fs]?scanf)\s*\(")
     sources = build.source_files(build.SOURCES)
@@ -165,7 +165,7 @@ def test_it_calls_nothing_whose_name_newer_headers_change() -> None:
     assert [path.name for path in sources if changed.search(path.read_text())] == []
 
 
-def test_a_forked_child_is_a_process_of_its_own(card: Card) -> None:
+def test_forked_child_takes_no_slot_without_cuda(card: Card) -> None:
     card.attach(quota_bytes=64 * MIB)
     peer = card.peer()
     peer(f"alloc({MIB})")
@@ -177,7 +177,7 @@ def test_a_forked_child_is_a_process_of_its_own(card: Card) -> None:
     assert card.used() == 2 * MIB
 
 
-def test_a_child_that_uses_cuda_attaches_anew_and_leaves_the_parent_its_place(card: Card) -> None:
+def test_forked_child_attaches_in_its_own_slot_when_it_uses_cuda(card: Card) -> None:
     card.attach(quota_bytes=64 * MIB)
     peer = card.peer(start=False)
     peer("call('cuDeviceTotalMem_v2', byref(c_size_t()), 0)")  # attaches; the driver itself cannot be used over a fork
@@ -196,7 +196,7 @@ def _holds(process: int, path: Path) -> bool:
     return str(path) in opened or str(path) in Path(f"/proc/{process}/maps").read_text()
 
 
-def test_the_parents_death_is_seen_though_its_child_lives(card: Card) -> None:
+def test_parents_memory_is_reclaimed_while_its_child_lives(card: Card) -> None:
     """A lock goes with the last descriptor of its file, so the child must have let go of the one it inherited."""
     card.attach(quota_bytes=64 * MIB)
     peer = card.peer()
@@ -212,7 +212,7 @@ def test_the_parents_death_is_seen_though_its_child_lives(card: Card) -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_process_lives_as_long_as_its_descriptors_and_not_as_its_memory(card: Card) -> None:
+def test_process_counts_as_dead_when_its_descriptor_is_closed(card: Card) -> None:
     """A driver's file may hold the memory of the process that opened it, with all that is mapped there. A forked child
     has that file too, so that its dead parent's mappings last while it lives."""
     card.attach(quota_bytes=64 * MIB)
@@ -224,16 +224,16 @@ def test_a_process_lives_as_long_as_its_descriptors_and_not_as_its_memory(card: 
     assert card.region.reclaim(0) == MIB
 
 
-def _spoil(card: Card, field: str, value: int) -> None:
+def _corrupt(card: Card, field: str, value: int) -> None:
     content = layout.ClientLayout.from_buffer_copy(card.region.path(0).read_bytes())
     setattr(content, field, value)
     card.region.path(0).write_bytes(bytes(content))
 
 
 @pytest.mark.parametrize(("field", "value"), [("version", 99), ("magic", 1), ("size", 64), ("slot", 99)])
-def test_a_region_of_another_version_is_passed_by_with_one_line(card: Card, field: str, value: int) -> None:
+def test_region_of_another_version_is_ignored_with_one_message(card: Card, field: str, value: int) -> None:
     card.attach(quota_bytes=MIB)
-    _spoil(card, field, value)
+    _corrupt(card, field, value)
     peer = card.peer()
     assert peer(f"alloc({8 * MIB})")[0] == 0
     assert peer(f"alloc({8 * MIB})")[0] == 0
@@ -242,21 +242,21 @@ def test_a_region_of_another_version_is_passed_by_with_one_line(card: Card, fiel
     assert "without quota" in words[0]
 
 
-def test_a_region_that_is_not_there_is_passed_by_with_one_line(card: Card) -> None:
+def test_missing_region_is_ignored_with_one_message(card: Card) -> None:
     card.attach(quota_bytes=MIB)
     peer = card.peer(GPUSQUAD_TENANT="/nowhere/at/all")
     assert peer(f"alloc({8 * MIB})")[0] == 0
     assert len(peer.end().splitlines()) == 1
 
 
-def test_a_tenant_says_nothing(card: Card) -> None:
+def test_client_writes_nothing_to_stderr(card: Card) -> None:
     card.attach(quota_bytes=MIB)
     peer = card.peer()
     peer("alloc(1)")
     assert peer.end() == ""
 
 
-def test_the_daemons_files_are_beside_the_tenants_in_a_container(card: Card, tmp_path: Path) -> None:
+def test_decisions_are_found_beside_the_client_file_in_a_container(card: Card, tmp_path: Path) -> None:
     card.attach(quota_bytes=MIB)
     inside = tmp_path / "run"
     inside.mkdir()
@@ -266,7 +266,7 @@ def test_the_daemons_files_are_beside_the_tenants_in_a_container(card: Card, tmp
     assert peer("total()") == MIB
 
 
-def test_the_region_is_left_alone_until_a_call_needs_it(card: Card) -> None:
+def test_region_is_not_attached_before_a_call_needs_it(card: Card) -> None:
     card.attach()
     peer = card.peer(start=False)
     peer("call('cuInit', 0)")
@@ -274,7 +274,7 @@ def test_the_region_is_left_alone_until_a_call_needs_it(card: Card) -> None:
     assert card.region.page(0).pids == ()
 
 
-def test_a_library_is_built_once_and_named_by_its_sources(tmp_path: Path, library: Path) -> None:
+def test_library_is_built_once_per_state_of_its_sources(tmp_path: Path, library: Path) -> None:
     first = build.library(tmp_path)
     made_ns = first.stat().st_mtime_ns
     assert build.library(tmp_path) == first
@@ -283,13 +283,13 @@ def test_a_library_is_built_once_and_named_by_its_sources(tmp_path: Path, librar
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["libgpusquad.so"]
 
 
-def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_reports_a_missing_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(Invalid, match="gcc: is not installed"):
         build.library(tmp_path)
 
 
-def test_a_library_that_came_with_the_wheel_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_library_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "SOURCES", tmp_path)
     monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
     shipped = tmp_path / "libgpusquad-x86_64.so"
@@ -297,7 +297,7 @@ def test_a_library_that_came_with_the_wheel_is_used(tmp_path: Path, monkeypatch:
     assert build.library(tmp_path / "cache") == shipped
 
 
-def test_a_grant_written_while_running_is_read_at_the_next_call(card: Card) -> None:
+def test_new_grant_applies_to_the_next_call(card: Card) -> None:
     card.attach(quota_bytes=MIB)
     peer = card.peer()
     card.region.write({0: Grant(quota_bytes=3 * MIB)})

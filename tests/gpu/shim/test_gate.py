@@ -8,42 +8,42 @@ import pytest
 
 from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.at_the_gate import UNKNOWN_US, begin, requested_us, staged, until_held
-from tests.gpu.shim.playing import Step, player, process_page, until
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.clients import Card
+from tests.gpu.shim.gate_clients import UNKNOWN_US, begin, requested_us, staged, until_held
+from tests.gpu.shim.players import Step, player, process_page, until
 
 FOREVER_NS = 3600 * 10**9
 SECOND_NS = 10**9
 """What lies longer ago may lie before the machine's start, where its clock has no number for it."""
 
 
-def unknown_kernels(first: int, count: int, stream: str = "legacy") -> list[Step]:
+def untimed_kernels(first: int, count: int, stream: str = "legacy") -> list[Step]:
     """Each of another shape, so that each is taken to last as long as an unknown one."""
     return [["kernel", stream, 0, "add", 0, "plain", grid] for grid in range(first, first + count)]
 
 
-def test_never_asks_beyond_its_credit(card: Card) -> None:
-    tenant = staged(card)
+def test_requested_time_never_exceeds_the_credit(card: Card) -> None:
+    client = staged(card)
     first = 1
     for launches in (5, 12, 40):
         limit_us = requested_us(card) + launches * UNKNOWN_US + UNKNOWN_US // 2
         card.region.write({0: Grant(credit_us=limit_us)})
-        begin(tenant, unknown_kernels(first, launches + 3))
+        begin(client, untimed_kernels(first, launches + 3))
         until_held(card)
         assert requested_us(card) == limit_us - UNKNOWN_US // 2
         card.region.write({0: Grant()})
-        tenant.answer()
+        client.answer()
         first += launches + 3
 
 
-def test_more_credit_lets_it_go_on_where_it_stood(card: Card) -> None:
-    tenant = staged(card)
+def test_held_client_continues_when_it_gets_more_credit(card: Card) -> None:
+    client = staged(card)
     card.region.write({0: Grant(credit_us=100)})
-    begin(tenant, [["kernels", 200, "legacy", 0, "add", 20]])
+    begin(client, [["kernels", 200, "legacy", 0, "add", 20]])
     until_held(card)
     held_at = card.region.page(0).launches
     card.region.write({0: Grant(credit_us=requested_us(card) + 10**6)})
-    tenant.answer()
+    client.answer()
     page = process_page(card)
     assert held_at < 200 <= page.launches
     assert page.waiting == 0
@@ -66,50 +66,50 @@ def test_more_credit_lets_it_go_on_where_it_stood(card: Card) -> None:
     ],
     ids=lambda step: " ".join(str(part) for part in step[:2]),
 )
-def test_every_kind_of_work_is_held(card: Card, step: Step) -> None:
-    tenant = staged(card)
+def test_every_kind_of_work_is_held_without_credit(card: Card, step: Step) -> None:
+    client = staged(card)
     card.region.write({0: Grant(credit_us=0)})
     capture: Step = ["capture", "g", "own", [["kernel", "own", 0, "add", 20]]]
-    tenant.on_stage([["stream", "own", False], capture])  # capturing is never held
-    begin(tenant, [step])
+    client.on_stage([["stream", "own", False], capture])  # capturing is never held
+    begin(client, [step])
     until_held(card)
     card.region.write({0: Grant()})
-    tenant.answer()
+    client.answer()
 
 
-def test_something_larger_than_the_credit_passes_while_any_is_left_and_the_debt_stays(card: Card) -> None:
-    tenant = staged(card)
-    tenant.on_stage([["kernels", 4, "legacy", 0, "add_long"], ["sync"], ["kernel", "legacy", 0, "add_long"]])
+def test_launch_larger_than_the_credit_passes_and_leaves_a_debt(card: Card) -> None:
+    client = staged(card)
+    client.on_stage([["kernels", 4, "legacy", 0, "add_long"], ["sync"], ["kernel", "legacy", 0, "add_long"]])
     (long,) = card.region.kernels(0)
     assert long.mean_us > 4000
     before_us = requested_us(card)
     card.region.write({0: Grant(credit_us=before_us + 1000)})
-    tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
+    client.on_stage([["kernel", "legacy", 0, "add_long"]])
     assert requested_us(card) > before_us + 4000
     card.region.write({0: Grant(credit_us=before_us + 2000)})  # another squad, but it is in debt
-    begin(tenant, [["kernel", "legacy", 0, "add_short"]])
+    begin(client, [["kernel", "legacy", 0, "add_short"]])
     until_held(card)
     card.region.write({0: Grant()})
-    tenant.answer()
+    client.answer()
 
 
-def test_a_graph_is_one_unit_and_its_cost_is_learned(card: Card) -> None:
-    tenant = staged(card)
+def test_graph_is_one_launch_and_its_time_is_measured(card: Card) -> None:
+    client = staged(card)
     inside: list[Step] = [["kernel", "s", 0, "add_long"] for _ in range(2)]
-    tenant.on_stage([["stream", "s", False], ["capture", "g", "s", inside]])
+    client.on_stage([["stream", "s", False], ["capture", "g", "s", inside]])
     assert card.region.page(0).launches == 0
     for _ in range(3):
-        tenant.on_stage([["graph", "s", "g"], ["sync"]])
-    tenant.on_stage([["graph", "s", "g"], ["sync"], ["graph", "s", "g"]])
+        client.on_stage([["graph", "s", "g"], ["sync"]])
+    client.on_stage([["graph", "s", "g"], ["sync"], ["graph", "s", "g"]])
     (graph,) = card.region.kernels(0)
     assert (graph.name, process_page(card).graphs, process_page(card).launches) == ("graph", 5, 0)
     assert graph.mean_us > 8000
 
 
-def test_a_place_used_again_goes_on_counting(card: Card) -> None:
+def test_requested_time_continues_in_a_reused_slot(card: Card) -> None:
     """Credits are cumulative: a tenant whose process starts anew must not get those of the last one again."""
     first = staged(card)
-    first.on_stage(unknown_kernels(1, 20))
+    first.on_stage(untimed_kernels(1, 20))
     before_us = requested_us(card)
     assert before_us >= 20 * UNKNOWN_US
     first.kill()
@@ -117,7 +117,7 @@ def test_a_place_used_again_goes_on_counting(card: Card) -> None:
     second = player(card)
     second.stage()
     card.region.write({0: Grant(credit_us=before_us + 2 * UNKNOWN_US)})
-    begin(second, unknown_kernels(100, 5))
+    begin(second, untimed_kernels(100, 5))
     until_held(card)
     assert requested_us(card) == before_us + 2 * UNKNOWN_US
     card.region.write({0: Grant()})
@@ -128,50 +128,50 @@ def open_again(card: Card, fail_open_ms: int) -> None:
     card.region = CardRegion(card.region.folder, groups=8, sms_per_group=8, fail_open_ms=fail_open_ms)
 
 
-def test_runs_on_when_the_daemon_is_gone_and_is_held_again_when_it_returns(card: Card) -> None:
-    tenant = staged(card)
+def test_client_runs_ungated_while_the_daemon_is_gone(card: Card) -> None:
+    client = staged(card)
     open_again(card, fail_open_ms=50)
     card.region.beat(time.monotonic_ns() + FOREVER_NS)
     card.region.write({0: Grant(credit_us=0, mask=0x01)})
-    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    begin(client, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     card.region.beat(time.monotonic_ns() - SECOND_NS)  # nobody says so: the heartbeat just stays behind
-    tenant.answer()
-    tenant.on_stage([["kernels", 50, "legacy", 0, "add", 20]])
+    client.answer()
+    client.on_stage([["kernels", 50, "legacy", 0, "add", 20]])
     assert process_page(card).mask_now == 0
     card.region.beat(time.monotonic_ns() + FOREVER_NS)
-    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    begin(client, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     card.region.write({0: Grant()})
-    tenant.answer()
+    client.answer()
 
 
-def test_waits_for_the_daemon_where_that_was_asked_for(card: Card) -> None:
-    tenant = staged(card)
+def test_client_waits_for_the_daemon_without_fail_open(card: Card) -> None:
+    client = staged(card)
     card.region.beat(time.monotonic_ns() - SECOND_NS)
     card.region.write({0: Grant(credit_us=0)})
-    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    begin(client, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     card.region.write({0: Grant(credit_us=UNKNOWN_US)})
-    tenant.answer()
+    client.answer()
 
 
-def test_who_is_detached_at_the_gate_goes(card: Card) -> None:
-    tenant = staged(card)
+def test_held_client_continues_when_it_is_detached(card: Card) -> None:
+    client = staged(card)
     card.region.write({0: Grant(credit_us=0)})
-    begin(tenant, [["kernel", "legacy", 0, "add", 20]])
+    begin(client, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
     card.region.detach(0)
-    tenant.answer()
+    client.answer()
 
 
-def test_processes_of_a_tenant_share_its_credit(card: Card) -> None:
+def test_processes_of_a_client_share_its_credit(card: Card) -> None:
     first = staged(card)
     card.region.write({0: Grant(credit_us=3 * UNKNOWN_US)})
-    first.on_stage(unknown_kernels(1, 2))
+    first.on_stage(untimed_kernels(1, 2))
     second = player(card)
     second.stage()
-    begin(second, unknown_kernels(10, 5))
+    begin(second, untimed_kernels(10, 5))
     until(lambda: process_page(card, index=1).waiting == 1, "the second process at the gate")
     assert requested_us(card) == 3 * UNKNOWN_US
     card.region.write({0: Grant()})
@@ -179,21 +179,21 @@ def test_processes_of_a_tenant_share_its_credit(card: Card) -> None:
 
 
 def test_threads_share_the_last_credit(card: Card) -> None:
-    tenant = staged(card)
+    client = staged(card)
     card.region.write({0: Grant(credit_us=10 * UNKNOWN_US)})
-    begin(tenant, [["together", [unknown_kernels(1 + 20 * number, 20, "thread") for number in range(4)]]])
+    begin(client, [["together", [untimed_kernels(1 + 20 * number, 20, "thread") for number in range(4)]]])
     until(lambda: process_page(card).waiting == 4, "four threads at the gate")
     assert requested_us(card) == 10 * UNKNOWN_US
     card.region.write({0: Grant()})
-    tenant.answer()
+    client.answer()
 
 
-def test_a_forked_child_that_launches_nothing_does_no_harm(card: Card) -> None:
-    tenant = staged(card)
+def test_parent_is_unaffected_by_a_forked_child_that_launches_nothing(card: Card) -> None:
+    client = staged(card)
     card.attach(1)
     card.region.write({0: Grant(mask=0x01, neighbours=0b11)})
-    tenant.on_stage([["kernels", 10, "legacy", 0, "add", 20]])
-    assert tenant("os.waitpid(os.fork() or os._exit(0), 0)[1]") == 0
-    tenant.on_stage([["kernels", 10, "legacy", 0, "add", 20]])
-    assert tenant("stage.cells()")[0] == 20
-    assert tenant.end() == ""
+    client.on_stage([["kernels", 10, "legacy", 0, "add", 20]])
+    assert client("os.waitpid(os.fork() or os._exit(0), 0)[1]") == 0
+    client.on_stage([["kernels", 10, "legacy", 0, "add", 20]])
+    assert client("stage.cells()")[0] == 20
+    assert client.end() == ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gpu.shim.tenants import Card, Peer, standin_only
+from tests.gpu.shim.clients import Card, Peer, standin_only
 
 OUT_OF_MEMORY = 2
 MIB = 1 << 20
@@ -28,7 +28,7 @@ def _graph(peer: Peer, nbytes: int, frees: bool = True, way: str = "captured") -
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_graph_that_needs_more_than_the_quota_does_not_run(card: Card, way: str) -> None:
+def test_graph_launch_is_refused_when_it_needs_more_than_the_quota(card: Card, way: str) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     executable, _ = _graph(peer, QUOTA + 64 * MIB, way=way)
@@ -42,7 +42,7 @@ def test_a_graph_that_needs_more_than_the_quota_does_not_run(card: Card, way: st
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_graph_has_is_in_the_account(card: Card, way: str) -> None:
+def test_graph_memory_is_charged_while_the_graph_holds_it(card: Card, way: str) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     executable, pointer = _graph(peer, MUCH, frees=False, way=way)
@@ -57,7 +57,7 @@ def test_what_a_graph_has_is_in_the_account(card: Card, way: str) -> None:
     assert peer(f"graph_launch({executable})") == OUT_OF_MEMORY
 
 
-def test_what_is_uploaded_is_in_the_account(card: Card) -> None:
+def test_graph_memory_is_charged_after_an_upload(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     executable, _ = _graph(peer, MUCH)
@@ -65,7 +65,7 @@ def test_what_is_uploaded_is_in_the_account(card: Card) -> None:
     assert card.used() == peer("graph_reserved()")
 
 
-def test_graphs_that_run_one_after_the_other_are_charged_once(card: Card) -> None:
+def test_consecutive_graphs_are_charged_once(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     graphs = [_graph(peer, size)[0] for size in (MUCH, LITTLE, MUCH)]
@@ -77,7 +77,7 @@ def test_graphs_that_run_one_after_the_other_are_charged_once(card: Card) -> Non
     assert card.used() == 0
 
 
-def test_graphs_that_hold_memory_at_once_are_charged_each(card: Card) -> None:
+def test_concurrent_graphs_are_charged_each(card: Card) -> None:
     """The second one cannot be known to need memory of its own until it has it; the third one does not run."""
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
@@ -91,7 +91,7 @@ def test_graphs_that_hold_memory_at_once_are_charged_each(card: Card) -> None:
     assert card.used() <= QUOTA
 
 
-def test_a_quota_that_shrinks_does_not_stop_graphs_that_have_their_memory(card: Card) -> None:
+def test_graph_with_its_memory_runs_after_the_quota_shrinks(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     executable, _ = _graph(peer, MUCH)
@@ -100,7 +100,7 @@ def test_a_quota_that_shrinks_does_not_stop_graphs_that_have_their_memory(card: 
     assert (peer(f"graph_launch({executable})"), peer("sync()")) == (0, 0)
 
 
-def test_a_process_that_dies_gives_back_what_its_graphs_had(card: Card) -> None:
+def test_graph_memory_is_released_when_its_process_dies(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     first, second = card.peer(), card.peer()
     executable, _ = _graph(first, MUCH, frees=False)
@@ -111,7 +111,7 @@ def test_a_process_that_dies_gives_back_what_its_graphs_had(card: Card) -> None:
     assert card.used() == LITTLE
 
 
-def test_what_the_driver_refuses_was_never_held(card: Card) -> None:
+def test_peak_excludes_what_the_driver_refuses(card: Card) -> None:
     card.attach(quota_bytes=0)
     peer = card.peer()
     _, total_bytes = peer("info()")
@@ -122,7 +122,7 @@ def test_what_the_driver_refuses_was_never_held(card: Card) -> None:
 
 
 @standin_only("a real driver may refuse a node of this size when it is made")
-def test_a_graph_too_large_for_any_card_is_out_of_memory(card: Card) -> None:
+def test_graph_larger_than_any_card_is_out_of_memory(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     executable, _ = _graph(peer, 1 << 42)
@@ -130,7 +130,7 @@ def test_a_graph_too_large_for_any_card_is_out_of_memory(card: Card) -> None:
     assert card.used() == 0
 
 
-def test_graphs_without_such_nodes_pass_by(card: Card) -> None:
+def test_graph_without_allocations_runs_at_the_quota(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     assert peer(f"alloc({QUOTA})")[0] == 0

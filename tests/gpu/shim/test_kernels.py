@@ -18,7 +18,7 @@ PTXAS = shutil.which("ptxas", path=f"{os.environ['PATH']}:{_TOOLKIT}")
 
 @pytest.mark.skipif(PTXAS is None, reason="needs ptxas, of a CUDA toolkit")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
-def test_it_compiles(tmp_path: Path, architecture: str) -> None:
+def test_kernels_compile(tmp_path: Path, architecture: str) -> None:
     assert PTXAS is not None
     (tmp_path / "kernels.ptx").write_text(PTX)
     command = [PTXAS, f"-arch={architecture}", str(tmp_path / "kernels.ptx"), "-o", str(tmp_path / "kernels")]
@@ -26,12 +26,12 @@ def test_it_compiles(tmp_path: Path, architecture: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_kernel_is_an_entry() -> None:
+def test_every_kernel_is_a_ptx_entry() -> None:
     assert [line.split()[2].partition("(")[0] for line in PTX.splitlines() if ".entry" in line] == list(NAMES)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_the_stand_in_reads_names_and_notes(tmp_path: Path, c_builds: Path) -> None:
+def test_standin_reads_kernel_names_and_notes(tmp_path: Path, c_builds: Path) -> None:
     """A kernel without a note takes its time from an argument."""
     card = new_card(tmp_path, c_builds / "driver", sms=16)
     ptx = "\n".join([".version 7.0", ".entry add(.param .u64 cell)", "{ }", "//! add_two:2:30", ".entry add_two()", ""])

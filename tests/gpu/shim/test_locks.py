@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu import build
-from tests.gpu.shim.playing import Step, player
-from tests.gpu.shim.tenants import Card
-from tests.gpu.shim.test_captures import (  # noqa: F401  # collected here too, with the debug build
-    test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it,
-    test_others_go_on_while_a_stream_is_captured,
+from tests.gpu.shim.clients import Card
+from tests.gpu.shim.players import Step, player
+from tests.gpu.shim.test_capture import (  # noqa: F401  # collected here too, with the debug build
+    test_capture_continues_when_a_joined_stream_is_destroyed,
+    test_other_streams_continue_during_a_capture,
 )
 from tests.gpu.shim.test_gate import test_threads_share_the_last_credit  # noqa: F401
 from tests.gpu.shim.test_streams import (  # noqa: F401
-    test_a_stream_may_end_while_somebody_waits_for_it,
-    test_random_programs_give_the_same_while_they_move,
-    test_the_legacy_stream_goes_before_and_after_blocking_streams,
-    test_threads_that_launch_and_move_at_once_lose_nothing,
+    test_legacy_stream_is_ordered_with_blocking_streams,
+    test_no_launch_is_lost_when_threads_launch_and_move_at_once,
+    test_random_programs_give_the_same_result_while_streams_move,
+    test_stream_may_end_while_a_thread_waits_for_it,
 )
-from tests.gpu.shim.test_yielding import (  # noqa: F401
-    test_a_context_ends_though_its_work_stands_still,
-    test_random_programs_give_the_same_while_they_are_stopped,
+from tests.gpu.shim.test_yield import (  # noqa: F401
+    test_context_is_reset_while_its_work_is_paused,
+    test_random_programs_give_the_same_result_while_paused_repeatedly,
 )
 from tests.gpu.standin.build import locked
 

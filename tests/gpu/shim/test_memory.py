@@ -6,7 +6,7 @@ import pytest
 
 from gpusquad.gpu.region import layout
 from gpusquad.gpu.region.card_region import CardRegion
-from tests.gpu.shim.tenants import Card, Peer
+from tests.gpu.shim.clients import Card, Peer
 
 OUT_OF_MEMORY = 2
 MIB = 1 << 20
@@ -30,7 +30,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_over_the_quota_is_out_of_memory_by_every_way(card: Card, way: str) -> None:
+def test_every_kind_of_allocation_is_refused_beyond_the_quota(card: Card, way: str) -> None:
     take, give = WAYS[way]
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
@@ -48,7 +48,7 @@ def test_over_the_quota_is_out_of_memory_by_every_way(card: Card, way: str) -> N
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_the_driver_refuses_was_never_held(card: Card, way: str) -> None:
+def test_peak_excludes_what_the_driver_refuses(card: Card, way: str) -> None:
     take, give = WAYS[way]
     card.attach()
     peer = card.peer()
@@ -59,7 +59,7 @@ def test_what_the_driver_refuses_was_never_held(card: Card, way: str) -> None:
     assert card.region.page(0).peak_bytes == 4 * MIB
 
 
-def test_the_quota_is_of_all_processes_together(card: Card) -> None:
+def test_quota_covers_all_processes_of_a_client(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     first, second = card.peer(), card.peer()
     assert first(f"alloc({40 * MIB})")[0] == 0
@@ -69,14 +69,14 @@ def test_the_quota_is_of_all_processes_together(card: Card) -> None:
     assert len(card.region.page(0).pids) == 2
 
 
-def test_tenants_do_not_count_for_each_other(card: Card) -> None:
+def test_quota_excludes_other_clients(card: Card) -> None:
     card.attach(0, QUOTA)
     card.attach(1, QUOTA)
     assert card.peer(0)(f"alloc({QUOTA})")[0] == 0
     assert card.peer(1)(f"alloc({QUOTA})")[0] == 0
 
 
-def test_without_a_quota_only_the_card_refuses(card: Card) -> None:
+def test_allocation_is_limited_by_the_card_without_a_quota(card: Card) -> None:
     card.attach(quota_bytes=0)
     peer = card.peer()
     free_bytes, total_bytes = peer("info()")
@@ -85,19 +85,19 @@ def test_without_a_quota_only_the_card_refuses(card: Card) -> None:
     assert peer(f"alloc({free_bytes // 2})")[0] == 0
 
 
-def test_a_tenant_sees_its_quota_as_the_card(card: Card) -> None:
+def test_client_sees_its_quota_as_the_card_memory(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
-    peer, mate = card.peer(), card.peer()
+    peer, fake_client = card.peer(), card.peer()
     assert peer("info()") == [QUOTA, QUOTA]
-    mate(f"alloc({10 * MIB})")
+    fake_client(f"alloc({10 * MIB})")
     peer(f"alloc({20 * MIB})")
     assert peer("info()") == [34 * MIB, QUOTA]
     assert peer("total()") == QUOTA
-    mate.kill()
+    fake_client.kill()
     assert peer("info()") == [44 * MIB, QUOTA], "the dead hold nothing"
 
 
-def test_nvml_shows_the_quota_too(card: Card) -> None:
+def test_nvml_shows_the_quota(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     peer("nvml_start()")
@@ -106,7 +106,7 @@ def test_nvml_shows_the_quota_too(card: Card) -> None:
     assert peer("nvml_memory2()") == [QUOTA, 44 * MIB, 20 * MIB]
 
 
-def test_nvml_shows_the_quota_on_its_own_card_only(card: Card) -> None:
+def test_nvml_shows_the_quota_only_on_the_clients_card(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     uuid = peer("nvml_start()")
@@ -116,7 +116,7 @@ def test_nvml_shows_the_quota_on_its_own_card_only(card: Card) -> None:
     assert peer("nvml_memory()")[0] > QUOTA
 
 
-def test_a_quota_above_the_card_shows_the_card(card: Card) -> None:
+def test_client_sees_the_card_when_its_quota_is_larger(card: Card) -> None:
     card.attach(quota_bytes=1 << 60)
     peer = card.peer()
     with_quota = peer("total()")
@@ -124,7 +124,7 @@ def test_a_quota_above_the_card_shows_the_card(card: Card) -> None:
     assert with_quota == peer("total()") < 1 << 60
 
 
-def test_a_quota_changed_at_run_time_holds_from_the_next_call(card: Card) -> None:
+def test_changed_quota_applies_to_the_next_call(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     _, key = peer(f"alloc({32 * MIB})")
@@ -137,7 +137,7 @@ def test_a_quota_changed_at_run_time_holds_from_the_next_call(card: Card) -> Non
     assert peer(f"alloc({QUOTA})")[0] == 0
 
 
-def test_the_first_context_of_each_process_is_charged_once(card: Card) -> None:
+def test_first_context_of_each_process_is_charged_once(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     card.environment["GPUSQUAD_CONTEXT_BYTES"] = str(25 * MIB)
     first = card.peer()
@@ -152,13 +152,13 @@ def test_the_first_context_of_each_process_is_charged_once(card: Card) -> None:
     assert card.used() == 50 * MIB
 
 
-def test_what_the_daemon_says_a_context_costs_goes_before_the_variable(card: Card) -> None:
+def test_context_cost_of_the_daemon_overrides_the_variable(card: Card) -> None:
     CardRegion(card.region.folder, context_bytes=3 * MIB).attach(1)
     card.peer(1, GPUSQUAD_CONTEXT_BYTES=str(25 * MIB))
     assert CardRegion(card.region.folder).page(1).used_bytes == 3 * MIB
 
 
-def test_a_context_takes_its_allocations_with_it(card: Card) -> None:
+def test_allocations_are_released_when_their_context_ends(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     peer(f"alloc({MIB})")
@@ -170,7 +170,7 @@ def test_a_context_takes_its_allocations_with_it(card: Card) -> None:
     assert card.used() == MIB
 
 
-def test_resetting_the_primary_context_gives_all_back(card: Card) -> None:
+def test_allocations_are_released_when_the_primary_context_is_reset(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     peer(f"alloc({MIB})")
@@ -178,7 +178,7 @@ def test_resetting_the_primary_context_gives_all_back(card: Card) -> None:
     assert card.used() == 0
 
 
-def test_a_pitch_is_charged_as_the_driver_chose_it(card: Card) -> None:
+def test_pitched_allocation_is_charged_with_the_drivers_pitch(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     result, key, pitch = peer("pitched(100, 64)")
@@ -187,7 +187,7 @@ def test_a_pitch_is_charged_as_the_driver_chose_it(card: Card) -> None:
     assert card.used() == 0
 
 
-def test_a_pitch_that_bursts_the_quota_is_refused(card: Card) -> None:
+def test_pitched_allocation_is_refused_when_the_pitch_exceeds_the_quota(card: Card) -> None:
     card.attach(quota_bytes=0)
     peer = card.peer()
     before = peer("info()")
@@ -198,13 +198,13 @@ def test_a_pitch_that_bursts_the_quota_is_refused(card: Card) -> None:
     assert peer("info()") == before, "and the driver has it back"
 
 
-def test_all_levels_of_mipmaps_count(card: Card) -> None:
+def test_mipmapped_array_is_charged_for_all_levels(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     card.peer()("mipmaps(1024, 1024, 3)")
     assert card.used() == 4 * (1024 * 1024 + 512 * 512 + 256 * 256)
 
 
-def test_physical_memory_counts_while_it_is_mapped(card: Card) -> None:
+def test_physical_memory_is_charged_while_it_is_mapped(card: Card) -> None:
     """Programs release the handle as soon as the memory is mapped: that frees nothing."""
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
@@ -218,7 +218,7 @@ def test_physical_memory_counts_while_it_is_mapped(card: Card) -> None:
     assert card.used() == 0
 
 
-def test_physical_memory_counts_while_a_handle_is_held(card: Card) -> None:
+def test_physical_memory_is_charged_while_a_handle_is_held(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     size = 4 * MIB
@@ -234,7 +234,7 @@ def test_physical_memory_counts_while_a_handle_is_held(card: Card) -> None:
     assert card.used() == 0
 
 
-def test_one_unmap_may_undo_several_mappings(card: Card) -> None:
+def test_unmap_releases_several_adjacent_mappings(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     size = 2 * MIB
@@ -248,7 +248,7 @@ def test_one_unmap_may_undo_several_mappings(card: Card) -> None:
     assert card.used() == 0
 
 
-def test_memory_of_another_process_is_charged_to_its_owner(card: Card) -> None:
+def test_imported_memory_is_charged_to_its_owner(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     owner, guest = card.peer(), card.peer()
     _, key = owner(f"alloc({8 * MIB})")
@@ -259,7 +259,7 @@ def test_memory_of_another_process_is_charged_to_its_owner(card: Card) -> None:
     assert card.used() == 8 * MIB
 
 
-def test_what_a_pool_keeps_is_charged_and_trimmed_before_anybody_is_refused(card: Card) -> None:
+def test_pool_is_charged_for_kept_memory_and_trimmed_before_a_refusal(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     pool = peer("pool_default()")
@@ -276,7 +276,7 @@ def test_what_a_pool_keeps_is_charged_and_trimmed_before_anybody_is_refused(card
     assert card.used() == 48 * MIB
 
 
-def test_a_pool_destroyed_gives_back_when_its_last_allocation_goes(card: Card) -> None:
+def test_destroyed_pool_is_released_with_its_last_allocation(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     pool = peer("pool_new()")
@@ -287,7 +287,7 @@ def test_a_pool_destroyed_gives_back_when_its_last_allocation_goes(card: Card) -
     assert card.used() == 0
 
 
-def test_a_pool_of_the_hosts_memory_is_not_charged(card: Card) -> None:
+def test_pool_of_host_memory_is_not_charged(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     pool = peer("pool_new(location=2)")
@@ -296,7 +296,7 @@ def test_a_pool_of_the_hosts_memory_is_not_charged(card: Card) -> None:
     assert peer(f"free_async({key})") == 0
 
 
-def test_a_free_that_the_driver_refuses_changes_nothing(card: Card) -> None:
+def test_account_is_unchanged_when_the_driver_refuses_a_free(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer = card.peer()
     _, key = peer(f"alloc({MIB})")
@@ -306,11 +306,11 @@ def test_a_free_that_the_driver_refuses_changes_nothing(card: Card) -> None:
     assert card.used() == MIB
 
 
-def test_a_thousand_allocations_in_each_of_eight_processes_leave_nothing(card: Card) -> None:
+def test_account_is_zero_after_allocation_storms_in_eight_processes(card: Card) -> None:
     card.attach(quota_bytes=96 * MIB)
     peers = [card.peer() for _ in range(8)]
     for seed, peer in enumerate(peers):
-        peer.tell(f"storm(1000, {seed})")
+        peer.send(f"storm(1000, {seed})")
     refused = sum(peer.answer()["refused"] for peer in peers)
     page = card.region.page(0)
     assert refused > 0, "the storm must reach the quota"
@@ -318,13 +318,13 @@ def test_a_thousand_allocations_in_each_of_eight_processes_leave_nothing(card: C
     assert page.peak_bytes > 80 * MIB
 
 
-def test_threads_of_one_process_leave_nothing(card: Card) -> None:
+def test_account_is_zero_after_allocation_storms_in_threads(card: Card) -> None:
     card.attach(quota_bytes=40 * MIB)
     assert card.peer()("storm_in_threads(4, 300, 7)") == 0
     assert card.used() == 0
 
 
-def test_the_killed_give_back_and_the_living_keep_theirs(card: Card) -> None:
+def test_reclaim_releases_only_the_bytes_of_killed_processes(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     doomed, survivor = card.peer(), card.peer()
     doomed(f"alloc({30 * MIB})")
@@ -338,7 +338,7 @@ def test_the_killed_give_back_and_the_living_keep_theirs(card: Card) -> None:
     assert survivor(f"alloc({44 * MIB})")[0] == 0
 
 
-def test_whoever_needs_the_room_reclaims_it_without_the_daemon(card: Card) -> None:
+def test_client_reclaims_dead_processes_when_it_needs_room(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     doomed, survivor = card.peer(), card.peer()
     doomed(f"alloc({QUOTA})")
@@ -347,7 +347,7 @@ def test_whoever_needs_the_room_reclaims_it_without_the_daemon(card: Card) -> No
     assert card.used() == QUOTA
 
 
-def test_killed_in_the_middle_of_a_storm_the_sums_are_right(card: Card) -> None:
+def test_account_is_exact_when_processes_are_killed_during_storms(card: Card) -> None:
     """Kills fall anywhere, inside the lock too."""
     card.attach(quota_bytes=QUOTA)
     survivor = card.peer()
@@ -355,7 +355,7 @@ def test_killed_in_the_middle_of_a_storm_the_sums_are_right(card: Card) -> None:
     for seed in range(6):
         doomed = [card.peer(), card.peer()]
         for number, peer in enumerate(doomed):
-            peer.tell(f"storm(10**9, {seed * 2 + number})")
+            peer.send(f"storm(10**9, {seed * 2 + number})")
         assert survivor(f"storm(50, {seed})")["refused"] >= 0
         for peer in doomed:
             peer.kill()
@@ -374,14 +374,14 @@ def _die_holding_the_lock(card: Card, doomed: Peer) -> None:
         file.write((999 * MIB).to_bytes(8, "little"))
 
 
-@pytest.mark.parametrize("who", ["a mate", "the next process in its place", "the daemon"])
-def test_whoever_comes_after_a_holder_that_died_puts_the_sum_right(card: Card, who: str) -> None:
+@pytest.mark.parametrize("who", ["a fake_client", "the next process in its place", "the daemon"])
+def test_sum_is_corrected_when_the_lock_holder_died(card: Card, who: str) -> None:
     card.attach(quota_bytes=QUOTA)
     doomed, survivor = card.peer(), card.peer()
     doomed(f"alloc({30 * MIB})")
     survivor(f"alloc({2 * MIB})")
     _die_holding_the_lock(card, doomed)
-    if who == "a mate":
+    if who == "a fake_client":
         assert survivor(f"alloc({62 * MIB})")[0] == 0
         assert card.used() == QUOTA
     elif who == "the daemon":
@@ -392,7 +392,7 @@ def test_whoever_comes_after_a_holder_that_died_puts_the_sum_right(card: Card, w
         assert card.used() == QUOTA
 
 
-def test_a_tenant_that_spoils_its_own_file_stops_nobody_but_itself(card: Card) -> None:
+def test_daemon_continues_when_a_client_corrupts_its_file(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peer, doomed = card.peer(), card.peer()
     doomed.kill()
@@ -407,7 +407,7 @@ def test_a_tenant_that_spoils_its_own_file_stops_nobody_but_itself(card: Card) -
     assert card.region.page(0).used_bytes == 0
 
 
-def test_a_tenant_with_all_its_places_taken_gives_no_memory_to_one_more(card: Card) -> None:
+def test_process_gets_no_memory_when_all_slots_are_taken(card: Card) -> None:
     card.attach(quota_bytes=QUOTA)
     peers = [card.peer() for _ in range(16)]
     extra = card.peer()

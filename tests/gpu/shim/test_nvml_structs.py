@@ -29,7 +29,7 @@ def _printing_program() -> str:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_memory_is_told_in_the_same_layout(tmp_path: Path) -> None:
+def test_nvml_memory_layout_matches_the_binding(tmp_path: Path) -> None:
     (tmp_path / "ours.c").write_text(_printing_program())
     program = str(tmp_path / "ours")
     subprocess.run(["gcc", "-I", str(build.SOURCES), "-o", program, str(tmp_path / "ours.c")], check=True)

@@ -19,7 +19,7 @@ from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant, Region
 from gpusquad.model.errors import Invalid
 from gpusquad.model.squad import MAX_LEVEL, UNGATED_US
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.clients import Card
 
 ON_REGION = ("region/region", "region/region_files", "region/futex", "region/neighbours")
 """The parts of the library that know the region and nothing of a driver."""
@@ -69,7 +69,7 @@ def _mirrored() -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_python_and_c_agree_on_every_offset(tmp_path: Path) -> None:
+def test_python_layout_matches_the_c_layout(tmp_path: Path) -> None:
     (tmp_path / "layout.c").write_text(_printing_program())
     program = str(tmp_path / "layout")
     subprocess.run(["gcc", "-I", str(build.SOURCES), "-o", program, str(tmp_path / "layout.c")], check=True)
@@ -77,7 +77,7 @@ def test_python_and_c_agree_on_every_offset(tmp_path: Path) -> None:
     assert told.splitlines() == _mirrored()
 
 
-def test_it_is_a_region_as_the_loop_wants_one(tmp_path: Path) -> None:
+def test_card_region_implements_the_region_protocol(tmp_path: Path) -> None:
     region: Region = CardRegion(tmp_path)
     region.attach(3)
     assert region.page(3).used_bytes == 0
@@ -86,7 +86,7 @@ def test_it_is_a_region_as_the_loop_wants_one(tmp_path: Path) -> None:
         region.page(3)
 
 
-def test_files_are_readable_by_all_and_writable_by_one(tmp_path: Path) -> None:
+def test_files_are_readable_by_all_and_writable_by_the_owner(tmp_path: Path) -> None:
     old = os.umask(0o077)
     try:
         region = CardRegion(tmp_path / "card")
@@ -100,14 +100,14 @@ def test_files_are_readable_by_all_and_writable_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-def test_a_tenants_file_belongs_to_its_user_and_decisions_do_not(tmp_path: Path) -> None:
+def test_client_file_belongs_to_its_user(tmp_path: Path) -> None:
     region = CardRegion(tmp_path)
     region.attach(1, uid=65534, gid=65534)
     assert region.path(1).stat().st_uid == 65534
     assert (tmp_path / "decisions").stat().st_uid == 0
 
 
-def test_a_slot_that_no_card_has_is_refused(tmp_path: Path) -> None:
+def test_attach_refuses_an_unknown_slot(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="slot"):
         CardRegion(tmp_path).attach(layout.SLOTS)
 
@@ -123,7 +123,7 @@ def test_a_slot_that_no_card_has_is_refused(tmp_path: Path) -> None:
     loan_us=st.integers(0, 2**32 - 1),
     loan_wait_max_us=st.integers(0, 2**32 - 1),
 )
-def test_grants_are_written_as_they_are(
+def test_grants_are_written_unchanged(
     tmp_path_factory: pytest.TempPathFactory,
     credit_us: int,
     mask: int,
@@ -153,7 +153,7 @@ def _decisions(folder: Path) -> layout.DecisionsLayout:
     return layout.DecisionsLayout.from_buffer_copy((folder / "decisions").read_bytes())
 
 
-def test_every_change_moves_the_epoch(tmp_path: Path) -> None:
+def test_epoch_grows_with_every_change(tmp_path: Path) -> None:
     region = CardRegion(tmp_path)
     epochs = [_decisions(tmp_path).epoch]
     for change in (lambda: region.attach(0), lambda: region.write({0: Grant()}), lambda: region.detach(0)):
@@ -162,24 +162,24 @@ def test_every_change_moves_the_epoch(tmp_path: Path) -> None:
     assert epochs == sorted(set(epochs))
 
 
-def test_a_beat_is_seen(tmp_path: Path) -> None:
+def test_heartbeat_is_written(tmp_path: Path) -> None:
     region = CardRegion(tmp_path, fail_open_ms=250, groups=15, sms_per_group=8)
     region.beat(12345)
     seen = _decisions(tmp_path)
     assert (seen.heartbeat_ns, seen.fail_open_ms, seen.groups, seen.sms_per_group) == (12345, 250, 15, 8)
 
 
-def test_a_daemon_that_returns_finds_its_tenants(tmp_path: Path) -> None:
+def test_restarted_daemon_finds_its_clients(tmp_path: Path) -> None:
     before = CardRegion(tmp_path)
     before.attach(4, quota_bytes=77)
     inode = (tmp_path / "decisions").stat().st_ino
     after = CardRegion(tmp_path)
     assert after.attached == (4,)
-    assert (tmp_path / "decisions").stat().st_ino == inode, "tenants have it mapped"
+    assert (tmp_path / "decisions").stat().st_ino == inode, "clients have it mapped"
     assert _decisions(tmp_path).grants[4].quota_bytes == 77
 
 
-def test_a_file_of_another_version_is_replaced_and_not_cut(tmp_path: Path) -> None:
+def test_file_of_another_version_is_replaced_and_not_truncated(tmp_path: Path) -> None:
     (tmp_path / "decisions").write_bytes(b"something else")
     with (tmp_path / "decisions").open("rb") as old:
         region = CardRegion(tmp_path)
@@ -188,7 +188,7 @@ def test_a_file_of_another_version_is_replaced_and_not_cut(tmp_path: Path) -> No
     assert _decisions(tmp_path).version == layout.VERSION
 
 
-def test_the_counters_of_processes_are_added_up(tmp_path: Path) -> None:
+def test_page_sums_the_counters_of_all_processes(tmp_path: Path) -> None:
     region = CardRegion(tmp_path)
     region.attach(0)
     content = layout.ClientLayout.from_buffer_copy(region.path(0).read_bytes())
@@ -203,7 +203,7 @@ def test_the_counters_of_processes_are_added_up(tmp_path: Path) -> None:
     assert (page.used_bytes, page.peak_bytes) == (30, 40)
 
 
-def test_kernels_are_read_but_not_half_written_ones(tmp_path: Path) -> None:
+def test_kernels_exclude_rows_being_written(tmp_path: Path) -> None:
     region = CardRegion(tmp_path)
     region.attach(0)
     content = layout.ClientLayout.from_buffer_copy(region.path(0).read_bytes())
@@ -226,8 +226,8 @@ def _build_on_region(name: str, folder: Path) -> Path:
     return folder / name
 
 
-def test_two_never_have_what_is_enough_for_one(tmp_path: Path, built: Path) -> None:
-    program = _build_on_region("hammer", built)
+def test_quota_is_never_reserved_twice_by_concurrent_processes(tmp_path: Path, built: Path) -> None:
+    program = _build_on_region("quota_race", built)
     region = CardRegion(tmp_path)
     region.attach(0, quota_bytes=1000)
     command, environment = [str(program), "200000"], {"GPUSQUAD_TENANT": str(region.path(0))}
@@ -238,7 +238,7 @@ def test_two_never_have_what_is_enough_for_one(tmp_path: Path, built: Path) -> N
     assert (page.used_bytes, page.peak_bytes) == (0, 1000)
 
 
-def test_a_slot_that_changes_hands_shows_the_new_tenants_file(card: Card, built: Path) -> None:
+def test_neighbour_file_is_reopened_when_the_slot_gets_a_new_client(card: Card, built: Path) -> None:
     program = _build_on_region("neighbours", built)
     card.attach(0)
     bare = {"GPUSQUAD_TENANT": str(card.region.path(0))}
@@ -261,7 +261,7 @@ def test_a_slot_that_changes_hands_shows_the_new_tenants_file(card: Card, built:
             card.region.detach(1)
 
 
-def test_without_the_library_the_dead_are_buried_once_nobody_is_left(card: Card) -> None:
+def test_reclaim_without_the_shim_waits_for_the_last_process(card: Card) -> None:
     card.attach(quota_bytes=0)
     first, second = card.peer(), card.peer()
     first("alloc(4096)")
@@ -274,7 +274,7 @@ def test_without_the_library_the_dead_are_buried_once_nobody_is_left(card: Card)
     assert (bare.page(0).used_bytes, bare.page(0).pids) == (0, ())
 
 
-def test_a_place_used_again_keeps_what_grows(card: Card) -> None:
+def test_cumulative_counters_continue_in_a_reused_slot(card: Card) -> None:
     """Credits are cumulative, so the time a tenant has asked for must never fall."""
     card.attach()
     peer = card.peer()

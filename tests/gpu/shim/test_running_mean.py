@@ -25,19 +25,21 @@ def average(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[floa
     return after
 
 
-def test_of_the_first_the_shortest_counts(average: Callable[[Sequence[float]], float]) -> None:
+def test_mean_is_the_shortest_of_the_first_samples(average: Callable[[Sequence[float]], float]) -> None:
     assert average([9000.0]) == 9000.0
     assert average([9000.0, ALONE_US, 8000.0]) == ALONE_US
 
 
-def test_one_that_was_first_timed_beside_others_is_soon_known(average: Callable[[Sequence[float]], float]) -> None:
+def test_mean_falls_quickly_when_the_first_samples_were_beside_neighbours(
+    average: Callable[[Sequence[float]], float],
+) -> None:
     assert average([BESIDE_US] * 3 + [ALONE_US] * 4) < 1.1 * ALONE_US
 
 
-def test_one_that_is_longer_for_good_is_believed_in_time(average: Callable[[Sequence[float]], float]) -> None:
+def test_mean_rises_slowly_when_samples_stay_longer(average: Callable[[Sequence[float]], float]) -> None:
     assert average([ALONE_US] * 20 + [BESIDE_US]) < 1.1 * ALONE_US
     assert average([ALONE_US] * 20 + [BESIDE_US] * 60) > 0.9 * BESIDE_US
 
 
-def test_one_long_delay_is_not_believed(average: Callable[[Sequence[float]], float]) -> None:
+def test_mean_hardly_changes_after_one_long_sample(average: Callable[[Sequence[float]], float]) -> None:
     assert average([ALONE_US] * 20 + [1e6]) < 1.3 * ALONE_US

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.shim.playing import Step, bare_player, player, until
-from tests.gpu.shim.programs import CELLS, written
-from tests.gpu.shim.tenants import REAL_DRIVER, Card, standin_only
+from tests.gpu.shim.clients import REAL_DRIVER, Card, standin_only
+from tests.gpu.shim.players import Step, bare_player, player, until
+from tests.gpu.shim.random_programs import CELLS, random_program
 
 FEW = tuple({"mask": mask} for mask in (0, 0x01, 0x06, 0xF0))
 MANY = tuple({"mask": mask} for mask in (0, 0x01, 0x02, 0x06, 0x0F, 0xF0, 0xFF, 0x80, 0x55, 0xAA, 0x3C, 0x10))
 """More than are kept."""
 PARTITIONS = 8
 """That are kept."""
-MATED = tuple({"mask": mask, "neighbours": neighbours} for mask in (0, 0x01, 0xF0) for neighbours in (0, 0b11))
+WITH_NEIGHBOURS = tuple(
+    {"mask": mask, "neighbours": neighbours} for mask in (0, 0x01, 0xF0) for neighbours in (0, 0b11)
+)
 """With mates a helper thread looks at events."""
 RAISED = tuple(
     {"mask": mask, "neighbours": 0b11, "priority_level": level} for mask in (0, 0, 0x06) for level in (0, 1, 5)
@@ -23,24 +25,24 @@ RAISED = tuple(
 """To other priorities too."""
 
 
-@pytest.mark.parametrize("grants", [FEW, MANY, MATED, RAISED], ids=["few", "many", "mated", "raised"])
+@pytest.mark.parametrize("grants", [FEW, MANY, WITH_NEIGHBOURS, RAISED], ids=["few", "many", "neighbours", "raised"])
 @pytest.mark.parametrize("first", [0, 100])
-def test_random_programs_give_the_same_while_they_move(
+def test_random_programs_give_the_same_result_while_streams_move(
     card: Card, grants: tuple[dict[str, Any], ...], first: int
 ) -> None:
     card.attach(0)
-    tenant = player(card)
+    client = player(card)
     for seed in range(first, first + 12):
-        program = written(seed, 150, grants)
-        assert tenant.play(program.steps, CELLS) == {"cells": program.cells, "seen": program.seen}, f"seed {seed}"
+        program = random_program(seed, 150, grants)
+        assert client.play(program.steps, CELLS) == {"cells": program.cells, "seen": program.seen}, f"seed {seed}"
     assert card.region.page(0).moves > 50
-    assert tenant.end() == ""
+    assert client.end() == ""
 
 
-def test_what_programs_expect_is_what_the_driver_does(card: Card) -> None:
+def test_random_programs_give_the_expected_result_without_the_shim(card: Card) -> None:
     bare = bare_player(card)
     for seed in range(12):
-        program = written(seed, 150, FEW)
+        program = random_program(seed, 150, FEW)
         assert bare.play(program.steps, CELLS) == {"cells": program.cells, "seen": program.seen}, f"seed {seed}"
     bare.end()
 
@@ -62,102 +64,102 @@ LEGACY_ORDER: list[Step] = [
 ]
 
 
-def test_the_legacy_stream_goes_before_and_after_blocking_streams(card: Card) -> None:
+def test_legacy_stream_is_ordered_with_blocking_streams(card: Card) -> None:
     card.attach(0)
     ran = player(card).play(LEGACY_ORDER)
     assert ran["cells"][:2] == [130, 16]  # 0, 1, 4, 13, 14, 43, 130; 5, 16
     assert bare_player(card).play(LEGACY_ORDER)["cells"] == ran["cells"]
 
 
-def test_an_independent_stream_is_not_held_by_the_legacy_one(card: Card) -> None:
+def test_independent_stream_does_not_wait_for_the_legacy_stream(card: Card) -> None:
     """Order that nobody promised would be paid for with time. The legacy stream waits until it is told."""
     card.attach(0)
-    tenant = player(card)
-    tenant.stage()
-    tenant.on_stage([["stream", "f", False]])
+    client = player(card)
+    client.stage()
+    client.on_stage([["stream", "f", False]])
     for mask in (0x02, 0x01):  # so that nothing has to be made or loaded while it waits
-        tenant.on_stage([["grant", {"mask": mask}], ["kernel", "legacy", 3], ["set", "f", 1, 0], ["sync"]])
-    tenant.on_stage([["await_value", "legacy", 2, 1], ["kernel", "legacy", 0]])
-    tenant.on_stage([["grant", {"mask": 0x02}], ["set", "f", 1, 7], ["wait_stream", "f"]])
-    assert tenant("stage.is_done('f')")
-    assert not tenant("stage.is_done('legacy')")
-    tenant.on_stage([["set", "f", 2, 1]])
-    assert tenant("stage.cells()")[:3] == [1, 7, 1]
+        client.on_stage([["grant", {"mask": mask}], ["kernel", "legacy", 3], ["set", "f", 1, 0], ["sync"]])
+    client.on_stage([["await_value", "legacy", 2, 1], ["kernel", "legacy", 0]])
+    client.on_stage([["grant", {"mask": 0x02}], ["set", "f", 1, 7], ["wait_stream", "f"]])
+    assert client("stage.is_done('f')")
+    assert not client("stage.is_done('legacy')")
+    client.on_stage([["set", "f", 2, 1]])
+    assert client("stage.cells()")[:3] == [1, 7, 1]
 
 
 @pytest.mark.parametrize("wait", ["sync", "wait_stream"])
-def test_a_stream_may_end_while_somebody_waits_for_it(card: Card, wait: str) -> None:
+def test_stream_may_end_while_a_thread_waits_for_it(card: Card, wait: str) -> None:
     """With its thread, or with its partition: drivers crash where one is destroyed that somebody waits for."""
     card.attach(0)
-    tenant = player(card)
-    tenant.stage()
-    tenant.on_stage([["stream", "f", False], ["stream", "s", False]])
+    client = player(card)
+    client.stage()
+    client.on_stage([["stream", "f", False], ["stream", "s", False]])
     for mask in (0, 0x02, 0x01):  # so that nothing has to be made or loaded later
-        tenant.on_stage([["grant", {"mask": mask}], ["kernel", "s", 1], ["set", "f", 3, 0], ["sync"]])
+        client.on_stage([["grant", {"mask": mask}], ["kernel", "s", 1], ["set", "f", 3, 0], ["sync"]])
     used = "thread" if wait == "sync" else "s"
-    tenant("Beside(stage, given)", [["await_value", used, 2, 1], ["kernel", used, 0]], keep="user")
-    assert tenant("user.played.wait(10)")
-    tenant("Beside(stage, given)", [["sync"] if wait == "sync" else ["wait_stream", "s"]], keep="waiter")
-    assert not tenant("waiter.played.wait(0.2)")
+    client("Beside(stage, given)", [["await_value", used, 2, 1], ["kernel", used, 0]], keep="user")
+    assert client("user.played.wait(10)")
+    client("Beside(stage, given)", [["sync"] if wait == "sync" else ["wait_stream", "s"]], keep="waiter")
+    assert not client("waiter.played.wait(0.2)")
     if wait == "sync":
-        tenant("user.leave.set()")
+        client("user.leave.set()")
         if not REAL_DRIVER:  # there a thread's end waits for what it has queued
-            until(lambda: tenant("user.is_gone()"))
-        tenant.on_stage([["set", "f", 2, 1]])
+            until(lambda: client("user.is_gone()"))
+        client.on_stage([["set", "f", 2, 1]])
     else:
-        tenant.on_stage([["grant", {}], ["kernel", "s", 4], ["set", "f", 2, 1]])
+        client.on_stage([["grant", {}], ["kernel", "s", 4], ["set", "f", 2, 1]])
         for mask in range(3, 3 + 2 * PARTITIONS):  # others need its place
-            tenant.on_stage([["grant", {"mask": mask}], ["kernel", "legacy", 3]])
-    assert tenant("waiter.played.wait(10)")
-    assert tenant("stage.cells()")[0] == 1
+            client.on_stage([["grant", {"mask": mask}], ["kernel", "legacy", 3]])
+    assert client("waiter.played.wait(10)")
+    assert client("stage.cells()")[0] == 1
 
 
-def test_it_may_end_too_while_somebody_in_another_context_waits(card: Card) -> None:
+def test_stream_may_end_while_a_thread_in_another_context_waits(card: Card) -> None:
     """As a thread of a program with several cards does."""
     card.attach(0)
-    tenant = player(card)
-    tenant.stage()
-    tenant("c_void_p()", keep="other")
-    tenant("call('cuCtxCreate_v2', byref(other), c_uint(0), 0)")
-    tenant("stage.enter()")
-    tenant.on_stage([["stream", "f", False], ["grant", {"mask": 0x01}], ["kernel", "thread", 1], ["sync"]])
-    tenant("Beside(stage, given)", [["await_value", "thread", 2, 1], ["kernel", "thread", 0]], keep="user")
-    assert tenant("user.played.wait(10)")
-    tenant("threading.Event()", keep="waited")
+    client = player(card)
+    client.stage()
+    client("c_void_p()", keep="other")
+    client("call('cuCtxCreate_v2', byref(other), c_uint(0), 0)")
+    client("stage.enter()")
+    client.on_stage([["stream", "f", False], ["grant", {"mask": 0x01}], ["kernel", "thread", 1], ["sync"]])
+    client("Beside(stage, given)", [["await_value", "thread", 2, 1], ["kernel", "thread", 0]], keep="user")
+    assert client("user.played.wait(10)")
+    client("threading.Event()", keep="waited")
     elsewhere = "(call('cuCtxSetCurrent', other), call('cuCtxSynchronize'), waited.set())"
-    tenant(f"threading.Thread(daemon=True, target=lambda: {elsewhere}).start()")
-    assert not tenant("waited.wait(0.2)")
-    tenant("user.leave.set()")
+    client(f"threading.Thread(daemon=True, target=lambda: {elsewhere}).start()")
+    assert not client("waited.wait(0.2)")
+    client("user.leave.set()")
     if not REAL_DRIVER:
-        until(lambda: tenant("user.is_gone()"))
-    tenant.on_stage([["set", "f", 2, 1]])
-    assert tenant("waited.wait(10)")
-    assert tenant("stage.cells()")[0] == 1
+        until(lambda: client("user.is_gone()"))
+    client.on_stage([["set", "f", 2, 1]])
+    assert client("waited.wait(10)")
+    assert client("stage.cells()")[0] == 1
 
 
 @pytest.mark.parametrize("grant", [{"priority_level": 3}, {"mask": 0x06}], ids=["raised", "on a partition"])
 @pytest.mark.parametrize("is_primary", [True, False])
-def test_a_default_stream_keeps_its_order_when_another_context_sends_it_home(
+def test_default_stream_keeps_its_order_when_moved_back_from_another_context(
     card: Card, grant: dict[str, int], is_primary: bool
 ) -> None:
     """A name of a default stream means another one there."""
     card.attach()
-    tenant = player(card, STANDIN_MODE="mps")
-    tenant.stage()
-    tenant("Stage(beside=stage)", keep="other")
+    client = player(card, STANDIN_MODE="mps")
+    client.stage()
+    client("Stage(beside=stage)", keep="other")
     one, other = ("stage", "other") if is_primary else ("other", "stage")
 
     def play(stage: str, *steps: Step) -> None:
-        tenant(f"{stage}.enter()")
-        tenant(f"{stage}.play({list(steps)!r})")
+        client(f"{stage}.enter()")
+        client(f"{stage}.play({list(steps)!r})")
 
     play(one, ["grant", {"neighbours": 0b11, **grant}], ["kernel", "legacy", 0, "add", 100_000], ["grant", {}])
     play(other, ["kernel", "legacy", 7, "add", 1])
     play(one, ["set", "legacy", 0, 4], ["sync"])
-    assert tenant(f"{one}.cells()")[0] == 4
+    assert client(f"{one}.cells()")[0] == 4
 
 
-def test_host_functions_and_callbacks_keep_their_turn_and_know_their_stream(card: Card) -> None:
+def test_callbacks_keep_their_order_and_get_the_callers_stream(card: Card) -> None:
     steps: list[Step] = [["stream", "b", True]]
     for turn in range(12):
         steps.append(["grant", {"mask": 1 << turn % 3}])
@@ -169,26 +171,26 @@ def test_host_functions_and_callbacks_keep_their_turn_and_know_their_stream(card
     assert seen == [["b", str(turn), True, 0] if turn % 2 == 0 else ["b", str(turn)] for turn in range(12)]
 
 
-def test_waiting_for_a_stream_waits_for_its_twin(card: Card) -> None:
+def test_wait_for_a_stream_includes_its_twin(card: Card) -> None:
     card.attach(0)
     for how in (["wait_stream", "s"], ["sync"], ["wait_stream", "legacy"], ["record", "e", "legacy"]):
-        tenant = player(card)
-        tenant.stage()
-        tenant.on_stage([["stream", "s", True], ["grant", {"mask": 0x04}], ["kernel", "s", 0, "add_long"], how])
+        client = player(card)
+        client.stage()
+        client.on_stage([["stream", "s", True], ["grant", {"mask": 0x04}], ["kernel", "s", 0, "add_long"], how])
         if how[0] == "record":
-            tenant.on_stage([["wait_stream", "legacy"]])
-        assert tenant("stage.is_done('s')"), how
-        tenant.end()
+            client.on_stage([["wait_stream", "legacy"]])
+        assert client("stage.is_done('s')"), how
+        client.end()
 
 
 @pytest.mark.parametrize("host", [False, True], ids=["card", "host"])
 @pytest.mark.parametrize("stream", ["legacy", "s", "thread"])
-def test_memory_is_freed_when_what_moved_has_done_with_it(card: Card, stream: str, host: bool) -> None:
+def test_free_waits_for_work_on_moved_streams(card: Card, stream: str, host: bool) -> None:
     card.attach(0)
-    tenant = player(card)
-    tenant.stage()
-    tenant.on_stage([["stream", "s", False], ["grant", {"mask": 0x02}], ["free_in_use", stream, host], ["sync"]])
-    assert tenant("stage.cells()")[0] == 0, "no fault"
+    client = player(card)
+    client.stage()
+    client.on_stage([["stream", "s", False], ["grant", {"mask": 0x02}], ["free_in_use", stream, host], ["sync"]])
+    assert client("stage.cells()")[0] == 0, "no fault"
 
 
 HOLDS_THREADS = standin_only("a real driver holds other threads while it copies to memory that is not pinned")
@@ -197,7 +199,7 @@ HOLDS_THREADS = standin_only("a real driver holds other threads while it copies 
 @pytest.mark.parametrize(
     "how", [pytest.param("read", marks=HOLDS_THREADS), pytest.param("fetch", marks=HOLDS_THREADS), "fetch_pinned"]
 )
-def test_a_copy_to_the_host_may_wait_for_what_another_thread_has_yet_to_bring(card: Card, how: str) -> None:
+def test_copy_to_the_host_may_wait_for_a_later_launch_of_another_thread(card: Card, how: str) -> None:
     reader: list[Step] = [["await_value", "legacy", 1, 1], [how, "legacy", 1]]
     bringer: list[Step] = [["kernels", 100, "f", 2], ["kernel", "legacy", 0], ["set", "f", 1, 1]]
     steps: list[Step] = [["grant", {"mask": 0x03}], ["stream", "f", False], ["pin"]]
@@ -207,7 +209,7 @@ def test_a_copy_to_the_host_may_wait_for_what_another_thread_has_yet_to_bring(ca
     assert (told["cells"][:3], told["seen"]) == ([2, 1, 101], [1])
 
 
-def test_threads_that_launch_and_move_at_once_lose_nothing(card: Card) -> None:
+def test_no_launch_is_lost_when_threads_launch_and_move_at_once(card: Card) -> None:
     masks = [0, 1, 2, 4, 8, 16, 32, 64, 128, 3, 6]
     parts: list[list[Step]] = []
     for number in range(4):

@@ -61,7 +61,7 @@ def _same(row_arguments: str, vendors: str, what: str) -> str:
     return f'_Static_assert(__builtin_types_compatible_p({ours}, {vendors}), "{what}");'
 
 
-def test_every_prototype_is_the_vendors(header: Header) -> None:
+def test_every_prototype_matches_the_vendor_header(header: Header) -> None:
     """Our tables name types as the vendor does, so with its types they must give its prototypes."""
     known = [row for row in our_rows() if row.since <= header.version]
     assert len(known) > 130
@@ -69,17 +69,17 @@ def test_every_prototype_is_the_vendors(header: Header) -> None:
     assert header.compile(checks) == ""
 
 
-def test_the_comparison_tells_one_prototype_from_another(header: Header) -> None:
+def test_comparison_detects_a_different_prototype(header: Header) -> None:
     assert "cuMemFree_v2" in header.compile([_same("(CUstream stream)", "__typeof__(&cuMemFree_v2)", "cuMemFree_v2")])
 
 
-def test_every_version_is_the_vendors(header: Header) -> None:
+def test_every_version_matches_the_vendor_header(header: Header) -> None:
     """``cuGetProcAddress`` with this name and this version means this prototype."""
     known = [row for row in our_rows() if row.since <= header.version]
     assert header.compile(_same(row.arguments, f"PFN_{row.base}_v{row.since}", row.symbol) for row in known) == ""
 
 
-def test_no_form_of_a_hooked_function_is_left_out(header: Header) -> None:
+def test_every_variant_of_a_hooked_function_is_hooked(header: Header) -> None:
     ours = {(row.base, row.since) for row in our_rows() if row.hooked}
     bases, passing = {base for base, _ in ours}, passed_through()
     theirs = {(name, version) for name, version, ending in header.versions if name in bases and not ending}
@@ -95,21 +95,21 @@ def _old(name: str, passing: dict[str, str]) -> bool:
     return name in passing or name in {"cuMemFree", "cuMemGetInfo", "cuDeviceTotalMem"}
 
 
-def test_per_thread_variants_are_hooked_where_there_are_any(header: Header) -> None:
+def test_every_per_thread_variant_is_hooked(header: Header) -> None:
     ours = {name for row in our_rows() for name in row.symbols}
     hooked = {row.symbol for row in our_rows() if row.hooked}
     variants = {name for name in header.functions if re.sub(r"_pt[sd][sz]$", "", name) in hooked}
     assert variants - ours == set()
 
 
-def test_whatever_takes_a_stream_is_hooked_or_has_a_reason(header: Header) -> None:
+def test_every_function_with_a_stream_is_hooked_or_has_a_reason(header: Header) -> None:
     hooked = {name for row in our_rows() if row.hooked for name in row.symbols}
     takes = {name for name, arguments in header.functions.items() if re.search(r"\bCUstream\b", arguments)}
     assert len(takes) > 100
     assert {name for name in takes - hooked if _without_ending(name) not in passed_through()} == set()
 
 
-def test_whatever_gives_work_or_takes_memory_is_hooked_or_has_a_reason(header: Header) -> None:
+def test_every_launch_and_allocation_is_hooked_or_has_a_reason(header: Header) -> None:
     hooked = {name for row in our_rows() if row.hooked for name in row.symbols}
     meant = {name for name in header.functions if GIVES_WORK_OR_TAKES_MEMORY.match(name)}
     assert len(meant) > 80
@@ -120,7 +120,7 @@ def _without_ending(name: str) -> str:
     return re.sub(r"_pt[sd][sz]$", "", name)
 
 
-def test_reasons_are_for_functions_that_there_are_and_that_are_not_hooked(header: Header) -> None:
+def test_every_reason_is_for_an_existing_unhooked_function(header: Header) -> None:
     hooked = {row.symbol for row in our_rows() if row.hooked}
     assert set(passed_through()) & hooked == set()
     if header.version >= 13040:
@@ -153,6 +153,6 @@ def _printed(folder: Path, name: str, include: str, where: Path) -> list[str]:
     return subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_layouts_and_values_are_the_vendors(tmp_path: Path, header: Header) -> None:
+def test_layouts_and_values_match_the_vendor_header(tmp_path: Path, header: Header) -> None:
     ours = _printed(tmp_path, "ours", '#include "cuda_api.h"', build.SOURCES)
     assert ours == _printed(tmp_path, "theirs", "#include <cuda.h>", header.folder)

@@ -24,8 +24,8 @@ _PASSES = re.compile(r'^PASSES\((\w+), "([^"]+)"\)$', re.M)
 def find_header() -> Path | None:
     """The folder of ``cuda.h``: an installed package's, else the toolkit's."""
     toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
-    places = [*(Path(folder) / _INSTALLED for folder in sys.path), toolkit]
-    return next((place for place in places if (place / "cuda.h").exists()), None)
+    yield_points = [*(Path(folder) / _INSTALLED for folder in sys.path), toolkit]
+    return next((place for place in yield_points if (place / "cuda.h").exists()), None)
 
 
 @dataclass(frozen=True)

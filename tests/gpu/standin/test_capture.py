@@ -6,7 +6,7 @@ from tests.gpu.standin.programs import in_order
 from tests.gpu.standin.running import Card
 
 
-def test_captured_work_runs_when_the_graph_is_launched_and_not_before(card: Card) -> None:
+def test_captured_work_runs_only_when_the_graph_is_launched(card: Card) -> None:
     values = card.run("""
 c = Cuda()
 s, t, p, event, joined = c.stream(False), c.stream(False), c.number(1), c.event(), c.event()
@@ -30,7 +30,7 @@ tell([*values, c.read(p)])
     assert values == [1, 1, in_order("acaaca")]
 
 
-def test_what_spoils_a_capture(card: Card) -> None:
+def test_capture_is_invalidated_by_forbidden_calls(card: Card) -> None:
     codes = card.run("""
 c = Cuda()
 def capture(spoil, blocking=True):
@@ -56,7 +56,7 @@ tell([
     assert codes == [[900, 901], [900, 901], [906, 901], [900, 901], [0, 904], 900]
 
 
-def test_what_a_capture_takes_amiss_is_what_it_is_on_a_real_card(card: Card) -> None:
+def test_capture_refuses_the_same_calls_as_a_real_card(card: Card) -> None:
     """The 33rd question of the first look, with the answer of an H200."""
     told = card.run("""
 from tests.gpu.standin.look import Look
@@ -71,7 +71,7 @@ tell(Look().amiss_in_capture())
     }
 
 
-def test_a_capture_misses_of_a_stream_that_is_gone_what_nobody_joined(card: Card) -> None:
+def test_capture_fails_when_work_of_a_destroyed_stream_was_not_joined(card: Card) -> None:
     """As on an H200."""
     codes = card.run("""
 c = Cuda()
@@ -91,7 +91,7 @@ tell([end(False, False), end(True, False), end(False, True), end(True, True)])
     assert codes == [0, 904, 0, 0]
 
 
-def test_work_given_to_a_green_stream_in_a_capture_stays_on_its_sms_as_on_a_real_card(card: Card) -> None:
+def test_work_captured_on_a_green_stream_keeps_its_sms(card: Card) -> None:
     """The 31st question of the first look, with the answer of an H200."""
     sms = card.run("""
 from tests.gpu.standin.look import Look
@@ -119,7 +119,7 @@ def end():
 """
 
 
-def test_a_stream_is_behind_its_last_work_and_behind_what_it_waited_for(card: Card) -> None:
+def test_captured_stream_depends_on_its_last_work_and_its_waits(card: Card) -> None:
     counts = card.run(
         EDGES
         + """
@@ -141,7 +141,7 @@ tell([drawn_in == first, len(both), both[0] == first[0], edges(end())])
     assert counts == [True, 2, True, 2]
 
 
-def test_a_kernel_that_may_overlap_the_one_before_leaves_an_edge_of_another_kind(card: Card) -> None:
+def test_overlapping_kernel_has_a_programmatic_edge(card: Card) -> None:
     code = card.run(
         EDGES
         + """
@@ -156,7 +156,7 @@ tell(edges(end()))
     assert code == LOSSY_QUERY
 
 
-def test_a_capture_goes_with_the_stream_it_began_on(card: Card) -> None:
+def test_capture_ends_with_the_stream_it_began_on(card: Card) -> None:
     value = card.run("""
 c = Cuda()
 s, t, p = c.stream(False), c.stream(False), c.number()
@@ -172,7 +172,7 @@ tell(c.read(p))
     assert value == 1
 
 
-def test_a_capture_into_a_graph_adds_to_it(card: Card) -> None:
+def test_capture_to_a_graph_adds_nodes_to_it(card: Card) -> None:
     values = card.run("""
 c = Cuda()
 s, p, graph, ended = c.stream(False), c.number(1), c_void_p(), c_void_p()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.gpu.standin.running import Card
 
 
-def test_synchronous_copies_come_after_the_work_before_them(card: Card) -> None:
+def test_synchronous_copies_wait_for_earlier_work(card: Card) -> None:
     value = card.run("""
 c = Cuda()
 p = c.number(1)
@@ -15,7 +15,7 @@ tell(c.read(p))
     assert value == 2
 
 
-def test_pageable_memory_is_read_at_once_and_pinned_memory_when_the_copy_runs(card: Card) -> None:
+def test_pinned_memory_is_read_when_the_copy_runs(card: Card) -> None:
     values = card.run("""
 c = Cuda()
 s, a, b = c.stream(False), c.number(), c.number()

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.gpu.standin.running import Card
 
 
-def test_functions_are_found_by_name_version_and_meaning_of_stream_0(card: Card) -> None:
+def test_proc_address_finds_functions_by_name_version_and_stream_mode(card: Card) -> None:
     found = card.run("""
 c = Cuda()
 symbol = lambda name: cast(getattr(c.library, name), c_void_p).value
@@ -30,7 +30,7 @@ tell([
     assert found == [True] * len(found)
 
 
-def test_what_is_not_there_is_not_found(card: Card) -> None:
+def test_proc_address_does_not_find_missing_functions(card: Card) -> None:
     told = card.run("""
 c, pointer, status = Cuda(), c_void_p(), c_int()
 def ask(name, version):
@@ -50,7 +50,7 @@ def test_every_declared_function_is_exported(card: Card) -> None:
     assert [name for name in sorted(names) if not hasattr(library, name)] == []
 
 
-def test_kernels_of_a_library_and_by_symbol(card: Card) -> None:
+def test_kernels_are_found_in_a_library_and_by_symbol(card: Card) -> None:
     told = card.run("""
 c = Cuda()
 library, kernel, function, name = c_void_p(), c_void_p(), c_void_p(), c_char_p()

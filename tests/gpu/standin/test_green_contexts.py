@@ -73,7 +73,7 @@ tell([early, c.is_done(green)])
     assert done == [False, True]
 
 
-def test_a_graph_keeps_the_partition_it_was_captured_in(card: Card) -> None:
+def test_graph_keeps_the_partition_it_was_captured_in(card: Card) -> None:
     card.run("""
 c = Cuda()
 groups, _ = c.groups()
@@ -88,7 +88,7 @@ c.sync()
     assert line.stream.startswith("legacy:")
 
 
-def test_a_context_is_not_reset_under_a_green_one(card: Card) -> None:
+def test_context_reset_is_refused_while_a_green_context_exists(card: Card) -> None:
     codes = card.run("""
 c = Cuda()
 p, green = c.number(7), c.green(c.groups()[0][:1])

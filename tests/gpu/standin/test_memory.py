@@ -35,7 +35,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_way_to_allocate_is_counted(make_card: MakeCard, path: str) -> None:
+def test_every_kind_of_allocation_is_counted(make_card: MakeCard, path: str) -> None:
     take, give = PATHS[path]
     free = make_card(memory=GIB).run(f"""
 c, N = Cuda(), 64 << 20
@@ -53,7 +53,7 @@ tell([*free, c.memory()[0]])
     assert free[2] == free[0]
 
 
-def test_a_context_takes_its_memory_with_it(card: Card) -> None:
+def test_memory_is_released_when_its_context_ends(card: Card) -> None:
     steps = card.run("""
 c = Cuda()
 free = lambda: c.memory()[0]
@@ -70,7 +70,7 @@ tell([*steps, again.value == c.context.value, free()])
     assert steps == [steps[0], steps[0] - (2 << 20), 709, True, steps[0]]
 
 
-def test_managed_and_pinned_memory_cost_the_card_nothing(card: Card) -> None:
+def test_managed_and_pinned_memory_are_not_counted(card: Card) -> None:
     free = card.run("""
 c = Cuda()
 free = [c.memory()[0]]
@@ -101,7 +101,7 @@ tell([*steps, free()])
     assert steps == [steps[0], steps[0] - (2 << 20), 13, steps[0]]
 
 
-def test_a_pool_keeps_what_its_threshold_says(card: Card) -> None:
+def test_pool_keeps_memory_up_to_its_threshold(card: Card) -> None:
     steps = card.run("""
 c, pool = Cuda(), c_void_p()
 c("cuDeviceGetDefaultMemPool", byref(pool), c_int(0))
@@ -119,7 +119,7 @@ tell([*steps, c.memory()[0]])
     assert steps == [steps[0], steps[0] - (1 << 20), True, steps[0]]
 
 
-def test_memory_opened_in_another_process_is_the_same_and_counted_once(make_card: MakeCard) -> None:
+def test_imported_memory_is_shared_and_counted_once(make_card: MakeCard) -> None:
     card = make_card(context_bytes=0)
     with card.start("""
 c = Cuda()
@@ -146,7 +146,7 @@ tell(seen)
         assert owner.hear() == 6
 
 
-def test_nvml_tells_the_same_memory_and_the_processes(make_card: MakeCard) -> None:
+def test_nvml_reports_memory_and_processes(make_card: MakeCard) -> None:
     card = make_card(memory=2 * GIB, context_bytes=1 << 20)
     with card.start(HOLD.format(size=GIB)) as holder:
         holder.hear()
@@ -166,7 +166,7 @@ tell([codes, list(memory), [[info.pid, info.used] for info in infos[:count.value
         assert told == [[0] * 6, [2 * GIB, 2 * GIB - used, used], [[holder.pid, used]], True]
 
 
-def test_an_access_outside_all_memory_is_a_fault_that_stays(card: Card) -> None:
+def test_access_outside_memory_is_a_sticky_fault(card: Card) -> None:
     codes = card.run("""
 c = Cuda()
 c.launch("add", 4096)

@@ -35,12 +35,12 @@ def test_mps_runs_small_kernels_beside_each_other_at_full_speed(make_card: MakeC
     assert mean_us(run_beside(make_card(mode="mps"), "halftime", "half")) == pytest.approx(2000, rel=0.01)
 
 
-def test_time_slices_go_to_one_process_at_a_time(make_card: MakeCard) -> None:
+def test_time_slice_belongs_to_one_process(make_card: MakeCard) -> None:
     lines = run_beside(make_card(mode="timeslice", slice_us=500), "halftime", "half")
     assert mean_us(lines) == pytest.approx(4000, rel=0.3)  # half the time, though there would be room for both
 
 
-def test_no_sm_works_for_two_at_a_time(make_card: MakeCard) -> None:
+def test_sm_runs_one_kernel_at_a_time(make_card: MakeCard) -> None:
     card = make_card(mode="mps")
     with (
         card.start(LOOP.format(count=30, kernel="full")) as first,
@@ -59,7 +59,7 @@ def test_no_sm_works_for_two_at_a_time(make_card: MakeCard) -> None:
     assert sm_us <= window_us * 132 * 1.001
 
 
-def test_a_process_alone_has_the_card_to_itself(make_card: MakeCard) -> None:
+def test_single_process_has_the_whole_card(make_card: MakeCard) -> None:
     assert mean_us(run_loop(make_card(mode="timeslice", slice_us=500), "full")) == pytest.approx(2000, rel=0.01)
 
 
@@ -68,7 +68,7 @@ def test_the_next_kernel_starts_when_the_last_one_ends(make_card: MakeCard) -> N
     assert sum(gap == 0 for gap in gaps_us) > 40  # however late the worker was woken
 
 
-def test_an_mps_percentage_limits_the_sms(make_card: MakeCard) -> None:
+def test_mps_percentage_limits_the_sms(make_card: MakeCard) -> None:
     card = make_card(mode="mps")
     sms = card.run(
         """
@@ -85,12 +85,12 @@ tell(sms.value)
     assert [line.mean_sms for line in card.lines()] == [pytest.approx(32, abs=0.1)]
 
 
-def test_mps_client_priority_goes_first(make_card: MakeCard) -> None:
+def test_mps_client_with_higher_priority_runs_first(make_card: MakeCard) -> None:
     lines = run_beside(make_card(mode="mps"), "time", "full", CUDA_MPS_CLIENT_PRIORITY="1")
     assert mean_us(lines) == pytest.approx(2000, rel=0.01)
 
 
-def test_stream_priority_goes_first(card: Card) -> None:
+def test_stream_with_higher_priority_runs_first(card: Card) -> None:
     card.run("""
 c = Cuda()
 low, high = c.stream(False), c.stream(False, priority=-5)
@@ -104,7 +104,7 @@ c.sync()
 
 
 @pytest.mark.parametrize("mode", ["mps", "timeslice"])
-def test_a_collective_spins_until_all_its_ranks_run(make_card: MakeCard, mode: str) -> None:
+def test_collective_spins_until_all_ranks_run(make_card: MakeCard, mode: str) -> None:
     card = make_card(mode=mode)
     rank = 'c = Cuda()\nc.launch("two")\ntell(c.is_done())\nhear()\nc.sync()\ntell(c.is_done())'
     with card.start(rank) as first:

@@ -15,7 +15,7 @@ from tests.gpu.standin.running import Card, Program, new_card
 
 
 @pytest.mark.parametrize("stream", ["0", "LEGACY", "PER_THREAD", "c.stream()", "c.stream(blocking=False)"])
-def test_a_stream_keeps_its_order(card: Card, stream: str) -> None:
+def test_stream_runs_in_order(card: Card, stream: str) -> None:
     calls = "acacaacc"
     value = card.run(f"""
 c = Cuda()
@@ -29,7 +29,7 @@ tell(c.read(p))
     assert all(first.ended_us <= second.started_us for first, second in pairwise(card.lines()))
 
 
-def test_the_legacy_stream_waits_for_blocking_streams_and_they_for_it(card: Card) -> None:
+def test_legacy_and_blocking_streams_wait_for_each_other(card: Card) -> None:
     value = card.run("""
 c = Cuda()
 a, b, p = c.stream(), c.stream(), c.number(1)
@@ -75,15 +75,13 @@ def step(draw_stream: int, target: int, call: str) -> tuple[int, int, str]:
 
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.builds(step, st.integers(0, 3), st.integers(0, 3), st.sampled_from("ac")), max_size=25))
-def test_the_order_that_the_legacy_stream_gives_to_blocking_streams_always_holds(
-    player: Program, steps: list[tuple[int, int, str]]
-) -> None:
+def test_legacy_order_holds_for_random_programs(player: Program, steps: list[tuple[int, int, str]]) -> None:
     player.say(steps)
     expected = [in_order("".join(call for _, target, call in steps if target == number)) for number in range(4)]
     assert player.hear() == [value % 2**32 for value in expected]
 
 
-def test_non_blocking_streams_pass_the_legacy_stream(card: Card) -> None:
+def test_non_blocking_streams_do_not_wait_for_the_legacy_stream(card: Card) -> None:
     card.run("""
 c = Cuda()
 free = c.stream(blocking=False)
@@ -94,7 +92,7 @@ c.sync()
     assert [line.name for line in card.lines()] == ["one", "long"]
 
 
-def test_per_thread_variants_of_calls_use_a_stream_of_the_thread(card: Card) -> None:
+def test_per_thread_variants_use_the_threads_own_stream(card: Card) -> None:
     card.run("""
 import threading
 c = Cuda(per_thread=True)
@@ -112,7 +110,7 @@ for thread in threads: thread.join()
     assert first.stream.startswith("thread:")
 
 
-def test_streams_of_the_two_default_kinds_are_ordered_between_themselves(card: Card) -> None:
+def test_legacy_and_per_thread_default_streams_are_ordered(card: Card) -> None:
     card.run("""
 c = Cuda(per_thread=True)
 c.launch("long")
@@ -122,7 +120,7 @@ c.sync()
     assert [line.name for line in card.lines()] == ["long", "one"]
 
 
-def test_an_event_orders_streams(card: Card) -> None:
+def test_event_orders_two_streams(card: Card) -> None:
     value = card.run("""
 c = Cuda()
 a, b, p, event = c.stream(False), c.stream(False), c.number(1), c.event()
@@ -138,7 +136,7 @@ tell(c.read(p))
     assert [line.name for line in card.lines()] == ["addlong", "copy2", "time"]
 
 
-def test_an_event_knows_when_it_was_reached(card: Card) -> None:
+def test_event_records_its_time(card: Card) -> None:
     before, after, ms = card.run("""
 c = Cuda()
 start, end = c.event(), c.event()
@@ -157,7 +155,7 @@ tell([before, c.code("cuEventQuery", end), c.elapsed_ms(start, end)])
     assert ms >= 20
 
 
-def test_a_host_function_runs_in_its_place(card: Card) -> None:
+def test_host_function_runs_in_stream_order(card: Card) -> None:
     seen = card.run("""
 c = Cuda()
 s, p, seen = c.stream(False), c.number(1), []
@@ -174,7 +172,7 @@ tell(seen)
     assert seen == [2, 7, 8]
 
 
-def test_a_stream_waits_for_a_value_that_the_host_or_another_stream_writes(card: Card) -> None:
+def test_stream_waits_for_a_value_written_by_the_host_or_another_stream(card: Card) -> None:
     told = card.run("""
 c = Cuda()
 s, t, p, pinned = c.stream(False), c.stream(False), c.number(), c_void_p()

@@ -62,8 +62,8 @@ class Grant:
     yield_point_us: int = 0
     """Queued GPU time between two points where it can pause. It can also pause before every longer kernel. 0: 50."""
     yield_max_ms: int = 0
-    """Longest pause; then it runs for a hundredth of that time. The client it yields to may hang, or wait for its work in
-    a way that the shim does not see. 0: 10 s."""
+    """Longest pause; then it runs for a hundredth of that time. The client it yields to may hang, or wait for its work
+    in a way that the shim does not see. 0: 10 s."""
     priority_level: int = 0
     """While it is on no SM partition, its thread blocks are scheduled before those of clients with a lower level."""
 

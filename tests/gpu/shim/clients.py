@@ -43,7 +43,7 @@ class Peer:
         )
         self.started = self("start()") if start else None
 
-    def tell(self, expression: str) -> None:
+    def send(self, expression: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(expression + "\n")
         self.process.stdin.flush()
@@ -51,13 +51,13 @@ class Peer:
     def answer(self) -> Any:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, f"the process ended: {self._last_words()}"
+        assert line, f"the process ended: {self._stderr()}"
         told = json.loads(line)
         assert "value" in told, told
         return told["value"]
 
     def __call__(self, expression: str) -> Any:
-        self.tell(expression)
+        self.send(expression)
         return self.answer()
 
     def kill(self) -> None:
@@ -70,7 +70,7 @@ class Peer:
         assert self.process.returncode == 0, words
         return words
 
-    def _last_words(self) -> str:
+    def _stderr(self) -> str:
         assert self.process.stderr is not None
         return self.process.stderr.read()
 
@@ -80,7 +80,7 @@ class Card:
     region: CardRegion
     environment: dict[str, str]
     peers: list[Peer] = field(default_factory=list)
-    places: dict[int, int] = field(default_factory=dict)
+    fake_locks: dict[int, int] = field(default_factory=dict)
     """Files that keep a place for a process that is only told of, by slot; see ``playing.mate``."""
 
     def attach(self, slot: int = 0, quota_bytes: int = 0) -> None:
@@ -101,7 +101,7 @@ class Card:
         return self.region.page(slot).used_bytes
 
     def close(self) -> None:
-        for fd in self.places.values():
+        for fd in self.fake_locks.values():
             os.close(fd)
         for peer in self.peers:
             if peer.process.poll() is None:

@@ -181,7 +181,7 @@ def _after(name: str, value: int) -> int:
     return (value + 1 if name == "add" else value * 3 + 1) & 0xFFFFFFFF
 
 
-def written(seed: int, length: int, grants: tuple[dict[str, Any], ...], longest_us: int = 120) -> Writer:
+def random_program(seed: int, length: int, grants: tuple[dict[str, Any], ...], longest_us: int = 120) -> Writer:
     writer = Writer(random.Random(seed), longest_us, grants)
     writer.write(length)
     return writer

@@ -5,30 +5,30 @@ from __future__ import annotations
 import random
 
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import SMS_PER_GROUP, Step, player, process_page, tenant_page
-from tests.gpu.shim.tenants import Card, standin_only
+from tests.gpu.shim.clients import Card, standin_only
+from tests.gpu.shim.players import SMS_PER_GROUP, Step, client_page, player, process_page
 
 LONG_US = 5000
 
 
 def names(card: Card) -> set[str]:
     """Of what was launched, timed or not."""
-    return {row.name.decode() for row in tenant_page(card).kernel if row.identity}
+    return {row.name.decode() for row in client_page(card).kernel if row.identity}
 
 
-def test_kernels_are_told_by_name_and_shape(card: Card) -> None:
+def test_kernels_are_distinguished_by_name_and_shape(card: Card) -> None:
     card.attach(0)
     shapes = [("add", 1), ("add", 4), ("copy2", 1)]
     steps: list[Step] = [["kernel", "legacy", 0, name, 10, "plain", grid] for name, grid in shapes for _ in range(2)]
     player(card).play(steps)
-    known = [row for row in tenant_page(card).kernel if row.identity]
+    known = [row for row in client_page(card).kernel if row.identity]
     assert [(row.name.decode(), tuple(row.grid), tuple(row.block)) for row in known] == [
         (name, (grid, 1, 1), (32, 1, 1)) for name, grid in shapes
     ]
     assert len({row.identity for row in known}) == 3
 
 
-def test_durations_are_learned_from_samples(card: Card) -> None:
+def test_kernel_time_is_measured_from_samples(card: Card) -> None:
     card.attach(0)
     steps: list[Step] = [["kernel", "legacy", 0, "add_long"], ["sync"]] * 5
     player(card).play(steps)
@@ -37,7 +37,7 @@ def test_durations_are_learned_from_samples(card: Card) -> None:
     assert known.mean_us >= LONG_US - 1
 
 
-def test_many_kernels_are_learned_from_one_queue_that_nobody_waits_for(card: Card) -> None:
+def test_many_kernels_are_timed_in_one_queue_without_a_wait(card: Card) -> None:
     """As a training job's: it is steps ahead of the card, so that a sample is long on its way."""
     card.attach(0)
     queue: list[Step] = [["kernel", "legacy", 0, "add", 200, "plain", grid] for grid in range(1, 31)]
@@ -45,7 +45,7 @@ def test_many_kernels_are_learned_from_one_queue_that_nobody_waits_for(card: Car
     assert {known.grid[0] for known in card.region.kernels(0)} == set(range(1, 31))
 
 
-def test_samples_left_on_a_stream_that_nobody_uses_do_not_keep_a_kernel_from_being_timed(card: Card) -> None:
+def test_kernel_is_timed_although_samples_are_left_on_an_unused_stream(card: Card) -> None:
     card.attach(0)
     left: list[Step] = [["stream", "s", False], *([["kernel", "s", 0, "add", 10]] * 3), ["sync"]]
     player(card).play([*left, *([["kernel", "legacy", 0, "add", 10], ["sync"]] * 20)])
@@ -53,7 +53,7 @@ def test_samples_left_on_a_stream_that_nobody_uses_do_not_keep_a_kernel_from_bei
     assert known.count >= 3
 
 
-def test_kernels_on_streams_of_one_use_are_learned(card: Card) -> None:
+def test_kernels_are_timed_on_streams_that_are_used_once(card: Card) -> None:
     card.attach(0)
     use: list[Step] = [["stream", "s", False], ["kernel", "s", 0, "add", 10], ["sync"], ["destroy", "s"]]
     player(card).play(use * 20)
@@ -61,7 +61,7 @@ def test_kernels_on_streams_of_one_use_are_learned(card: Card) -> None:
     assert known.count >= 3
 
 
-def test_what_a_partition_refuses_is_learned_where_it_runs(card: Card) -> None:
+def test_kernel_refused_on_a_partition_is_timed_where_it_runs(card: Card) -> None:
     """Of 32 threads an SM takes 32, and the grid is larger than a group."""
     card.attach(0)
     large: Step = ["kernel", "legacy", 0, "copy2", 200, "cooperative", 33 * SMS_PER_GROUP]
@@ -69,7 +69,7 @@ def test_what_a_partition_refuses_is_learned_where_it_runs(card: Card) -> None:
     assert "copy2" in {known.name for known in card.region.kernels(0)}
 
 
-def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card) -> None:
+def test_second_process_of_a_client_uses_the_times_of_the_first(card: Card) -> None:
     card.attach(0)
     steps: list[Step] = [["kernel", "legacy", 0, "add_long"], ["sync"]] * 4
     first, second = player(card), player(card)
@@ -80,34 +80,34 @@ def test_another_process_of_the_tenant_knows_what_the_first_found_out(card: Card
 
 
 @standin_only("kernels that spin take no longer on fewer SMs of a real card")
-def test_a_move_does_not_spoil_what_is_known(card: Card) -> None:
+def test_times_are_kept_apart_by_partition_width(card: Card) -> None:
     """On an eighth of the SMs it takes eight times as long, and afterwards no longer than before."""
     card.attach(0)
-    tenant, page = player(card), process_page(card)
-    tenant.stage()
+    client, page = player(card), process_page(card)
+    client.stage()
 
     def predicted_us(mask: int) -> int:
         """After some runs there."""
-        tenant.on_stage([["grant", {"mask": mask}], *([["kernel", "legacy", 0, "add_long"], ["sync"]] * 4)])
+        client.on_stage([["grant", {"mask": mask}], *([["kernel", "legacy", 0, "add_long"], ["sync"]] * 4)])
         before_us = page.requested_us
-        tenant.on_stage([["kernel", "legacy", 0, "add_long"], ["sync"]])
+        client.on_stage([["kernel", "legacy", 0, "add_long"], ["sync"]])
         return page.requested_us - before_us
 
     whole_us, eighth_us = predicted_us(0), predicted_us(0x01)
     assert eighth_us >= 8 * LONG_US - 2
-    tenant.on_stage([["grant", {}], ["kernel", "legacy", 0, "copy2"]])
+    client.on_stage([["grant", {}], ["kernel", "legacy", 0, "copy2"]])
     before_us = page.requested_us
-    tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
+    client.on_stage([["kernel", "legacy", 0, "add_long"]])
     assert page.requested_us - before_us < max(2 * whole_us, eighth_us)
     before_us = page.requested_us
-    tenant.on_stage([["grant", {"mask": 0x02}], ["kernel", "legacy", 0, "copy2"], ["sync"]])
-    tenant.on_stage([["kernel", "legacy", 0, "add_long"]])
+    client.on_stage([["grant", {"mask": 0x02}], ["kernel", "legacy", 0, "copy2"], ["sync"]])
+    client.on_stage([["kernel", "legacy", 0, "add_long"]])
     assert page.requested_us - before_us >= 8 * LONG_US - 2
     (known,) = [kernel for kernel in card.region.kernels(0) if kernel.name == "add_long"]
     assert known.mean_us < eighth_us, "others are told of the time on the whole card"
 
 
-def test_copies_are_told_by_the_power_of_two_of_their_size(card: Card) -> None:
+def test_copies_are_distinguished_by_kind_and_size_class(card: Card) -> None:
     card.attach(0)
     player(card).play(
         [["set", "legacy", 0, 1], ["set", "legacy", 1, 2], ["copy", "legacy", 0, 1], ["put", "legacy", 0, 1]]
@@ -116,21 +116,21 @@ def test_copies_are_told_by_the_power_of_two_of_their_size(card: Card) -> None:
     assert (process_page(card).copies, process_page(card).launches) == (4, 0)
 
 
-def test_what_is_known_to_be_done_never_exceeds_what_was_asked_for(card: Card) -> None:
+def test_completed_time_never_exceeds_requested_time(card: Card) -> None:
     card.attach(0)
     card.attach(1)
-    tenant = player(card)
-    tenant.stage()
+    client = player(card)
+    client.stage()
     card.region.write({0: Grant(neighbours=0b11)})
     page = process_page(card)
     for _ in range(20):
-        tenant.on_stage([["kernels", 20, "legacy", 0, "add", 50]])
+        client.on_stage([["kernels", 20, "legacy", 0, "add", 50]])
         done_us = page.completed_us
         assert done_us <= page.requested_us
-    tenant.on_stage([["sync"]])
+    client.on_stage([["sync"]])
 
 
-def test_an_iteration_is_found_from_the_launches(card: Card) -> None:
+def test_iterations_are_found_in_repeated_launches(card: Card) -> None:
     """Two layers of five kernels and one that ends the iteration: the inner repetition is not taken for it."""
     layer: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", grid] for grid in (1, 2, 3, 4, 5)]
     iteration = [*layer, *layer, ["kernel", "legacy", 0, "copy2", 0]]
@@ -142,7 +142,7 @@ def test_an_iteration_is_found_from_the_launches(card: Card) -> None:
     assert 2048 // 11 - 32 <= page.iterations <= 200
 
 
-def test_a_graph_launched_again_and_again_is_an_iteration_too(card: Card) -> None:
+def test_iterations_are_found_in_repeated_graph_launches(card: Card) -> None:
     card.attach(0)
     capture: Step = ["capture", "g", "s", [["kernel", "s", 0, "add", 0]]]
     loop: list[Step] = [["graph", "s", "g"], ["set", "s", 1, 0]] * 300
@@ -150,7 +150,7 @@ def test_a_graph_launched_again_and_again_is_an_iteration_too(card: Card) -> Non
     assert 200 <= process_page(card).iterations <= 300
 
 
-def test_launches_without_a_pattern_are_no_iterations(card: Card) -> None:
+def test_no_iterations_are_found_without_a_pattern(card: Card) -> None:
     dice = random.Random(1)
     steps: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", dice.randrange(1, 9)] for _ in range(1500)]
     card.attach(0)
@@ -158,14 +158,14 @@ def test_launches_without_a_pattern_are_no_iterations(card: Card) -> None:
     assert (process_page(card).iterations, process_page(card).period_us) == (0, 0)
 
 
-def test_more_kernels_than_there_are_rows_still_run(card: Card) -> None:
+def test_launches_run_when_the_kernel_table_is_full(card: Card) -> None:
     card.attach(0)
     steps: list[Step] = [["kernel", "legacy", 0, "add", 0, "plain", grid] for grid in range(1, 400)]
     assert player(card).play(steps)["cells"][0] == 399
-    assert tenant_page(card).kernels == 256
+    assert client_page(card).kernels == 256
 
 
-def test_nothing_is_timed_in_a_capture(card: Card) -> None:
+def test_captured_launches_are_not_timed(card: Card) -> None:
     card.attach(0)
     inside: list[Step] = [["kernel", "s", 0, "add", 0, "plain", grid] for grid in range(1, 9)]
     player(card).play([["stream", "s", False], ["capture", "g", "s", inside]])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.gpu.shim.playing import Player, Step, player, process_page, until
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.clients import Card
+from tests.gpu.shim.players import Player, Step, player, process_page, until
 
 UNKNOWN_US = 10
 """What a kernel never seen is taken to last."""
@@ -11,14 +11,14 @@ UNKNOWN_US = 10
 
 def staged(card: Card, slot: int = 0, **more: str) -> Player:
     card.attach(slot)
-    tenant = player(card, slot, **more)
-    tenant.stage()
-    return tenant
+    client = player(card, slot, **more)
+    client.stage()
+    return client
 
 
-def begin(tenant: Player, steps: list[Step]) -> None:
+def begin(client: Player, steps: list[Step]) -> None:
     """Without waiting for the end: the process may be held."""
-    tenant.tell("stage.play(given)", steps)
+    client.send("stage.play(given)", steps)
 
 
 def until_held(card: Card, slot: int = 0) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.shim.playing import (
+from tests.gpu.shim.clients import Card, standin_only
+from tests.gpu.shim.players import (
     ALL_KINDS,
     BLOCKS,
     FORK,
@@ -18,9 +19,8 @@ from tests.gpu.shim.playing import (
     player,
     process_page,
 )
-from tests.gpu.shim.tenants import Card, standin_only
 
-WITHIN = 0x0C
+VIRTUAL_CARD = 0x0C
 RELAXED = 2
 INVALID_VALUE, TOO_LARGE, UNSUPPORTED, INVALIDATED, UNJOINED = 1, 720, 900, 901, 904
 LAUNCH = (
@@ -36,11 +36,11 @@ def both(card: Card) -> list[Player]:
     made = [player(card), bare_player(card)]
     for one in made:
         one.stage()
-        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": WITHIN}]])
+        one.on_stage([*ALL_KINDS, ["grant", {"virtual_card_mask": VIRTUAL_CARD}]])
     return made
 
 
-def told_by(both: list[Player], steps: list[Step], *questions: str) -> list[Any]:
+def same_answers(both: list[Player], steps: list[Step], *questions: str) -> list[Any]:
     """What the tenant answers. It must be what the program says without the library."""
     for one in both:
         one.on_stage(steps)
@@ -65,7 +65,7 @@ CAPTURES: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("inside", CAPTURES.values(), ids=list(CAPTURES))
 @pytest.mark.parametrize("blocking", [True, False])
-def test_capture_is_as_without_the_library(card: Card, inside: list[Step], blocking: bool) -> None:
+def test_capture_gives_the_same_result_as_without_the_shim(card: Card, inside: list[Step], blocking: bool) -> None:
     steps: list[Step] = [
         ["stream", "s", blocking],
         ["stream", "side", blocking],
@@ -89,7 +89,7 @@ def test_capture_is_as_without_the_library(card: Card, inside: list[Step], block
     assert process_page(card).launches == sum(step[0] == "kernel" for step in steps)  # none of those captured
 
 
-def test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it(card: Card) -> None:
+def test_capture_continues_when_a_joined_stream_is_destroyed(card: Card) -> None:
     """Else all that follows would be taken for work of now."""
     add: Step = ["kernel", "s", 0, "add", 10]
     steps: list[Step] = [
@@ -108,7 +108,7 @@ def test_a_capture_goes_on_when_a_stream_goes_that_was_drawn_into_it(card: Card)
     assert process_page(card).launches == 1
 
 
-def test_others_go_on_while_a_stream_is_captured(card: Card) -> None:
+def test_other_streams_continue_during_a_capture(card: Card) -> None:
     inside: list[Step] = [
         ["kernel", "s", 0, "add", 10],
         ["grant", {"mask": 0x02, "neighbours": 0b11}],
@@ -135,17 +135,17 @@ def test_others_go_on_while_a_stream_is_captured(card: Card) -> None:
     assert bare_player(card).play(steps)["cells"] == ran["cells"]
 
 
-def test_two_captures_of_which_the_second_is_of_a_blocking_stream(both: list[Player]) -> None:
+def test_second_capture_may_be_of_a_blocking_stream(both: list[Player]) -> None:
     """While such a one is captured nobody may touch the legacy stream: who has yet to wait for it does so before."""
     steps: list[Step] = [
         *[["kernel", "blocking", 0], ["sync"], ["begin_capture", "independent", RELAXED], ["kernel", "legacy", 1]],
         *[["begin_capture", "other", RELAXED], ["kernel", "blocking", 0]],
     ]
     ends = ("stage.code_of_end('other')", "stage.code_of_end('independent')", "stage.cells()[:2]")
-    assert told_by(both, steps, *ends) == [0, 0, [2, 1]]
+    assert same_answers(both, steps, *ends) == [0, 0, [2, 1]]
 
 
-def test_an_event_of_a_capture_that_went_with_its_stream_is_an_ordinary_one_again(both: list[Player]) -> None:
+def test_captured_event_is_ordinary_again_when_the_capture_ended_with_its_stream(both: list[Player]) -> None:
     steps: list[Step] = [
         *[["kernel", "side", 3], ["kernel", "other", 3], ["sync"], ["begin_capture", "blocking", RELAXED]],
         *[["kernel", "blocking", 1], ["record", "event", "blocking"], ["destroy", "blocking"]],
@@ -153,44 +153,44 @@ def test_an_event_of_a_capture_that_went_with_its_stream_is_an_ordinary_one_agai
         *[["begin_capture", "independent", RELAXED], ["wait", "side", "event"], ["kernel", "side", 0, "copy2"]],
         ["end_capture", "g", "independent"],
     ]
-    assert told_by(both, steps, "stage.cells()[0]") == [4]
+    assert same_answers(both, steps, "stage.cells()[0]") == [4]
 
 
-def test_a_stream_goes_at_once_and_with_it_its_capture(both: list[Player]) -> None:
+def test_capture_ends_when_its_stream_is_destroyed(both: list[Player]) -> None:
     """What it was given before need not be done by then: it may be waiting for the program itself."""
     steps: list[Step] = [
         *[["set", "independent", 1, 0], ["kernel", "side", 0], ["sync"], ["await_value", "side", 1, 1]],
         *[["kernel", "side", 0], ["begin_capture", "side", RELAXED], ["destroy", "side"], ["set", "independent", 1, 1]],
     ]
-    assert told_by(both, steps, "stage.cells()[0]") == [2]
+    assert same_answers(both, steps, "stage.cells()[0]") == [2]
 
 
-def test_a_stream_that_goes_beside_a_capture_is_waited_for_by_the_legacy_stream(both: list[Player]) -> None:
+def test_legacy_stream_waits_for_a_stream_destroyed_during_a_capture(both: list[Player]) -> None:
     steps: list[Step] = [
         *[["kernel", "legacy", 3], ["sync"], ["kernel", "blocking", 0, "add", 200_000]],
         *[["begin_capture", "independent", RELAXED], ["destroy", "blocking"], ["end_capture", "g", "independent"]],
         ["kernel", "legacy", 0, "copy2"],
     ]
-    assert told_by(both, steps, "stage.cells()[0]") == [4]
+    assert same_answers(both, steps, "stage.cells()[0]") == [4]
 
 
 @standin_only("whether a context may be reset in the middle of a capture differs from driver to driver")
-def test_a_capture_that_went_with_its_context_holds_nobody_to_where_he_is(both: list[Player]) -> None:
-    tenant = both[0]
-    tenant.on_stage([["begin_capture", "independent", RELAXED], ["kernel", "independent", 0]])
-    assert tenant("cuda.cuDevicePrimaryCtxReset_v2(0)") == 0
-    tenant.stage()
-    assert len(tenant(f"stage.burn('legacy', {BLOCKS})")) == count_of(WITHIN)
+def test_streams_move_again_when_a_capture_ended_with_its_context(both: list[Player]) -> None:
+    client = both[0]
+    client.on_stage([["begin_capture", "independent", RELAXED], ["kernel", "independent", 0]])
+    assert client("cuda.cuDevicePrimaryCtxReset_v2(0)") == 0
+    client.stage()
+    assert len(client(f"stage.burn('legacy', {BLOCKS})")) == count_of(VIRTUAL_CARD)
 
 
 # What spoils them.
 
 
-def test_a_launch_into_a_spoilt_capture_is_refused(both: list[Player]) -> None:
+def test_launch_is_refused_in_an_invalidated_capture(both: list[Player]) -> None:
     steps: list[Step] = [["begin_capture", "independent"], ["kernel", "independent", 0]]
     again = f"[cuda.{LAUNCH.format(name='Kernel', blocks=1, more=', None, None')} for _ in range(2)]"
     wait = "cuda.cuStreamSynchronize(stage.streams['independent'])"
-    assert told_by(both, steps, wait, again)[1] == [INVALIDATED] * 2
+    assert same_answers(both, steps, wait, again)[1] == [INVALIDATED] * 2
 
 
 UNCAPTURABLE = {
@@ -201,48 +201,48 @@ UNCAPTURABLE = {
 
 
 @pytest.mark.parametrize(("ask", "refusal"), UNCAPTURABLE.values(), ids=list(UNCAPTURABLE))
-def test_what_cannot_be_captured_is_refused_and_spoils_the_capture(both: list[Player], ask: str, refusal: int) -> None:
+def test_uncapturable_call_is_refused_and_invalidates_the_capture(both: list[Player], ask: str, refusal: int) -> None:
     """What a driver once refused there it must not be asked again: it would say that the capture is spoilt."""
     steps: list[Step] = [["capture", "inner", "blocking", []], ["begin_capture", "independent"]]
     steps += [["kernel", "independent", 0], *FORK, ["kernel", "side", 0]]
     for _ in range(3):
-        assert told_by(both, steps, f"cuda.{ask}", "stage.code_of_end('independent')") == [refusal, INVALIDATED]
+        assert same_answers(both, steps, f"cuda.{ask}", "stage.code_of_end('independent')") == [refusal, INVALIDATED]
     inside: list[Step] = [*steps[2:], *JOIN, ["kernel", "independent", 0]]
     after: list[Step] = [["capture", "g", "independent", inside], ["graph", "independent", "g"]]
-    assert told_by(both, after, "stage.edges('g')", "stage.cells()[0]")[1] == 3
+    assert same_answers(both, after, "stage.edges('g')", "stage.cells()[0]")[1] == 3
 
 
-def test_a_refusal_that_spoils_nothing_leaves_nothing(both: list[Player]) -> None:
+def test_capture_is_unchanged_by_a_refusal_that_does_not_invalidate_it(both: list[Player]) -> None:
     """Whether there is such a one differs from driver to driver."""
     ask = LAUNCH.format(name="Kernel", blocks=1, more=", None, None").replace("stage.functions['add']", "None")
-    told_by(both, [["begin_capture", "independent"]], f"cuda.{ask}", "stage.code_of_end('independent')")
+    same_answers(both, [["begin_capture", "independent"]], f"cuda.{ask}", "stage.code_of_end('independent')")
 
 
 @pytest.mark.parametrize("inside", [[], [["kernel", "side", 0]]], ids=["with nothing on it", "with a kernel on it"])
 @pytest.mark.parametrize("join", [[], JOIN], ids=["lost", "joined"])
-def test_a_stream_that_goes_before_its_capture_ends_is_missed_if_nobody_joined_it(
+def test_capture_fails_when_a_destroyed_stream_was_not_joined(
     both: list[Player], inside: list[Step], join: list[Step]
 ) -> None:
     steps: list[Step] = [["begin_capture", "independent"], ["kernel", "independent", 0], *FORK, *inside, *join]
     steps += [["destroy", "side"], ["kernel", "independent", 0]]
-    told = told_by(both, steps, "stage.code_of_end('independent')")
+    told = same_answers(both, steps, "stage.code_of_end('independent')")
     assert told == [UNJOINED if inside and not join else 0]
 
 
-def test_a_stream_that_goes_may_be_joined_afterwards(both: list[Player]) -> None:
+def test_destroyed_stream_may_be_joined_afterwards(both: list[Player]) -> None:
     steps: list[Step] = [["begin_capture", "independent"], ["kernel", "independent", 0], *FORK, ["kernel", "side", 0]]
     steps += [JOIN[0], ["destroy", "side"], JOIN[1], ["kernel", "independent", 0]]
-    assert told_by(both, steps, "stage.code_of_end('independent')") == [0]
+    assert same_answers(both, steps, "stage.code_of_end('independent')") == [0]
 
 
-def test_a_card_that_comes_in_the_middle_of_a_capture_does_not_spoil_it(card: Card) -> None:
+def test_capture_stays_valid_when_a_virtual_card_is_granted_during_it(card: Card) -> None:
     """Streams that the library first sees while they are captured it may not ask about; it knows them afterwards."""
     kernel: Step = ["kernel", "independent", 0, "copy2"]
     inside: list[Step] = [
         *[
             kernel,
             *FORK,
-            ["grant", {"virtual_card_mask": WITHIN}],
+            ["grant", {"virtual_card_mask": VIRTUAL_CARD}],
             kernel,
             ["set", "side", 1, 7],
             ["kernel", "side", 1],
@@ -254,6 +254,6 @@ def test_a_card_that_comes_in_the_middle_of_a_capture_does_not_spoil_it(card: Ca
     for one in both:
         one.stage()
     steps: list[Step] = [*ALL_KINDS, ["capture", "g", "independent", inside], ["graph", "independent", "g"], ["sync"]]
-    told_by(both, steps, "stage.edges('g')", "stage.cells()")
+    same_answers(both, steps, "stage.edges('g')", "stage.cells()")
     seen = [both[0](f"stage.burn({stream!r}, {BLOCKS})") for stream in ("independent", "side")]
-    assert [len(sms) for sms in seen] == [count_of(WITHIN)] * 2
+    assert [len(sms) for sms in seen] == [count_of(VIRTUAL_CARD)] * 2

@@ -9,8 +9,8 @@ import pytest
 
 from gpusquad.gpu.region.card_region import CardRegion
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import SMS, Player, Ran, Step, log, player
-from tests.gpu.shim.tenants import Card, standin_only
+from tests.gpu.shim.clients import Card, standin_only
+from tests.gpu.shim.players import SMS, LoggedWork, Player, Step, log, player
 
 pytestmark = standin_only("looks at when which kernel ran; priorities of streams count under MPS only")
 SLOW_US, QUICK_US = 20_000, 500
@@ -31,7 +31,9 @@ def staged(card: Card, slot: int, stream: str = "independent") -> Player:
     return made
 
 
-def beside_a_long_kernel(card: Card, lines: Path, grant: Grant, stream: str = "independent") -> tuple[Ran, Ran]:
+def beside_a_long_kernel(
+    card: Card, lines: Path, grant: Grant, stream: str = "independent"
+) -> tuple[LoggedWork, LoggedWork]:
     """A wide kernel of each, the long one first: the short one has the card as its level says."""
     card.attach(0)
     card.attach(1)
@@ -45,46 +47,46 @@ def beside_a_long_kernel(card: Card, lines: Path, grant: Grant, stream: str = "i
     return quick, slow
 
 
-def took_us(ran: Ran) -> float:
+def took_us(ran: LoggedWork) -> float:
     return ran.ended_us - ran.started_us
 
 
 @pytest.mark.parametrize("stream", ["legacy", "thread", "blocking", "independent"])
-def test_whoever_is_raised_has_every_sm_that_it_wants(card: Card, lines: Path, stream: str) -> None:
+def test_raised_client_gets_every_sm_it_can_use(card: Card, lines: Path, stream: str) -> None:
     quick, _ = beside_a_long_kernel(card, lines, Grant(neighbours=0b11, priority_level=1), stream)
     assert took_us(quick) == pytest.approx(QUICK_US, rel=0.05)
     assert not quick.stream.startswith(("legacy", "thread"))
 
 
-@pytest.mark.parametrize("grant", [Grant(neighbours=0b11), Grant(priority_level=1)], ids=["no level", "no mates"])
-def test_others_share_them(card: Card, lines: Path, grant: Grant) -> None:
+@pytest.mark.parametrize("grant", [Grant(neighbours=0b11), Grant(priority_level=1)], ids=["no level", "no neighbours"])
+def test_client_shares_sms_without_a_level_or_neighbours(card: Card, lines: Path, grant: Grant) -> None:
     quick, _ = beside_a_long_kernel(card, lines, grant)
     assert took_us(quick) > 1.5 * QUICK_US
 
 
-def test_levels_are_added_to_what_the_program_chose_and_end_where_the_driver_does(card: Card, lines: Path) -> None:
+def test_level_is_added_to_the_programs_priority_within_the_drivers_range(card: Card, lines: Path) -> None:
     card.attach(0)
-    tenant = staged(card, 0)
-    tenant.on_stage([["stream", "high", False, -5]])
+    client = staged(card, 0)
+    client.on_stage([["stream", "high", False, -5]])
     card.region.write({0: Grant(neighbours=0b11, priority_level=60)})
     both: list[Step] = [["kernel", "high", 0, "add", 20], ["sync"], ["kernel", "independent", 0, "add", 20], ["sync"]]
-    tenant.on_stage(both)
+    client.on_stage(both)
     high, raised = (one.stream for one in log(lines) if one.kind == "kernel")
-    tenant.on_stage([["grant", {}], *both])
+    client.on_stage([["grant", {}], *both])
     after = [one.stream for one in log(lines) if one.kind == "kernel"][2:]
     assert after[0] == high
     assert after[1] != raised
-    assert tenant.end() == ""
+    assert client.end() == ""
 
 
-def test_nobody_is_raised_when_the_daemon_is_gone(card: Card, lines: Path) -> None:
+def test_priority_is_unchanged_when_the_daemon_is_gone(card: Card, lines: Path) -> None:
     card.attach(0)
-    tenant = staged(card, 0)
-    tenant.on_stage([["kernel", "independent", 0, "add", 20]])
+    client = staged(card, 0)
+    client.on_stage([["kernel", "independent", 0, "add", 20]])
     card.region = CardRegion(card.region.folder, groups=8, sms_per_group=8, fail_open_ms=50)
     card.region.write({0: Grant(neighbours=0b11, priority_level=2)})
     card.region.beat(time.monotonic_ns() - 1_000_000_000)
-    tenant.on_stage([["kernel", "independent", 0, "add", 20]])
-    tenant("stage.cells()")
+    client.on_stage([["kernel", "independent", 0, "add", 20]])
+    client("stage.cells()")
     own, later = (one.stream for one in log(lines) if one.kind == "kernel")
     assert own == later

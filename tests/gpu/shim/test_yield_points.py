@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpusquad.gpu.region.pages import Grant
-from tests.gpu.shim.playing import Player, Step, log, make_busy, player
-from tests.gpu.shim.tenants import Card, standin_only
+from tests.gpu.shim.clients import Card, standin_only
+from tests.gpu.shim.players import Player, Step, log, make_busy, player
 
 YIELDS = Grant(neighbours=0b11, yield_to=0b10, yield_point_us=10_000)
 """So seldom that a short kernel stays far below it on a busy machine too."""
@@ -18,7 +18,7 @@ SHORT: Step = ["kernel", "legacy", 0, "add", 10]
 pytestmark = standin_only("what is queued is read from the stand-in's log")
 
 
-class Places:
+class YieldPoints:
     """Of a tenant that yields to one who is idle."""
 
     def __init__(self, card: Card) -> None:
@@ -28,14 +28,14 @@ class Places:
         card.region.write({0: YIELDS})
         self.card, self._path = card, card.region.folder / "log"
 
-    def tenant(self) -> Player:
+    def client(self) -> Player:
         made = player(self.card, STANDIN_LOG=str(self._path))
         made.stage()
         return made
 
-    def count(self, tenant: Player, steps: list[Step]) -> int:
+    def count(self, client: Player, steps: list[Step]) -> int:
         before = self._all()
-        tenant.on_stage([*steps, ["sync"]])
+        client.on_stage([*steps, ["sync"]])
         return self._all() - before
 
     def _all(self) -> int:
@@ -43,25 +43,25 @@ class Places:
 
 
 @pytest.fixture
-def places(card: Card) -> Places:
-    return Places(card)
+def yield_points(card: Card) -> YieldPoints:
+    return YieldPoints(card)
 
 
-def test_there_is_one_before_each_kernel_that_nobody_has_timed(places: Places) -> None:
+def test_yield_point_precedes_every_untimed_kernel(yield_points: YieldPoints) -> None:
     new: list[Step] = [["kernel", "legacy", 0, "add", 10, "plain", grid] for grid in range(1, 21)]
-    assert places.count(places.tenant(), new) == len(new)
+    assert yield_points.count(yield_points.client(), new) == len(new)
 
 
-def test_there_is_not_one_before_each_that_is_known(places: Places) -> None:
-    tenant = places.tenant()
-    tenant.on_stage([SHORT, ["sync"]] * 5)
-    assert places.count(tenant, [SHORT] * COUNT) < COUNT / 2
+def test_yield_points_are_rare_between_short_known_kernels(yield_points: YieldPoints) -> None:
+    client = yield_points.client()
+    client.on_stage([SHORT, ["sync"]] * 5)
+    assert yield_points.count(client, [SHORT] * COUNT) < COUNT / 2
 
 
-def test_what_another_process_has_timed_is_known(places: Places) -> None:
-    places.tenant().on_stage([SHORT, ["sync"]] * 5)
-    assert places.count(places.tenant(), [SHORT]) == 0
+def test_kernel_is_known_when_another_process_timed_it(yield_points: YieldPoints) -> None:
+    yield_points.client().on_stage([SHORT, ["sync"]] * 5)
+    assert yield_points.count(yield_points.client(), [SHORT]) == 0
 
 
-def test_of_a_copy_its_size_tells_enough(places: Places) -> None:
-    assert places.count(places.tenant(), [["set", "legacy", 0, 1]]) == 0
+def test_copy_needs_no_yield_point_before_it_is_timed(yield_points: YieldPoints) -> None:
+    assert yield_points.count(yield_points.client(), [["set", "legacy", 0, 1]]) == 0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusquad.gpu.region.layout import LIVE, ClientLayout, ProcessLayout
-from tests.gpu.shim.tenants import Card
+from tests.gpu.shim.clients import Card
 
 _PLAYER = Path(__file__).with_name("player.py")
 _ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ BLOCKS = 1024
 BLOCKS_PER_SM = 2
 """Of 1024 threads: those of a cooperative launch must all fit at once."""
 
-_PATIENCE_S = 30
+_TIMEOUT_S = 30
 """Only a test that fails waits for that."""
 
 Step = list[Any]
@@ -59,27 +59,27 @@ class Player:
             text=True,
         )
 
-    def tell(self, do: str, given: Any = None, keep: str = "") -> None:
+    def send(self, do: str, given: Any = None, keep: str = "") -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"do": do, "given": given, "keep": keep}) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> Any:
         assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], _PATIENCE_S)
+        ready, _, _ = select.select([self.process.stdout], [], [], _TIMEOUT_S)
         assert ready, "the process does not answer: it is held, or hangs"
         line = self.process.stdout.readline()
-        assert line, self._how_it_ended()
+        assert line, self._exit_report()
         told = json.loads(line)
         assert "value" in told, told
         return told["value"]
 
-    def _how_it_ended(self) -> str:
-        _, words = self.process.communicate(timeout=_PATIENCE_S)
+    def _exit_report(self) -> str:
+        _, words = self.process.communicate(timeout=_TIMEOUT_S)
         return f"the process ended with {self.process.returncode}: {words}"
 
     def __call__(self, do: str, given: Any = None, keep: str = "") -> Any:
-        self.tell(do, given, keep)
+        self.send(do, given, keep)
         return self.answer()
 
     def play(self, steps: list[Step], cells: int = 8) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def bare_player(card: Card, **more: str) -> Player:
 
 
 @dataclass(frozen=True)
-class Ran:
+class LoggedWork:
     """One line of the stand-in's log."""
 
     process: int
@@ -129,12 +129,12 @@ class Ran:
     ended_us: float
 
 
-def log(path: Path) -> list[Ran]:
+def log(path: Path) -> list[LoggedWork]:
     found = []
     for line in path.read_text().splitlines():
         part = line.split("\t")
         found.append(
-            Ran(
+            LoggedWork(
                 int(part[1]),
                 part[2],
                 part[3],
@@ -163,7 +163,7 @@ def count_of(mask: int) -> int:
     return SMS_PER_GROUP * mask.bit_count()
 
 
-def tenant_page(card: Card, slot: int = 0) -> ClientLayout:
+def client_page(card: Card, slot: int = 0) -> ClientLayout:
     """The tenant's file as it is at every moment."""
     fd = os.open(card.region.path(slot), os.O_RDWR)
     try:
@@ -173,13 +173,13 @@ def tenant_page(card: Card, slot: int = 0) -> ClientLayout:
 
 
 def process_page(card: Card, slot: int = 0, index: int = 0) -> ProcessLayout:
-    return tenant_page(card, slot).procs[index]
+    return client_page(card, slot).procs[index]
 
 
-def mate(card: Card, slot: int) -> ProcessLayout:
+def fake_client(card: Card, slot: int) -> ProcessLayout:
     """As if that tenant had a process: its page, and the lock that says that it is alive."""
-    if slot not in card.places:
-        fd = card.places[slot] = os.open(card.region.path(slot), os.O_RDWR | os.O_CLOEXEC)
+    if slot not in card.fake_locks:
+        fd = card.fake_locks[slot] = os.open(card.region.path(slot), os.O_RDWR | os.O_CLOEXEC)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hh4xqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
     page = process_page(card, slot)
     page.state = LIVE
@@ -188,16 +188,16 @@ def mate(card: Card, slot: int) -> ProcessLayout:
 
 def make_busy(card: Card, slot: int, in_flight: int) -> None:
     """As if a process of that tenant had so much queued."""
-    mate(card, slot).in_flight = in_flight
+    fake_client(card, slot).in_flight = in_flight
 
 
-def die(card: Card, slot: int) -> None:
+def kill_fake_client(card: Card, slot: int) -> None:
     """As that process does when it is killed: what it told last stays, the lock does not."""
-    os.close(card.places.pop(slot))
+    os.close(card.fake_locks.pop(slot))
 
 
 def until(condition: Callable[[], bool], what: str = "what was awaited") -> None:
-    give_up = time.monotonic() + _PATIENCE_S
+    give_up = time.monotonic() + _TIMEOUT_S
     while not condition():
         assert time.monotonic() < give_up, f"{what} did not come"
         os.sched_yield()

@@ -10,7 +10,7 @@ from tests.gpu.standin.programs import GIB, HOLD, mean_us, run_loop
 from tests.gpu.standin.running import MakeCard
 
 
-def test_memory_comes_back_after_a_kill(make_card: MakeCard) -> None:
+def test_memory_is_released_when_a_process_is_killed(make_card: MakeCard) -> None:
     card = make_card(memory=2 * GIB, context_bytes=1 << 20)
     with card.start(HOLD.format(size=GIB)) as holder:
         holder.hear()
@@ -22,7 +22,7 @@ def test_memory_comes_back_after_a_kill(make_card: MakeCard) -> None:
             assert witness.hear() == 2 * GIB - (1 << 20)
 
 
-def test_a_killed_process_leaves_its_sms_to_the_others(make_card: MakeCard) -> None:
+def test_sms_are_released_when_a_process_is_killed(make_card: MakeCard) -> None:
     card = make_card(mode="timeslice")
     with card.start('c = Cuda()\nc.launch("time", 10**9)\ntell("ready")\nhear()') as stuck:
         stuck.hear()
@@ -51,7 +51,7 @@ tell([c.read(p), launched])
 
 
 @pytest.mark.parametrize("mode", ["mps", "timeslice"])
-def test_kills_in_the_middle_of_a_storm_harm_nobody_else(make_card: MakeCard, mode: str) -> None:
+def test_other_processes_continue_when_processes_are_killed_during_storms(make_card: MakeCard, mode: str) -> None:
     card = make_card(mode=mode, speed=20, context_bytes=1 << 20)
     with ExitStack() as stack:
         victims = [stack.enter_context(card.start(STORM.format(rounds=10**9))) for _ in range(2)]
@@ -68,7 +68,7 @@ def test_kills_in_the_middle_of_a_storm_harm_nobody_else(make_card: MakeCard, mo
     assert total - free == 1 << 20
 
 
-def test_a_child_of_fork_cannot_use_the_driver_and_does_not_keep_its_parent_alive(make_card: MakeCard) -> None:
+def test_forked_child_cannot_use_the_driver(make_card: MakeCard) -> None:
     card = make_card(context_bytes=1 << 20)
     with card.start("""
 c = Cuda()
