@@ -137,7 +137,7 @@ class Tenant:
 
     def _built(self) -> Step:
         if self._step is None:
-            raise RuntimeError("nothing is built")
+            raise RuntimeError("no workload is built")
         return self._step
 
     @property

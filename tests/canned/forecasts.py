@@ -26,7 +26,7 @@ def predictions(now_s: float) -> dict[str, Any]:
 def recommendation() -> dict[str, Any]:
     """Users ask for eight where two would do."""
     why = "6 of the 8 cards were idle in the last 3 runs"
-    peak = "peak 9.8 GiB in the middle, 11 GiB in nine of ten (12 runs of resnet50 by ana)"
+    peak = "peak 9.8 GiB median, 11 GiB P90 (12 runs of resnet50 by ana)"
     times = [(1, 7200.0, 1.0, "history"), (2, 4000.0, 0.9, "history"), (4, 2600.0, 0.69, "default"),
              (8, 2400.0, 0.375, "history")]  # fmt: skip
     return {

@@ -109,7 +109,7 @@ def test_nothing_to_show(gsq, folder, words):
 
 def test_a_broken_file_is_told(gsq, tmp_path):
     (tmp_path / "x.json").write_text('{"format": 1, "set', encoding="utf-8")
-    assert "is not whole, or not JSON" in gsq("measure", "show", tmp_path / "x.json", code=2).stderr
+    assert "is incomplete or not JSON" in gsq("measure", "show", tmp_path / "x.json", code=2).stderr
 
 
 def test_broken_files_beside_the_newest_are_named(gsq, folder):
@@ -117,7 +117,7 @@ def test_broken_files_beside_the_newest_are_named(gsq, folder):
     (folder / "half.json").write_text("{", encoding="utf-8")
     done = gsq("measure", "show")
     assert "driver 600.10" in done.stdout
-    assert f"Skipped {folder / 'half.json'}: is not whole, or not JSON" in done.stderr
+    assert f"Skipped {folder / 'half.json'}: is incomplete or not JSON" in done.stderr
 
 
 def test_hostile_names_are_made_safe(gsq, folder):
@@ -133,7 +133,7 @@ def test_the_list(gsq, folder):
     old, new = series_files.save(sample(), folder), series_files.save(sample(at_us=AT_US + 10**6), folder)
     (folder / "half.json").write_text("{", encoding="utf-8")
     shown = gsq("measure", "list").stdout
-    assert shown.index(new.name[:30]) < shown.index("Skipped half.json: is not whole, or not JSON")
+    assert shown.index(new.name[:30]) < shown.index("Skipped half.json: is incomplete or not JSON")
     data = json.loads(gsq("measure", "list", "--json").stdout)
     assert [item["file"] for item in data["items"]] == [str(new), str(old)]
     assert [item["file"] for item in data["skipped"]] == [str(folder / "half.json")]
@@ -143,8 +143,8 @@ def test_comparing(gsq, folder):
     old = series_files.save(sample(), folder)
     new = series_files.save(sample(driver="700", shift=0.1, at_us=AT_US + 10**6), folder)
     shown = gsq("measure", "compare", old.name, new).stdout.splitlines()
-    assert shown[0] == "driver 600.10 then, 700 now"
-    assert shown[1].startswith("cnn in cnn beside matmul: 0.67 of its speed alone then, 0.77 now (faster;")
+    assert shown[0] == "driver 600.10 before, 700 now"
+    assert shown[1].startswith("cnn in cnn beside matmul: 0.67 of its speed alone before, 0.77 now (faster;")
     assert len(json.loads(gsq("measure", "compare", old, new, "--json").stdout)["changes"]) == 1
     sliced = series_files.save(sample(sharing="time-slicing"), folder)
     assert (
@@ -179,7 +179,7 @@ def test_the_second_series_is_held_against_the_first(gsq, equipped, monkeypatch)
     assert "Compared with" not in gsq(*quick()).stdout
     shown = gsq(*quick()).stdout
     assert "Compared with the series of" in shown
-    assert "cnn in cnn beside matmul: 0.67 of its speed alone then, 0.87 now" in shown
+    assert "cnn in cnn beside matmul: 0.67 of its speed alone before, 0.87 now" in shown
 
 
 def test_json_says_what_changed_and_where_it_lies(gsq, equipped, monkeypatch, folder):

@@ -167,7 +167,7 @@ def test_a_workload_that_the_image_does_not_have(stage: Stage):
 
 @pytest.mark.parametrize(("image", "told"), [
     ("localhost/gpusquad/none:1", r"cannot run: ImagePullBackOff: .*its image is localhost/gpusquad/none:1"),
-    (IMAGE, r"cannot run: it has ended: .*python3.* not found"),
+    (IMAGE, r"cannot run: it ended: .*python3.* not found"),
 ])  # fmt: skip
 def test_an_image_that_does_not_do(stage: Stage, image: str, told: str):
     complaint = _ended(stage.start(image=image), 2)

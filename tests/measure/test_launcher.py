@@ -120,7 +120,7 @@ def _asked(kubectl: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ({}, "not ready within 0 s: no scheduler has looked at it yet"),
+        ({}, "not ready within 0 s: no scheduler has considered it yet"),
         ({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no free slot"}, "ended: .*no free slot"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_pod_that_does_not_come_up_is_deleted(kubectl: Path, tmp_path: Path, s
 
 def test_a_pod_that_somebody_else_deletes(kubectl: Path, tmp_path: Path) -> None:
     kubectl.with_name("kubectl.status").write_text("")
-    with pytest.raises(Invalid, match="it was deleted before it was up"), PodLauncher(_options(kubectl), tmp_path):
+    with pytest.raises(Invalid, match="it was deleted before it was ready"), PodLauncher(_options(kubectl), tmp_path):
         pass
 
 

@@ -23,9 +23,9 @@ def _waiting(reason: str, message: str = "") -> dict[str, Any]:
         (_waiting("ErrImagePull", "connection refused"), ""),
         (_waiting("ImagePullBackOff", "connection refused"), "ImagePullBackOff: connection refused"),
         (_waiting("InvalidImageName"), "InvalidImageName"),
-        ({"status": {"phase": "Failed", "reason": "Evicted", "message": "disk"}}, "it has ended: Evicted: disk"),
-        ({"status": {"phase": "Succeeded"}}, "it has ended"),
-        ({"metadata": {"deletionTimestamp": "now"}}, "it was deleted before it was up"),
+        ({"status": {"phase": "Failed", "reason": "Evicted", "message": "disk"}}, "it ended: Evicted: disk"),
+        ({"status": {"phase": "Succeeded"}}, "it ended"),
+        ({"metadata": {"deletionTimestamp": "now"}}, "it was deleted before it was ready"),
         ({}, ""),
     ],
 )
@@ -37,13 +37,13 @@ def test_what_will_never_come_up(pod: dict[str, Any], told: str):
 def test_last_words_of_a_container_that_ended():
     ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": "No module named gpusquad\n"}}
     pod = {"status": {"phase": "Failed", "containerStatuses": [{"state": ended}]}}
-    assert trouble(pod) == "it has ended: Error: No module named gpusquad"
+    assert trouble(pod) == "it ended: Error: No module named gpusquad"
 
 
 @pytest.mark.parametrize(
     ("pod", "told"),
     [
-        ({}, "no scheduler has looked at it yet"),
+        ({}, "no scheduler has considered it yet"),
         ({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no card is free"}]}},
          "no card is free"),
         ({"status": {"conditions": [PLACED]}}, "its node has not started it yet"),

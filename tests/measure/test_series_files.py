@@ -92,7 +92,7 @@ def test_a_half_written_file_is_named_and_skipped(tmp_path):
     half.write_bytes(path.read_bytes()[:500])
     shelf = all_of(tmp_path)
     assert [one.path for one in shelf.kept] == [path]
-    assert [(one.path, one.why) for one in shelf.skipped] == [(half, "is not whole, or not JSON")]
+    assert [(one.path, one.why) for one in shelf.skipped] == [(half, "is incomplete or not JSON")]
 
 
 def test_no_draft_is_left_or_read(tmp_path):

@@ -85,7 +85,7 @@ def test_no_room_is_a_result_and_not_tried_again(tmp_path: Path) -> None:
     assert len([one for one in _windows(tmp_path / "out") if HEAVY in one.cell.workloads]) == 3
 
 
-@pytest.mark.parametrize(("name", "why"), [(DIES, "has ended"), (BROKEN, "a mistake")])
+@pytest.mark.parametrize(("name", "why"), [(DIES, " ended"), (BROKEN, "a mistake")])
 def test_a_worker_that_fails_spoils_its_own_cells_only(tmp_path: Path, name: str, why: str) -> None:
     measure(_series(QUICK, name), FakeCardLauncher(tmp_path), tmp_path / "out")
     windows = _windows(tmp_path / "out")

@@ -48,7 +48,7 @@ def test_no_room_in_a_window_is_an_answer_and_parks() -> None:
     verbs["build"]({})
     window = {"start_s": 0.0, "lead_in_s": time.monotonic() + 5, "length_s": 0.0, "tail_s": 0.0}
     assert verbs["run"](window) == {"out_of_memory": True}
-    assert verbs["run"](window)["error"] == "nothing is built"
+    assert verbs["run"](window)["error"] == "no workload is built"
 
 
 def test_who_comes_too_late_says_so() -> None:

@@ -37,7 +37,7 @@ class Channel:
             self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self._process.stdin.flush()
         except (OSError, ValueError):  # one end of the pipe is closed
-            raise WorkerGone(f"{self.label} has ended{self._last_words()}") from None
+            raise WorkerGone(f"{self.label} ended{self._last_words()}") from None
 
     def answer(self, until_s: float) -> dict[str, Any]:
         """The next answer, until a time of the monotonic clock. Raises WorkerGone if there is none, or if it is not
@@ -49,7 +49,7 @@ class Channel:
         try:
             return json.loads(line)
         except ValueError:
-            raise WorkerGone(f"{self.label} said what is no answer: {line[:200]!r}") from None
+            raise WorkerGone(f"{self.label} sent an invalid answer: {line[:200]!r}") from None
 
     def ask(self, do: str, within_s: float, **request: Any) -> dict[str, Any]:
         self.send(do, **request)
@@ -83,7 +83,7 @@ class Channel:
             raise WorkerGone(f"{self.label} did not answer in time{self._last_words()}")
         data = os.read(number, _CHUNK_BYTES)
         if not data:
-            raise WorkerGone(f"{self.label} has ended{self._last_words()}")
+            raise WorkerGone(f"{self.label} ended{self._last_words()}")
         return data
 
     def _last_words(self) -> str:

@@ -71,7 +71,7 @@ class Command:
 
     def run(self, window: StepWindow) -> Answer:
         if self._process is None:
-            return {"error": "nothing is built"}
+            return {"error": "no workload is built"}
         wait_until(window.start_s)
         self._signal(signal.SIGCONT)
         begun = len(self._points)
@@ -106,7 +106,7 @@ class Command:
                 said = "\n".join(self._said)
                 raise RuntimeError(f"the command ended with {self._process.returncode}: {said[-1000:]}")
             if time.monotonic() > until_s:
-                raise RuntimeError("the command tells no progress: call gpusquad.progress, or give a pattern")
+                raise RuntimeError("the command reports no progress: call gpusquad.progress, or give a pattern")
             time.sleep(_EVERY_S)
 
     def _listen(self, process: subprocess.Popen[str]) -> None:

@@ -45,7 +45,9 @@ class Kubectl:
         _, said, complaint = self._run(("auth", "can-i", verb, kind, *([f"--subresource={part}"] if part else [])), "")
         answer = said.split(maxsplit=1)[0] if said.strip() else ""
         if answer not in ("yes", "no"):
-            raise Invalid("engine", f"the cluster does not answer: {complaint.strip()[-500:]}", "does kubectl work?")
+            raise Invalid(
+                "engine", f"the cluster does not answer: {complaint.strip()[-500:]}", "check that kubectl works"
+            )
         return answer == "yes"
 
     def _run(self, arguments: tuple[str, ...], words: str) -> tuple[int, str, str]:

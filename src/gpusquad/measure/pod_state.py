@@ -25,10 +25,10 @@ def trouble(pod: Pod) -> str:
     """Why the pod will not come up. Empty: it may."""
     status = pod.get("status", {})
     if "deletionTimestamp" in pod.get("metadata", {}):
-        return "it was deleted before it was up"
+        return "it was deleted before it was ready"
     if status.get("phase") in ENDED:
         told = _text(status) or next(filter(None, map(_text, _states(pod, "terminated"))), "")
-        return f"it has ended: {told}" if told else "it has ended"
+        return f"it ended: {told}" if told else "it ended"
     return next((_text(state) for state in _states(pod, "waiting") if state.get("reason") in HOPELESS), "")
 
 
@@ -39,7 +39,7 @@ def waits_for(pod: Pod) -> str:
         return waiting
     placed = _condition(pod, "PodScheduled")
     if placed.get("status") != "True":
-        return placed.get("message") or "no scheduler has looked at it yet"
+        return placed.get("message") or "no scheduler has considered it yet"
     return "its node has not started it yet"
 
 

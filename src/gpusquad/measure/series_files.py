@@ -100,7 +100,7 @@ def read(path: Path) -> MeasurementSeries:
     except OSError as error:
         raise Invalid(str(path), str(error.strerror), "name a file that gpusquad measure wrote") from None
     except (ValueError, RecursionError):
-        raise Invalid(str(path), "is not whole, or not JSON", "measure again, or remove the file") from None
+        raise Invalid(str(path), "is incomplete or not JSON", "measure again, or remove the file") from None
     try:
         measured = from_data(data, str(path))
         if (problem := _problem(measured)) is not None:
@@ -153,10 +153,10 @@ def _problem(measured: MeasurementSeries) -> str | None:
     if not all(isinstance(part, str) for part in (measured.setting.gpu, measured.setting.driver)):
         return "the setting names no card"
     if not 0 <= measured.at_us < _LATEST_US:
-        return "its time is none"
+        return "its time is invalid"
     memory = measured.setting.memory_bytes
     if memory is not None and not _numbers((memory,)):
-        return "the memory limit is no number"
+        return "the memory limit is not a number"
     found = [*map(_solo_problem, measured.solos), *map(_run_problem, measured.co_runs)]
     return next((problem for problem in found if problem is not None), None)
 
@@ -166,7 +166,7 @@ def _solo_problem(solo: SoloMeasurement) -> str | None:
     numbers = (*speeds, solo.utilisation_ratio, solo.bandwidth_ratio, solo.memory_bytes, solo.power_w)
     if not isinstance(solo.workload, str):
         return "a workload has no name"
-    return None if _numbers(numbers) and _interval(solo.steps_per_s) else f"{solo.workload} alone has bad numbers"
+    return None if _numbers(numbers) and _interval(solo.steps_per_s) else f"{solo.workload} alone has invalid numbers"
 
 
 def _run_problem(run: CoRun) -> str | None:
@@ -174,11 +174,11 @@ def _run_problem(run: CoRun) -> str | None:
     if size < 2 or len(run.sm_milli) != size:
         return f"a run of {size} has parts for {len(run.sm_milli)}"
     if any(per_workload and len(per_workload) != size for per_workload in (run.ratios, run.samples, run.out_of_memory)):
-        return f"{' and '.join(run.workloads)} have figures for some of them only"
+        return f"{' and '.join(run.workloads)} have values for only some of them"
     samples = (number for of_one in run.samples for number in of_one)
     numbers = (*samples, run.utilisation_ratio, run.bandwidth_ratio, run.memory_bytes, run.power_w)
     good = _numbers(numbers) and all(map(_interval, run.ratios))
-    return None if good else f"{' and '.join(run.workloads)} have bad numbers"
+    return None if good else f"{' and '.join(run.workloads)} have invalid numbers"
 
 
 def _interval(interval: ConfidenceInterval) -> bool:

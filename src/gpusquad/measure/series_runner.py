@@ -264,7 +264,7 @@ class SeriesRunner:
             if not any(answer.get("late") for answer in answers):
                 return answers, seen
             self._delay_s = min(2 * self._delay_s, _LONGEST_DELAY_S)
-        raise WorkerGone("word of the window came too late each time: the machine has no time for its workers")
+        raise WorkerGone("workers received every window too late: the machine is overloaded")
 
     def _try_window(self, workers: Sequence[Worker], length_s: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """On the clock of the workers' machine."""

@@ -75,7 +75,9 @@ class WindowFile:
             self._append(self._head)
             return []
         if json.loads(lines[0]) != self._head:
-            raise Invalid(str(self._path), "holds another card's, mode's or window's figures", "choose another folder")
+            raise Invalid(
+                str(self._path), "holds measurements of another card, way of sharing or window", "choose another folder"
+            )
         return [from_line(json.loads(line)) for line in lines[1:]]
 
 

@@ -61,7 +61,7 @@ class InProcess:
 
     def run(self, window: StepWindow) -> Answer:
         if self._step is None:
-            return {"error": "nothing is built"}
+            return {"error": "no workload is built"}
         marks = CudaMarks(self._torch) if self._on_card else HostMarks()
         wait_until(window.start_s)
         if time.monotonic() > window.counted_from_s:
@@ -127,8 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("name", help="a workload of the catalogue, or module:attribute")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=None)
-    parser.add_argument("--pattern", default="", help="counts lines of the command's output that match")
-    parser.add_argument("--command", nargs=argparse.REMAINDER, help="a program of your own; it must come last")
+    parser.add_argument("--pattern", default="", help="count the lines of the command's output that match")
+    parser.add_argument("--command", nargs=argparse.REMAINDER, help="your own program; must come last")
     chosen = parser.parse_args(arguments)
     if chosen.command:
         from gpusquad.measure.commands import Command

@@ -62,5 +62,5 @@ class QuantileCalibration:
 def _offsets(values: Sequence[float]) -> Floats:
     found = np.asarray(values, dtype=np.float64)
     if found.shape != (len(LEVELS),) or not np.isfinite(found).all():
-        raise ValueError("not the offsets of the levels")
+        raise ValueError("invalid offsets of levels")
     return found

@@ -65,7 +65,7 @@ class RunGroups:
 
     def _checked(self, runs: list[int]) -> array:
         if len(runs) > 2 * self._keep or not all(-COUNT <= run < COUNT for run in runs):
-            raise ValueError("not the runs of a group")
+            raise ValueError("invalid runs of a group")
         return array("h", runs)
 
 

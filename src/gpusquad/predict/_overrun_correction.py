@@ -102,5 +102,5 @@ def _who(job: Job) -> tuple[Key, Key]:
 
 def _checked(used: float, within: float, squared: float, at_us: int, surprises: list[float]) -> _Sums:
     if not all(isfinite(value) and value >= 0 for value in (used, within, squared, *surprises)):
-        raise ValueError("not sums of card time")
+        raise ValueError("invalid sums of card time")
     return _Sums(used, within, squared, int(at_us), tuple(surprises))

@@ -123,14 +123,14 @@ KINDS = (
     SimilarityKey("estimate", 0.998, lambda f: (f.estimate_us,), "with the same estimate"),
     SimilarityKey("tenant", 0.99, lambda f: (f.owner[0], f.shape), "of the same size in the tenant"),
     SimilarityKey("owner", 0.97, lambda f: f.owner, "by the same user"),
-    SimilarityKey("lately", 0.6, lambda f: f.owner, "by the same user, lately"),
+    SimilarityKey("lately", 0.6, lambda f: f.owner, "by the same user, recently"),
     SimilarityKey("asked", 0.9, lambda f: (f.owner, f.estimate_us), "by the same user with the same estimate"),
     SimilarityKey("sized", 0.9, lambda f: (f.owner, f.shape), "by the same user of the same size"),
     SimilarityKey(
         "alike", 0.85, lambda f: (f.owner, f.shape, f.estimate_us), "by the same user that asked for the same"
     ),
     SimilarityKey(
-        "again", 0.5, lambda f: (f.owner, f.shape, f.estimate_us), "by the same user that asked for the same, lately"
+        "again", 0.5, lambda f: (f.owner, f.shape, f.estimate_us), "by the same user with the same request, recently"
     ),
     SimilarityKey("named", 0.85, _named, "by the same user with such a name"),
     SimilarityKey("program", 0.9, _program, "of the same program in the tenant"),
@@ -141,7 +141,7 @@ KINDS = (
         "habit", 0.998, lambda f: (f.last[0] // _COARSE, f.last[1] // _COARSE, f.again), "after two such runs"
     ),
     SimilarityKey(
-        "step", 0.998, lambda f: (f.last_alike // _COARSE, f.estimate // _COARSE), "after such a run, by anybody"
+        "step", 0.998, lambda f: (f.last_alike // _COARSE, f.estimate // _COARSE), "after a similar run, by any user"
     ),
     SimilarityKey("time", 0.9, lambda f: (f.owner, f.half_day), "by the same user at such an hour"),
 )

@@ -124,8 +124,8 @@ def short_of_memory(job: Job, peak: PeakPrediction | None, card_bytes: int = 0) 
             asked, name = 0 if request.share.is_slot_only else request.share.memory_on(card_bytes), named
         if 0 < asked < needed:
             return (
-                f"{name} of {gib(asked)} is less than the {gib(needed)} it is likely to hold at its peak "
-                f"({_source(peak)}); ask for {rounded_gib(peak.bytes.at(SAFE_LEVEL))}"
+                f"{name} of {gib(asked)} is less than the {gib(needed)} predicted peak "
+                f"({_source(peak)}); request {rounded_gib(peak.bytes.at(SAFE_LEVEL))}"
             )
     return ""
 
@@ -151,17 +151,17 @@ def _gpus(
     notes = []
     if tried and best.value < min(tried) and not _was_idle(known):
         notes.append(
-            f"such a job never ran with {_gpu_count(best.value)}: if it splits its network over its cards, each will "
-            "hold more"
+            f"a similar job never ran with {_gpu_count(best.value)}: if it splits its network over its cards, each "
+            "will hold more"
         )
     return best, notes
 
 
 def _within(best: AdvisedValue, job: Job, known: AdviceInput) -> AdvisedValue:
     """Limit the advice to what can be granted, so that the job is not refused because of it."""
-    most, why = known.most_gpus, f"no machine has more than {known.most_gpus}"
+    most, why = known.most_gpus, f"no node has more than {known.most_gpus}"
     if known.limit_gpus is not None and known.limit_gpus < most:
-        most, why = known.limit_gpus, f"tenant {job.tenant} may hold no more than {known.limit_gpus}"
+        most, why = known.limit_gpus, f"tenant {job.tenant} has a limit of {known.limit_gpus}"
     return best if best.value <= most else AdvisedValue(max(1, most), f"{best.why}; {why}")
 
 
@@ -229,7 +229,7 @@ def _memory(known: AdviceInput) -> AdvisedValue | None:
     # Cards have a little less memory than their name states. The advice must not exclude the largest card.
     largest = max(GIB, max(known.card_bytes, default=needed) // GIB * GIB)
     peak = known.peak.bytes
-    why = f"peak {gib(peak.at(0.5))} in the middle, {gib(peak.at(0.9))} in nine of ten ({_source(known.peak)})"
+    why = f"peak {gib(peak.at(0.5))} median, {gib(peak.at(0.9))} P90 ({_source(known.peak)})"
     return AdvisedValue(min(needed, largest), why)
 
 
@@ -240,8 +240,8 @@ def _memory_note(known: AdviceInput) -> str:
     if needed <= largest:
         return ""
     return (
-        f"it is expected to hold {gib(needed)} of a card and the largest here has {gib(largest)}: more cards help only "
-        "if the program splits its network over them (sharding, tensor or pipeline parallel)"
+        f"it is predicted to hold {gib(needed)} of a card and the largest card has {gib(largest)}: more cards help "
+        "only if the program splits its network over them (sharding, tensor or pipeline parallel)"
     )
 
 
@@ -255,7 +255,7 @@ def _share_note(job: Job, known: AdviceInput, memory: AdvisedValue | None) -> st
     sm = max(1, ceil(max(busy) * 12)) / 10
     return (
         f"it kept its card busy {_percent(max(busy))} of the time: share: {{memory: {rounded_gib(memory.value)}, "
-        f"sm: {sm:g}}} would do instead of a whole card"
+        f"sm: {sm:g}}} would be enough instead of a whole card"
     )
 
 
@@ -273,11 +273,11 @@ def _cpu(runs: Sequence[RunSummary]) -> AdvisedValue | None:
 def _missing(known: AdviceInput, found: Curve | None) -> list[str]:
     missing = []
     if not known.runs:
-        missing.append("no run of this kind is known: run it once, under a name or app that its like share")
+        missing.append("no similar run is known: run it once, with a name or app that similar jobs share")
     if known.peak is None:
-        missing.append("its memory is measured while it runs; or give expect.memory in the job file")
+        missing.append("its memory is measured while it runs; or set expect.memory in the job file")
     if found is None or found.source == "default":
-        missing.append("for the number of GPUs, run it with two different ones, or give expect.by_gpus")
+        missing.append("for the number of GPUs, run it with two different numbers, or set expect.by_gpus")
     return missing
 
 

@@ -57,7 +57,7 @@ class BoostedTrees(OnlinePredictor):
 
     def __post_init__(self) -> None:
         if self.keep < _LEAST_NEW or self.trees < 1:
-            raise Invalid("predictor.boosted", f"needs keep={_LEAST_NEW} and one tree at least")
+            raise Invalid("predictor.boosted", f"needs at least keep={_LEAST_NEW} and one tree")
         if not 0 <= self.rate <= 0.5:
             raise Invalid("predictor.boosted.rate", f"{self.rate} is not between 0 and 0.5")
         if find_spec("sklearn") is None:

@@ -149,7 +149,7 @@ def test_words_tell_what_a_rate_stands_on():
     assert "full speed" in table.explain(job("busy"), [], CARD)
     assert "odds" in table.explain(job("busy"), jobs("light", "middle"), CARD)
     table.learn(job("busy"), [job("light")], CARD, 0.5, 7200)
-    assert "2.0 h of running" in table.explain(job("busy"), [job("light")], CARD)
+    assert "2.0 h of running jobs" in table.explain(job("busy"), [job("light")], CARD)
 
 
 def test_learning_moves_the_rate_and_outlives_a_dump():

@@ -144,7 +144,7 @@ def test_auto_is_no_more_than_the_tenant_may_hold(world: World) -> None:
     world.scheduler.reload_tenants()
     job_id = world.submit(name="vgg", gpus="auto")
     assert world.scheduler.row(job_id).gpus == 2
-    assert story(world, job_id, "advised")[0].cause.endswith("; tenant default may hold no more than 2)")
+    assert story(world, job_id, "advised")[0].cause.endswith("; tenant default has a limit of 2)")
     world.settle()
     assert world.state(job_id) == "running"
 

@@ -63,7 +63,9 @@ def are_comparable(old: MeasurementSetting, new: MeasurementSetting) -> bool:
 def compare(old: MeasurementSeries, new: MeasurementSeries) -> Comparison:
     """Raises Invalid if cards, ways of sharing or memory limits differ."""
     if not are_comparable(old.setting, new.setting):
-        raise Invalid("compare", _why_not(old.setting, new.setting), "compare series of one card, shared the same way")
+        raise Invalid(
+            "compare", _why_not(old.setting, new.setting), "compare series of one card and one way of sharing"
+        )
     before, after = _runs(old), _runs(new)
     both = [key for key in before if key in after]
     pairs = [(key, name, *speeds) for key in both for name, *speeds in _both_speeds(before[key], after[key], key)]
@@ -85,18 +87,18 @@ def in_words(found: Comparison) -> list[str]:
     """The findings, one line each."""
     lines = []
     if found.old.driver != found.new.driver:
-        lines.append(f"driver {found.old.driver} then, {found.new.driver} now")
+        lines.append(f"driver {found.old.driver} before, {found.new.driver} now")
     lines += [_change_words(change) for change in found.changes]
     lines += [f"{run_words(key)}: fit in memory now" for key in found.fit_now]
-    lines += [f"{run_words(key)}: do not fit in memory any more" for key in found.fit_no_more]
+    lines += [f"{run_words(key)}: no longer fit in memory" for key in found.fit_no_more]
     same = len(found.tested) - len(found.changes)
     if found.tested:
-        lines.append(f"{same} of {len(found.tested)} speeds are as they were, as far as their intervals tell")
+        lines.append(f"{same} of {len(found.tested)} speeds are unchanged within their intervals")
     if found.untested:
-        lines.append(f"{found.untested} speeds were measured once only, and cannot be compared")
+        lines.append(f"{found.untested} speeds were measured only once and cannot be compared")
     if found.only_old or found.only_new:
-        lines.append(f"measured only then: {len(found.only_old)} runs; only now: {len(found.only_new)}")
-    return lines or ["they have nothing in common"]
+        lines.append(f"measured only before: {len(found.only_old)} runs; only now: {len(found.only_new)}")
+    return lines or ["the series have nothing in common"]
 
 
 def as_plain(found: Comparison) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def _why_not(old: MeasurementSetting, new: MeasurementSetting) -> str:
     parts = (("gpu", old.gpu, new.gpu), ("sharing", old.sharing, new.sharing),
              ("memory limit", _limit(old), _limit(new)))  # fmt: skip
     told = [f"{what} is {a} in one and {b} in the other" for what, a, b in parts if a != b]
-    return "these are not of one setting: " + ", ".join(told)
+    return "the settings differ: " + ", ".join(told)
 
 
 def _limit(setting: MeasurementSetting) -> str:
@@ -177,9 +179,9 @@ def _change_words(change: SpeedChange) -> str:
     more_or_less = "faster" if change.by.mean > 0 else "slower"
     sure = f"{_percents(change.by.low)} to {_percents(change.by.high)} points, {p_words(change.by.adjusted_p)}"
     if change.is_alone:
-        return f"{change.own} alone: {abs(change.by.mean) / change.old:.1%} {more_or_less} than then ({sure})"
+        return f"{change.own} alone: {abs(change.by.mean) / change.old:.1%} {more_or_less} than before ({sure})"
     where = f"{change.own} in {run_words(change.run)}"
-    return f"{where}: {change.old:.2f} of its speed alone then, {change.new:.2f} now ({more_or_less}; {sure})"
+    return f"{where}: {change.old:.2f} of its speed alone before, {change.new:.2f} now ({more_or_less}; {sure})"
 
 
 def _percents(ratio: float) -> str:

@@ -66,8 +66,8 @@ def speed_map(measured: MeasurementSeries) -> HeatMap:
     cells = grid(measured)
     return HeatMap(
         "speed", "Speed beside a neighbour, over the speed alone",
-        "Row: whose speed. Column: who runs beside it. 1.00 is as fast as alone, 0.50 half as fast.",
-        "loss", ("1.00, nothing lost", "0.00, stands still"), cells.names, cells.names, _square(cells, tile),
+        "Row: workload. Column: its neighbour. 1.00 is as fast as alone, 0.50 half as fast.",
+        "loss", ("1.00, nothing lost", "0.00, no progress"), cells.names, cells.names, _square(cells, tile),
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def memory_map(measured: MeasurementSeries) -> HeatMap:
     end = f"{show_bytes(most)}, {'the limit' if limit else 'the most seen'}"
     return _use_map(
         measured, "memory", "Memory of the card, together and alone", ("none", end),
-        "Contexts included. The first column is one alone, the others are both of a pair.",
+        "Contexts included. The first column is the workload alone, the others are pairs together.",
         lambda one: one.memory_bytes, lambda value: show_bytes(round(value)).replace(" ", "\u202f"), most or 1,
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ def memory_map(measured: MeasurementSeries) -> HeatMap:
 def bandwidth_map(measured: MeasurementSeries) -> HeatMap:
     return _use_map(
         measured, "bandwidth", "Memory bandwidth in use, together and alone", ("0 %", "100 %"),
-        "What two ask for together and do not get is where they slow each other.",
+        "Two workloads slow each other down where together they need more than the card has.",
         lambda one: one.bandwidth_ratio, _percent, 1.0,
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ def bandwidth_map(measured: MeasurementSeries) -> HeatMap:
 def utilisation_map(measured: MeasurementSeries) -> HeatMap:
     return _use_map(
         measured, "utilisation", "Time in which a kernel was running, together and alone", ("0 %", "100 %"),
-        "A card that is busy all the time may still have room: one small kernel is enough to be busy.",
+        "A card that is always busy may still have capacity: one small kernel is enough to be busy.",
         lambda one: one.utilisation_ratio, _percent, 1.0,
     )  # fmt: skip
 
@@ -104,7 +104,7 @@ def fit_map(measured: MeasurementSeries) -> HeatMap:
 
     cells = grid(measured)
     return HeatMap(
-        "fit", "What fits in memory together", "Where a pair does not fit, the field says who ran out.",
+        "fit", "What fits in memory together", "If a pair does not fit, the field shows which ran out of memory.",
         "use", ("", ""), cells.names, cells.names, _square(cells, tile, _who_ran_out),
     )  # fmt: skip
 

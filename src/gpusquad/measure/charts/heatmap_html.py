@@ -45,9 +45,7 @@ def render(measured: MeasurementSeries, version: str = "") -> str:
     """The page as text. ``version``: of gpusquad, for the footer."""
     speed, *others = (_section(one.title, one.note, _map(one)) for one in heat_maps(measured))
     tested = "".join(map(_found, findings(measured)))
-    found = (
-        [_section("What is more than chance", "Points are hundredths of the speed alone.", tested)] if tested else []
-    )
+    found = [_section("Significant differences", "Points are hundredths of the speed alone.", tested)] if tested else []
     return Template(_PAGE).substitute(
         card=escape(measured.setting.gpu),
         style=_style(),
@@ -135,11 +133,11 @@ def _lists(measured: MeasurementSeries) -> Iterator[str]:
         yield _section("Alone", "Each on the whole card.", _list(heads, map(_solo_row, measured.solos)))
     splits = [run for run in measured.co_runs if len(run.workloads) == 2 and not run.is_unrestricted]
     if splits:
-        note = "Pairs of which each was held to a part of the SMs. Speeds are over those alone on the whole card."
+        note = "Pairs with a fixed part of the SMs each. Speeds are relative to those alone on the whole card."
         yield _section("Splits", note, _list(("Pair", "Parts", "Speeds", "95 %"), map(_run_row, splits)))
     larger = [run for run in measured.co_runs if len(run.workloads) > 2]
     if larger:
-        note = "Speeds of each in the order named."
+        note = "Speeds in the order of the names."
         yield _section("Three together", note, _list(("Workloads", "Parts", "Speeds", "95 %"), map(_run_row, larger)))
 
 

@@ -119,7 +119,7 @@ def _torch() -> Any:
     except ImportError as error:
         raise Invalid("card", "calibration needs PyTorch", "run it where torch is installed") from error
     if not torch.cuda.is_available():
-        raise Invalid("card", "PyTorch sees no GPU here; calibration measures one")
+        raise Invalid("card", "PyTorch finds no GPU; calibration needs one")
     return torch
 
 

@@ -109,9 +109,9 @@ def estimate(
     ``pace``). By default it is measured now, if the card was calibrated in a machine like this one.
     """
     if precision not in PRECISIONS:
-        raise Invalid("precision", f"there is no {precision!r} (there are {', '.join(PRECISIONS)})")
+        raise Invalid("precision", f"is not known: {precision!r}; one of {', '.join(PRECISIONS)}")
     if gpus < 1:
-        raise Invalid("gpus", "at least 1")
+        raise Invalid("gpus", "must be at least 1")
     card = find_card(card)
     graph = _graph(model, sample, precision, training, loss)
     return of_graph(
@@ -187,7 +187,7 @@ def find_card(card: str | Path | CardRoofline) -> CardRoofline:
         return load_card(card)
     found = known(str(card))
     if found is None:
-        raise Invalid("card", f"{card!r} is not known; name another or calibrate one and give its file")
+        raise Invalid("card", f"{card!r} is not known; name another card, or calibrate it and give the file")
     shipped = _SHIPPED.get(found.name)
     if shipped is None:
         return found
@@ -210,7 +210,7 @@ def _graph(model: Any, sample: Any, precision: Precision, trains: bool, loss: Ca
     try:
         from gpusquad.predict.analytical.torch_module import trace
     except ImportError as error:
-        raise ImportError("estimating a PyTorch model needs PyTorch here: pip install torch") from error
+        raise ImportError("estimating a PyTorch model needs PyTorch: pip install torch") from error
     return trace(model, sample, precision, trains, loss)
 
 

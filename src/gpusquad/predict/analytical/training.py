@@ -132,7 +132,7 @@ def optimiser_ops(name: str, parameter_bytes: Mapping[Dtype, int], tensors: int)
 
 def optimiser(name: str) -> Optimiser:
     if name not in OPTIMISERS:
-        raise Invalid("optimizer", f"there is no {name!r} (there are {', '.join(OPTIMISERS)})")
+        raise Invalid("optimizer", f"is not known: {name!r}; one of {', '.join(OPTIMISERS)}")
     return OPTIMISERS[name]
 
 
@@ -168,5 +168,5 @@ def step_count(steps: int | None, epochs: float | None, data_size: int | None, b
     if steps is not None:
         return steps
     if epochs is None or data_size is None:
-        raise Invalid("steps", "say how many steps, or both epochs and data_size")
+        raise Invalid("steps", "give steps, or both epochs and data_size")
     return ceil(epochs * ceil(data_size / (batch * gpus)))

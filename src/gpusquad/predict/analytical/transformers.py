@@ -39,9 +39,9 @@ def transformer_ops(model: Transformer, run: RunConfig) -> list[Op]:
     optimiser is not included.
     """
     if run.dtype not in VALUE_BYTES:
-        raise Invalid("dtype", f"{run.dtype} is none that a transformer is run in here")
+        raise Invalid("dtype", f"{run.dtype} is not supported for transformers")
     if min(run.seq_len, run.batch, run.tensor_parallel) < 1:
-        raise Invalid("run", "sequence length, batch and parallelism are at least one")
+        raise Invalid("run", "sequence length, batch and parallelism must be at least 1")
     builder = Builder(model, run)
     _FAMILIES[model.family](builder)
     if run.training:

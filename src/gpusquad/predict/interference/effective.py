@@ -100,7 +100,7 @@ class TriplesCheck:
 
     def words(self) -> str:
         if self.product is None or self.odds is None:
-            return f"no measured triples; {self.chosen.name} taken"
+            return f"no measured triples; {self.chosen.name} used"
         way = "too slow" if self.product.bias < 0 else "too fast"
         return (
             f"{self.product.count} sides of triples: the product is {abs(self.product.bias):.1%} {way} on average "

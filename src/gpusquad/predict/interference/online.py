@@ -103,7 +103,7 @@ class OnlineCorrections:
     def load(cls, data: object, where: str = "interference", most_pairs: int = MOST_PAIRS) -> OnlineCorrections:
         """Load a ``dump``. Raises Invalid for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("pairs"), list):
-            raise Invalid(where, f"is not of format {FORMAT}", "remove it: it is learnt again from running jobs")
+            raise Invalid(where, f"is not of format {FORMAT}", "remove it: it is learned again from running jobs")
         result = cls(most_pairs)
         for row in data["pairs"]:
             key, one = _row(row, where)
@@ -129,11 +129,11 @@ class OnlineCorrections:
 
 def _row(row: object, where: str) -> tuple[Key, Offset]:
     if not isinstance(row, list) or len(row) != 6 or not all(isinstance(name, str) for name in row[:3]):
-        raise Invalid(where, "has a pair that cannot be read", "remove it: it is learnt again from running jobs")
+        raise Invalid(where, "has an invalid pair", "remove it: it is learned again from running jobs")
     figures = row[3:]
     if not all(isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one) for one in figures):
-        raise Invalid(where, "has a figure that is none", "remove it: it is learnt again from running jobs")
+        raise Invalid(where, "has an invalid number", "remove it: it is learned again from running jobs")
     offset, variance, seconds = map(float, figures)
     if abs(offset) > _WIDEST + 1e-9 or variance < 0.0 or seconds < 0.0:
-        raise Invalid(where, "has a figure out of its range", "remove it: it is learnt again from running jobs")
+        raise Invalid(where, "has a number out of range", "remove it: it is learned again from running jobs")
     return Key(*row[:3]), Offset(offset, variance, seconds)

@@ -147,7 +147,7 @@ class InterferenceTable:
         if rate <= 0.0 and all(self.estimate(own, other, gpu).rate > 0.0 for other in others):
             held, there = self._held(card, own, others), card.memory_bytes
             of = f" of {there / _GIB:.1f} GiB" if there is not None else ""
-            return f"{name} {where}: all together hold {held / _GIB:.1f} GiB{of}, they do not fit."
+            return f"{name} {where}: all together hold {held / _GIB:.1f} GiB{of} and do not fit."
         way = f"{card.combination.name}, {card.combination.why}"
         return f"{name} {where}: {rate:.2f} of its speed alone among {len(others)} ({way}): {'; '.join(parts)}."
 
@@ -242,15 +242,15 @@ class InterferenceTable:
             how = "measured" if found.source == "measured" else "by their measured memory"
             return f"does not fit beside {_name(other)} ({how})"
         learnt = self.online.get(Key(card.gpu, own.app, other.app))
-        since = f", corrected by {learnt.seconds / 3600:.1f} h of running" if learnt is not None else ""
+        since = f", corrected by {learnt.seconds / 3600:.1f} h of running jobs" if learnt is not None else ""
         return f"{found.rate:.2f} ± {found.spread:.2f} beside {_name(other)} ({_SOURCES[found.source]}{since})"
 
 
 _SOURCES = {
     "measured": "measured",
-    "rows and columns": "foretold from what both do beside others",
-    "features": "foretold from what both use alone",
-    "default": "a default: nothing is known of one of them",
+    "rows and columns": "predicted from the rates of both beside others",
+    "features": "predicted from what both use alone",
+    "default": "a default, because one of them is unknown",
 }
 
 
