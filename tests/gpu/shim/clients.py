@@ -1,4 +1,4 @@
-"""Tenants of a card in tests, and their processes."""
+"""GPU clients of a card in tests, and their processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpusquad.gpu.region.pages import Grant
 REAL_DRIVER = os.environ.get("GPUSQUAD_TEST_DRIVER")
 """The folder of a real ``libcuda.so.1`` to test with instead of the stand-in."""
 REAL_CARD = os.environ.get("GPUSQUAD_TEST_CARD")
-"""And the UUID of its card."""
+"""The UUID of its card."""
 
 
 def standin_only(why: str) -> pytest.MarkDecorator:
@@ -30,7 +30,7 @@ _PEER = Path(__file__).with_name("peer.py")
 
 
 class Peer:
-    """A real process that does what it is told."""
+    """A real process that evaluates the expressions it is sent."""
 
     def __init__(self, environment: dict[str, str], start: bool = True) -> None:
         self.process = subprocess.Popen(
@@ -65,7 +65,7 @@ class Peer:
         self.process.communicate()
 
     def end(self) -> str:
-        """Lets it end; what it wrote to stderr."""
+        """Wait for the process to exit and return what it wrote to stderr."""
         _, words = self.process.communicate()
         assert self.process.returncode == 0, words
         return words
@@ -81,7 +81,7 @@ class Card:
     environment: dict[str, str]
     peers: list[Peer] = field(default_factory=list)
     fake_locks: dict[int, int] = field(default_factory=dict)
-    """Files that keep a place for a process that is only told of, by slot; see ``playing.mate``."""
+    """Descriptors that hold the lock of a process that does not exist, by slot; see ``players.fake_client``."""
 
     def attach(self, slot: int = 0, quota_bytes: int = 0) -> None:
         self.region.attach(slot, quota_bytes=quota_bytes)
@@ -90,7 +90,7 @@ class Card:
         self.region.write({slot: Grant(quota_bytes=quota_bytes)})
 
     def of(self, slot: int = 0, **more: str) -> dict[str, str]:
-        """The environment of a process of that tenant."""
+        """The environment of a process of that client."""
         return self.environment | {"GPUSQUAD_TENANT": str(self.region.path(slot))} | more
 
     def peer(self, slot: int = 0, start: bool = True, **more: str) -> Peer:

@@ -1,4 +1,4 @@
-"""The library and the stand-in driver, built once; a card's region and tenants on it for each test."""
+"""The shim and the stand-in driver, built once; a card's region and its clients for each test."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def library(built: Path, c_builds: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def driver(built: Path, c_builds: Path) -> Path:
-    """A folder with ``libcuda.so.1`` and NVML: the stand-in's, or links to those that ``$GPUSQUAD_TEST_DRIVER`` names,
-    for beside real ones lie many other libraries."""
+    """A folder with ``libcuda.so.1`` and NVML: the stand-in, or links to those in ``$GPUSQUAD_TEST_DRIVER``, a folder
+    with many other libraries."""
     if not REAL_DRIVER:
         return build_standin(c_builds / "driver")
     links = built / "real-driver"
@@ -43,7 +43,7 @@ def driver(built: Path, c_builds: Path) -> Path:
 
 
 def kept() -> dict[str, str]:
-    """A real driver keeps what it compiles in the user's home, and may be told which card to use."""
+    """Variables to keep: a real driver stores compiled code in the user's home, and ``CUDA_*`` may select a card."""
     names = [name for name in os.environ if name == "HOME" or name.startswith("CUDA_")] if REAL_DRIVER else []
     return {name: os.environ[name] for name in ["PATH", *names]}
 

@@ -1,4 +1,4 @@
-"""Tenants that play and may be held at the gate, and what their pages say of that."""
+"""Clients that may be held at the gate, and what their pages report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.gpu.shim.clients import Card
 from tests.gpu.shim.players import Player, Step, player, process_page, until
 
 UNKNOWN_US = 10
-"""What a kernel never seen is taken to last."""
+"""Assumed time of a kernel that was never timed."""
 
 
 def staged(card: Card, slot: int = 0, **more: str) -> Player:
@@ -17,7 +17,7 @@ def staged(card: Card, slot: int = 0, **more: str) -> Player:
 
 
 def begin(client: Player, steps: list[Step]) -> None:
-    """Without waiting for the end: the process may be held."""
+    """Start the steps without waiting for their end, because the process may be held."""
     client.send("stage.play(given)", steps)
 
 

@@ -1,6 +1,6 @@
-"""A tenant's process for tests: does what it is told line by line on stdin, and answers in JSON on stdout.
+"""A client process for tests: evaluates expressions line by line from stdin and answers in JSON on stdout.
 
-Run as a program, so that the library is loaded into it by the dynamic linker as into any other.
+Run as a program, so that the dynamic linker preloads the shim as in any other process.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def call(name: str, *arguments: object) -> int:
 
 def must(result: int) -> None:
     if result != 0:
-        raise RuntimeError(f"the driver said {result}")
+        raise RuntimeError(f"the driver returned {result}")
 
 
 def start() -> int:
-    """Initialises and makes the primary context current."""
+    """Initialise the driver and make the primary context current."""
     must(call("cuInit", 0))
     context = c_void_p()
     result = call("cuDevicePrimaryCtxRetain", byref(context), 0)

@@ -1,8 +1,8 @@
-"""A tenant's process that plays programs of launches, copies, events and graphs, and tells what came out.
+"""A client process that plays programs of launches, copies, events and graphs, and reports their results.
 
 Run as a program. It reads expressions line by line and answers in JSON, as ``peer.py`` does. A program is a list of
-steps; each is the name of a function of `Stage` and its arguments. ``grant`` steps write the card's decisions from
-within, between two calls, so that what moves when is the same in every run.
+steps; each is the name of a method of `Stage` and its arguments. ``grant`` steps write the card's decisions between two
+calls, so that streams move at the same points in every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ cuda = ctypes.CDLL("libcuda.so.1")
 
 def must(result: int) -> None:
     if result != 0:
-        raise RuntimeError(f"the driver said {result}")
+        raise RuntimeError(f"the driver returned {result}")
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -41,20 +41,19 @@ class LaunchConfig(ctypes.Structure):
 
 
 ATTRIBUTES = {"ex": 0, "cluster": 4, "large": 4, "overlapping": 6, "signalling": 7}
-"""Ways of a launch with a configuration: with no attribute, in clusters, so that it may begin before the kernel in
-front of it has ended, with an event for when others may."""
+"""Attributes of a launch with a configuration: none, clusters, programmatic serialization, programmatic event."""
 CLUSTERS = {"cluster": 2, "large": 16}
-"""Of so many blocks."""
+"""Blocks per cluster."""
 
 HostFunction = ctypes.CFUNCTYPE(None, c_void_p)
 Callback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
 
 
 class Stage:
-    """Cells of device memory, streams by name, and what was seen on the way."""
+    """Cells of device memory, streams by name, and the values that were read."""
 
     def __init__(self, cells: int = 8, beside: Stage | None = None) -> None:
-        """``beside``: in a context of its own, with the other's cells."""
+        """``beside``: use a new context and the cells of that stage."""
         must(cuda.cuInit(0))
         self.context = c_void_p()
         if beside is None:
@@ -109,7 +108,7 @@ class Stage:
     def _launch(
         self, stream: str, function: c_void_p, shape: tuple[int, int], arguments: tuple[c_uint64, c_uint64], how: str
     ) -> None:
-        """Of so many blocks of so many threads."""
+        """``shape``: number of blocks and threads per block."""
         suffix, handle = self._on(stream)
         parameters = (c_void_p * 2)(*(ctypes.addressof(argument) for argument in arguments))
         sizes = [c_uint(one) for one in (shape[0], 1, 1, shape[1], 1, 1)]
@@ -136,18 +135,18 @@ class Stage:
             self.kernel(*arguments)
 
     def room(self, name: str, blocks: int) -> None:
-        """Memory in which so many blocks can tell where they ran."""
+        """Allocate memory in which this number of blocks write the SM they run on."""
         cells = c_uint64()
         call("cuMemAlloc_v2", byref(cells), c_size_t(4 * blocks))
         self.rooms[name] = cells, blocks
 
     def report_sms(self, name: str, stream: str, how: str = "plain", cycles: int = 200_000) -> None:
-        """A kernel of as many large blocks as the room is for. It can be captured."""
+        """Launch a kernel with one large block per cell of the room. It can be captured."""
         cells, blocks = self.rooms[name]
         self._launch(stream, self.functions["burn"], (blocks, 1024), (cells, c_uint64(cycles)), how)
 
     def sms(self, name: str) -> list[int]:
-        """What the blocks told, once they are done; the room is gone then."""
+        """Return the SMs that the blocks wrote, after they end, and free the room."""
         cells, blocks = self.rooms.pop(name)
         found = (c_uint * blocks)()
         call("cuMemcpyDtoH_v2", found, cells, c_size_t(4 * blocks))
@@ -155,7 +154,7 @@ class Stage:
         return sorted(set(found))
 
     def burn(self, stream: str, blocks: int, how: str = "plain", cycles: int = 200_000) -> list[int]:
-        """The SMs that a kernel of so many large blocks runs on. Waits for it."""
+        """Run a kernel of this many large blocks and return the SMs it ran on."""
         self.room("burn", blocks)
         self.report_sms("burn", stream, how, cycles)
         self.wait_stream(stream)
@@ -166,7 +165,7 @@ class Stage:
         call("cuMemsetD32Async" + suffix, self._at(cell), c_uint(value), c_size_t(1), handle)
 
     def await_value(self, stream: str, cell: int, value: int) -> None:
-        """The stream goes on when the cell is at least that."""
+        """The stream waits until the cell is at least this value."""
         suffix, handle = self._on(stream)
         call("cuStreamWaitValue32_v2" + suffix, handle, self._at(cell), c_uint(value), c_uint(0))
 
@@ -175,7 +174,7 @@ class Stage:
         call("cuMemcpyDtoDAsync_v2" + suffix, self._at(to), self._at(start), c_size_t(4), handle)
 
     def put(self, stream: str, cell: int, value: int) -> None:
-        """From memory that is not pinned."""
+        """Copy from pageable memory."""
         suffix, handle = self._on(stream)
         call("cuMemcpyHtoDAsync_v2" + suffix, self._at(cell), byref(c_uint(value)), c_size_t(4), handle)
 
@@ -186,7 +185,7 @@ class Stage:
         call("cuMemcpyDtoD_v2" + self._default(stream), self._at(to), self._at(start), c_size_t(4))
 
     def free_in_use(self, stream: str, host: bool = False) -> None:
-        """Frees memory that a kernel still writes to, as programs may: freeing waits for what is under way."""
+        """Free memory that a kernel still writes to. Programs may do this, because a free waits for pending work."""
         cell, lasts, pinned = c_uint64(), c_uint64(3000), c_void_p()
         if host:
             call("cuMemHostAlloc", byref(pinned), c_size_t(4), c_uint(0))
@@ -205,18 +204,18 @@ class Stage:
         self.seen.append(value.value)
 
     def fetch(self, stream: str, cell: int) -> None:
-        """Into memory that is not pinned: done when the call returns."""
+        """Copy to pageable memory: complete when the call returns."""
         value = c_uint()
         suffix, handle = self._on(stream)
         call("cuMemcpyDtoHAsync_v2" + suffix, byref(value), self._at(cell), c_size_t(4), handle)
         self.seen.append(value.value)
 
     def pin(self) -> None:
-        """Memory of the host for `fetch_pinned`; to be had before anything waits, for it may wait for all."""
+        """Allocate host memory for `fetch_pinned`. Call it first, because the allocation may wait for all work."""
         call("cuMemHostAlloc", byref(self.pinned), c_size_t(4), c_uint(0))
 
     def fetch_pinned(self, stream: str, cell: int) -> None:
-        """As a program copies that must not hold its other threads."""
+        """Copy to pinned memory, which does not block other threads."""
         suffix, handle = self._on(stream)
         call("cuMemcpyDtoHAsync_v2" + suffix, self.pinned, self._at(cell), c_size_t(4), handle)
         self.wait_stream(stream)
@@ -252,14 +251,14 @@ class Stage:
         call("cuCtxSynchronize")
 
     def host(self, stream: str, word: str) -> None:
-        """Says the word when its turn comes."""
+        """Record the word when the stream reaches this point."""
         function = HostFunction(lambda _: self.seen.append([stream, word]))
         self.kept.append(function)
         suffix, handle = self._on(stream)
         call("cuLaunchHostFunc" + suffix, handle, function, None)
 
     def callback(self, stream: str, word: str) -> None:
-        """The same, and whether it was told the stream it was put on."""
+        """The same, and whether the callback got the caller's stream."""
         suffix, handle = self._on(stream)
         wanted = handle.value
         function = Callback(lambda told, status, _: self.seen.append([stream, word, told == wanted, status]))
@@ -289,12 +288,12 @@ class Stage:
         self.captured[graph], self.graphs[graph] = captured, made
 
     def invalidate_capture(self, stream: str) -> list[int]:
-        """By waiting for what is being captured: what was said to that, and to the end of it."""
+        """Invalidate a capture by a wait for its stream. Return the results of the wait and of the end."""
         suffix, handle = self._on(stream)
         return [getattr(cuda, "cuStreamSynchronize" + suffix)(handle), self.code_of_end(stream)]
 
     def code_of_end(self, stream: str) -> int:
-        """Of a capture that may not end well."""
+        """Return the result of ending a capture that may fail."""
         suffix, handle = self._on(stream)
         return getattr(cuda, "cuStreamEndCapture" + suffix)(handle, byref(c_void_p()))
 
@@ -303,13 +302,13 @@ class Stage:
         call("cuGraphDestroy", self.captured.pop(graph))
 
     def edges(self, graph: str) -> int:
-        """How many there are, all of the plain kind: others cannot be told so."""
+        """Return the number of edges. The call fails if one is not a plain edge."""
         count = c_size_t()
         call("cuGraphGetEdges", self.captured[graph], None, None, byref(count))
         return count.value
 
     def ends(self, graph: str) -> int:
-        """How many nodes there are that others wait for, or that wait for others, and that nobody waits for."""
+        """Return the number of nodes that wait for others and that no node waits for."""
         count = c_size_t(self.edges(graph))
         firsts, seconds = (c_void_p * count.value)(), (c_void_p * count.value)()
         call("cuGraphGetEdges", self.captured[graph], firsts, seconds, byref(count))
@@ -323,16 +322,16 @@ class Stage:
         return nodes, count.value
 
     def note_dependencies(self, stream: str) -> None:
-        """How much of what was captured its next work will wait for."""
+        """Record the number of nodes that the next captured work will depend on."""
         self.seen.append(self._dependencies(stream)[1])
 
     def keep_dependencies(self, stream: str) -> None:
-        """Remembers what its next work will wait for, for `set_behind`."""
+        """Keep the current dependencies for `set_dependencies`."""
         nodes, count = self._dependencies(stream)
         self.kept_dependencies = (c_void_p * count)(*nodes[:count])
 
     def set_dependencies(self, stream: str) -> None:
-        """Its next work waits for that, and for nothing else."""
+        """Make the next work depend on the kept nodes only."""
         suffix, handle = self._on(stream)
         nodes = self.kept_dependencies
         count = c_size_t(len(nodes))
@@ -343,7 +342,7 @@ class Stage:
         call("cuGraphLaunch" + suffix, self.graphs[graph], handle)
 
     def in_thread(self, steps: list[list[Any]]) -> None:
-        """In a thread of its own, which has ended afterwards; its work need not have."""
+        """Play the steps in a thread that has ended afterwards. Its work may still run."""
         failed: list[BaseException] = []
 
         def play() -> None:
@@ -360,7 +359,7 @@ class Stage:
             raise failed[0]
 
     def together(self, parts: list[list[list[Any]]]) -> None:
-        """Each part in a thread, all at once."""
+        """Play each part in a thread, all at once."""
         threads = [threading.Thread(target=self.in_thread, args=(part,)) for part in parts]
         for thread in threads:
             thread.start()
@@ -368,7 +367,7 @@ class Stage:
             thread.join()
 
     def grant(self, **fields: Any) -> None:
-        """What the daemon would write; nothing where there is no tenant, so that programs can be played without."""
+        """Write a grant as the daemon would. Does nothing in a process without a client."""
         client = os.environ.get("GPUSQUAD_TENANT")
         if not client:
             return
@@ -395,7 +394,7 @@ class Stage:
 
 
 class Beside(threading.Thread):
-    """Plays steps in a thread that stays until it is told to leave."""
+    """Plays steps in a thread that stays until ``leave`` is set."""
 
     def __init__(self, stage: Stage, steps: list[list[Any]]) -> None:
         super().__init__(daemon=True)
@@ -410,12 +409,12 @@ class Beside(threading.Thread):
         self.leave.wait()
 
     def is_gone(self) -> bool:
-        """Python's own threads are over before what the system does at their end."""
+        """Whether the system thread has ended. Python's own thread object ends earlier."""
         return not Path(f"/proc/self/task/{self.native_id}").exists()
 
 
 def played(steps: list[list[Any]], cells: int = 8) -> dict[str, Any]:
-    """A program from beginning to end on a fresh stage."""
+    """Play a whole program on a new stage."""
     stage = Stage(cells)
     stage.play(steps)
     return {"cells": stage.cells(), "seen": stage.seen}

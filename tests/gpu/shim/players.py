@@ -1,4 +1,4 @@
-"""Starts players (``player.py``), and reads the stand-in's log."""
+"""Start players (``player.py``) and read the stand-in's log."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PLAYER = Path(__file__).with_name("player.py")
 _ROOT = Path(__file__).parents[3]
 SMS, GROUPS, SMS_PER_GROUP = 64, 8, 8
 BLOCKS = 1024
-"""More than fit on a card at once, so that each SM gets some."""
+"""More than fit on a card at once, so that every SM runs some."""
 BLOCKS_PER_SM = 2
-"""Of 1024 threads: those of a cooperative launch must all fit at once."""
+"""Blocks of 1024 threads per SM: all blocks of a cooperative launch must be resident at once."""
 
 _TIMEOUT_S = 30
-"""Only a test that fails waits for that."""
+"""Only a failing test waits this long."""
 
 Step = list[Any]
 
@@ -39,17 +39,17 @@ ALL_KINDS: list[Step] = [
     ["stream", "independent", False],
     ["stream", "side", False],
 ]
-"""Streams of them."""
+"""Steps that create streams of all kinds."""
 FORK: list[Step] = [["record", "forked", "independent"], ["wait", "side", "forked"]]
 JOIN: list[Step] = [["record", "joined", "side"], ["wait", "independent", "joined"]]
 
 
 class Player:
-    """A real process with a stage."""
+    """A real process that plays steps on a stage."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         python = {"PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}", "STANDIN_SMS": str(SMS)}
-        python["PYTHONWARNINGS"] = "ignore::DeprecationWarning"  # since 3.12 a fork beside threads is one
+        python["PYTHONWARNINGS"] = "ignore::DeprecationWarning"  # since 3.12 a fork in a process with threads warns
         self.process = subprocess.Popen(
             [sys.executable, str(_PLAYER)],
             env=environment | python,
@@ -67,7 +67,7 @@ class Player:
     def answer(self) -> Any:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], _TIMEOUT_S)
-        assert ready, "the process does not answer: it is held, or hangs"
+        assert ready, "the process does not answer: it is held or hangs"
         line = self.process.stdout.readline()
         assert line, self._exit_report()
         told = json.loads(line)
@@ -86,7 +86,7 @@ class Player:
         return self(f"played(given, {cells})", steps)
 
     def stage(self) -> None:
-        """Keeps a stage to play on piece by piece."""
+        """Create a stage that later steps use."""
         self("Stage()", keep="stage")
 
     def on_stage(self, steps: list[Step]) -> None:
@@ -103,14 +103,14 @@ class Player:
 
 
 def player(card: Card, slot: int = 0, **more: str) -> Player:
-    """A process of that tenant."""
+    """A process of that client."""
     made = Player(card.of(slot, **more))
     card.peers.append(made)  # pyright: ignore[reportArgumentType]  # ended with the others
     return made
 
 
 def bare_player(card: Card, **more: str) -> Player:
-    """A process without the library."""
+    """A process without the shim."""
     bare = {key: value for key, value in card.environment.items() if key != "LD_PRELOAD"}
     return Player(bare | {"STANDIN_CARD": card.environment["STANDIN_CARD"] + "-bare"} | more)
 
@@ -154,17 +154,17 @@ def sms_of(mask: int) -> int:
 
 
 def is_whole(sms: set[int]) -> bool:
-    """Or nearly: a card may have SMs that make no group."""
+    """Whether these are nearly all SMs: a card may have SMs outside all groups."""
     return len(sms) >= GROUPS * SMS_PER_GROUP
 
 
 def count_of(mask: int) -> int:
-    """SMs of its groups."""
+    """Number of SMs in the groups."""
     return SMS_PER_GROUP * mask.bit_count()
 
 
 def client_page(card: Card, slot: int = 0) -> ClientLayout:
-    """The tenant's file as it is at every moment."""
+    """A live mapping of the client's file."""
     fd = os.open(card.region.path(slot), os.O_RDWR)
     try:
         return ClientLayout.from_buffer(mmap.mmap(fd, ctypes.sizeof(ClientLayout)))
@@ -177,7 +177,7 @@ def process_page(card: Card, slot: int = 0, index: int = 0) -> ProcessLayout:
 
 
 def fake_client(card: Card, slot: int) -> ProcessLayout:
-    """As if that tenant had a process: its page, and the lock that says that it is alive."""
+    """Simulate a process of that client: its page, and the lock that marks it as alive."""
     if slot not in card.fake_locks:
         fd = card.fake_locks[slot] = os.open(card.region.path(slot), os.O_RDWR | os.O_CLOEXEC)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hh4xqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
@@ -187,12 +187,12 @@ def fake_client(card: Card, slot: int) -> ProcessLayout:
 
 
 def make_busy(card: Card, slot: int, in_flight: int) -> None:
-    """As if a process of that tenant had so much queued."""
+    """Simulate a process of that client with this number of batches in flight."""
     fake_client(card, slot).in_flight = in_flight
 
 
 def kill_fake_client(card: Card, slot: int) -> None:
-    """As that process does when it is killed: what it told last stays, the lock does not."""
+    """Simulate the kill of that process: its last report stays, its lock does not."""
     os.close(card.fake_locks.pop(slot))
 
 

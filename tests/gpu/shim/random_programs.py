@@ -1,9 +1,8 @@
-"""Random programs for players in which no two steps race, so that every correct driver gives the same result.
+"""Random programs for players without races, so that every correct driver gives the same result.
 
-What goes before what is worked out as CUDA promises it: the order within a stream, events, waiting, and the legacy
-default stream, which goes after and before everything in blocking streams. A step touches a cell only if all who
-touched it go before; so each program leans on every promise there is, and its result is that of doing one step after
-the other.
+The order of steps follows CUDA's rules: order within a stream, events, waits, and the legacy default stream, which runs
+before and after all work in blocking streams. A step uses a cell only if all earlier uses of it are ordered before. So
+each program depends on every ordering rule, and its result is that of a serial execution.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def is_before(earlier: Clock, later: Clock) -> bool:
 
 @dataclass
 class Writer:
-    """Writes a program and knows its result."""
+    """Writes a program and computes its result."""
 
     dice: random.Random
     longest_us: int
@@ -47,10 +46,10 @@ class Writer:
     taken: int = 0
     births: dict[str, int] = field(default_factory=dict)
     gone: list[Clock] = field(default_factory=list)
-    """Of blocking streams that ended with work left to do: the legacy stream still goes after it."""
+    """Blocking streams that ended with pending work: the legacy stream still runs after it."""
 
     def _reach(self, stream: str) -> Clock:
-        """What a new step on the stream goes after."""
+        """Return what a new step on the stream runs after."""
         reach = dict(self.clocks[stream])
         join(reach, self.host)
         if stream == "legacy":
@@ -61,7 +60,7 @@ class Writer:
         return reach
 
     def _born(self, stream: str) -> int:
-        """A stream that comes under the name of one that went is another stream."""
+        """Number of streams that had this name before: each is another stream."""
         return self.births.get(stream, 0)
 
     def _take(self, stream: str) -> Clock:
@@ -144,7 +143,7 @@ class Writer:
         self.steps.append(["grant", self.dice.choice(self.grants)])
 
     def _visit(self, _: str) -> None:
-        """A thread comes, uses its own default stream, and goes."""
+        """A new thread uses its own default stream and ends."""
         name = f"visitor {len(self.gone)}"
         self.clocks[name] = {}
         for cell in self._cells_for(name, 1):
@@ -155,7 +154,7 @@ class Writer:
         self.gone.append(self.clocks[name])
 
     def _renew(self, _: str) -> None:
-        """A stream goes and another comes, while its work may still run."""
+        """Destroy a stream, whose work may still run, and create another."""
         name = self.dice.choice(("b0", "f1"))
         self.steps += [["destroy", name], ["stream", name, name in BLOCKING]]
         if name in BLOCKING:

@@ -1,4 +1,4 @@
-"""Captures are as without the library: what goes into them, what goes on beside them, and what spoils them."""
+"""Captures behave as without the shim: what is captured, what continues beside them, and what invalidates them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAUNCH = (
 
 @pytest.fixture
 def both(card: Card) -> list[Player]:
-    """A tenant with a virtual card, and the same program without the library, each with streams of all kinds."""
+    """A client with a virtual card, and the same program without the shim, each with streams of all kinds."""
     card.attach(0)
     made = [player(card), bare_player(card)]
     for one in made:
@@ -41,7 +41,7 @@ def both(card: Card) -> list[Player]:
 
 
 def same_answers(both: list[Player], steps: list[Step], *questions: str) -> list[Any]:
-    """What the tenant answers. It must be what the program says without the library."""
+    """Return the client's answers, which must equal those of the program without the shim."""
     for one in both:
         one.on_stage(steps)
     answers = [[one(question) for question in questions] for one in both]
@@ -86,11 +86,11 @@ def test_capture_gives_the_same_result_as_without_the_shim(card: Card, inside: l
     ]
     card.attach(0)
     assert player(card).play(steps)["cells"] == bare_player(card).play(steps)["cells"]
-    assert process_page(card).launches == sum(step[0] == "kernel" for step in steps)  # none of those captured
+    assert process_page(card).launches == sum(step[0] == "kernel" for step in steps)  # without captured launches
 
 
 def test_capture_continues_when_a_joined_stream_is_destroyed(card: Card) -> None:
-    """Else all that follows would be taken for work of now."""
+    """Otherwise later captured work would be treated as launched now."""
     add: Step = ["kernel", "s", 0, "add", 10]
     steps: list[Step] = [
         ["stream", "s", False],
@@ -100,7 +100,7 @@ def test_capture_continues_when_a_joined_stream_is_destroyed(card: Card) -> None
         ["graph", "s", "g"],
         ["stream", "lost", False],
         ["begin_capture", "lost", 2],
-        ["destroy", "lost"],  # and with it its capture
+        ["destroy", "lost"],  # its capture ends too
         add,
     ]
     card.attach(0)
@@ -136,7 +136,7 @@ def test_other_streams_continue_during_a_capture(card: Card) -> None:
 
 
 def test_second_capture_may_be_of_a_blocking_stream(both: list[Player]) -> None:
-    """While such a one is captured nobody may touch the legacy stream: who has yet to wait for it does so before."""
+    """While a blocking stream is captured, the legacy stream must not be used, so other streams wait for it before."""
     steps: list[Step] = [
         *[["kernel", "blocking", 0], ["sync"], ["begin_capture", "independent", RELAXED], ["kernel", "legacy", 1]],
         *[["begin_capture", "other", RELAXED], ["kernel", "blocking", 0]],
@@ -157,7 +157,7 @@ def test_captured_event_is_ordinary_again_when_the_capture_ended_with_its_stream
 
 
 def test_capture_ends_when_its_stream_is_destroyed(both: list[Player]) -> None:
-    """What it was given before need not be done by then: it may be waiting for the program itself."""
+    """Its earlier work need not be complete by then: it may wait for the program itself."""
     steps: list[Step] = [
         *[["set", "independent", 1, 0], ["kernel", "side", 0], ["sync"], ["await_value", "side", 1, 1]],
         *[["kernel", "side", 0], ["begin_capture", "side", RELAXED], ["destroy", "side"], ["set", "independent", 1, 1]],
@@ -183,7 +183,7 @@ def test_streams_move_again_when_a_capture_ended_with_its_context(both: list[Pla
     assert len(client(f"stage.burn('legacy', {BLOCKS})")) == count_of(VIRTUAL_CARD)
 
 
-# What spoils them.
+# What invalidates captures.
 
 
 def test_launch_is_refused_in_an_invalidated_capture(both: list[Player]) -> None:
@@ -202,7 +202,7 @@ UNCAPTURABLE = {
 
 @pytest.mark.parametrize(("ask", "refusal"), UNCAPTURABLE.values(), ids=list(UNCAPTURABLE))
 def test_uncapturable_call_is_refused_and_invalidates_the_capture(both: list[Player], ask: str, refusal: int) -> None:
-    """What a driver once refused there it must not be asked again: it would say that the capture is spoilt."""
+    """A refused call must not be tried again: the driver would then report the invalidated capture instead."""
     steps: list[Step] = [["capture", "inner", "blocking", []], ["begin_capture", "independent"]]
     steps += [["kernel", "independent", 0], *FORK, ["kernel", "side", 0]]
     for _ in range(3):
@@ -213,7 +213,7 @@ def test_uncapturable_call_is_refused_and_invalidates_the_capture(both: list[Pla
 
 
 def test_capture_is_unchanged_by_a_refusal_that_does_not_invalidate_it(both: list[Player]) -> None:
-    """Whether there is such a one differs from driver to driver."""
+    """Whether there is such a refusal differs between drivers."""
     ask = LAUNCH.format(name="Kernel", blocks=1, more=", None, None").replace("stage.functions['add']", "None")
     same_answers(both, [["begin_capture", "independent"]], f"cuda.{ask}", "stage.code_of_end('independent')")
 
@@ -236,7 +236,7 @@ def test_destroyed_stream_may_be_joined_afterwards(both: list[Player]) -> None:
 
 
 def test_capture_stays_valid_when_a_virtual_card_is_granted_during_it(card: Card) -> None:
-    """Streams that the library first sees while they are captured it may not ask about; it knows them afterwards."""
+    """The shim must not query streams that it first sees during their capture. It manages them afterwards."""
     kernel: Step = ["kernel", "independent", 0, "copy2"]
     inside: list[Step] = [
         *[

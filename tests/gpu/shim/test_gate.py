@@ -1,4 +1,4 @@
-"""Callers wait for credits, share them, and run on when the daemon is gone."""
+"""Clients wait for credit, share it, and run ungated when the daemon is gone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.gpu.shim.players import Step, player, process_page, until
 
 FOREVER_NS = 3600 * 10**9
 SECOND_NS = 10**9
-"""What lies longer ago may lie before the machine's start, where its clock has no number for it."""
+"""An earlier time may lie before the boot of the machine, which its clock cannot express."""
 
 
 def untimed_kernels(first: int, count: int, stream: str = "legacy") -> list[Step]:
-    """Each of another shape, so that each is taken to last as long as an unknown one."""
+    """Kernels of different shapes, so that each has the assumed time of an untimed kernel."""
     return [["kernel", stream, 0, "add", 0, "plain", grid] for grid in range(first, first + count)]
 
 
@@ -86,7 +86,7 @@ def test_launch_larger_than_the_credit_passes_and_leaves_a_debt(card: Card) -> N
     card.region.write({0: Grant(credit_us=before_us + 1000)})
     client.on_stage([["kernel", "legacy", 0, "add_long"]])
     assert requested_us(card) > before_us + 4000
-    card.region.write({0: Grant(credit_us=before_us + 2000)})  # another squad, but it is in debt
+    card.region.write({0: Grant(credit_us=before_us + 2000)})  # another squad, but the client is in debt
     begin(client, [["kernel", "legacy", 0, "add_short"]])
     until_held(card)
     card.region.write({0: Grant()})
@@ -107,7 +107,7 @@ def test_graph_is_one_launch_and_its_time_is_measured(card: Card) -> None:
 
 
 def test_requested_time_continues_in_a_reused_slot(card: Card) -> None:
-    """Credits are cumulative: a tenant whose process starts anew must not get those of the last one again."""
+    """Credit is cumulative: a restarted process must not get the credit of the last one again."""
     first = staged(card)
     first.on_stage(untimed_kernels(1, 20))
     before_us = requested_us(card)
@@ -135,7 +135,7 @@ def test_client_runs_ungated_while_the_daemon_is_gone(card: Card) -> None:
     card.region.write({0: Grant(credit_us=0, mask=0x01)})
     begin(client, [["kernel", "legacy", 0, "add", 20]])
     until_held(card)
-    card.region.beat(time.monotonic_ns() - SECOND_NS)  # nobody says so: the heartbeat just stays behind
+    card.region.beat(time.monotonic_ns() - SECOND_NS)  # without a message: the heartbeat only gets old
     client.answer()
     client.on_stage([["kernels", 50, "legacy", 0, "add", 20]])
     assert process_page(card).mask_now == 0

@@ -1,4 +1,4 @@
-"""Mates see that a tenant has work on the card as long as it runs, also when its context ends."""
+"""A client reports work in flight while it runs, also when its context ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_idle_client_is_reported_without_another_call(card: Card) -> None:
 
 
 def test_client_is_reported_idle_at_once_after_a_wait(card: Card) -> None:
-    """Not when the helper looks: that is a pause in which nobody would have the card."""
+    """Not only when the watcher checks: until then no client would use the card."""
     client = staged(card)
     card.attach(1)
     card.region.write({0: Grant(neighbours=0b11)})
@@ -36,7 +36,7 @@ def test_client_is_reported_idle_at_once_after_a_wait(card: Card) -> None:
 
 @pytest.mark.parametrize("first", [{"credit_us": 10**9}, {"neighbours": 0b11}], ids=["counted", "not counted"])
 def test_client_is_reported_idle_after_its_grant_changed(card: Card, first: dict[str, int]) -> None:
-    """Beside blocking streams only the caller may end a batch on the legacy stream, and it may never come again."""
+    """Beside blocking streams only the caller can close a batch on the legacy stream, and it may never launch again."""
     client = staged(card)
     card.attach(1)
     many: Step = ["kernels", 20, "legacy", 0, "add", 500]
@@ -75,7 +75,7 @@ def test_what_was_queued_in_a_context_that_is_gone_is_no_longer_counted(card: Ca
 
 @pytest.mark.parametrize("grant", [{}, {"credit_us": 10**9}])
 def test_in_flight_falls_to_zero_when_the_primary_context_ends(card: Card, grant: dict[str, int]) -> None:
-    """Its events are gone then, and what a driver does with those nobody promises."""
+    """Its events end with it, and using them afterwards is undefined."""
     card.attach(0)
     client = player(card)
     for _ in range(3):
@@ -93,7 +93,7 @@ def test_in_flight_falls_to_zero_when_the_primary_context_ends(card: Card, grant
 
 @standin_only("a real driver may refuse work for a stream of a context that is not current")
 def test_work_completes_when_launched_with_another_context_current(card: Card) -> None:
-    """An event made then is of the wrong context, and cannot be recorded in the stream."""
+    """An event created then belongs to the wrong context and cannot be recorded in the stream."""
     client = staged(card)
     client.on_stage([["grant", {"credit_us": 10**9}], ["stream", "s", False]])
     client("call('cuCtxCreate_v2', byref(c_void_p()), c_uint(0), 0)")

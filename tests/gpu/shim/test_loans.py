@@ -1,4 +1,4 @@
-"""Who has no credit borrows while all its mates are idle, and little at a time."""
+"""A client without credit borrows while all neighbours are idle, one loan at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gpu.shim.players import Step, fake_client, kill_fake_client, make_bus
 
 
 def longest_us(card: Card, slot: int = 0) -> float:
-    """What the longest kernel known so far is taken to last."""
+    """Predicted time of the longest known kernel."""
     return max([UNKNOWN_US, *(kernel.mean_us for kernel in card.region.kernels(slot))])
 
 
@@ -29,7 +29,7 @@ def test_client_borrows_while_all_neighbours_are_idle(card: Card) -> None:
     make_busy(card, 2, in_flight=3)
     begin(client, [["kernels", 5, "legacy", 0, "add", 20]])
     until_held(card)
-    make_busy(card, 2, in_flight=0)  # no word of the daemon
+    make_busy(card, 2, in_flight=0)  # without a new decision of the daemon
     client.answer()
     assert requested_us(card) > 0
 
@@ -48,7 +48,7 @@ def test_neighbour_is_not_idle_while_it_waits_at_the_gate(card: Card) -> None:
 
 @pytest.mark.parametrize("since", ["last_launch_ns", "idle_since_ns"])
 def test_neighbour_counts_as_busy_for_linger_us_after_its_last_work(card: Card, since: str) -> None:
-    """Between two kernels of a request, and two requests, there is nothing to lend."""
+    """Short pauses between kernels and between requests are not lent."""
     client = staged(card)
     card.attach(1)
     beside, long_us = fake_client(card, 1), 2**32 - 1
@@ -73,7 +73,7 @@ def test_client_does_not_borrow_without_the_flag(card: Card) -> None:
 
 
 def test_borrower_has_at_most_a_loan_queued(card: Card) -> None:
-    """So that the card can be given back soon."""
+    """So that the borrower can stop soon."""
     client = staged(card)
     card.attach(1)
     client.on_stage([["kernels", 4, "legacy", 0, "add_long"], ["sync"], ["kernel", "legacy", 0, "add_long"], ["sync"]])
@@ -84,7 +84,7 @@ def test_borrower_has_at_most_a_loan_queued(card: Card) -> None:
 
 
 def test_loan_has_the_size_of_the_grant(card: Card) -> None:
-    """Short loans are what a mate that wakes does not notice. Nothing but the loan lets it go on here."""
+    """A neighbour that gets work again does not notice short loans. Only the loan lets the client continue here."""
     client = staged(card)
     card.attach(1)
     learn: list[Step] = [["kernel", "legacy", 0, "add", 100], ["sync"]]
@@ -98,7 +98,7 @@ def test_loan_has_the_size_of_the_grant(card: Card) -> None:
     page, most_us = process_page(card), 0
     until(lambda: page.launches >= 5 + 50, "half of it")
     while page.launches < 5 + 100:
-        asked = page.requested_us  # first: what is done meanwhile was asked for before
+        asked = page.requested_us  # read first: completed work was requested before
         most_us = max(most_us, asked - page.completed_us)
     client.answer()
     assert page.waits >= 5
@@ -106,7 +106,7 @@ def test_loan_has_the_size_of_the_grant(card: Card) -> None:
 
 
 def test_borrower_passes_after_the_longest_wait_when_its_queue_does_not_drain(card: Card) -> None:
-    """What it brings may be what the queue waits for."""
+    """The queue may be waiting for this very launch."""
     client = staged(card)
     card.attach(1)
     client.on_stage([["stream", "s", False], ["stream", "t", False], ["kernel", "t", 1, "add", 0], ["sync"]])
@@ -118,7 +118,7 @@ def test_borrower_passes_after_the_longest_wait_when_its_queue_does_not_drain(ca
 
 
 def test_client_survives_when_a_neighbour_truncates_its_file(card: Card) -> None:
-    """Whoever looks at it neither dies nor runs out of files; who cannot be seen is taken to be busy."""
+    """A reader neither crashes nor leaks descriptors. A neighbour that cannot be read counts as busy."""
     client = staged(card)
     card.attach(1)
     card.region.write({0: Grant(credit_us=0, neighbours=0b11, borrows=True)})
@@ -129,7 +129,7 @@ def test_client_survives_when_a_neighbour_truncates_its_file(card: Card) -> None
     os.truncate(card.region.path(1), 100)
     begin(client, [["kernels", 5, "legacy", 0, "add", 20]])
     until_held(card)
-    for _ in range(500):  # it looks again and again meanwhile
+    for _ in range(500):  # it reads the file repeatedly
         assert len(list(files.iterdir())) <= opened + 1
     assert client.process.poll() is None
     with card.region.path(1).open("r+b") as file:

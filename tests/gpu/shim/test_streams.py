@@ -1,4 +1,4 @@
-"""Whatever moves between partitions, results and order stay those of the same program without the library."""
+"""While streams move between partitions, results and order are those of the program without the shim."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.gpu.shim.random_programs import CELLS, random_program
 
 FEW = tuple({"mask": mask} for mask in (0, 0x01, 0x06, 0xF0))
 MANY = tuple({"mask": mask} for mask in (0, 0x01, 0x02, 0x06, 0x0F, 0xF0, 0xFF, 0x80, 0x55, 0xAA, 0x3C, 0x10))
-"""More than are kept."""
+"""More masks than partitions are kept."""
 PARTITIONS = 8
-"""That are kept."""
+"""Number of partitions that are kept."""
 WITH_NEIGHBOURS = tuple(
     {"mask": mask, "neighbours": neighbours} for mask in (0, 0x01, 0xF0) for neighbours in (0, 0b11)
 )
-"""With mates a helper thread looks at events."""
+"""With neighbours, the watcher thread queries events."""
 RAISED = tuple(
     {"mask": mask, "neighbours": 0b11, "priority_level": level} for mask in (0, 0, 0x06) for level in (0, 1, 5)
 )
-"""To other priorities too."""
+"""Streams also move between priorities."""
 
 
 @pytest.mark.parametrize("grants", [FEW, MANY, WITH_NEIGHBOURS, RAISED], ids=["few", "many", "neighbours", "raised"])
@@ -72,7 +72,7 @@ def test_legacy_stream_is_ordered_with_blocking_streams(card: Card) -> None:
 
 
 def test_independent_stream_does_not_wait_for_the_legacy_stream(card: Card) -> None:
-    """Order that nobody promised would be paid for with time. The legacy stream waits until it is told."""
+    """An order that CUDA does not require would cost time. The legacy stream waits for a value."""
     card.attach(0)
     client = player(card)
     client.stage()
@@ -89,7 +89,7 @@ def test_independent_stream_does_not_wait_for_the_legacy_stream(card: Card) -> N
 
 @pytest.mark.parametrize("wait", ["sync", "wait_stream"])
 def test_stream_may_end_while_a_thread_waits_for_it(card: Card, wait: str) -> None:
-    """With its thread, or with its partition: drivers crash where one is destroyed that somebody waits for."""
+    """It ends with its thread or its partition. Drivers crash if a stream is destroyed while a thread waits for it."""
     card.attach(0)
     client = player(card)
     client.stage()
@@ -115,7 +115,7 @@ def test_stream_may_end_while_a_thread_waits_for_it(card: Card, wait: str) -> No
 
 
 def test_stream_may_end_while_a_thread_in_another_context_waits(card: Card) -> None:
-    """As a thread of a program with several cards does."""
+    """As in a program that uses several cards."""
     card.attach(0)
     client = player(card)
     client.stage()
@@ -142,7 +142,7 @@ def test_stream_may_end_while_a_thread_in_another_context_waits(card: Card) -> N
 def test_default_stream_keeps_its_order_when_moved_back_from_another_context(
     card: Card, grant: dict[str, int], is_primary: bool
 ) -> None:
-    """A name of a default stream means another one there."""
+    """There the handle of a default stream means another stream."""
     card.attach()
     client = player(card, STANDIN_MODE="mps")
     client.stage()

@@ -1,4 +1,4 @@
-"""Alone on its card a tenant runs on its own streams, at hardly any cost."""
+"""A client that is alone on its card runs on its own streams, almost without cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_uncontended_client_makes_no_extra_calls_except_a_few_samples(card: Card
     page = process_page(card)
     assert (page.launches, page.waits, page.moves, page.in_flight) == (1000, 0, 0, 0)
     if REAL_DRIVER:
-        return  # of its calls it tells nobody
+        return  # it has no log of its calls
     kinds = [line.kind for line in log(path)]
     assert kinds.count("kernel") == 1000
     assert kinds.count("wait") == 0

@@ -1,4 +1,4 @@
-"""What a tenant has queued stands still on the card while those that go first are busy; its callers do not."""
+"""Queued work of a client pauses on the card while clients on its yield list are busy. Its threads do not wait."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def staged(card: Card) -> Player:
 
 
 def paused_client(card: Card) -> Player:
-    """A tenant whose work is queued, and stands still."""
+    """A client with queued work that is paused."""
     client = staged(card)
     make_busy(card, 1, in_flight=1)
     card.region.write({0: YIELDS})
-    client.on_stage(WORK)  # returns: nobody is held
+    client.on_stage(WORK)  # returns: no thread is held
     assert_paused(card, client)
     return client
 
 
 def assert_paused(card: Card, client: Player) -> None:
-    """Somebody else, who yields to nobody, has done the same meanwhile."""
+    """Another client, which yields to none, completes the same work while this one is paused."""
     if 2 not in card.region.attached:
         card.attach(2)
     other = player(card, 2)
@@ -76,7 +76,7 @@ def test_queued_work_pauses_repeatedly(card: Card) -> None:
 
 
 def test_untimed_kernel_pauses(card: Card) -> None:
-    """It may be a long one."""
+    """It may be long."""
     client = staged(card)
     make_busy(card, 1, in_flight=1)
     card.region.write({0: YIELDS})
@@ -125,7 +125,7 @@ def test_process_exits_while_its_work_is_paused(card: Card) -> None:
 
 
 def test_context_is_reset_while_its_work_is_paused(card: Card) -> None:
-    """And the next one stands still as well."""
+    """Work of the next context pauses as well."""
     client = paused_client(card)
     assert client("cuda.cuDevicePrimaryCtxReset_v2(0)") == 0
     make_busy(card, 1, in_flight=0)
@@ -138,7 +138,7 @@ def test_context_is_reset_while_its_work_is_paused(card: Card) -> None:
 
 
 def test_work_of_a_destroyed_stream_continues(card: Card) -> None:
-    """As the work of a stream that was destroyed: no end of it will be seen, and nobody looks after it."""
+    """The end of work on a destroyed stream is not observed, so it must not stay paused."""
     client = staged(card)
     make_busy(card, 1, in_flight=1)
     card.region.write({0: YIELDS})
@@ -158,12 +158,12 @@ def test_work_stays_paused_when_a_release_is_not_the_last(card: Card) -> None:
     client = paused_client(card)
     client("call('cuDevicePrimaryCtxRetain', byref(c_void_p()), 0)")
     client("call('cuDevicePrimaryCtxRelease_v2', 0)")
-    client.on_stage(WORK)  # more than what passed meanwhile
+    client.on_stage(WORK)  # more than has passed in between
     assert_paused(card, client)
 
 
 def test_paused_work_continues_when_the_neighbour_is_killed(card: Card) -> None:
-    """Though its page says so until somebody gives back what it held."""
+    """Its page still reports work until its memory is reclaimed."""
     client = paused_client(card)
     kill_fake_client(card, 1)
     until_done(client)
@@ -171,7 +171,7 @@ def test_paused_work_continues_when_the_neighbour_is_killed(card: Card) -> None:
 
 
 def test_one_client_runs_when_two_yield_to_each_other(card: Card) -> None:
-    """By mistake, or while the daemon writes."""
+    """This may happen by mistake, or while the daemon writes."""
     card.attach(0)
     card.attach(1)
     clients = [player(card, slot) for slot in (0, 1)]
@@ -186,7 +186,7 @@ def test_one_client_runs_when_two_yield_to_each_other(card: Card) -> None:
 
 
 def test_paused_work_continues_after_the_longest_pause(card: Card) -> None:
-    """It may hang, or wait for this very work by ways that nobody here sees."""
+    """The other client may hang, or wait for this very work in a way that the shim does not see."""
     client = staged(card)
     make_busy(card, 1, in_flight=1)
     card.region.write({0: replace(YIELDS, yield_max_ms=50)})
@@ -196,7 +196,7 @@ def test_paused_work_continues_after_the_longest_pause(card: Card) -> None:
 
 @standin_only("a real driver may refuse work for a stream of a context that is not current")
 def test_pause_word_belongs_to_the_context_that_waits_for_it(card: Card) -> None:
-    """Work for one context, given while another is current, which then ends: memory goes with its context."""
+    """Work is launched for one context while another is current. The other then ends, and its memory with it."""
     client = staged(card)
     make_busy(card, 1, in_flight=1)
     card.region.write({0: YIELDS})
@@ -227,14 +227,14 @@ def test_second_context_continues_while_work_of_the_first_is_paused(card: Card) 
     until(lambda: client("cuda.cuStreamQuery(None)") == 0)
     client("stage.enter()")
     assert not client("stage.is_done('legacy')")
-    client("call('cuCtxDestroy_v2', other)")  # drivers wait for all contexts then
+    client("call('cuCtxDestroy_v2', other)")  # the driver then waits for all contexts
     make_busy(card, 1, in_flight=0)
     until_done(client)
     assert client("stage.cells()")[0] == COUNT
 
 
 def test_forked_child_does_not_change_the_pause_word(card: Card) -> None:
-    """It becomes a process of the tenant for itself, and ends as programs do."""
+    """It attaches as a process of its own and exits normally."""
     client = paused_client(card)
     child = "(cuda.cuCtxSynchronize(), ctypes.CDLL(None).exit(0))"
     assert client(f"os.waitpid(os.fork() or {child}, 0)[1]") == 0
@@ -264,7 +264,7 @@ def alternately_busy(card: Card, slot: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("queue", ["1024", "8"])
 def test_random_programs_give_the_same_result_while_paused_repeatedly(card: Card, queue: str) -> None:
-    """Also where the driver has little room, and holds the caller until its work goes on."""
+    """Also with a short driver queue that blocks the caller until its work continues."""
     card.attach(0)
     card.attach(1)
     client = player(card, STANDIN_QUEUE=queue)
@@ -278,7 +278,7 @@ def test_random_programs_give_the_same_result_while_paused_repeatedly(card: Card
 
 @pytest.mark.parametrize("stands", [False, True], ids=["running", "paused_client"])
 def test_neighbour_results_are_exact_when_a_client_is_killed(card: Card, stands: bool) -> None:
-    """Killed in the middle of its kernels: results beside it are exact, and what it held is there for the next."""
+    """The client is killed during its kernels. Its neighbour's results are exact and its memory is released."""
     client = staged(card)
     card.attach(2)
     neighbour = player(card, 2)

@@ -1,4 +1,4 @@
-"""Where queued work can be made to stand still: before all that nobody has timed, and once in so much of the rest."""
+"""Where queued work can pause: before every untimed kernel, and once per ``yield_point_us`` otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.gpu.shim.clients import Card, standin_only
 from tests.gpu.shim.players import Player, Step, log, make_busy, player
 
 YIELDS = Grant(neighbours=0b11, yield_to=0b10, yield_point_us=10_000)
-"""So seldom that a short kernel stays far below it on a busy machine too."""
+"""So long that a short kernel stays far below it, also on a busy machine."""
 COUNT = 100
 SHORT: Step = ["kernel", "legacy", 0, "add", 10]
 
@@ -19,7 +19,7 @@ pytestmark = standin_only("what is queued is read from the stand-in's log")
 
 
 class YieldPoints:
-    """Of a tenant that yields to one who is idle."""
+    """Counts the yield points of a client that yields to an idle one."""
 
     def __init__(self, card: Card) -> None:
         card.attach(0)
